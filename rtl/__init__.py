@@ -1,0 +1,1 @@
+"""The hardware: Amaranth components, and the machine language they run. Nothing here imports a simulator."""

@@ -1,0 +1,25 @@
+"""The machine language of sm_50 as data.
+
+One table says, for every instruction: its opcode bits, fields, modifiers and operands, whether it has a
+guard, what it does to registers, predicates and CC, and in which pipe it runs. Hardware decoders, the
+disassembler, the assembler and the manual read this table; nothing repeats it.
+
+==================== ===================================================================
+module               content
+==================== ===================================================================
+syntax               what a description is made of: fields, modifiers, operands, forms
+fields               fields and operands that many instructions share
+control              control flow, traps, barriers, special registers
+integer              integer arithmetic, logic, shifts, comparisons, moves
+conversion           conversions, bit counts, reciprocal
+memory               loads, stores, atomics, shuffles
+table                all of them, and the lookup of a word
+effects              what an instruction reads and writes
+kinds                vocabularies of fields
+condition            CC and its 32 tests
+special_registers    numbers and names of special registers
+errors               warp error codes
+tokens               call/return stack tokens
+control_code         stall counts, scoreboards: the word that leads each group
+==================== ===================================================================
+"""

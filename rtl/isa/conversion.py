@@ -1,0 +1,67 @@
+"""Conversions, bit counts and the reciprocal: the instructions of variable latency beside memory."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from .fields import D_CC, A, B, D, alu, bits, choice, define, flag
+from .kinds import FloatFormat, MultiFunction, texts
+from .syntax import Adjust, Field, Form, Pipe, Values
+
+__all__ = ["CONVERSION"]
+
+_FORMS = {"r": (0xFFF8, 0x5C00), "c": (0xFFF8, 0x4C00), "i": (0xFEF8, 0x3800)}
+
+
+def _codes(low: int, variants: str = "rci") -> dict[str, tuple[int, int]]:
+    return {variant: (_FORMS[variant][1] | low, _FORMS[variant][0]) for variant in variants}
+
+
+def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[int, str]:
+    """Spelling of a size field with a sign bit above it."""
+    return {code | signed << size: f".{'S' if signed else 'U'}{8 * bytes_of[code]}"
+            for code in bytes_of for signed in range(1 << sign)}
+
+
+_I2I_BYTES = {0: 1, 1: 2, 2: 4}
+_I2F_BYTES = _I2I_BYTES | {3: 8}
+_F2I_BYTES = {1: 2, 2: 4, 3: 8}
+
+
+def _byte_parts(values: Values) -> Mapping[int, str]:
+    """A 16-bit source has halves, others have bytes."""
+    return {0: "", 2: ".H1"} if values["source"] & 3 == 1 else {0: "", 1: ".B1", 2: ".B2", 3: ".B3"}
+
+
+_SOURCE = Field(((10, 2), (13, 1)))
+_SIGN_FIELDS = {"negate_b": bits(45, 1), "absolute_b": bits(49, 1)}
+_BYTE_OF_B = Adjust(negate="negate_b", absolute="absolute_b", select="part", parts=_byte_parts)
+_HALF_OF_B = Adjust(negate="negate_b", absolute="absolute_b", select="part", parts={0: "", 1: ".H1"})
+_INVERT_B = Adjust(invert="invert_b")
+_INVERT = {"invert_b": bits(40, 1)}
+_SIGNED = choice("signed", bits(48, 1), {0: ".U32", 1: ""})
+
+CONVERSION: list[Form] = [
+    *alu("POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT),
+    *alu("FLO", _codes(0x0030), {"d": D_CC, "b": B}, (_SIGNED, flag("shift", 41, ".SH")), pipe=Pipe.CONVERSION,
+         b=_INVERT_B, fields=_INVERT),
+    *alu("I2I", _codes(0x00E0), {"d": D_CC, "b": B},
+         (choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _I2I_BYTES)),
+          choice("source", _SOURCE, _integer_type(2, 1, _I2I_BYTES)), flag("saturate", 50, ".SAT")),
+         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
+    *alu("I2F", _codes(0x00B8), {"d": D_CC, "b": B},
+         (choice("destination", bits(8, 2), texts(FloatFormat)),
+          choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)),
+          choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})),
+         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
+    *alu("F2I", _codes(0x00B0, "rc"), {"d": D_CC, "b": B},
+         (flag("flush", 44, ".FTZ"),
+          choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)),
+          choice("source", bits(10, 2), texts(FloatFormat)),
+          choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
+         pipe=Pipe.CONVERSION, b=_HALF_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 1)}),
+    define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
+           {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},
+           (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),
+           fields={"negate_a": bits(48, 1), "absolute_a": bits(46, 1)}),
+]
+"""All forms of this module."""

@@ -1,0 +1,1 @@
+"""Everything that runs the hardware: engines, models, toolchain, waveforms and the commands."""

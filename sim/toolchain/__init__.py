@@ -1,0 +1,1 @@
+"""From text to machine code and back: disassembler, assembler, cubin files."""

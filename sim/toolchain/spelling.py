@@ -1,0 +1,171 @@
+"""An instruction word as text, the way NVIDIA's disassembler prints it."""
+
+from collections.abc import Callable
+
+from rtl.isa.condition import TEST_TEXTS, ConditionCode
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.syntax import (
+    PT,
+    RZ,
+    Address,
+    Adjust,
+    Choice,
+    ConditionTest,
+    Constant,
+    Form,
+    Immediate,
+    Literal,
+    Operand,
+    Predicate,
+    Register,
+    ScoreboardSet,
+    Target,
+    Values,
+)
+from rtl.isa.table import find
+
+__all__ = ["ILLEGAL", "hexadecimal", "spell"]
+
+ILLEGAL = "ILLEGAL"
+"""The text of a word that the machine refuses."""
+_PLUS_ONE = 3
+
+
+def hexadecimal(value: int) -> str:
+    """A signed number as the disassembler writes it."""
+    return f"{value:#x}"
+
+
+def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[int], str] = hexadecimal) -> str:
+    """The text of ``word``, without the semicolon.
+
+    ``address`` is where the instruction is, ``reuse`` its control code's reuse bits; ``target_text`` says
+    how a branch target is written.
+    """
+    form = find(word)
+    if form is None:
+        return ILLEGAL
+    values = form.values(word)
+    if form.refuses(values):
+        return ILLEGAL
+    mnemonic = _guard(values) + form.name + "".join(m.texts[values[m.field]] for m in form.modifiers)
+    operands = [text for operand in form.operands.values()
+                if (text := _operand(form, operand, values, address, reuse, target_text))]
+    glued = any(isinstance(operand, Address) and operand.glued for operand in form.operands.values())
+    return mnemonic + ("" if glued or not operands else " ") + ", ".join(operands)
+
+
+def _guard(values: Values) -> str:
+    if "guard" not in values or (values["guard"] == PT and not values["guard_not"]):
+        return ""
+    return f"@{'!' * values['guard_not']}{predicate(values['guard'])} "
+
+
+def register(number: int) -> str:
+    """A register's name."""
+    return "RZ" if number == RZ else f"R{number}"
+
+
+def predicate(number: int) -> str:
+    """A predicate's name."""
+    return "PT" if number == PT else f"P{number}"
+
+
+def _operand(form: Form, operand: Operand, values: Values, address: int, reuse: int,
+             target_text: Callable[[int], str]) -> str:
+    match operand:
+        case Register():
+            return _register(operand, values, reuse)
+        case Predicate(field, _, negate, optional):
+            text = ("!" if negate and values[negate] else "") + predicate(values[field])
+            return "" if optional and text == "PT" else text
+        case Constant():
+            return _constant(operand, values)
+        case Immediate():
+            return _immediate(operand, values)
+        case Address():
+            return _address(form, operand, values)
+        case Target():
+            return _target(operand, values, address, target_text)
+        case Choice(field, texts, default):
+            return "" if values[field] == default else texts[values[field]]
+        case ConditionTest(field):
+            return "" if values[field] == ConditionCode.T.value else f"CC.{TEST_TEXTS[values[field]]}"
+        case Literal(text):
+            return text
+        case ScoreboardSet(field):
+            members = [str(bit) for bit in reversed(range(form.fields[field].width)) if values[field] >> bit & 1]
+            return "{" + ",".join(members) + "}" if members else ""
+
+
+def _negated(adjust: Adjust, values: Values) -> bool:
+    """Whether a minus is spelled: not where two negations make a plus one."""
+    return adjust.negate is not None and bool(values[adjust.negate]) and values.get("plus_one") != _PLUS_ONE
+
+
+def _adjusted(text: str, adjust: Adjust, values: Values) -> str:
+    """A register or constant with what is done to it around it."""
+    if adjust.select is not None:
+        text += adjust.part_texts(values)[values[adjust.select]]
+    if adjust.absolute is not None and values[adjust.absolute]:
+        text = f"|{text}|"
+    if adjust.invert is not None and values[adjust.invert]:
+        text = f"~{text}"
+    return f"-{text}" if _negated(adjust, values) else text
+
+
+def _register(operand: Register, values: Values, reuse: int) -> str:
+    number = values[operand.field]
+    if operand.optional and number == RZ:
+        return ""
+    if number != RZ:
+        number += operand.offset(values) if callable(operand.offset) else operand.offset
+    text = _adjusted(register(number), operand.adjust, values)
+    if operand.set_cc is not None and values[operand.set_cc]:
+        text += ".CC"
+    if operand.reuse is not None and reuse >> operand.reuse & 1:
+        text += ".reuse"
+    return text
+
+
+def _constant(operand: Constant, values: Values) -> str:
+    inner = hexadecimal(values[operand.offset])
+    if operand.index is not None and values[operand.index] != RZ:
+        inner = _sum(register(values[operand.index]), values[operand.offset])
+    text = f"c[{values[operand.bank]:#x}]{' ' * operand.spaced}[{inner}]"
+    return _adjusted(text, operand.adjust, values)
+
+
+def _immediate(operand: Immediate, values: Values) -> str:
+    value = values[operand.field]
+    if value == operand.default:
+        return ""
+    adjust = operand.adjust
+    if operand.bits is not None:
+        value &= (1 << operand.bits) - 1
+        if operand.signed_if is not None and operand.signed_if(values) and value >> operand.bits - 1:
+            value -= 1 << operand.bits
+    text = hexadecimal(value)
+    text += ".NEG" * _negated(adjust, values)
+    text += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])
+    text += ".INV" * (adjust.invert is not None and values[adjust.invert])
+    return text + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
+
+
+def _sum(base: str, offset: int) -> str:
+    return f"{base}+{hexadecimal(offset)}" if offset else base
+
+
+def _address(form: Form, operand: Address, values: Values) -> str:
+    number, offset = values[operand.register], values[operand.offset]
+    if number == RZ and offset:
+        field = form.fields[operand.offset]
+        return f"[{hexadecimal(offset % (field.scale << field.width))}]"
+    return f"[{_sum(register(number), offset)}]"
+
+
+def _target(operand: Target, values: Values, address: int, target_text: Callable[[int], str]) -> str:
+    offset = values[operand.field]
+    if operand.index is not None:
+        return register(values[operand.index]) + (f" {hexadecimal(offset)}" if offset else "")
+    return target_text(offset + address + INSTRUCTION_BYTES if operand.relative else offset)

@@ -1,0 +1,195 @@
+"""A kernel launch: the module placed in memory, its constant bank 0, its buffers, its sizes.
+
+This is what a driver does before it hands a launch to the machine. The models run a :class:`Launch`
+directly; for hardware it is turned into a launch descriptor.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rtl.isa.table import find
+from rtl.isa.tokens import CRS_GRANULE
+from sim.memory import Memory
+from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
+
+__all__ = ["CRS_DEFAULT", "LOCAL_DEFAULT", "LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BYTES", "Argument", "Buffer",
+           "Launch", "Scalar", "prepare"]
+
+SHARED_WINDOW = 0x0100_0000
+"""Generic address of shared memory's first byte (ours: a driver chooses it)."""
+LOCAL_WINDOW = 0x0200_0000
+"""Generic address of local memory's first byte (ours)."""
+WINDOW_BYTES = 0x0100_0000
+"""Size of both windows."""
+PROGRAM_BASE = 0x1_0000_0000
+"""Address of pc 0 (ours)."""
+CRS_DEFAULT = 4096
+"""Bytes of call/return stack per warp, unless the binary asks for more."""
+LOCAL_DEFAULT = 4096
+"""Bytes of local memory per thread, unless the binary asks for more."""
+LOCAL_GRANULE = 16
+"""Local memory per thread is a multiple of this many bytes."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A parameter passed by value: ``size`` bytes of ``value``."""
+
+    value: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A global buffer; the parameter is its 64-bit address."""
+
+    name: str
+    content: bytes
+
+
+Argument = Scalar | Buffer
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything that the machine needs to know to run a grid. All sizes in bytes.
+
+    ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
+    per thread, ``crs`` per warp. ``banks`` are the constant banks. ``buffers`` maps the names of the
+    launch's buffers to address and size.
+    """
+
+    kernel: Kernel
+    memory: Memory
+    program_base: int
+    program_size: int
+    entry: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    banks: Mapping[int, bytes]
+    registers: int
+    barriers: int
+    shared: int
+    local: int
+    crs: int
+    buffers: Mapping[str, tuple[int, int]]
+    check_api_calls: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return -(-self.threads // 32)
+
+    @property
+    def warp_block(self) -> int:
+        """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack."""
+        return self.local * 32 + self.crs
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+def _patched(name: str, data: Data, addresses: Mapping[str, int]) -> bytes:
+    """The data with its patches filled in."""
+    content = bytearray(data.content)
+    for patch in data.patches:
+        if patch.symbol not in addresses:
+            raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
+        value = addresses[patch.symbol] + patch.addend
+        place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
+        match patch.kind:
+            case PatchKind.WORD:
+                content[place] = (value & 0xFFFF_FFFF).to_bytes(4, "little")
+            case PatchKind.DOUBLE_WORD:
+                content[place] = (value & (1 << 64) - 1).to_bytes(8, "little")
+            case PatchKind.CONSTANT_OFFSET:
+                content[place] = _with_constant_offset(name, bytes(content[place]), value)
+            case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:
+                word = int.from_bytes(content[place], "little") & ~(0xFFFF_FFFF << 20)
+                half = value >> (32 if patch.kind is PatchKind.IMMEDIATE_HIGH else 0)
+                content[place] = (word | (half & 0xFFFF_FFFF) << 20).to_bytes(8, "little")
+    return bytes(content)
+
+
+def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
+    """An instruction with its constant offset raised by ``value``."""
+    word = int.from_bytes(place, "little")
+    form = find(word)
+    if form is None or "offset" not in form.fields or "bank" not in form.fields:
+        raise ProgramError(f"{name}: a constant's address belongs into {word:#018x}, which has none")
+    field = form.fields["offset"]
+    return field.put(word, field.get(word) + value).to_bytes(8, "little")
+
+
+def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addresses: Mapping[str, int]) -> bytes:
+    """The parameter block."""
+    if len(arguments) != len(kernel.parameters):
+        raise ProgramError(f"{module.name}: kernel {kernel.name} takes {len(kernel.parameters)} arguments, "
+                           f"not {len(arguments)}")
+    block = bytearray(max((p.offset + p.size for p in kernel.parameters), default=0))
+    ordered = sorted(kernel.parameters, key=lambda p: p.ordinal)
+    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
+        value, size = (argument.value, argument.size) if isinstance(argument, Scalar) else (addresses[argument.name], 8)
+        if size != parameter.size:
+            raise ProgramError(f"{module.name}: argument {number} of kernel {kernel.name} has {parameter.size} bytes, "
+                               f"not {size}")
+        block[parameter.offset:parameter.offset + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    return bytes(block)
+
+
+def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
+                  base: int) -> bytes:
+    """Constant bank 0 below the parameters: what compiled code expects the driver to have written."""
+    bank = bytearray(base)
+    words = {0x0: SHARED_WINDOW, 0x4: LOCAL_WINDOW, 0x8: block[0], 0xC: block[1], 0x10: block[2], 0x14: grid[0],
+             0x18: grid[1], 0x1C: grid[2], 0x20: local, 0x28: 1, 0xFC: dynamic}
+    for offset, value in words.items():
+        bank[offset:offset + 4] = value.to_bytes(4, "little")
+    return bytes(bank)
+
+
+def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
+            grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
+            crs: int | None = None, dynamic_shared: int = 0) -> Launch:
+    """Places ``module`` and the arguments' buffers in a fresh memory and makes the launch of one grid.
+
+    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT.
+    Raises ProgramError when the program or the arguments do not fit.
+    """
+    kernel = module.kernel(entry)
+    arguments = list(arguments)
+    if min(*grid, *block) < 1:
+        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+    memory = Memory()
+    memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
+    data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (*module.constants.values(), *kernel.constants.values()):
+        addresses |= bank.symbols
+    buffers: dict[str, tuple[int, int]] = {}
+    for argument in arguments:
+        if isinstance(argument, Buffer):
+            if argument.name in memory.regions:
+                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
+            base = memory.allocate(argument.name, len(argument.content))
+            memory.write(base, argument.content)
+            buffers[argument.name] = (base, len(argument.content))
+    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses))
+    memory.write(data_base, _patched(module.name, module.data, addresses))
+    banks = {number: _patched(module.name, data, addresses)
+             for number, data in (*module.constants.items(), *kernel.constants.items())}
+    parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
+    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base) + parameters
+    return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
+                  MappingProxyType(banks), kernel.registers, kernel.barriers, kernel.shared + dynamic_shared, local,
+                  crs, MappingProxyType(buffers))

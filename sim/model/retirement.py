@@ -1,0 +1,79 @@
+"""What one retired instruction did: the record that every check listens to."""
+
+from dataclasses import dataclass, field
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+
+__all__ = ["MemoryWrite", "Retirement", "StackToken", "WarpMasks"]
+
+
+@dataclass(frozen=True, slots=True)
+class StackToken:
+    """A token of the call/return stack."""
+
+    kind: TokenKind
+    pc: int
+    mask: int
+    counted: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind.name} pc={self.pc:#06x} mask={self.mask:08x}{' counted' * self.counted}"
+
+
+@dataclass(frozen=True, slots=True)
+class WarpMasks:
+    """The masks of a warp: bit t is thread t. ``broken`` .. ``killed`` are the disabled masks."""
+
+    active: int
+    broken: int = 0
+    continued: int = 0
+    returned: int = 0
+    exited: int = 0
+    longjumped: int = 0
+    killed: int = 0
+
+    @property
+    def disabled(self) -> int:
+        """Threads that left early, whatever they wait for."""
+        return self.broken | self.continued | self.returned | self.exited | self.longjumped | self.killed
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWrite:
+    """Bytes written by one thread. ``space`` is ``global``, ``shared`` or ``local``; ``local`` addresses are the
+    thread's own."""
+
+    thread: int
+    space: str
+    address: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class Retirement:
+    """One instruction of one warp.
+
+    ``depth`` is the number of tokens on the stack. ``pushed`` are the tokens that the instruction pushed,
+    lowest first; ``popped`` those that it took, top first. ``registers`` maps a register number to a
+    mask of threads and the 32 values, of which those under the mask were written; ``predicates`` maps a
+    predicate number to the mask of threads and the mask of values; ``condition`` is the mask of threads and
+    their 32 CC nibbles. ``error`` other than NONE: the instruction did nothing else.
+    """
+
+    warp: int
+    pc: int
+    word: int
+    before: WarpMasks
+    after: WarpMasks
+    next_pc: int
+    depth_before: int
+    depth_after: int
+    pushed: tuple[StackToken, ...] = ()
+    popped: tuple[StackToken, ...] = ()
+    registers: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    predicates: dict[int, tuple[int, int]] = field(default_factory=dict)
+    condition: tuple[int, tuple[int, ...]] | None = None
+    memory: tuple[MemoryWrite, ...] = ()
+    error: WarpError = WarpError.NONE
+    terminated: bool = False

@@ -1,0 +1,100 @@
+"""A program as the toolchain hands it over: kernels, code, constants and data, not yet placed in memory.
+
+The cubin reader and the assembler make a :class:`Module`; :mod:`sim.launch` places one in memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+__all__ = ["Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
+
+
+class ProgramError(Exception):
+    """A program that can't be used: one line that names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter: where it is in constant bank 0 behind the parameter base, and its size in bytes."""
+
+    ordinal: int
+    offset: int
+    size: int
+
+
+class PatchKind(Enum):
+    """What is put where, once the symbol's address is known (a global's address, a function's pc)."""
+
+    IMMEDIATE_LOW = "bits 31:0 into the 32-bit immediate of an instruction"
+    IMMEDIATE_HIGH = "bits 63:32 into the 32-bit immediate of an instruction"
+    CONSTANT_OFFSET = "bits 15:0 into the offset of an instruction's c[bank][offset]"
+    WORD = "bits 31:0 into 4 bytes of data"
+    DOUBLE_WORD = "bits 63:0 into 8 bytes of data"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """A place to complete: ``offset`` bytes into the section that carries the patch."""
+
+    offset: int
+    kind: PatchKind
+    symbol: str
+    addend: int = 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """Initialised or zeroed bytes, and the patches in them. ``symbols`` are offsets into it by name."""
+
+    content: bytes
+    alignment: int = 8
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    patches: tuple[Patch, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """An entry point.
+
+    ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
+    them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
+    with all it calls), ``crs`` per warp, the file's hint.
+    """
+
+    name: str
+    entry: int
+    registers: int
+    barriers: int
+    shared: int
+    local: int
+    crs: int
+    parameter_base: int
+    parameters: tuple[Parameter, ...]
+    constants: Mapping[int, Data] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A whole program.
+
+    ``code`` is one block; ``code.symbols`` are the pcs of its functions. ``constants`` are banks that all
+    kernels share (3), ``data`` the global variables.
+    """
+
+    name: str
+    code: Data
+    kernels: Mapping[str, Kernel]
+    constants: Mapping[int, Data] = field(default_factory=dict)
+    data: Data = field(default_factory=lambda: Data(b""))
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel called ``name``, or the only one."""
+        if name is None and len(self.kernels) == 1:
+            return next(iter(self.kernels.values()))
+        known = ", ".join(sorted(self.kernels)) or "none"
+        if name is None:
+            raise ProgramError(f"{self.name}: which kernel? It has {known}; name one with --entry")
+        if name not in self.kernels:
+            raise ProgramError(f"{self.name}: no kernel {name}; it has {known}")
+        return self.kernels[name]

@@ -1,6 +1,6 @@
 """Conversions, bit counts and the reciprocal: the instructions of variable latency beside memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .fields import D_CC, A, B, D, alu, bits, choice, define, flag
@@ -23,13 +23,19 @@ def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[
 
 
 _I2I_BYTES = {0: 1, 1: 2, 2: 4}
-_I2F_BYTES = _I2I_BYTES | {3: 8}
-_F2I_BYTES = {1: 2, 2: 4, 3: 8}
+_DOUBLE_WORD = 3
+_I2F_BYTES = _I2I_BYTES | {_DOUBLE_WORD: 8}
+_F2I_BYTES = {1: 2, 2: 4, _DOUBLE_WORD: 8}
 
 
 def _byte_parts(values: Values) -> Mapping[int, str]:
     """A 16-bit source has halves, others have bytes."""
     return {0: "", 2: ".H1"} if values["source"] & 3 == 1 else {0: "", 1: ".B1", 2: ".B2", 3: ".B3"}
+
+
+def _registers(name: str, double: int) -> Callable[[Values], int]:
+    """Registers of an operand whose size is in field ``name``: two for 64 bits, of which ``double`` is the code."""
+    return lambda values: 2 if values[name] & 3 == double else 1
 
 
 _SOURCE = Field(((10, 2), (13, 1)))
@@ -48,17 +54,19 @@ CONVERSION: list[Form] = [
          (choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _I2I_BYTES)),
           choice("source", _SOURCE, _integer_type(2, 1, _I2I_BYTES)), flag("saturate", 50, ".SAT")),
          pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
-    *alu("I2F", _codes(0x00B8), {"d": D_CC, "b": B},
+    *alu("I2F", _codes(0x00B8), {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
          (choice("destination", bits(8, 2), texts(FloatFormat)),
           choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)),
           choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})),
-         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
-    *alu("F2I", _codes(0x00B0, "rc"), {"d": D_CC, "b": B},
+         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, b_span=_registers("source", _DOUBLE_WORD), spaced=True,
+         fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
+    *alu("F2I", _codes(0x00B0, "rc"), {"d": replace(D_CC, span=_registers("destination", _DOUBLE_WORD)), "b": B},
          (flag("flush", 44, ".FTZ"),
           choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)),
           choice("source", bits(10, 2), texts(FloatFormat)),
           choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
-         pipe=Pipe.CONVERSION, b=_HALF_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 1)}),
+         pipe=Pipe.CONVERSION, b=_HALF_OF_B, b_span=_registers("source", FloatFormat.F64.value), spaced=True,
+         fields=_SIGN_FIELDS | {"part": bits(41, 1)}),
     define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
            {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},
            (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),

@@ -135,20 +135,21 @@ def define(name: str, match: int, mask: int, pipe: Pipe, operands: Mapping[str, 
 
 def alu(name: str, codes: Mapping[str, tuple[int, int]], operands: Mapping[str, Operand],
         modifiers: tuple[tuple[dict[str, Field], Modifier], ...] = (), *, pipe: Pipe = Pipe.ALU,
-        b: Adjust = PLAIN, immediate_bits: int | None = None, spaced: bool = False,
-        fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
+        b: Adjust = PLAIN, b_span: int | Callable[[Values], int] = 1, immediate_bits: int | None = None,
+        spaced: bool = False, fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
         illegal: tuple[Callable[[Values], bool], ...] = ()) -> list[Form]:
     """The forms of an instruction whose operand b is a register, a constant or an immediate.
 
     ``codes`` gives match and mask by variant. ``operands`` is written for the register form; ``b`` is how
-    operand b may be adjusted. In the ``rc`` variant b is a register at Rc's place and c a constant.
+    operand b may be adjusted, ``b_span`` how many registers it covers. In the ``rc`` variant b is a register
+    at Rc's place and c a constant.
     """
     adjust_c = getattr(operands.get("c"), "adjust", PLAIN)
     forms = []
     for variant, (match, mask) in codes.items():
         reuse = 1 if pipe is not Pipe.CONVERSION else None
         kinds: dict[str, dict[str, Operand]] = {
-            "r": {"b": Register("Rb", adjust=b, reuse=reuse)},
+            "r": {"b": Register("Rb", span=b_span, adjust=b, reuse=reuse)},
             "c": {"b": Constant(adjust=b, spaced=spaced)},
             "i": {"b": Immediate("imm", immediate_bits, b)},
             "rc": {"b": Register("Rc", adjust=b, reuse=1), "c": Constant(adjust=adjust_c)},

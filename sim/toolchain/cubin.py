@@ -1,0 +1,201 @@
+"""Reads cubins: NVIDIA's binary programs for sm_50, complete ones and relocatable ones (``ptxas -c``).
+
+What a file's sections become, in a :class:`~sim.toolchain.module.Module`:
+
+=============================  =====================================================================
+``.text.K``                    code, one section behind the other at multiples of 64 bytes
+``.nv.constantB.K``            bank B of kernel K; bank 0 is made at launch, only its size matters
+``.nv.constantB``              bank B of all kernels
+``.nv.global.init`` ``.nv.global``   data, the zeroed variables behind the others
+``.nv.shared.K``               size of kernel K's shared memory
+``.nv.info`` ``.nv.info.K``    parameters and stack sizes
+=============================  =====================================================================
+
+In a complete file every function that a kernel calls is in the kernel's own section, and addresses within it
+are relative. A relocatable one is linked first, see :mod:`sim.toolchain.linking`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .elf_reader import read_object
+from .linking import link
+from .module import Data, Kernel, Module, Parameter, Patch, PatchKind, ProgramError
+from .nvinfo import UNKNOWN_SIZE, Attribute, Record, decode
+from .object_file import (
+    CODE_GRANULE,
+    INFO,
+    PARAMETER_BASE,
+    ObjectFile,
+    Relocation,
+    Role,
+    Section,
+    Symbol,
+    SymbolKind,
+    constant_name,
+    info_name,
+    shared_name,
+    text_name,
+)
+from .relocation import PATCHES, held_number, place_bytes
+
+__all__ = ["load", "read_cubin"]
+
+_SIZE_AT = 18
+
+
+def read_cubin(path: str | Path) -> Module:
+    """The program in a cubin file; ProgramError when there is none."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from error
+    return load(read_object(content, str(path)))
+
+
+def load(file: ObjectFile) -> Module:
+    """The program in an object file; ProgramError when there is none."""
+    return _Loader(link(file)).module()
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+class _Loader:
+    """One complete file on its way into a module. ``bases`` are the places of sections in code or data."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        self.file = file
+        self.bases: dict[str, int] = {}
+        self.names: set[str] = set()
+        self.records: Mapping[int, list[Record]] = {}
+        self.named_sections = {
+            symbol.section for section in file.sections.values() for relocation in section.relocations
+            if (symbol := file.symbols[relocation.symbol]).kind == SymbolKind.SECTION}
+
+    def module(self) -> Module:
+        """The whole program."""
+        kernels = [symbol for symbol in self.file.symbols if symbol.is_kernel]
+        if not kernels:
+            raise ProgramError(f"{self.file.name}: has no kernel")
+        self.records = self._records(INFO)
+        code = self._joined(self.file.by_role[Role.CODE], CODE_GRANULE)
+        data = self._joined((*self.file.by_role[Role.GLOBAL_INIT], *self.file.by_role[Role.GLOBAL]))
+        banks = self.file.by_role[Role.CONSTANT]
+        return Module(
+            self.file.name, code,
+            {symbol.name: self._kernel(symbol, {section.bank: self._joined((section,)) for section in banks
+                                                if section.owner == symbol.name and section.bank})
+             for symbol in kernels},
+            {section.bank: self._joined((section,)) for section in banks if section.owner is None}, data)
+
+    def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> Data:
+        """Sections one behind the other, with their symbols and patches."""
+        content = b""
+        patches: list[Patch] = []
+        symbols: dict[str, int] = {}
+        for section in sections:
+            base = _round_up(len(content), max(granule, section.alignment))
+            self.bases[section.name] = base
+            content = content.ljust(base, b"\0") + (section.content or bytes(section.size))
+            patches += [self._patch(section, base, relocation) for relocation in section.relocations]
+            symbols |= self._symbols(section, base)
+        return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches))
+
+    def _symbols(self, section: Section, base: int) -> dict[str, int]:
+        """Offsets of the functions and variables in a section, and of the section where a relocation names it."""
+        found = {symbol.name: base + symbol.value for symbol in self.file.symbols
+                 if symbol.section == section.name and symbol.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)}
+        if section.name in self.named_sections:
+            found[section.name] = base
+        if twice := self.names & found.keys():
+            raise ProgramError(f"{self.file.name}: two symbols are called {min(twice)}")
+        self.names |= found.keys()
+        return found
+
+    def _patch(self, section: Section, base: int, relocation: Relocation) -> Patch:
+        symbol = self.file.symbols[relocation.symbol]
+        where = f"{self.file.name}: {section.name}+{relocation.offset:#x}"
+        if relocation.kind not in PATCHES:
+            raise ProgramError(f"{where}: relocation of kind {relocation.kind:#x}, which is unknown")
+        try:
+            addend = self._held_addend(section, relocation) if relocation.addend is None else relocation.addend
+        except ValueError as error:
+            raise ProgramError(f"{where}: relocation to {symbol.name}: {error}") from error
+        return Patch(base + relocation.offset, PATCHES[relocation.kind], _linked_name(symbol), addend)
+
+    @staticmethod
+    def _held_addend(section: Section, relocation: Relocation) -> int:
+        """The addend that the place itself holds."""
+        place = section.content[relocation.offset:relocation.offset + place_bytes(relocation.kind)]
+        word = int.from_bytes(place, "little")
+        if PATCHES[relocation.kind] in (PatchKind.WORD, PatchKind.DOUBLE_WORD):
+            return word
+        number = held_number(word)
+        return number << 32 if PATCHES[relocation.kind] is PatchKind.IMMEDIATE_HIGH else number
+
+    def _kernel(self, symbol: Symbol, constants: Mapping[int, Data]) -> Kernel:
+        """One kernel: what its code needs, with the functions of other sections that it may call."""
+        code = self._section(text_name(symbol.name))
+        if code is None or symbol.section != code.name:
+            raise ProgramError(f"{self.file.name}: kernel {symbol.name} is not in a section of its own")
+        if symbol.value >= code.size:
+            raise ProgramError(f"{self.file.name}: kernel {symbol.name} begins at {symbol.value:#x}, behind its code")
+        kernels = {text_name(other.name) for other in self.file.symbols if other.is_kernel}
+        reached = [code, *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels)]
+        shared = self._section(shared_name(symbol.name))
+        records = self._records(info_name(symbol.name))
+        bank0 = self._section(constant_name(0, symbol.name))
+        return Kernel(
+            symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
+            max(section.barriers for section in reached), shared.size if shared is not None else 0,
+            self._stack(symbol, reached), sum(record.words[0] for record in records.get(Attribute.CRS_STACK_SIZE, ())),
+            _parameter_base(records, bank0), _parameters(records), constants)
+
+    def _section(self, name: str) -> Section | None:
+        return self.file.sections.get(name)
+
+    def _records(self, name: str) -> Mapping[int, list[Record]]:
+        """The records of a section by their attributes."""
+        section = self._section(name)
+        found: dict[int, list[Record]] = {}
+        try:
+            for record in decode(section.content) if section is not None else ():
+                found.setdefault(record.attribute, []).append(record)
+        except ValueError as error:
+            raise ProgramError(f"{self.file.name}: {name}: {error}") from error
+        return found
+
+    def _stack(self, kernel: Symbol, reached: list[Section]) -> int:
+        """Bytes of stack that a thread needs: the kernel's with all it calls where the file knows, else every
+        function's frame once (ours; recursion needs more, which only its user knows).
+        """
+        sizes = {attribute: {record.words[0]: record.words[1] for record in self.records.get(attribute, ())}
+                 for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE)}
+        whole = sizes[Attribute.MIN_STACK_SIZE].get(self.file.symbols.index(kernel), UNKNOWN_SIZE)
+        if whole != UNKNOWN_SIZE:
+            return whole
+        return sum(sizes[Attribute.FRAME_SIZE].get(index, 0)
+                   for section in reached for index, _ in self.file.functions(section.name))
+
+
+def _linked_name(symbol: Symbol) -> str:
+    """The name by which patches know a symbol: that of the section, for a section's."""
+    return (symbol.section or "") if symbol.kind == SymbolKind.SECTION else symbol.name
+
+
+def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) -> int:
+    """Where the parameters begin in bank 0: behind all that is not parameters when the kernel has none."""
+    for record in records.get(Attribute.PARAM_CBANK, ()):
+        return record.words[1] & 0xFFFF
+    return bank0.size if bank0 is not None else PARAMETER_BASE
+
+
+def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:
+    """A kernel's parameters in order."""
+    found = []
+    for record in records.get(Attribute.KPARAM_INFO, ()):
+        _, place, packed = record.words
+        found.append(Parameter(place & 0xFFFF, place >> 16, packed >> _SIZE_AT))
+    return tuple(sorted(found, key=lambda parameter: parameter.ordinal))

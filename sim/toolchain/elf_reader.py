@@ -1,0 +1,156 @@
+"""Reads an ELF file of NVIDIA's into an :class:`~sim.toolchain.object_file.ObjectFile`."""
+
+import io
+import struct
+from dataclasses import replace
+
+from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.enums import ENUM_SH_TYPE_BASE
+from elftools.elf.sections import Section as ElfSection
+from elftools.elf.sections import StringTableSection
+
+from .module import ProgramError
+from .object_file import ObjectFile, Relocation, Role, Section, SectionKind, Symbol
+from .relocation import place_bytes
+
+__all__ = ["read_object"]
+
+_MAGIC = b"\x7fELF"
+_ARCHITECTURE = 50
+_EMPTY_LIMIT = 1 << 30
+_ALIGNMENTS = tuple(1 << power for power in range(13))
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
+               SectionKind.RELOCATIONS_WITH_ADDEND: struct.Struct("<QQq")}
+_UNDEFINED = 0
+_RESERVED_INDICES = 0xFF00
+_OF_THE_FORMAT = (SectionKind.SYMBOLS, SectionKind.STRINGS, *_RELOCATION)
+
+
+def read_object(content: bytes, name: str) -> ObjectFile:
+    """The object file in ``content``. ``name`` stands in messages; ProgramError says what is wrong with it."""
+    if not content.startswith(_MAGIC):
+        raise ProgramError(f"{name}: not an ELF file")
+    try:
+        elf = ELFFile(io.BytesIO(content))
+        _check_target(elf, name)
+        end = elf["e_shoff"] + elf["e_shnum"] * elf["e_shentsize"]
+        if end > len(content):
+            raise ProgramError(f"{name}: truncated: the section table ends at {end:#x}, the file at {len(content):#x}")
+        return _Reader(elf, content, name).read()
+    except (ELFError, ConstructError, struct.error, UnicodeDecodeError, OverflowError) as error:
+        raise ProgramError(f"{name}: not a sound ELF file: {error}") from error
+
+
+def _check_target(elf: ELFFile, name: str) -> None:
+    """Refuses what isn't a 64-bit little-endian CUDA file for this architecture."""
+    if elf.elfclass != 64 or not elf.little_endian:
+        raise ProgramError(f"{name}: an ELF file of another kind, not a 64-bit little-endian one")
+    machine = elf["e_machine"]
+    if machine != "EM_CUDA":
+        raise ProgramError(f"{name}: for machine {machine}, not EM_CUDA")
+    architecture = elf["e_flags"] & 0xFF
+    if architecture != _ARCHITECTURE:
+        raise ProgramError(f"{name}: for sm_{architecture}, not sm_{_ARCHITECTURE}")
+    if elf["e_type"] not in ("ET_EXEC", "ET_REL"):
+        raise ProgramError(f"{name}: of type {elf['e_type']}, neither ET_EXEC nor ET_REL")
+
+
+def _kind(section: ElfSection) -> int:
+    """The type of a section, of which the library turns the common ones into names."""
+    kind = section["sh_type"]
+    return kind if isinstance(kind, int) else ENUM_SH_TYPE_BASE[kind]
+
+
+class _Reader:
+    """The sections of one file on their way into an object file."""
+
+    def __init__(self, elf: ELFFile, content: bytes, name: str) -> None:
+        self.elf = elf
+        self.content = content
+        self.name = name
+        self.raw = list(elf.iter_sections())
+
+    def read(self) -> ObjectFile:
+        """The whole file."""
+        sections: dict[str, Section] = {}
+        for number, raw in enumerate(self.raw):
+            if number and _kind(raw) not in _OF_THE_FORMAT:
+                if raw.name in sections:
+                    raise ProgramError(f"{self.name}: two sections are called {raw.name}")
+                sections[raw.name] = self._section(raw)
+        symbols = self._symbols()
+        for name, relocations in self._relocations(len(symbols)).items():
+            if name in sections:
+                sections[name] = replace(sections[name], relocations=tuple(relocations))
+        return ObjectFile(self.name, sections, symbols, self.elf["e_type"] == "ET_REL")
+
+    def _bytes(self, raw: ElfSection) -> bytes:
+        """What the file holds of a section."""
+        start, size = raw["sh_offset"], raw["sh_size"]
+        if start + size > len(self.content):
+            raise ProgramError(f"{self.name}: truncated: section {raw.name} ends at {start + size:#x}, "
+                               f"the file at {len(self.content):#x}")
+        return self.content[start:start + size]
+
+    def _section(self, raw: ElfSection) -> Section:
+        section = Section(raw.name, _kind(raw), raw["sh_flags"], b"", raw["sh_size"], max(raw["sh_addralign"], 1),
+                          raw["sh_entsize"])
+        if section.has_content:
+            section = replace(section, content=self._bytes(raw))
+        elif section.size > _EMPTY_LIMIT:
+            raise ProgramError(f"{self.name}: section {raw.name} has {section.size:#x} bytes, which is too many")
+        if section.alignment not in _ALIGNMENTS:
+            raise ProgramError(f"{self.name}: section {raw.name} is aligned to {section.alignment:#x}, not to a power "
+                               f"of two up to {_ALIGNMENTS[-1]:#x}")
+        if section.role is Role.CODE:
+            flags, barriers = Section.split_flags(section.flags)
+            section = replace(section, flags=flags, barriers=barriers,
+                              registers=raw["sh_info"] >> Section.REGISTERS_AT)
+        return section
+
+    def _name_at(self, index: int) -> str | None:
+        """Name of the section with this index; None for the undefined one and the reserved indices."""
+        if index == _UNDEFINED or index >= _RESERVED_INDICES:
+            return None
+        if index >= len(self.raw):
+            raise ProgramError(f"{self.name}: a symbol is in section {index}, there are {len(self.raw)}")
+        return self.raw[index].name
+
+    def _symbols(self) -> tuple[Symbol, ...]:
+        """All symbols. Read here, as the library drops the bits of st_other that are NVIDIA's."""
+        tables = [raw for raw in self.raw if _kind(raw) == SectionKind.SYMBOLS]
+        if not tables:
+            return ()
+        table = tables[0]
+        strings = self.raw[table["sh_link"]] if table["sh_link"] < len(self.raw) else None
+        if not isinstance(strings, StringTableSection):
+            raise ProgramError(f"{self.name}: the symbol table names no string table")
+        content = self._bytes(table)
+        return tuple(
+            Symbol(strings.get_string(at), info & 15, info >> 4, self._name_at(section), value, size, other)
+            for at, info, other, section, value, size in _SYMBOL.iter_unpack(content))
+
+    def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:
+        """Relocations by the name of the section that they complete."""
+        found: dict[str, list[Relocation]] = {}
+        for raw in self.raw:
+            entry = _RELOCATION.get(_kind(raw))  # type: ignore[call-overload]
+            if entry is None:
+                continue
+            if raw["sh_info"] >= len(self.raw):
+                raise ProgramError(f"{self.name}: {raw.name} completes section {raw['sh_info']}, "
+                                   f"there are {len(self.raw)}")
+            target = self.raw[raw["sh_info"]]
+            for offset, info, *addend in entry.iter_unpack(self._bytes(raw)):
+                relocation = Relocation(offset, info & 0xFFFF_FFFF, info >> 32, addend[0] if addend else None)
+                if relocation.symbol >= symbols:
+                    raise ProgramError(f"{self.name}: {raw.name} names symbol {relocation.symbol}, "
+                                       f"there are {symbols}")
+                if offset + place_bytes(relocation.kind) > target["sh_size"]:
+                    raise ProgramError(f"{self.name}: {raw.name} completes {offset:#x}, "
+                                       f"{target.name} ends at {target['sh_size']:#x}")
+                found.setdefault(target.name, []).append(relocation)
+        return found

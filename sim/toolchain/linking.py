@@ -1,0 +1,183 @@
+"""Joins a relocatable file into a complete one: decides where shared variables and constants are.
+
+Functions keep their own code sections, and what depends on where code and global variables end up stays a
+relocation. Shared memory and constant banks of functions, which all kernels may call, come first in every
+kernel's, then the kernel's own (ours).
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .module import ProgramError
+from .object_file import (
+    ObjectFile,
+    Relocation,
+    Role,
+    Section,
+    SectionKind,
+    Symbol,
+    SymbolKind,
+    constant_name,
+    shared_name,
+)
+from .relocation import PATCHES, place_bytes, with_constant, with_number
+
+__all__ = ["link"]
+
+_KINDS = {Role.CONSTANT: SectionKind.PROGBITS, Role.GLOBAL_INIT: SectionKind.PROGBITS,
+          Role.SHARED: SectionKind.NOBITS, Role.GLOBAL: SectionKind.NOBITS}
+
+
+def link(file: ObjectFile) -> ObjectFile:
+    """The complete file of a relocatable one, and a complete one as it is. ProgramError where that can't be."""
+    return _Linker(file).linked() if file.relocatable else file
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+class _Linker:
+    """One file being linked.
+
+    ``places`` are offsets of shared and constant symbols in their memory, by index. A shared array without a
+    size of its own begins behind all others, in each kernel somewhere else: it is in ``ends`` instead.
+    """
+
+    def __init__(self, file: ObjectFile) -> None:
+        self.file = file
+        self.kernels = [symbol.name for symbol in file.symbols if symbol.is_kernel]
+        self.places: dict[int, int] = {}
+        self.sections: dict[str, Section] = {}
+        self.ends: dict[str, int] = {}
+
+    def linked(self) -> ObjectFile:
+        """The complete file."""
+        self._place_shared()
+        self._place_constants()
+        for section in self.file.sections.values():
+            if section.role not in (Role.SHARED, Role.CONSTANT):
+                self.sections[section.name] = replace(section, kind=_KINDS.get(section.role, section.kind))
+        for name, section in self.sections.items():
+            if section.relocations:
+                self.sections[name] = self._completed(section)
+        symbols = tuple(self._symbol(index, symbol) for index, symbol in enumerate(self.file.symbols))
+        return ObjectFile(self.file.name, self.sections, symbols)
+
+    def _place_shared(self) -> None:
+        """Shared variables that functions use, then those of each kernel."""
+        common = [section for section in self.file.by_role[Role.SHARED] if section.owner not in self.kernels]
+        begin = self._placed_variables(common, 0)
+        own = {section.owner: section for section in self.file.by_role[Role.SHARED] if section.owner in self.kernels}
+        for kernel in self.kernels:
+            parts = [own[kernel]] if kernel in own else []
+            self.ends[kernel] = end = self._placed_variables(parts, begin)
+            if end:
+                alignment = max(section.alignment for section in (*common, *parts))
+                name = shared_name(kernel)
+                self.sections[name] = Section(name, SectionKind.NOBITS, (parts or common)[0].flags, b"", end,
+                                              alignment)
+
+    def _placed_variables(self, sections: Iterable[Section], position: int) -> int:
+        """Gives the variables of some shared sections their places from ``position`` on; returns the end."""
+        names = {section.name for section in sections}
+        for index, symbol in enumerate(self.file.symbols):
+            if symbol.is_shared and symbol.section in names:
+                self.places[index] = position = _round_up(position, max(symbol.value, 1))
+                position += symbol.size
+        return position
+
+    def _place_constants(self) -> None:
+        """Banks that all kernels share stay; those of functions come first in every kernel's."""
+        banks: dict[int, list[Section]] = {}
+        for section in self.file.by_role[Role.CONSTANT]:
+            if section.owner is None:
+                self._keep_bank(section)
+            else:
+                banks.setdefault(section.bank, []).append(section)
+        for bank, sections in banks.items():
+            common = [section for section in sections if section.owner not in self.kernels]
+            for kernel in self.kernels:
+                own = [section for section in sections if section.owner == kernel]
+                if common or own:
+                    self._join_bank(constant_name(bank, kernel), [*common, *own])
+
+    def _keep_bank(self, section: Section) -> None:
+        self.sections[section.name] = replace(section, kind=SectionKind.PROGBITS)
+        self._place_constant_symbols(section, 0)
+
+    def _join_bank(self, name: str, parts: list[Section]) -> None:
+        content = b""
+        relocations: list[Relocation] = []
+        for part in parts:
+            content = content.ljust(_round_up(len(content), part.alignment), b"\0")
+            relocations += [replace(relocation, offset=relocation.offset + len(content))
+                            for relocation in part.relocations]
+            self._place_constant_symbols(part, len(content))
+            content += part.content
+        self.sections[name] = replace(parts[-1], name=name, kind=SectionKind.PROGBITS, content=content,
+                                      size=len(content), alignment=max(part.alignment for part in parts),
+                                      relocations=tuple(relocations))
+
+    def _place_constant_symbols(self, section: Section, base: int) -> None:
+        for index, symbol in enumerate(self.file.symbols):
+            if symbol.section == section.name:
+                self.places[index] = base + symbol.value
+
+    def _symbol(self, index: int, symbol: Symbol) -> Symbol:
+        """The symbol in the complete file. A shared variable of functions is in no section of it."""
+        if symbol.kind == SymbolKind.CUDA_OBJECT:
+            symbol = replace(symbol, kind=SymbolKind.OBJECT, other=0, value=self.places.get(index, symbol.value))
+        return symbol if symbol.section in self.sections else replace(symbol, section=None)
+
+    def _completed(self, section: Section) -> Section:
+        """The section with its relocations to shared variables and constants filled in."""
+        content = bytearray(section.content)
+        kept = []
+        for relocation in section.relocations:
+            symbol = self.file.symbols[relocation.symbol]
+            place = slice(relocation.offset, relocation.offset + place_bytes(relocation.kind))
+            try:
+                found = self._place(section, relocation, symbol)
+                if found is None:
+                    kept.append(relocation)
+                else:
+                    content[place] = _filled(bytes(content[place]), section, *found)
+            except (ValueError, OverflowError) as error:
+                raise ProgramError(f"{self.file.name}: {section.name}+{relocation.offset:#x}: relocation to "
+                                   f"{symbol.name}: {error}") from error
+        return replace(section, content=bytes(content), relocations=tuple(kept))
+
+    def _place(self, section: Section, relocation: Relocation, symbol: Symbol) -> tuple[int, int | None] | None:
+        """What the relocation's symbol is worth, and its constant bank; None when that waits for an address."""
+        addend = relocation.addend or 0
+        if symbol.is_shared:
+            place = self.places.get(relocation.symbol)
+            return (self._open_array(section, symbol) if place is None else place) + addend, None
+        home = self.file.sections.get(symbol.section or "")
+        if home is not None and home.role is Role.CONSTANT:
+            return self.places[relocation.symbol] + addend, home.bank
+        if relocation.kind not in PATCHES:
+            raise ValueError(f"its kind {relocation.kind:#x} is unknown")
+        return None
+
+    def _open_array(self, section: Section, symbol: Symbol) -> int:
+        """Where a shared array without a size begins: behind the kernel's other variables."""
+        kernels = [section.owner] if section.owner in self.ends else list(self.ends)
+        places = {_round_up(self.ends[kernel], max(symbol.value, 1)) for kernel in kernels if kernel is not None}
+        if len(places) != 1:
+            raise ProgramError(f"{self.file.name}: {section.name} uses {symbol.name}, which is not at the same "
+                               f"place in all kernels")
+        return places.pop()
+
+
+def _filled(place: bytes, section: Section, value: int, bank: int | None) -> bytes:
+    """A place with a value in it, and with its bank where an instruction names one."""
+    word = int.from_bytes(place, "little")
+    if section.role is not Role.CODE:
+        word = value
+    elif bank is None:
+        word = with_number(word, value)
+    else:
+        word = with_constant(word, bank, value)
+    return word.to_bytes(len(place), "little")

@@ -1,0 +1,125 @@
+"""Records of ``.nv.info`` sections: what a loader is told about functions beside their code.
+
+A record is a format byte, an attribute byte, and two bytes that are either its value or the size of the
+payload behind it. Attribute numbers are NVIDIA's.
+"""
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+__all__ = ["UNKNOWN_SIZE", "Attribute", "Format", "Record", "decode", "encode"]
+
+UNKNOWN_SIZE = 0xFFFF_FFFF
+"""A stack size that NVIDIA's assembler could not tell, because of recursion."""
+_HEADER = struct.Struct("<BBH")
+_WORD = struct.Struct("<I")
+
+
+class Format(IntEnum):
+    """How a record carries its value."""
+
+    NONE = 1
+    BYTE = 2
+    HALF = 3
+    SIZED = 4
+
+
+class Attribute(IntEnum):
+    """What a record is about.
+
+    Of single functions, in the file's common section: {symbol, number} pairs. The rest are in the sections of
+    kernels; offsets are those of instructions in the kernel's code.
+    """
+
+    CTAIDZ_USED = 0x04
+    PARAM_CBANK = 0x0A
+    """{symbol of bank 0, place and size of the parameters as two halves}"""
+    FRAME_SIZE = 0x11
+    """Bytes of stack of the function alone, a thread."""
+    MIN_STACK_SIZE = 0x12
+    """Bytes of stack of the function with all that it calls, a thread."""
+    KPARAM_INFO = 0x17
+    """One parameter: {0, ordinal and offset as two halves, size << 18 | its bank and alignment}"""
+    CBANK_PARAM_SIZE = 0x19
+    MAXREG_COUNT = 0x1B
+    EXIT_INSTR_OFFSETS = 0x1C
+    S2RCTAID_INSTR_OFFSETS = 0x1D
+    CRS_STACK_SIZE = 0x1E
+    """Bytes of call/return stack that the code may fill, a warp."""
+    EXPLICIT_CACHING = 0x21
+    MAX_STACK_SIZE = 0x23
+    COOP_GROUP_INSTR_OFFSETS = 0x28
+    SW1850030_WAR = 0x2A
+    REGCOUNT = 0x2F
+    SW2393858_WAR = 0x30
+    INT_WARP_WIDE_INSTR_OFFSETS = 0x31
+    INDIRECT_BRANCH_TARGETS = 0x34
+    """{offset, 0 branch or 1 call, count, targets} for every branch whose targets are not in the instruction"""
+    CUDA_API_VERSION = 0x37
+
+
+
+
+_WORDS = {Attribute.PARAM_CBANK: 2, Attribute.FRAME_SIZE: 2, Attribute.MIN_STACK_SIZE: 2, Attribute.KPARAM_INFO: 3,
+          Attribute.CRS_STACK_SIZE: 1, Attribute.MAX_STACK_SIZE: 2, Attribute.REGCOUNT: 2,
+          Attribute.CUDA_API_VERSION: 1}
+"""Words in the payload of records that are always alike."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record. ``value`` is the two bytes of the header, ``payload`` what follows in the SIZED format."""
+
+    attribute: int
+    format: Format
+    value: int = 0
+    payload: bytes = b""
+
+    @classmethod
+    def sized(cls, attribute: int, words: Iterable[int]) -> "Record":
+        """A record whose payload are these 32-bit words."""
+        return cls(attribute, Format.SIZED, payload=b"".join(_WORD.pack(word) for word in words))
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The payload as 32-bit words; ValueError when it isn't made of whole ones."""
+        if len(self.payload) % _WORD.size:
+            raise ValueError(f"record {self.attribute:#x} has a payload of {len(self.payload)} bytes, "
+                             f"which are no whole words")
+        return tuple(word for word, in _WORD.iter_unpack(self.payload))
+
+
+def decode(content: bytes) -> list[Record]:
+    """The records of a section; ValueError when one is cut off, has no known format or not the size it should."""
+    records = []
+    position = 0
+    while position < len(content):
+        if position + _HEADER.size > len(content):
+            raise ValueError(f"the record at {position:#x} is cut off")
+        form, attribute, value = _HEADER.unpack_from(content, position)
+        if form not in tuple(Format):
+            raise ValueError(f"the record at {position:#x} has format {form}, which is unknown")
+        position += _HEADER.size
+        payload = b""
+        if form == Format.SIZED:
+            payload = content[position:position + value]
+            if len(payload) != value:
+                raise ValueError(f"the record at {position - _HEADER.size:#x} is cut off")
+            position += value
+            value = 0
+        expected = _WORDS.get(attribute)  # type: ignore[call-overload]
+        if expected is not None and len(payload) != expected * _WORD.size:
+            raise ValueError(f"a record {Attribute(attribute).name} has {len(payload)} bytes, "
+                             f"not {expected * _WORD.size}")
+        records.append(Record(attribute, Format(form), value, payload))
+    return records
+
+
+def encode(records: Iterable[Record]) -> bytes:
+    """The section of these records."""
+    return b"".join(
+        _HEADER.pack(record.format, record.attribute,
+                     len(record.payload) if record.format is Format.SIZED else record.value) + record.payload
+        for record in records)

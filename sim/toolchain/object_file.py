@@ -1,0 +1,240 @@
+"""An object file for sm_50 in memory: sections, symbols, relocations.
+
+This is what a cubin holds, free of the ELF format's offsets and indices. :mod:`sim.toolchain.elf_reader` and
+:mod:`sim.toolchain.elf_writer` turn it from and into bytes, the assembler makes one, and
+:mod:`sim.toolchain.cubin` makes a program of it. Numbers are those of NVIDIA's files.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+__all__ = [
+    "CODE_GRANULE",
+    "GLOBAL",
+    "GLOBAL_INIT",
+    "INFO",
+    "PARAMETER_BASE",
+    "Binding",
+    "ObjectFile",
+    "Relocation",
+    "Role",
+    "Section",
+    "SectionKind",
+    "Symbol",
+    "SymbolKind",
+    "constant_name",
+    "info_name",
+    "shared_name",
+    "text_name",
+]
+
+PARAMETER_BASE = 0x140
+"""Where a kernel's parameters begin in constant bank 0."""
+CODE_GRANULE = 64
+"""Code sections are placed, and padded, at multiples of this many bytes."""
+GLOBAL = ".nv.global"
+"""The section of zeroed global variables."""
+GLOBAL_INIT = ".nv.global.init"
+"""The section of initialised global variables."""
+INFO = ".nv.info"
+"""The section of records about all functions; that of one function has its name behind it."""
+
+_TEXT, _CONSTANT, _SHARED = ".text", ".nv.constant", ".nv.shared"
+_NAME = re.compile(
+    r"(?P<text>\.text\.(?P<code>.+))|(?P<constant>\.nv\.constant(?P<bank>\d+)(\.(?P<constant_of>.+))?)"
+    r"|(?P<shared>\.nv\.shared\.(?P<shared_of>.+)|\.nv_debug\.shared)|(?P<info>\.nv\.info(\.(?P<info_of>.+))?)"
+    r"|(?P<init>\.nv\.global\.init)|(?P<zeroed>\.nv\.global)")
+
+
+class SectionKind(IntEnum):
+    """Types of sections, ``sh_type`` in the file."""
+
+    PROGBITS = 1
+    SYMBOLS = 2
+    STRINGS = 3
+    RELOCATIONS_WITH_ADDEND = 4
+    NOBITS = 8
+    RELOCATIONS = 9
+    CUDA_INFO = 0x7000_0000
+    CUDA_GLOBAL = 0x7000_0007
+    CUDA_LOCAL = 0x7000_0009
+    CUDA_SHARED = 0x7000_000A
+
+
+_EMPTY_KINDS = frozenset({SectionKind.NOBITS, SectionKind.CUDA_GLOBAL, SectionKind.CUDA_LOCAL,
+                          SectionKind.CUDA_SHARED})
+
+
+class Binding(IntEnum):
+    """Who sees a symbol."""
+
+    LOCAL = 0
+    GLOBAL = 1
+    WEAK = 2
+
+
+class SymbolKind(IntEnum):
+    """What a symbol names. CUDA_OBJECT is a variable of a relocatable file."""
+
+    NONE = 0
+    OBJECT = 1
+    FUNCTION = 2
+    SECTION = 3
+    CUDA_OBJECT = 13
+
+
+class Role(Enum):
+    """What a section is for, which its name tells."""
+
+    CODE = "text"
+    CONSTANT = "constant"
+    SHARED = "shared"
+    GLOBAL_INIT = "init"
+    GLOBAL = "zeroed"
+    INFO = "info"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A place ``offset`` bytes into its section to complete. ``symbol`` is an index into the file's symbols.
+
+    ``addend`` is None where the place itself holds it. Kinds are in :mod:`sim.toolchain.relocation`.
+    """
+
+    offset: int
+    kind: int
+    symbol: int
+    addend: int | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section. ``content`` is empty when the file has none for it, ``size`` is its size in memory all the same.
+
+    ``registers`` and ``barriers`` are what code needs.
+    """
+
+    name: str
+    kind: int
+    flags: int
+    content: bytes
+    size: int
+    alignment: int = 1
+    entry_size: int = 0
+    registers: int = 0
+    barriers: int = 0
+    relocations: tuple[Relocation, ...] = ()
+
+    REGISTERS_AT = 24
+    """Where sh_info of code has its registers, above the index of its symbol."""
+    BARRIERS_AT, BARRIERS_MASK = 20, 0x1F
+    """Where sh_flags of code has its barriers."""
+
+    @classmethod
+    def split_flags(cls, flags: int) -> tuple[int, int]:
+        """sh_flags of code without the barriers, and the barriers."""
+        return flags & ~(cls.BARRIERS_MASK << cls.BARRIERS_AT), flags >> cls.BARRIERS_AT & cls.BARRIERS_MASK
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the file holds the section's bytes; they are zeros otherwise."""
+        return self.kind not in _EMPTY_KINDS
+
+    @property
+    def role(self) -> Role:
+        """What the section is for."""
+        match = _NAME.fullmatch(self.name)
+        return Role.OTHER if match is None else next(role for role in Role if match[role.value])
+
+    @property
+    def owner(self) -> str | None:
+        """The function that the section belongs to, None for one of the whole file."""
+        match = _NAME.fullmatch(self.name)
+        return match and (match["code"] or match["constant_of"] or match["shared_of"] or match["info_of"])
+
+    @property
+    def bank(self) -> int:
+        """Number of the constant bank that the section is."""
+        match = _NAME.fullmatch(self.name)
+        if match is None or match["bank"] is None:
+            raise ValueError(f"{self.name} is no constant bank")
+        return int(match["bank"])
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A name for ``size`` bytes at ``value`` bytes into ``section``; None is a section that the file lacks.
+
+    ``other`` is st_other, NVIDIA's marks: ENTRY on kernels, SHARED and so on in relocatable files. There the
+    ``value`` of a shared variable is its alignment, not its place.
+    """
+
+    name: str
+    kind: int
+    binding: int
+    section: str | None
+    value: int = 0
+    size: int = 0
+    other: int = 0
+
+    ENTRY = 0x10
+    SHARED = 0x40
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether a grid can start here."""
+        return self.kind == SymbolKind.FUNCTION and bool(self.other & self.ENTRY) and self.section is not None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is a variable in shared memory whose place is not decided yet."""
+        return self.kind == SymbolKind.CUDA_OBJECT and bool(self.other & self.SHARED)
+
+
+@dataclass(frozen=True)
+class ObjectFile:
+    """A whole file. ``symbols[0]`` is the null symbol. Sections are in the file's order, without those that only
+    carry symbols, strings and relocations.
+    """
+
+    name: str
+    sections: Mapping[str, Section]
+    symbols: tuple[Symbol, ...]
+    relocatable: bool = False
+    by_role: Mapping[Role, tuple[Section, ...]] = field(init=False)
+    """The sections by what they are for."""
+
+    def __post_init__(self) -> None:
+        by_role: dict[Role, tuple[Section, ...]] = dict.fromkeys(Role, ())
+        for section in self.sections.values():
+            by_role[section.role] = (*by_role[section.role], section)
+        object.__setattr__(self, "by_role", by_role)
+
+    def functions(self, section: str) -> Iterator[tuple[int, Symbol]]:
+        """Index and symbol of every function in a section."""
+        for index, symbol in enumerate(self.symbols):
+            if symbol.kind == SymbolKind.FUNCTION and symbol.section == section:
+                yield index, symbol
+
+
+def text_name(function: str) -> str:
+    """Name of a function's code section."""
+    return f"{_TEXT}.{function}"
+
+
+def info_name(function: str) -> str:
+    """Name of the section of records about one function."""
+    return f"{INFO}.{function}"
+
+
+def shared_name(kernel: str) -> str:
+    """Name of the section that stands for a kernel's shared memory."""
+    return f"{_SHARED}.{kernel}"
+
+
+def constant_name(bank: int, kernel: str | None = None) -> str:
+    """Name of a constant bank: a kernel's own, or one that all kernels share."""
+    return f"{_CONSTANT}{bank}" + ("" if kernel is None else f".{kernel}")

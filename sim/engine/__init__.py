@@ -1,0 +1,45 @@
+"""Simulation engines: two ways to run the same testbenches, cycle by cycle alike.
+
+========  ===========================================================  ==============================================
+engine    how                                                          needs
+========  ===========================================================  ==============================================
+pysim     Amaranth's simulator: the design as Python code              nothing
+cxxrtl    the design as C++, made by Yosys' CXXRTL, under Amaranth's    the extra ``fast`` and a C++ compiler (g++,
+          scheduler of testbenches; compiled once, then cached          clang++, or ``pip install ziglang``)
+========  ===========================================================  ==============================================
+
+Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a user asked for,
+:func:`run_cycles` lets the clock run without waking the testbench.
+
+What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values only, never
+glitches, and clocks that the design makes itself are refused.
+"""
+
+from sim.engine.base import Change, Engine, Observer
+from sim.engine.clock import Ran, run_cycles
+from sim.engine.cxxrtl import CxxrtlEngine
+from sim.engine.errors import EngineError
+from sim.engine.pysim import PysimEngine
+
+__all__ = ["ENGINES", "Change", "CxxrtlEngine", "Engine", "EngineError", "Observer", "PysimEngine", "Ran", "choose",
+           "run_cycles"]
+
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CxxrtlEngine)}
+"""Name -> engine."""
+
+
+def choose(name: str = "auto") -> tuple[type[Engine], str | None]:
+    """The engine called ``name``, and for ``auto`` a line that says how to get a faster one, where there is one.
+
+    ``auto`` takes cxxrtl where it can be used. EngineError when a named engine does not exist or cannot be used here.
+    """
+    if name == "auto":
+        reason = CxxrtlEngine.missing()
+        if reason is None:
+            return CxxrtlEngine, None
+        return PysimEngine, f"engine pysim; cxxrtl would be faster, but {reason}"
+    if name not in ENGINES:
+        raise EngineError(f"no engine {name}; there are auto, {', '.join(ENGINES)}")
+    if reason := ENGINES[name].missing():
+        raise EngineError(f"engine {name}: {reason}")
+    return ENGINES[name], None

@@ -1,0 +1,300 @@
+"""The fast engine: the design as C++, made by CXXRTL, under the scheduler of Amaranth's simulator.
+
+Testbenches, triggers and time are Amaranth's; the processes that simulate the design are replaced by one that steps the
+compiled model. Inputs are written to the model when they are committed, everything else is read from it when it is
+looked at.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from amaranth.hdl import Signal
+
+from sim.engine.base import Engine, Observer, Sink
+from sim.engine.build import missing_tool, shared_object
+from sim.engine.errors import EngineError
+from sim.engine.internals import (
+    AsyncProcess,
+    BaseProcess,
+    DelayTrigger,
+    Instance,
+    IOBufferInstance,
+    MemoryInstance,
+    PyClockProcess,
+    PyEngineState,
+    PyMemoryState,
+    PySignalState,
+    SampleTrigger,
+    pin_blame,
+)
+from sim.engine.model import FAILURE, TEXT, Field, Model
+from sim.engine.netlist import driven_signals, to_rtlil, undriven_signals
+from sim.engine.states import DrivenState, InputState, MemoryState
+
+__all__ = ["CxxrtlEngine"]
+
+
+class _Design(BaseProcess):
+    """The process that runs the design: steps the model, passes on what it prints, raises what it asserts."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.watched: list[DrivenState] = []
+        self.runnable = True
+
+    def reset(self) -> None:
+        self.model.reset()
+        self.runnable = True
+
+    def run(self) -> None:
+        self.report(self.model.step())
+        for state in self.watched:
+            state.check()
+
+    def report(self, events: int) -> None:
+        """Deals with what a step reported."""
+        if events & TEXT:
+            print(self.model.take_text(), end="")
+        if events & FAILURE:
+            location, message = self.model.failure()
+            file, _, line = location.rpartition(":")
+            pin_blame((file, int(line)) if file else None, AssertionError(message))
+
+    def input_changed(self, _value: int) -> None:
+        """A value has changed that only combinational logic sees before the next clock edge."""
+        if self.watched or self.model.settles:
+            self.runnable = True
+
+    def state_changed(self, _value: int) -> None:
+        """A value has changed that the model must be stepped for."""
+        self.runnable = True
+
+    def clock_changed(self, level: int) -> None:
+        """A clock has changed; only its rising edge does something, as a rule."""
+        if level or self.model.settles:
+            self.runnable = True
+        else:
+            self.model.commit()
+
+
+class _Clock(PyClockProcess):
+    """A clock whose next change can be put off."""
+
+    waker: Any
+
+    def run(self) -> None:
+        super().run()
+        self.waker = next(reversed(self.state.timeline.wakers))
+
+    def next_edge(self) -> int:
+        """The time of the next change."""
+        return self.state.timeline.wakers[self.waker]
+
+    def put_off(self, time: int) -> None:
+        """Moves the next change to ``time``."""
+        self.state.timeline.wakers[self.waker] = time
+
+
+class _State(PyEngineState):
+    """The states of all signals and memories, made when somebody asks for them."""
+
+    def __init__(self, engine: "CxxrtlEngine") -> None:
+        super().__init__()
+        self._engine = engine
+
+    def get_signal(self, signal: Signal) -> int:
+        """The number of the signal's slot."""
+        if signal not in self.signals:
+            self.signals[signal] = len(self.slots)
+            self.slots.append(self._engine.signal_state(signal, self.pending))
+        return self.signals[signal]
+
+    def get_memory(self, memory: Any) -> int:
+        """The number of the memory's slot."""
+        if memory not in self.memories:
+            self.memories[memory] = len(self.slots)
+            self.slots.append(self._engine.memory_state(memory, self.pending))
+        return self.memories[memory]
+
+
+class _ModelObserver(Observer):
+    """Has the signals that live in the model sampled there, and takes their changes from time to time."""
+
+    def __init__(self, engine: "CxxrtlEngine", clock: Signal, signals: Sequence[Signal], sink: Sink) -> None:
+        self._model = engine.model
+        self._numbers: list[int] = []
+        super().__init__(engine, clock, signals, sink)
+        self._touched -= set(self._numbers)
+
+    def _watch(self, number: int, signal: Signal) -> None:
+        field = self._engine.field(signal)
+        if field is None:
+            super()._watch(number, signal)
+        else:
+            self._states.append(None)
+            self._numbers.append(number)
+            self._model.watch(field, len(signal))
+
+    def run(self) -> None:
+        super()._sample()
+        if self._model.sample():
+            self._flush()
+
+    def passed(self, cycles: int) -> None:
+        """Notes cycles that the model has sampled by itself."""
+        self._cycle += cycles
+
+    def take(self) -> None:
+        """Hands over what was recorded."""
+        self._flush()
+
+    def _flush(self) -> None:
+        numbers = self._numbers
+        changes = [(cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()]
+        self._sink(sorted(changes + self._changes) if self._changes else changes)
+        self._changes = []
+
+    def finish(self) -> int:
+        self._model.sample()
+        return super().finish()
+
+
+class CxxrtlEngine(Engine):
+    """Runs a compiled model of the design. EngineError when that cannot be made, or not of this design."""
+
+    name: ClassVar[str] = "cxxrtl"
+
+    def __init__(self, design: Any) -> None:
+        domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
+        self._driven = driven_signals(design)
+        self._comb = driven_signals(design, "comb")
+        _check_supported(design, domains, self._driven)
+        rtlil, self._names = to_rtlil(design)
+        self.model = Model(shared_object(rtlil))
+        self._clock_signals = {id(domain.clk) for domain in domains}
+        self._async_resets = {id(domain.rst) for domain in domains if domain.async_reset}
+        self._clocks: list[_Clock] = []
+        self._observer: _ModelObserver | None = None
+        self._rtl = _Design(self.model)
+        # What PySimEngine's own constructor sets, with the compiled model for its processes.
+        self._design = design
+        self._state: Any = _State(self)
+        self._processes = {self._rtl}
+        self._testbenches: list[Any] = []
+        self._delta_cycles = 0
+        self._vcd_writers: list[Any] = []
+        self._active_triggers: set[Any] = set()
+        for signal in undriven_signals(design):
+            self._state.get_signal(signal)
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """What has to be installed."""
+        return missing_tool()
+
+    def field(self, signal: Signal) -> Field | None:
+        """The signal in the model, None when it is the testbench's alone."""
+        path = self._names.get(signal)
+        return self.model.find(path[1:]) if path is not None and len(signal) else None
+
+    def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
+        """A new state for a signal."""
+        field = self.field(signal)
+        if field is None:
+            if signal in self._driven and len(signal):
+                raise EngineError(f"engine cxxrtl: signal {signal.name} is not in the compiled model")
+            return PySignalState(signal, pending)
+        if signal not in self._driven:
+            if id(signal) in self._clock_signals:
+                return InputState(signal, pending, field, self._rtl.clock_changed)
+            if id(signal) in self._async_resets:
+                return InputState(signal, pending, field, self._rtl.state_changed)
+            return InputState(signal, pending, field, self._rtl.input_changed)
+        if signal not in self._comb and (storage := self.model.storage(field)):
+            field.store_in(storage)
+        return DrivenState(signal, field, signal in self._comb, self._rtl.input_changed, self._rtl.watched.append)
+
+    def memory_state(self, memory: Any, pending: set[Any]) -> Any:
+        """A new state for a memory."""
+        for fragment, info in self._design.fragments.items():
+            if isinstance(fragment, MemoryInstance) and fragment._data is memory:
+                field = self.model.find(info.name[1:])
+                if field is None:
+                    raise EngineError(f"engine cxxrtl: memory {memory.name} is not in the compiled model")
+                return MemoryState(memory, pending, field, self._rtl.input_changed)
+        return PyMemoryState(memory, pending)
+
+    def add_clock_process(self, clock: Signal, *, phase: int, period: int) -> None:
+        """Called by Simulator.add_clock."""
+        process = _Clock(self._state, clock, phase=phase, period=period)
+        self._clocks.append(process)
+        self._processes.add(process)
+
+    def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
+        """As in every engine; one observer a simulation."""
+        if self._observer is not None:
+            raise EngineError("engine cxxrtl has one observer at a time")
+        self._observer = _ModelObserver(self, clock, signals, sink)
+        return self._observer
+
+    def write_vcd(self, **_arguments: Any) -> Any:
+        """Amaranth's own waveforms need its own engine."""
+        raise EngineError("engine cxxrtl does not write Amaranth's waveforms: use sim.waves, or the engine pysim")
+
+    def leap(self, process: Any, domain: Any, count: int, until: Signal | None) -> tuple[int, bool]:
+        """Runs the clock in the model, up to the next moment at which anything else is due."""
+        condition = None if until is None else self.field(until)
+        if not self._alone(process, domain) or (until is not None and condition is None):
+            return 0, False
+        clock, state, timeline = self._clocks[0], self._state.slots[self._clocks[0].slot], self._state.timeline
+        half = clock.period // 2
+        first = clock.next_edge() + (half if state.curr else 0)
+        due = [time for waker, time in timeline.wakers.items() if waker is not clock.waker]
+        if due:
+            count = min(count, -((first - min(due)) // (2 * half)))
+        if count < 1:
+            return 0, False
+        field = self.field(domain.clk)
+        assert field is not None
+        cycles, hit, events = self.model.run(field, count, condition)
+        timeline.now = first + (cycles - 1) * 2 * half
+        clock.put_off(timeline.now + half)
+        state.jump(1)
+        if self._observer is not None:
+            self._observer.passed(cycles)
+        self._rtl.report(events)
+        return cycles, hit
+
+    def _alone(self, process: Any, domain: Any) -> bool:
+        """Whether nobody but ``process`` waits for the clock or for what the design does."""
+        if len(self._clocks) != 1 or domain.clk_edge != "pos":
+            return False
+        state = self._state.slots[self._clocks[0].slot]
+        if state.signal is not domain.clk or self._rtl.runnable or self._active_triggers or self._state.pending:
+            return False
+        observers = [] if self._observer is None else [self._observer._clock_changes]
+        if state.wakers != observers or any(watched.wakers for watched in self._rtl.watched):
+            return False
+        others = [other for other in (*self._processes, *self._testbenches)
+                  if isinstance(other, AsyncProcess) and other is not process]
+        return not any(other.runnable or not _waits_for_time(other) for other in others)
+
+
+def _waits_for_time(process: Any) -> bool:
+    """Whether the process has ended, or waits for nothing but a moment in time."""
+    if process.coroutine is None:
+        return True
+    triggers = process.waits_on._combination._triggers
+    return all(isinstance(trigger, (DelayTrigger, SampleTrigger)) for trigger in triggers)
+
+
+def _check_supported(design: Any, domains: set[Any], driven: Any) -> None:
+    """EngineError for what CXXRTL, or this engine, does not simulate."""
+    for fragment in design.fragments:
+        if isinstance(fragment, (Instance, IOBufferInstance)):
+            what = fragment.type if isinstance(fragment, Instance) else "an I/O buffer"
+            raise EngineError(f"no engine simulates {what}, which has no description in Amaranth")
+    for domain in domains:
+        if domain.clk in driven:
+            raise EngineError(f"engine cxxrtl: the design makes the clock of domain {domain.name} itself; "
+                              "use the engine pysim")

@@ -1,0 +1,46 @@
+"""The parts of Amaranth that are not public and that the engines build on: the reason why its version is pinned.
+
+Their types are unknown to type checkers.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__all__ = ["Assignment", "AssignmentList", "AsyncProcess", "BaseProcess", "BaseSignalState", "BuiltinYosys",
+           "DelayTrigger", "Design", "EmptyModuleChecker", "FlipFlop", "IOBufferInstance", "Instance", "MemoryInstance",
+           "ModuleEmitter", "Net", "Netlist",
+           "PortDirection", "PyClockProcess", "PyEngineState", "PyMemoryState", "PySignalState", "PySimEngine",
+           "RtlilText", "SampleTrigger", "SignalDict", "SignalSet", "YosysError", "compute_ports",
+           "emit_netlist", "pin_blame", "run_wakers"]
+
+_ast: Any = import_module("amaranth.hdl._ast")
+_ir: Any = import_module("amaranth.hdl._ir")
+_nir: Any = import_module("amaranth.hdl._nir")
+_rtlil: Any = import_module("amaranth.back.rtlil")
+_mem: Any = import_module("amaranth.hdl._mem")
+_async: Any = import_module("amaranth.sim._async")
+_base: Any = import_module("amaranth.sim._base")
+_pysim: Any = import_module("amaranth.sim.pysim")
+_yosys: Any = import_module("amaranth._toolchain.yosys")
+
+SignalDict, SignalSet = _ast.SignalDict, _ast.SignalSet
+Design, PortDirection, emit_netlist = _ir.Design, _ir.PortDirection, _ir._emit_netlist
+Instance, IOBufferInstance, MemoryInstance = _ir.Instance, _ir.IOBufferInstance, _mem.MemoryInstance
+Assignment, AssignmentList, FlipFlop, Net, Netlist = (
+    _nir.Assignment, _nir.AssignmentList, _nir.FlipFlop, _nir.Net, _nir.Netlist)
+RtlilText, EmptyModuleChecker, ModuleEmitter = _rtlil.Design, _rtlil.EmptyModuleChecker, _rtlil.ModuleEmitter
+AsyncProcess, DelayTrigger, SampleTrigger = _async.AsyncProcess, _async.DelayTrigger, _async.SampleTrigger
+BaseProcess, BaseSignalState = _base.BaseProcess, _base.BaseSignalState
+PySimEngine, PyEngineState, PySignalState, PyMemoryState, run_wakers = (
+    _pysim.PySimEngine, _pysim._PyEngineState, _pysim._PySignalState, _pysim._PyMemoryState, _pysim._run_wakers)
+PyClockProcess: Any = import_module("amaranth.sim._pyclock").PyClockProcess
+pin_blame: Any = import_module("amaranth.sim._pyrtl").pin_blame
+BuiltinYosys, YosysError = _yosys._BuiltinYosys, _yosys.YosysError
+
+
+def compute_ports(netlist: Any, ports: Any) -> None:
+    """Works out which nets pass between the modules of a netlist, the last step before it can be written."""
+    _ir._compute_net_flows(netlist)
+    _ir._compute_ports(netlist)
+    _ir._compute_ionet_dirs(netlist)
+    _ir._compute_io_ports(netlist, ports)

@@ -1,0 +1,136 @@
+"""Where the values of signals and memories are while a compiled model runs.
+
+Amaranth's simulator keeps a state for every signal; these take the place of its own for what lives in the model.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from amaranth.hdl import MemoryData, Shape, Signal
+
+from sim.engine.internals import BaseSignalState, PyMemoryState, PySignalState, run_wakers
+from sim.engine.model import Field
+
+__all__ = ["DrivenState", "InputState", "MemoryState"]
+
+
+def _as_signed(value: int, shape: Shape) -> int:
+    """The number that the bits stand for."""
+    return value - (1 << shape.width) if shape.signed and value >> shape.width - 1 & 1 else value
+
+
+class InputState(PySignalState):
+    """A signal that testbenches, processes and clocks drive. What they commit goes to the model."""
+
+    __slots__ = ("_field", "_mask", "_notify")
+
+    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[int], None]) -> None:
+        self._field = field
+        self._mask = (1 << len(signal)) - 1
+        self._notify = notify
+        super().__init__(signal, pending)
+
+    def reset(self) -> None:
+        """Back to the initial value."""
+        super().reset()
+        self._field.write(self.curr & self._mask)
+
+    def commit(self) -> bool:
+        """Applies the new value; returns whether it is one."""
+        changed = super().commit()
+        if changed:
+            self._field.write(self.curr & self._mask)
+            self._notify(self.curr)
+        return changed
+
+    def jump(self, value: int) -> None:
+        """Follows a change that the model has made by itself, with nobody watching."""
+        self.curr = self.next = value
+
+
+class DrivenState(BaseSignalState):
+    """A signal that the design drives. Its value is read from the model; a register's can be changed."""
+
+    __slots__ = ("_field", "_notify", "_on_watch", "_shape", "is_comb", "last", "signal", "wakers")
+
+    def __init__(self, signal: Signal, field: Field, is_comb: bool, notify: Callable[[int], None],
+                 on_watch: Callable[["DrivenState"], None]) -> None:
+        self.signal = signal
+        self.is_comb = is_comb
+        self.wakers: list[Any] = []
+        self.last = signal.init
+        self._shape = signal.shape()
+        self._field = field
+        self._notify = notify
+        self._on_watch = on_watch
+
+    @property
+    def curr(self) -> int:
+        """The value now."""
+        return _as_signed(self._field.read(), self._shape)
+
+    next = curr
+
+    def reset(self) -> None:
+        """The model resets itself; only what was seen last is forgotten."""
+        self.last = self.signal.init
+
+    def add_waker(self, waker: Callable[[int, int], bool]) -> None:
+        """Has ``waker`` called when the value changes."""
+        if not self.wakers:
+            self.last = self.curr
+            self._on_watch(self)
+        self.wakers.append(waker)
+
+    def check(self) -> None:
+        """Calls the wakers if the value has changed since the last call."""
+        value = self.curr
+        if value != self.last:
+            last, self.last = self.last, value
+            run_wakers(self.wakers, last, value)
+
+    def update(self, value: int, mask: int = ~0) -> None:
+        """Changes a register, as a testbench may."""
+        value = self.curr & ~mask | value & mask
+        self._field.write(value & (1 << self._shape.width) - 1)
+        self._notify(value)
+
+
+class MemoryState(PyMemoryState):
+    """A memory, whose rows are in the model. What testbenches write is applied on commit, as in Amaranth's own."""
+
+    __slots__ = ("_field", "_notify")
+
+    def __init__(self, memory: MemoryData, pending: set[Any], field: Field, notify: Callable[[int], None]) -> None:
+        self._field = field
+        self._notify = notify
+        super().__init__(memory, pending)
+
+    def reset(self) -> None:
+        """The model resets itself; pending writes are forgotten."""
+        self.data, self.write_queue = (), {}
+
+    def read(self, addr: int) -> int:
+        """A row; 0 outside of the memory."""
+        return _as_signed(self._field.read(addr), self.shape) if addr in range(self.memory.depth) else 0
+
+    def write(self, addr: int, value: int, mask: int | None = None) -> None:
+        """Queues a write; ignored outside of the memory."""
+        if addr in range(self.memory.depth):
+            old = self.write_queue.get(addr, self.read(addr))
+            self.write_queue[addr] = value if mask is None else value & mask | old & ~mask
+            self.pending.add(self)
+
+    def commit(self) -> bool:
+        """Applies the queued writes; returns whether a row changed."""
+        run_wakers(self.wakers)
+        changed = False
+        for row, value in self.write_queue.items():
+            bits = value & (1 << self.shape.width) - 1
+            if self._field.read(row) != bits:
+                self._field.write(bits, row)
+                changed = True
+        self.write_queue.clear()
+        if changed:
+            self._notify(0)
+        return changed

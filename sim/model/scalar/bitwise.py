@@ -1,0 +1,294 @@
+"""Shifts, logic, bit fields, permutes and moves.
+
+Choices of this project, where no public page has a rule: CC of all of these is zero and sign of the result, carry and
+overflow clear. A logic operation with .X counts as zero only if CC's zero flag was set too, so that a chain of them
+tests a long number; a predicate result without a test is false. MOV's lane mask names the threads of a quad (thread
+number modulo 4) that move. The .X parts of SHL, SHR and SHF and the .HI part of SHF have no public meaning and nothing
+compiled has them: they are not instructions of this machine.
+"""
+
+from rtl.isa.kinds import FunnelPart, FunnelWidth, Logic, PermuteMode, PredicateTest, ShiftPart
+
+from .decode import Instruction, no_such_instruction, semantics
+from .integers import SECOND_CARRY, SIGN, TOP, VISIBLE, WORD, ZERO, flags_of_result, signed
+from .state import DISCARD_PREDICATE, Operation, Thread
+
+__all__ = ["reversed_bits"]
+
+_QUAD = 4
+
+
+def reversed_bits(value: int) -> int:
+    """A register's bits in opposite order."""
+    return int(f"{value:032b}"[::-1], 2)
+
+
+@semantics("SHL")
+def _shift_left(i: Instruction) -> Operation:
+    d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
+    if i["extended"]:
+        raise no_such_instruction("SHL.X")
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        count = values[b]
+        count = count & 31 if wrap else min(count, 32)
+        result = values[d] = values[a] << count & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("SHR")
+def _shift_right(i: Instruction) -> Operation:
+    d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
+    arithmetic, reverse = i["signed"], i["reverse"]
+    if ShiftPart(i["part"]) is not ShiftPart.WHOLE:
+        raise no_such_instruction("SHR with .X or .XHI")
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        value, count = values[a], values[b]
+        if reverse:
+            value = reversed_bits(value)
+        if arithmetic:
+            value = signed(value)
+        result = values[d] = value >> (count & 31 if wrap else min(count, 32)) & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("SHF.L", "SHF.R")
+def _funnel_shift(i: Instruction) -> Operation:
+    """The pair {c, a} shifted: upper word of a left shift, lower word of a right shift."""
+    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    left, wrap, set_cc = i.name == "SHF.L", i["wrap"], i["cc"]
+    if FunnelPart(i["part"]) is not FunnelPart.LOW:
+        raise no_such_instruction(f"{i.name} with .HI, .X or .XHI")
+    width = FunnelWidth(i["width"])
+    most = 32 if width is FunnelWidth.B32 else 64
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        count = values[b]
+        count = count & most - 1 if wrap else min(count, most)
+        pair = values[c] << 32 | values[a]
+        if width is FunnelWidth.S64:
+            pair = signed(pair, 64)
+        result = values[d] = (pair << count >> 32 if left else pair >> count) & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("BFE")
+def _extract(i: Instruction) -> Operation:
+    """b[15:8] bits of a from bit b[7:0] on, filled up with zeros or with the last bit that there is."""
+    d, a, b, following, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["cc"]
+    reverse, extend = i["reverse"], i["signed"]
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        value, field = values[a], values[b]
+        first, length = field & 0xFF, field >> 8 & 0xFF
+        if reverse:
+            value = reversed_bits(value)
+        bits = value >> first & (1 << length) - 1
+        if extend and length:
+            top = min(first + length - 1, 31)
+            if value >> top & 1:
+                bits |= -1 << max(top + 1 - first, 0)
+        result = values[d] = bits & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("BFI")
+def _insert(i: Instruction) -> Operation:
+    """Bit field: c with b[15:8] bits from bit b[7:0] on replaced by the lowest ones of a."""
+    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    set_cc = i["cc"]
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        field = values[b]
+        mask = (1 << (field >> 8 & 0xFF)) - 1
+        first = field & 0xFF
+        result = values[d] = (values[c] & ~(mask << first) | (values[a] & mask) << first) & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+def _tested(test: PredicateTest, zero: bool) -> int:
+    """The predicate that a logic operation writes."""
+    match test:
+        case PredicateTest.Z:
+            return int(zero)
+        case PredicateTest.NZ:
+            return int(not zero)
+        case PredicateTest.T:
+            return 1
+        case PredicateTest.NONE:
+            return 0
+
+
+def _logic_result(i: Instruction, destination: int) -> Operation | None:
+    """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
+    extended, set_cc, test = i["extended"], i["cc"], PredicateTest(i["predicate_test"])
+    predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
+    if not set_cc and predicate == DISCARD_PREDICATE:
+        return None
+
+    def finish(thread: Thread) -> int:
+        result = thread.values[destination]
+        zero = not result and (not extended or bool(thread.condition & ZERO))
+        thread.predicates[predicate] = _tested(test, zero)
+        if set_cc:
+            thread.condition = (ZERO if zero else 0) | (SIGN if result & TOP else 0)
+        return 0
+    return finish
+
+
+@semantics("LOP", "LOP32I")
+def _logic(i: Instruction) -> Operation:
+    d, a, b, following = i.destination(), i.source("a"), i.source("b"), i.next
+    invert_a, invert_b = (WORD if i[name] else 0 for name in ("invert_a", "invert_b"))
+    finish = _logic_result(i, d)
+    kind = Logic(i["operation"])
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        x, y = values[a] ^ invert_a, values[b] ^ invert_b
+        if kind is Logic.AND:
+            y &= x
+        elif kind is Logic.OR:
+            y |= x
+        elif kind is Logic.XOR:
+            y ^= x
+        values[d] = y
+        if finish is not None:
+            finish(thread)
+        return following
+    return operation
+
+
+@semantics("LOP3.LUT")
+def _logic_of_three(i: Instruction) -> Operation:
+    """Bit n of the table is the result where a, b and c have the bits of n, a the highest."""
+    d, a, b, c, following, lut = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next, i["lut"]
+    finish = _logic_result(i, d)
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        x, y, z = values[a], values[b], values[c]
+        result = 0
+        for term in range(8):
+            if lut >> term & 1:
+                result |= (x if term & 4 else ~x) & (y if term & 2 else ~y) & (z if term & 1 else ~z)
+        values[d] = result & WORD
+        if finish is not None:
+            finish(thread)
+        return following
+    return operation
+
+
+def _selectors(mode: PermuteMode, control: int) -> list[int]:
+    """For each byte of the result, lowest first, which of the 8 bytes it takes; bit 3: only its sign."""
+    first = control & 3
+    match mode:
+        case PermuteMode.INDEX:
+            return [control >> 4 * byte & 15 for byte in range(4)]
+        case PermuteMode.F4E:
+            return [first + byte for byte in range(4)]
+        case PermuteMode.B4E:
+            return [first - byte & 7 for byte in range(4)]
+        case PermuteMode.RC8:
+            return [first] * 4
+        case PermuteMode.ECL:
+            return [max(byte, first) for byte in range(4)]
+        case PermuteMode.ECR:
+            return [min(byte, first) for byte in range(4)]
+        case PermuteMode.RC16:
+            return [byte % 2 + 2 * (control & 1) for byte in range(4)]
+
+
+@semantics("PRMT")
+def _permute(i: Instruction) -> Operation:
+    """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
+    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    mode = PermuteMode(i["mode"])
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        pair = values[c] << 32 | values[a]
+        result = 0
+        for position, selector in enumerate(_selectors(mode, values[b])):
+            byte = pair >> 8 * (selector & 7) & 0xFF
+            if selector & 8:
+                byte = 0xFF if byte & 0x80 else 0
+            result |= byte << 8 * position
+        values[d] = result
+        return following
+    return operation
+
+
+@semantics("MOV", "MOV32I")
+def _move(i: Instruction) -> Operation:
+    d, b, following, lanes = i.destination(), i.source("b"), i.next, i["lanes"]
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        values[d] = values[b]
+        return following
+
+    def some(thread: Thread) -> int:
+        return operation(thread) if lanes >> thread.lane % _QUAD & 1 else following
+    return operation if lanes == (1 << _QUAD) - 1 else some
+
+
+@semantics("P2R")
+def _predicates_to_register(i: Instruction) -> Operation:
+    """Rd = a with the masked bits of one byte replaced by the predicates' or CC's.
+
+    The mask counts from the byte's lowest bit; bit 7 of the predicates is PT (ours).
+    """
+    d, a, b, following, shift = i.destination(), i.source("a"), i.source("b"), i.next, 8 * i["byte"]
+    condition = i["which"] == 1
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        if condition:
+            bits = thread.condition & VISIBLE
+        else:
+            bits = sum(thread.predicates[number] << number for number in range(8))
+        mask = values[b] & 0xFF
+        values[d] = (values[a] & ~(mask << shift) | (bits & mask) << shift) & WORD
+        return following
+    return operation
+
+
+@semantics("R2P")
+def _register_to_predicates(i: Instruction) -> Operation:
+    """The masked predicates, or flags of CC, from one byte of a."""
+    a, b, following, shift, condition = i.source("a"), i.source("b"), i.next, 8 * i["byte"], i["which"] == 1
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        bits, mask = values[a] >> shift, values[b]
+        if condition:
+            mask &= VISIBLE
+            thread.condition = thread.condition & ~mask & ~SECOND_CARRY | bits & mask
+        else:
+            for number in range(7):
+                if mask >> number & 1:
+                    thread.predicates[number] = bits >> number & 1
+        return following
+    return operation

@@ -1,0 +1,170 @@
+"""Integer and floating-point conversions, bit counts, and the reciprocal.
+
+Choices of this project where no public page has a rule: an I2I result of 8 or 16 bits fills the register with the
+sign or zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where
+it is the number with only the top bit set (this is PTX's rule). The reciprocal is the nearest float, subnormal numbers
+included; RCP64H is the upper word of the nearest reciprocal of a double whose lower word is 0. CC is zero and sign of
+the result's upper word. Half-precision floats and MUFU's other functions are not part of this machine.
+"""
+
+from rtl.isa.kinds import FloatFormat, MultiFunction
+
+from .decode import Instruction, no_such_instruction, semantics
+from .floats import DOUBLE, SINGLE, Format, Rounding, Special, decode, encode, infinity, reciprocal, round_to_integer
+from .integers import SIGN, TOP, WORD, ZERO, flags_of_result, signed
+from .state import Operation, Thread
+
+__all__: list[str] = []
+
+_FORMATS = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
+_SIGNED_TYPE = 4
+_FLOAT_ONE, _FLOAT_INFINITY = 0x3F80_0000, infinity(False, SINGLE)
+
+
+def _float_format(code: int) -> Format:
+    if code not in _FORMATS:
+        raise no_such_instruction("a conversion of half-precision floats")
+    return _FORMATS[code]
+
+
+def _integer_bits(field: int) -> tuple[int, bool]:
+    """Width and signedness of a type field."""
+    return 8 << (field & 3), bool(field & _SIGNED_TYPE)
+
+
+@semantics("POPC")
+def _count_ones(i: Instruction) -> Operation:
+    d, b, following, invert = i.destination(), i.source("b"), i.next, WORD if i["invert_b"] else 0
+
+    def operation(thread: Thread) -> int:
+        thread.values[d] = (thread.values[b] ^ invert).bit_count()
+        return following
+    return operation
+
+
+@semantics("FLO")
+def _find_leading_one(i: Instruction) -> Operation:
+    """Position of the highest one (of a negative number's highest zero), or with .SH how far it is from the top."""
+    d, b, following, invert = i.destination(), i.source("b"), i.next, WORD if i["invert_b"] else 0
+    is_signed, from_top, set_cc = i["signed"], i["shift"], i["cc"]
+
+    def operation(thread: Thread) -> int:
+        value = thread.values[b] ^ invert
+        if is_signed and value & TOP:
+            value ^= WORD
+        position = value.bit_length() - 1
+        result = WORD if position < 0 else 31 - position if from_top else position
+        thread.values[d] = result
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+class _IntegerSource:
+    """The integer operand of I2I and I2F: part of a register, its type, its sign changed."""
+
+    def __init__(self, i: Instruction) -> None:
+        self.bits, self.signed = _integer_bits(i["source"])
+        self.words = i.sources("b", 2 if self.bits == 64 else 1)
+        self.shift = 8 * i["part"] if self.bits < 32 else 0
+        self.absolute, self.negate = i["absolute_b"], i["negate_b"]
+
+    def get(self, thread: Thread) -> int:
+        """The number."""
+        value = sum(thread.values[at] << 32 * number for number, at in enumerate(self.words)) >> self.shift
+        value = signed(value, self.bits) if self.signed else value & (1 << self.bits) - 1
+        if self.absolute:
+            value = abs(value)
+        return -value if self.negate else value
+
+
+@semantics("I2I")
+def _integer_to_integer(i: Instruction) -> Operation:
+    source, d, following, saturate, set_cc = _IntegerSource(i), i.destination(), i.next, i["saturate"], i["cc"]
+    bits, is_signed = _integer_bits(i["destination"])
+    lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+
+    def operation(thread: Thread) -> int:
+        value = source.get(thread)
+        if saturate:
+            value = min(max(value, lowest), highest)
+        value = signed(value, bits) if is_signed else value & (1 << bits) - 1
+        result = thread.values[d] = value & WORD
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
+    """A result of one or two registers, and its CC."""
+    for number, at in enumerate(places):
+        thread.values[at] = value >> 32 * number & WORD
+    if set_cc:
+        width = 32 * len(places)
+        thread.condition = (0 if value & (1 << width) - 1 else ZERO) | (SIGN if value >> width - 1 & 1 else 0)
+
+
+@semantics("I2F")
+def _integer_to_float(i: Instruction) -> Operation:
+    form = _float_format(i["destination"])
+    source, following, set_cc, rounding = _IntegerSource(i), i.next, i["cc"], Rounding(i["round"])
+    places = i.destinations(form.bits // 32)
+
+    def operation(thread: Thread) -> int:
+        value = source.get(thread)
+        _write(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
+        return following
+    return operation
+
+
+@semantics("F2I")
+def _float_to_integer(i: Instruction) -> Operation:
+    form = _float_format(i["source"])
+    words, following, set_cc = i.sources("b", form.bits // 32), i.next, i["cc"]
+    bits, is_signed = _integer_bits(i["destination"])
+    places = i.destinations(2 if bits == 64 else 1)
+    lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+    no_number = 1 << bits - 1 if bits == 64 or form is DOUBLE else 0
+    rounding, flush, absolute, negate = Rounding(i["round"]), i["flush"], i["absolute_b"], i["negate_b"]
+    if i["part"]:
+        raise no_such_instruction("F2I with half of its source")
+
+    def operation(thread: Thread) -> int:
+        number = decode(sum(thread.values[at] << 32 * place for place, at in enumerate(words)), form)
+        negative = (number[0] and not absolute) != bool(negate)
+        if len(number) == 3:
+            mantissa = 0 if flush and number[1] >> form.fraction == 0 else number[1]
+            value = min(max(round_to_integer(negative, mantissa, number[2], rounding), lowest), highest)
+        elif number[1] is Special.NAN:
+            value = no_number
+        else:
+            value = lowest if negative else highest
+        _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
+        return following
+    return operation
+
+
+@semantics("MUFU")
+def _reciprocal(i: Instruction) -> Operation:
+    function, d, a, following = MultiFunction(i["function"]), i.destination(), i.source("a"), i.next
+    if function not in (MultiFunction.RCP, MultiFunction.RCP64H):
+        raise no_such_instruction(f"MUFU.{function.name}")
+    absolute, negate, saturate = i["absolute_a"], i["negate_a"], i["saturate"]
+
+    def operation(thread: Thread) -> int:
+        value = thread.values[a]
+        if absolute:
+            value &= ~TOP
+        if negate:
+            value ^= TOP
+        if function is MultiFunction.RCP:
+            result = reciprocal(value, SINGLE)
+        else:
+            result = reciprocal(value << 32, DOUBLE) >> 32
+        if saturate:
+            result = 0 if result > _FLOAT_INFINITY else min(result, _FLOAT_ONE)
+        thread.values[d] = result
+        return following
+    return operation

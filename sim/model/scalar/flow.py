@@ -1,0 +1,176 @@
+"""Branches, calls, and the places that a thread comes back to.
+
+A thread has a stack of its own: SSY, PBK, PCNT, PRET, PEXIT and PLONGJMP put a place on it, CAL and JCAL their next
+instruction. SYNC, BRK, CONT, RET, EXIT and LONGJMP take the innermost place of their kind, and what lies above it, and
+go there. Without one, EXIT ends the thread, and so does RET (RET_EMPTY_STACK_ERROR is unreported); for the others it is
+an error. SYNC may take nothing on the way: a thread can't have synchronised past another place, where its neighbours
+would wait for it in vain.
+
+Targets in registers count as those in constants do (see Instruction.target): BRX from the next instruction, JMX from
+the program base, also where a constant bank holds them (ours).
+"""
+
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import API_CALL_LIMIT
+
+from .decode import Instruction, no_such_instruction, semantics
+from .integers import VISIBLE
+from .state import ENDED, FaultError, Operation, Place, Thread
+
+__all__: list[str] = []
+
+
+def _under_test(i: Instruction, operation: Operation) -> Operation:
+    """The operation where the instruction's test of CC holds, else the next instruction."""
+    truth, following = i.condition_test(), i.next
+    if truth == (1 << VISIBLE + 1) - 1:
+        return operation
+
+    def tested(thread: Thread) -> int:
+        return operation(thread) if truth >> (thread.condition & VISIBLE) & 1 else following
+    return tested
+
+
+@semantics("BRA", "JMP")
+def _branch(i: Instruction) -> Operation:
+    target, following = i.target(), i.next
+
+    def limited(thread: Thread) -> int:
+        return following if thread.kill_branches else target
+    return _under_test(i, limited if i["limited"] else lambda _: target)
+
+
+@semantics("BRX", "JMX")
+def _indexed_branch(i: Instruction) -> Operation:
+    index, offset, program = i["Ra"], i["offset"], i.program
+    base = i.pc + INSTRUCTION_BYTES if i.name == "BRX" else 0
+    bank = i["bank"] if "bank" in i.form.fields else None
+
+    def to_register(thread: Thread) -> int:
+        return program.place(base + thread.values[index] + i["target"])
+
+    def to_table_entry(thread: Thread) -> int:
+        assert bank is not None
+        return program.place(base + program.constant(bank, thread.values[index] + offset, 4))
+    return _under_test(i, to_register if bank is None else to_table_entry)
+
+
+def _calls(thread: Thread) -> int:
+    """API calls that are open, as far as the launch asks for them to be limited."""
+    return sum(counts for _, _, counts in thread.stack) if thread.cta.launch.check_api_calls else 0
+
+
+@semantics("CAL", "JCAL")
+def _call(i: Instruction) -> Operation:
+    """At the limit of API calls the call is not taken."""
+    target, following, counts = i.target(), i.next, bool(i["counted"])
+
+    def operation(thread: Thread) -> int:
+        if counts and _calls(thread) >= API_CALL_LIMIT:
+            return following
+        thread.stack.append((Place.RETURN, following, counts))
+        return target
+    return operation
+
+
+_PUSHES = {"SSY": Place.SYNC, "PBK": Place.BREAK, "PCNT": Place.CONTINUE, "PEXIT": Place.EXIT,
+           "PLONGJMP": Place.LONGJMP}
+
+
+@semantics(*_PUSHES)
+def _push(i: Instruction) -> Operation:
+    entry, following = (_PUSHES[i.name], i.target(), False), i.next
+
+    def operation(thread: Thread) -> int:
+        thread.stack.append(entry)
+        return following
+    return operation
+
+
+@semantics("PRET")
+def _push_return(i: Instruction) -> Operation:
+    """A counted one says whether branches with .LMT are taken from now on; if not, it pushes nothing."""
+    target, following, counts = i.target(), i.next, bool(i["counted"])
+
+    def operation(thread: Thread) -> int:
+        if counts:
+            thread.kill_branches = _calls(thread) >= API_CALL_LIMIT
+        if not (counts and thread.kill_branches):
+            thread.stack.append((Place.RETURN, target, counts))
+        return following
+    return operation
+
+
+def _unwound(thread: Thread, place: Place) -> int | None:
+    """Takes the innermost place of a kind and returns where it is; None, and the stack empty, if there is none."""
+    stack = thread.stack
+    while stack:
+        found, target, _ = stack.pop()
+        if found is place:
+            return target
+    return None
+
+
+@semantics("SYNC")
+def _synchronise(i: Instruction) -> Operation:
+    def operation(thread: Thread) -> int:
+        if not thread.stack or thread.stack[-1][0] is not Place.SYNC:
+            found = thread.stack[-1][0].name if thread.stack else "nothing"
+            raise FaultError(WarpError.STACK_ERROR, f"SYNC finds {found} where SSY's place should be")
+        return thread.stack.pop()[1]
+    return _under_test(i, operation)
+
+
+_LEAVES = {"BRK": Place.BREAK, "CONT": Place.CONTINUE, "LONGJMP": Place.LONGJMP}
+
+
+@semantics(*_LEAVES)
+def _leave(i: Instruction) -> Operation:
+    place = _LEAVES[i.name]
+
+    def operation(thread: Thread) -> int:
+        target = _unwound(thread, place)
+        if target is None:
+            raise FaultError(WarpError.STACK_ERROR, f"{i.name} finds no place of its kind")
+        return target
+    return _under_test(i, operation)
+
+
+@semantics("RET", "EXIT")
+def _return_or_exit(i: Instruction) -> Operation:
+    place = Place.RETURN if i.name == "RET" else Place.EXIT
+
+    def operation(thread: Thread) -> int:
+        target = _unwound(thread, place)
+        return ENDED if target is None else target
+    return _under_test(i, operation)
+
+
+@semantics("KIL")
+def _kill(i: Instruction) -> Operation:
+    return _under_test(i, lambda _: ENDED)
+
+
+@semantics("SAM", "RAM", "GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE")
+def _warp_state(i: Instruction) -> Operation:
+    raise FaultError(None, f"{i.name} is about the warp's masks, stack or memory block, and here is no warp")
+
+
+@semantics("LEPC")
+def _own_pc(i: Instruction) -> Operation:
+    """The instruction's own pc (ours)."""
+    d, pc, following = i.destination(), i.pc, i.next
+
+    def operation(thread: Thread) -> int:
+        thread.values[d] = pc
+        return following
+    return operation
+
+
+@semantics("VOTE.VTG", "R2B", "RTT")
+def _absent(i: Instruction) -> Operation:
+    """Graphics, and instructions that are legal in a trap handler only."""
+    raise no_such_instruction(i.name)
+
+

@@ -1,0 +1,249 @@
+"""Special registers, votes, shuffles, barriers and traps.
+
+VOTE and SHFL are meetings of the threads of a group that stand at the same instruction; other threads of the group
+are inactive to them. A shuffle that reads an inactive thread gets what that thread's register holds, and 0 of
+a thread that the CTA does not have (ours: the value is undefined to programs).
+
+A barrier's thread count is rounded up to whole groups, and 0 stands for all of them. BAR.ARV is a meeting too: it
+counts once for the threads that come to it together.
+
+Choices of this project: the packed SR_TID and SR_NTID have x in bits 15:0, y in 25:16, z in 31:26; SR_VIRTID has
+the group's number as warp number and 0 as SM number; the machine has one SM; SR_SMEMSZ is the CTA's shared memory;
+SR_REGALLOC the kernel's registers; SR_LMEMLOSZ a thread's local memory, all of it low, so that SR_LMEMHIOFF is the end
+of the local window. A thread's clock ticks when the thread reads one. Other registers read 0.
+"""
+
+from collections.abc import Callable
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction, BreakpointMode, ShuffleMode, VoteMode
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import Immediate
+from rtl.params import WARP_THREADS
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+
+from .decode import Instruction, no_such_instruction, semantics
+from .integers import WORD
+from .state import WAITING, Arrival, FaultError, Operation, Thread, TrappedError
+
+__all__: list[str] = []
+
+_BARRIERS = 16
+_LAST_MASKABLE_REASON, _LAST_REASON = 6, 7
+_SHARED_BANKS = 32
+_WARP_NUMBER_AT, _SM_COUNT_AT = 8, 20
+
+
+def _tick(thread: Thread) -> int:
+    thread.clock += 1
+    return thread.clock
+
+
+def _packed(position: tuple[int, int, int]) -> int:
+    x, y, z = position
+    return x | y << 16 | z << 26
+
+
+_SPECIAL: dict[int, Callable[[Thread], int]] = {
+    SpecialRegister.LANEID: lambda thread: thread.lane,
+    SpecialRegister.CLOCK: _tick,
+    SpecialRegister.VIRTCFG: lambda thread: 1 << _SM_COUNT_AT,
+    SpecialRegister.VIRTID: lambda thread: thread.group.number << _WARP_NUMBER_AT,
+    SpecialRegister.TID: lambda thread: _packed(thread.position),
+    SpecialRegister.TID_X: lambda thread: thread.position[0],
+    SpecialRegister.TID_Y: lambda thread: thread.position[1],
+    SpecialRegister.TID_Z: lambda thread: thread.position[2],
+    SpecialRegister.CTAID_X: lambda thread: thread.cta.position[0],
+    SpecialRegister.CTAID_Y: lambda thread: thread.cta.position[1],
+    SpecialRegister.CTAID_Z: lambda thread: thread.cta.position[2],
+    SpecialRegister.NTID: lambda thread: _packed(thread.cta.launch.block),
+    SpecialRegister.SWINLO: lambda thread: SHARED_WINDOW,
+    SpecialRegister.SWINSZ: lambda thread: WINDOW_BYTES,
+    SpecialRegister.SMEMSZ: lambda thread: thread.cta.launch.shared,
+    SpecialRegister.SMEMBANKS: lambda thread: _SHARED_BANKS,
+    SpecialRegister.LWINLO: lambda thread: LOCAL_WINDOW,
+    SpecialRegister.LWINSZ: lambda thread: WINDOW_BYTES,
+    SpecialRegister.LMEMLOSZ: lambda thread: thread.cta.launch.local,
+    SpecialRegister.LMEMHIOFF: lambda thread: WINDOW_BYTES,
+    SpecialRegister.EQMASK: lambda thread: 1 << thread.lane,
+    SpecialRegister.LTMASK: lambda thread: (1 << thread.lane) - 1,
+    SpecialRegister.LEMASK: lambda thread: (2 << thread.lane) - 1,
+    SpecialRegister.GTMASK: lambda thread: -2 << thread.lane,
+    SpecialRegister.GEMASK: lambda thread: -1 << thread.lane,
+    SpecialRegister.REGALLOC: lambda thread: thread.cta.launch.registers,
+    SpecialRegister.CLOCKLO: _tick,
+    SpecialRegister.GLOBALTIMERLO: _tick,
+}
+
+
+@semantics("S2R", "CS2R")
+def _read_special(i: Instruction) -> Operation:
+    d, following, read = i.destination(), i.next, _SPECIAL.get(i["special"], lambda _: 0)
+
+    def operation(thread: Thread) -> int:
+        thread.values[d] = read(thread) & WORD
+        return following
+    return operation
+
+
+@semantics("NOP", "DEPBAR")
+def _nothing(i: Instruction) -> Operation:
+    following = i.next
+    return lambda _: following
+
+
+def _meeting(i: Instruction, meet: Callable[[list[Thread]], None]) -> Operation:
+    """Waits until no thread of the group runs; ``meet`` then gets those that wait here."""
+    index, following = i.index, i.next
+
+    def together(members: list[Thread]) -> None:
+        meet(members)
+        for thread in members:
+            thread.index = following
+
+    def operation(thread: Thread) -> int:
+        thread.index, thread.meeting = index, together
+        return WAITING
+    return operation
+
+
+@semantics("VOTE")
+def _vote(i: Instruction) -> Operation:
+    """Which threads' predicates hold, and whether all do, one does, or all are alike."""
+    d, p, mode = i.destination(), i.predicate_destination("p"), VoteMode(i["mode"])
+    x, negated = i.predicate("x")
+
+    def meet(members: list[Thread]) -> None:
+        ballot = sum(1 << thread.lane for thread in members if thread.predicates[x] != negated)
+        everybody = sum(1 << thread.lane for thread in members)
+        holds = {VoteMode.ALL: ballot == everybody, VoteMode.ANY: ballot != 0,
+                 VoteMode.EQ: ballot in (0, everybody)}[mode]
+        for thread in members:
+            thread.values[d] = ballot
+            thread.predicates[p] = int(holds)
+    return _meeting(i, meet)
+
+
+def _shuffle_source(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """The lane that a thread reads, and whether it is in range; as PTX defines shfl."""
+    segment, clamp, step = c >> 8 & 31, c & 31, b & 31
+    last = lane & segment | clamp & ~segment
+    match mode:
+        case ShuffleMode.UP:
+            source = lane - step
+            return source, source >= last
+        case ShuffleMode.DOWN:
+            source = lane + step
+        case ShuffleMode.BFLY:
+            source = lane ^ step
+        case ShuffleMode.IDX:
+            source = lane & segment | step & ~segment
+    return source, source <= last
+
+
+@semantics("SHFL")
+def _shuffle(i: Instruction) -> Operation:
+    d, p, a, b, c = i.destination(), i.predicate_destination("p"), i.source("a"), i.source("b"), i.source("c")
+    mode = ShuffleMode(i["mode"])
+
+    def meet(members: list[Thread]) -> None:
+        group = members[0].group.threads
+        held = [thread.values[a] for thread in group] + [0] * (WARP_THREADS - len(group))
+        for thread in members:
+            source, inside = _shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
+            thread.values[d] = held[source if inside else thread.lane]
+            thread.predicates[p] = int(inside)
+    return _meeting(i, meet)
+
+
+_REDUCTIONS: dict[BarrierReduction, Callable[[list[int]], int]] = {
+    BarrierReduction.POPC: sum,
+    BarrierReduction.AND: lambda votes: int(all(votes)),
+    BarrierReduction.OR: lambda votes: int(any(votes)),
+}
+
+
+def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
+    """An operand that is a number in the instruction or in a register."""
+    operand = i.form.operands[role]
+    if isinstance(operand, Immediate):
+        number = i[field]
+        return lambda _: number
+    at = i.source(role)
+    return lambda thread: thread.values[at]
+
+
+@semantics("BAR")
+def _barrier(i: Instruction) -> Operation:
+    mode, following = BarrierMode(i["mode"]), i.next
+    if mode in (BarrierMode.SCAN, BarrierMode.SYNCALL):
+        raise no_such_instruction(f"BAR.{mode.name} in user mode")
+    barrier, count = _either(i, "a", "barrier"), _either(i, "b", "count")
+    combine = _REDUCTIONS[BarrierReduction(i["reduction"])] if mode is BarrierMode.RED else None
+    x, negated = i.predicate("x") if combine else (0, 0)
+
+    def where(thread: Thread) -> tuple[int, int | None]:
+        number, threads = barrier(thread), count(thread)
+        if number >= _BARRIERS:
+            raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"barrier {number} is not one of {_BARRIERS}")
+        return number, -(-threads // WARP_THREADS) or None
+
+    def wait(thread: Thread) -> int:
+        number, groups = where(thread)
+        thread.index = i.index
+        thread.arrival = Arrival(number, groups, following, combine, thread.predicates[x] ^ negated)
+        return WAITING
+
+    def meet(members: list[Thread]) -> None:
+        members[0].cta.pass_by(*where(members[0]))
+    arrive = _meeting(i, meet)
+
+    def pass_by(thread: Thread) -> int:
+        where(thread)
+        return arrive(thread)
+    return pass_by if mode is BarrierMode.ARV else wait
+
+
+@semantics("B2R")
+def _read_barrier(i: Instruction) -> Operation:
+    """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
+    if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
+        raise no_such_instruction("B2R of a barrier's or warp's state in user mode")
+    d, p, following = i.destination(), i.predicate_destination("p"), i.next
+
+    def operation(thread: Thread) -> int:
+        thread.values[d] = thread.barrier_result
+        thread.predicates[p] = int(thread.barrier_result != 0)
+        return following
+    return operation
+
+
+@semantics("BPT")
+def _breakpoint(i: Instruction) -> Operation:
+    """BPT.TRAP ends the run, unless IDE masks its reason; then it waits for IDE.EN."""
+    mode, reason, following = i["mode"], i["reason"], i.next
+    if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
+        return lambda _: following
+    if mode != BreakpointMode.TRAP.value:
+        raise no_such_instruction(f"BPT of mode {mode} in user mode")
+    if not 1 <= reason <= _LAST_REASON:
+        raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"{reason} is no reason for a trap")
+
+    def operation(thread: Thread) -> int:
+        if thread.traps_masked and reason <= _LAST_MASKABLE_REASON:
+            thread.pending_trap = thread.pending_trap or reason
+            return following
+        raise TrappedError(reason)
+    return operation
+
+
+@semantics("IDE")
+def _mask_traps(i: Instruction) -> Operation:
+    following, disable = i.next, bool(i["disable"])
+
+    def operation(thread: Thread) -> int:
+        thread.traps_masked = disable
+        if thread.pending_trap and not disable:
+            raise TrappedError(thread.pending_trap)
+        return following
+    return operation

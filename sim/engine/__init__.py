@@ -9,20 +9,20 @@ cxxrtl    the design as C++, made by Yosys' CXXRTL, under Amaranth's    the extr
 ========  ===========================================================  ==============================================
 
 Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a user asked for,
-:func:`run_cycles` lets the clock run without waking the testbench.
+:func:`run_cycles` lets the clock run without waking the testbench, :func:`observe` samples signals once a cycle.
 
 What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values only, never
 glitches, and clocks that the design makes itself are refused.
 """
 
 from sim.engine.base import Change, Engine, Observer
-from sim.engine.clock import Ran, run_cycles
+from sim.engine.clock import Ran, engine_of, observe, run_cycles
 from sim.engine.cxxrtl import CxxrtlEngine
 from sim.engine.errors import EngineError
 from sim.engine.pysim import PysimEngine
 
 __all__ = ["ENGINES", "Change", "CxxrtlEngine", "Engine", "EngineError", "Observer", "PysimEngine", "Ran", "choose",
-           "run_cycles"]
+           "engine_of", "observe", "run_cycles"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CxxrtlEngine)}
 """Name -> engine."""

@@ -1,12 +1,26 @@
-"""Letting the clock run, from a testbench, without waking it every cycle."""
+"""What a simulation and its testbenches can ask of the engine, on every engine."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Signal
 
-from sim.engine.base import Engine
+from sim.engine.base import Engine, Observer, Sink
 
-__all__ = ["Ran", "run_cycles"]
+__all__ = ["Ran", "engine_of", "observe", "run_cycles"]
+
+
+def engine_of(simulator: Any) -> Engine:
+    """The engine under a ``Simulator``."""
+    return simulator._engine
+
+
+def observe(simulator: Any, signals: Sequence[Signal], sink: Sink, *, domain: str = "sync") -> Observer:
+    """Samples signals once a cycle of ``domain``, and hands the changes to ``sink``. Call it before the run.
+
+    See :class:`Observer`. The signals may be the design's or the testbench's own.
+    """
+    return engine_of(simulator).observe(simulator._design.fragment.domains[domain].clk, signals, sink)
 
 
 class Ran(NamedTuple):

@@ -29,7 +29,7 @@ from sim.engine.internals import (
 )
 from sim.engine.model import FAILURE, TEXT, Field, Model
 from sim.engine.netlist import driven_signals, to_rtlil, undriven_signals
-from sim.engine.states import DrivenState, InputState, MemoryState
+from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
 __all__ = ["CxxrtlEngine"]
 
@@ -40,13 +40,18 @@ class _Design(BaseProcess):
     def __init__(self, model: Model) -> None:
         self.model = model
         self.watched: list[DrivenState] = []
+        self.edges: list[ClockState] = []
         self.runnable = True
 
     def reset(self) -> None:
         self.model.reset()
+        self.edges.clear()
         self.runnable = True
 
     def run(self) -> None:
+        for clock in self.edges:
+            clock.field.write(clock.curr)
+        self.edges.clear()
         self.report(self.model.step())
         for state in self.watched:
             state.check()
@@ -60,20 +65,22 @@ class _Design(BaseProcess):
             file, _, line = location.rpartition(":")
             pin_blame((file, int(line)) if file else None, AssertionError(message))
 
-    def input_changed(self, _value: int) -> None:
+    def input_changed(self) -> None:
         """A value has changed that only combinational logic sees before the next clock edge."""
         if self.watched or self.model.settles:
             self.runnable = True
 
-    def state_changed(self, _value: int) -> None:
+    def state_changed(self) -> None:
         """A value has changed that the model must be stepped for."""
         self.runnable = True
 
-    def clock_changed(self, level: int) -> None:
+    def clock_changed(self, clock: ClockState) -> None:
         """A clock has changed; only its rising edge does something, as a rule."""
-        if level or self.model.settles:
+        if clock.curr or self.model.settles:
+            self.edges.append(clock)
             self.runnable = True
         else:
+            clock.field.write(0)
             self.model.commit()
 
 
@@ -101,6 +108,10 @@ class _State(PyEngineState):
     def __init__(self, engine: "CxxrtlEngine") -> None:
         super().__init__()
         self._engine = engine
+
+    def commit(self, changed: Any = None) -> bool:
+        """Applies what is pending; returns whether the design has come to rest, with no trigger left to run."""
+        return super().commit(changed) and not self._engine._active_triggers
 
     def get_signal(self, signal: Signal) -> int:
         """The number of the signal's slot."""
@@ -141,11 +152,9 @@ class _ModelObserver(Observer):
             self._flush()
 
     def passed(self, cycles: int) -> None:
-        """Notes cycles that the model has sampled by itself."""
-        self._cycle += cycles
-
-    def take(self) -> None:
-        """Hands over what was recorded."""
+        """Notes cycles that the model has run and sampled by itself, and hands over what it recorded."""
+        super()._sample()
+        self._cycle += cycles - 1
         self._flush()
 
     def _flush(self) -> None:
@@ -206,7 +215,7 @@ class CxxrtlEngine(Engine):
             return PySignalState(signal, pending)
         if signal not in self._driven:
             if id(signal) in self._clock_signals:
-                return InputState(signal, pending, field, self._rtl.clock_changed)
+                return ClockState(signal, pending, field, self._rtl.clock_changed)
             if id(signal) in self._async_resets:
                 return InputState(signal, pending, field, self._rtl.state_changed)
             return InputState(signal, pending, field, self._rtl.input_changed)
@@ -254,9 +263,7 @@ class CxxrtlEngine(Engine):
             count = min(count, -((first - min(due)) // (2 * half)))
         if count < 1:
             return 0, False
-        field = self.field(domain.clk)
-        assert field is not None
-        cycles, hit, events = self.model.run(field, count, condition)
+        cycles, hit, events = self.model.run(state.field, count, condition)
         timeline.now = first + (cycles - 1) * 2 * half
         clock.put_off(timeline.now + half)
         state.jump(1)

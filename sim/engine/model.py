@@ -117,6 +117,7 @@ class Model:
     def find(self, path: Sequence[str]) -> Field | None:
         """The object with this hierarchical name, None when the model has none."""
         item = self._library.model_find(self._model, " ".join(path).encode())
+        self.fresh = False
         return Field(self, item.contents) if item else None
 
     def storage(self, field: Field) -> int | None:

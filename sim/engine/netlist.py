@@ -125,6 +125,13 @@ class _KeepAll(EmptyModuleChecker):
         return False
 
 
+class _Emitter(ModuleEmitter):
+    """Leaves out the wires that show the fields of structures: they are parts of signals that are there."""
+
+    def emit_signal_fields(self) -> None:
+        pass
+
+
 def to_rtlil(design: Any) -> tuple[str, Any]:
     """The design as RTLIL text, and where its signals are in it: a tuple of module names and the wire's name."""
     design = _with_ports(design)
@@ -136,7 +143,7 @@ def to_rtlil(design: Any) -> tuple[str, Any]:
         builder = text.module(".".join(module.name), src_loc=module.src_loc)
         if index == 0:
             builder.attribute("top", 1)
-        ModuleEmitter(builder, netlist, module, names, empty_checker=_KeepAll(netlist)).emit()
+        _Emitter(builder, netlist, module, names, empty_checker=_KeepAll(netlist)).emit()
     for name, signal, direction in design.ports:
         if direction is PortDirection.Input:      # can be written at the top level only
             names[signal] = ("top", name)

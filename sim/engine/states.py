@@ -11,7 +11,7 @@ from amaranth.hdl import MemoryData, Shape, Signal
 from sim.engine.internals import BaseSignalState, PyMemoryState, PySignalState, run_wakers
 from sim.engine.model import Field
 
-__all__ = ["DrivenState", "InputState", "MemoryState"]
+__all__ = ["ClockState", "DrivenState", "InputState", "MemoryState"]
 
 
 def _as_signed(value: int, shape: Shape) -> int:
@@ -20,11 +20,11 @@ def _as_signed(value: int, shape: Shape) -> int:
 
 
 class InputState(PySignalState):
-    """A signal that testbenches, processes and clocks drive. What they commit goes to the model."""
+    """A signal that testbenches and processes drive. What they commit goes to the model."""
 
     __slots__ = ("_field", "_mask", "_notify")
 
-    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[int], None]) -> None:
+    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[], None]) -> None:
         self._field = field
         self._mask = (1 << len(signal)) - 1
         self._notify = notify
@@ -40,12 +40,36 @@ class InputState(PySignalState):
         changed = super().commit()
         if changed:
             self._field.write(self.curr & self._mask)
-            self._notify(self.curr)
+            self._notify()
         return changed
 
-    def jump(self, value: int) -> None:
-        """Follows a change that the model has made by itself, with nobody watching."""
-        self.curr = self.next = value
+
+
+class ClockState(PySignalState):
+    """A clock. Its edges reach the model only when that is stepped: what is read in between belongs before the edge."""
+
+    __slots__ = ("_notify", "field")
+
+    def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[["ClockState"], None]) -> None:
+        self.field = field
+        self._notify = notify
+        super().__init__(signal, pending)
+
+    def reset(self) -> None:
+        """Back to the initial level."""
+        super().reset()
+        self.field.write(self.curr)
+
+    def commit(self) -> bool:
+        """Applies the new level; returns whether it is one."""
+        changed = super().commit()
+        if changed:
+            self._notify(self)
+        return changed
+
+    def jump(self, level: int) -> None:
+        """Follows edges that the model has made by itself, with nobody watching."""
+        self.curr = self.next = level
 
 
 class DrivenState(BaseSignalState):
@@ -53,7 +77,7 @@ class DrivenState(BaseSignalState):
 
     __slots__ = ("_field", "_notify", "_on_watch", "_shape", "is_comb", "last", "signal", "wakers")
 
-    def __init__(self, signal: Signal, field: Field, is_comb: bool, notify: Callable[[int], None],
+    def __init__(self, signal: Signal, field: Field, is_comb: bool, notify: Callable[[], None],
                  on_watch: Callable[["DrivenState"], None]) -> None:
         self.signal = signal
         self.is_comb = is_comb
@@ -93,7 +117,7 @@ class DrivenState(BaseSignalState):
         """Changes a register, as a testbench may."""
         value = self.curr & ~mask | value & mask
         self._field.write(value & (1 << self._shape.width) - 1)
-        self._notify(value)
+        self._notify()
 
 
 class MemoryState(PyMemoryState):
@@ -101,7 +125,7 @@ class MemoryState(PyMemoryState):
 
     __slots__ = ("_field", "_notify")
 
-    def __init__(self, memory: MemoryData, pending: set[Any], field: Field, notify: Callable[[int], None]) -> None:
+    def __init__(self, memory: MemoryData, pending: set[Any], field: Field, notify: Callable[[], None]) -> None:
         self._field = field
         self._notify = notify
         super().__init__(memory, pending)
@@ -132,5 +156,5 @@ class MemoryState(PyMemoryState):
                 changed = True
         self.write_queue.clear()
         if changed:
-            self._notify(0)
+            self._notify()
         return changed

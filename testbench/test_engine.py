@@ -1,0 +1,473 @@
+"""One testbench behaves alike on both engines; what the engines refuse, they refuse in one line."""
+
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import (
+    Assert,
+    Cat,
+    ClockDomain,
+    ClockSignal,
+    Cover,
+    DriverConflict,
+    Format,
+    Instance,
+    Module,
+    Mux,
+    Print,
+    ResetSignal,
+    Signal,
+)
+from amaranth.hdl import signed as signed_shape
+from amaranth.lib import data, enum, memory, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from sim.engine import ENGINES, CxxrtlEngine, EngineError, Ran, choose, engine_of, observe, run_cycles
+from sim.engine.build import cache_folder, without_locations
+
+NO_CXXRTL = CxxrtlEngine.missing()
+needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
+PERIOD = 1e-8
+
+
+@pytest.fixture(params=["pysim", pytest.param("cxxrtl", marks=needs_cxxrtl)])
+def engine(request):
+    return ENGINES[request.param]
+
+
+class Color(enum.Enum, shape=2):
+    RED = 0
+    GREEN = 1
+    BLUE = 2
+
+
+class Sample(data.Struct):
+    color: Color
+    level: signed_shape(5)
+    pair: data.ArrayLayout(3, 2)
+
+
+class Zoo(wiring.Component):
+    """A bit of everything that a design can be made of."""
+
+    step: In(8)
+    color: In(Color)
+    sample: Out(Sample)
+    wide: In(100)
+    wide_sum: Out(100)
+    negative: Out(signed_shape(6))
+    row: In(3)
+    seen: Out(8)
+    stored: Out(8)
+    chain: Out(8)
+    nothing: In(0)
+    over: Out(1)
+
+    def __init__(self):
+        super().__init__()
+        self.count = Signal(8)
+        self.limit = Signal(8, init=200)
+        self.table = memory.Memory(shape=8, depth=6, init=[10, 11, 12, 13, 14, 15])
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.table = self.table
+        now, later, write = self.table.read_port(domain="comb"), self.table.read_port(), self.table.write_port()
+        m.d.comb += [
+            now.addr.eq(self.row), self.seen.eq(now.data), later.addr.eq(self.row), self.stored.eq(later.data ^ 1),
+            write.addr.eq(self.count), write.data.eq(self.count * 3), write.en.eq(self.count[0]),
+            self.sample.pair[1].eq(self.sample.pair[0] ^ 5), self.sample.pair[0].eq(self.count),
+            self.negative.eq(-self.count), self.over.eq(self.count > 100),
+        ]
+        m.d.comb += [self.chain[0].eq(self.count[0])]
+        m.d.comb += [self.chain[bit].eq(self.chain[bit - 1] ^ self.count[bit]) for bit in range(1, 8)]
+        m.d.comb += self.sample.level.eq(self.count)
+        m.d.comb += self.sample.color.eq(Mux(self.chain[7], self.color, Color.GREEN))
+        m.d.sync += [self.count.eq(self.count + self.step), self.wide_sum.eq(self.wide_sum + self.wide)]
+        with m.If(self.count == 21):
+            m.d.sync += Print(Format("count is {:d}", self.count))
+            m.d.sync += Cover(self.count[0], "odd")
+        m.d.sync += Assert(self.count <= self.limit, Format("count {:d} is over the limit", self.count))
+        return m
+
+
+def simulate(engine, dut, *testbenches, background=()):
+    simulator = Simulator(dut, engine=engine)
+    simulator.add_clock(PERIOD)
+    for testbench in background:
+        simulator.add_testbench(testbench, background=True)
+    for testbench in testbenches:
+        simulator.add_testbench(testbench)
+    simulator.run()
+    return simulator
+
+
+def stimulate(dut, log, cycles=60):
+    """A testbench that drives everything at random and writes down everything it sees."""
+    async def testbench(ctx):
+        chance = random.Random(1)
+        log.append(("start", ctx.get(dut.limit), ctx.get(dut.seen)))
+        for cycle in range(cycles):
+            ctx.set(dut.step, chance.randrange(4))
+            ctx.set(dut.color, chance.choice([Color.RED, Color.BLUE]))
+            ctx.set(dut.wide, chance.getrandbits(100))
+            ctx.set(dut.row, chance.randrange(8))
+            if chance.random() < 0.2:
+                ctx.set(dut.table.data[chance.randrange(6)], chance.getrandbits(8))
+            log.append((cycle, ctx.get(dut.seen), ctx.get(dut.chain), ctx.get(Cat(dut.chain, dut.row))))
+            _, _, before, color = await ctx.tick().sample(dut.count, dut.sample)
+            log.append((before, color.color, color.level, [ctx.get(dut.sample.pair[i]) for i in range(2)],
+                        ctx.get(dut.wide_sum), ctx.get(dut.negative), ctx.get(dut.stored), ctx.get(dut.count),
+                        ctx.get(dut.table.data[chance.randrange(6)]), ctx.get(dut.over), ctx.get(dut.nothing)))
+            if chance.random() < 0.1:
+                ctx.set(dut.count, chance.randrange(60))
+    return testbench
+
+
+@needs_cxxrtl
+def test_both_engines_show_every_value_alike(capsys):
+    logs, printed = {}, {}
+    for name, engine in ENGINES.items():
+        logs[name] = []
+        dut = Zoo()
+        simulate(engine, dut, stimulate(dut, logs[name]))
+        printed[name] = capsys.readouterr().out
+    assert logs["pysim"] == logs["cxxrtl"]
+    assert len(logs["pysim"]) == 121
+    assert printed["pysim"].replace(" :", ":") == printed["cxxrtl"]
+    assert "count is 21\n" in printed["cxxrtl"]
+    assert ": odd\n" in printed["cxxrtl"]
+
+
+def test_a_failed_assertion_ends_the_run_with_its_message_and_place(engine):
+    dut = Zoo()
+
+    async def testbench(ctx):
+        ctx.set(dut.limit, 30)
+        ctx.set(dut.step, 7)
+        for _ in range(100):
+            await ctx.tick()
+
+    with pytest.raises(AssertionError, match=r"^Assertion violated: count 35 is over the limit$") as caught:
+        simulate(engine, dut, testbench)
+    assert Path(caught.traceback[-1].path).name == "test_engine.py"
+
+
+def test_combinationally_driven_signals_cannot_be_set(engine):
+    dut = Zoo()
+
+    async def testbench(ctx):
+        ctx.set(dut.negative, 3)
+
+    with pytest.raises(DriverConflict, match="Combinationally driven signals"):
+        simulate(engine, dut, testbench)
+
+
+def test_testbenches_run_in_the_order_they_were_added_beside_background_ones(engine):
+    dut, log = Zoo(), []
+
+    async def forever(ctx):
+        async for _, _, count in ctx.tick().sample(dut.count):
+            log.append(("background", count))
+
+    async def watch(ctx):
+        async for (count,) in ctx.changed(dut.count):
+            log.append(("changed", count))
+
+    async def first(ctx):
+        ctx.set(dut.step, 1)
+        for _ in range(3):
+            await ctx.tick()
+            log.append(("first", ctx.get(dut.count)))
+            ctx.set(dut.step, 2)
+
+    async def second(ctx):
+        for _ in range(3):
+            await ctx.tick()
+            log.append(("second", ctx.get(dut.step)))
+
+    simulate(engine, dut, first, second, background=[forever, watch])
+    assert log == [("changed", 0), ("background", 0), ("changed", 1), ("first", 1), ("second", 2),
+                   ("background", 1), ("changed", 3), ("first", 3), ("second", 2),
+                   ("background", 3), ("changed", 5), ("first", 5), ("second", 2)]
+
+
+def test_a_process_can_stand_for_hardware(engine):
+    dut = Zoo()
+
+    async def doubler(ctx):
+        async for _, _, count in ctx.tick().sample(dut.count):
+            ctx.set(dut.step, count + 1)
+
+    counts = []
+
+    async def testbench(ctx):
+        for _ in range(6):
+            await ctx.tick()
+            counts.append(ctx.get(dut.count))
+
+    simulator = Simulator(dut, engine=engine)
+    simulator.add_clock(PERIOD)
+    simulator.add_process(doubler)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert counts == [0, 1, 2, 4, 7, 12]
+
+
+def test_a_reset_simulation_runs_again_the_same(engine):
+    dut, log = Zoo(), []
+    simulator = simulate(engine, dut, stimulate(dut, log, 10))
+    first = list(log)
+    log.clear()
+    simulator.reset()
+    simulator.run()
+    assert log == first
+
+
+class Domains(wiring.Component):
+    """Two clocks, one with an asynchronous reset, and a register on the falling edge."""
+
+    fast: Out(8)
+    slow: Out(8)
+    fell: Out(8)
+
+    def __init__(self):
+        super().__init__()
+        self.slow_reset = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.sync = ClockDomain()
+        m.domains.slow = ClockDomain(async_reset=True)
+        m.domains.fall = ClockDomain(clk_edge="neg", reset_less=True)
+        m.d.comb += ResetSignal("slow").eq(self.slow_reset)
+        m.d.sync += self.fast.eq(self.fast + 1)
+        m.d.slow += self.slow.eq(self.slow + 1)
+        m.d.fall += self.fell.eq(self.fell + 3)
+        return m
+
+
+@needs_cxxrtl
+def test_clock_domains_edges_and_resets_agree():
+    logs = []
+    for engine in ENGINES.values():
+        dut, log = Domains(), []
+
+        async def testbench(ctx, dut=dut, log=log):
+            for step in range(40):
+                await ctx.delay(1.3e-8)
+                ctx.set(dut.slow_reset, step % 11 == 4)
+                log.append((ctx.get(dut.fast), ctx.get(dut.slow), ctx.get(dut.fell)))
+
+        simulator = Simulator(dut, engine=engine)
+        simulator.add_clock(PERIOD)
+        simulator.add_clock(2.7e-8, domain="slow")
+        simulator.add_clock(1.6e-8, domain="fall")
+        simulator.add_testbench(testbench)
+        simulator.run()
+        logs.append(log)
+    assert logs[0] == logs[1]
+    assert logs[0][-1][0] > 40
+    assert logs[0][-1][2] > 40
+
+
+def test_running_cycles_is_the_same_as_taking_ticks(engine):
+    dut, log = Zoo(), []
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 3)
+        log.append(await run_cycles(ctx, 10))
+        log.append((ctx.get(dut.count), ctx.get(dut.over)))
+        log.append(await run_cycles(ctx, 1000, until=dut.over))
+        log.append((ctx.get(dut.count), await run_cycles(ctx, 1, until=dut.over), ctx.get(dut.count)))
+        await ctx.tick()
+        log.append((ctx.get(dut.count), await run_cycles(ctx, 0), ctx.get(dut.count)))
+
+    simulator = simulate(engine, dut, testbench)
+    assert log == [Ran(10, False), (30, 0), Ran(25, True), (105, Ran(1, True), 108), (111, Ran(0, False), 111)]
+    assert engine_of(simulator).now == 37 * 10_000_000
+
+
+def test_running_cycles_leaves_other_testbenches_their_moments(engine):
+    dut, log = Zoo(), []
+
+    async def alarm(ctx):
+        await ctx.delay(1.01e-7)
+        log.append(("alarm", ctx.get(dut.count)))
+        await ctx.tick().repeat(3)
+        log.append(("three later", ctx.get(dut.count)))
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(2)
+        log.append(await run_cycles(ctx, 50))
+        log.append(ctx.get(dut.count))
+
+    simulate(engine, dut, testbench, background=[alarm])
+    assert log == [("alarm", 10), ("three later", 13), Ran(50, False), 52]
+
+
+@needs_cxxrtl
+def test_the_clock_runs_in_the_model_while_nobody_else_waits():
+    dut, ticks = Zoo(), []
+
+    async def testbench(ctx):
+        state = ctx._engine.state
+        await ctx.tick()
+        state.add_signal_waker(dut.step, lambda *_: True)
+        before = ctx._engine._delta_cycles
+        await run_cycles(ctx, 10_000)
+        ticks.append(ctx._engine._delta_cycles - before)
+
+    simulate(CxxrtlEngine, dut, testbench)
+    assert ticks == [0]
+
+
+def test_an_assertion_ends_running_cycles_too(engine):
+    dut = Zoo()
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await run_cycles(ctx, 1000)
+
+    with pytest.raises(AssertionError, match=r"^Assertion violated: count 201 is over the limit$"):
+        simulate(engine, dut, testbench)
+
+
+def test_running_cycles_until_a_wide_signal_is_refused():
+    async def testbench(ctx):
+        await run_cycles(ctx, 5, until=dut.count)
+
+    dut = Zoo()
+    with pytest.raises(ValueError, match=r"^until must have one bit, signal count has 8$"):
+        simulate(ENGINES["pysim"], dut, testbench)
+
+
+def test_observers_see_each_cycle_as_its_edge_does(engine):
+    dut, mark, seen = Zoo(), Signal(4), []
+    simulator = Simulator(dut, engine=engine)
+    simulator.add_clock(PERIOD)
+    observer = observe(simulator, [dut.count, mark, dut.over, dut.wide], seen.extend)
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 60)
+        ctx.set(dut.wide, 1 << 70)
+        await ctx.tick()
+        ctx.set(mark, 9)
+        await run_cycles(ctx, 2)
+        ctx.set(dut.wide, 3)
+
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert observer.finish() == 3
+    assert seen == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 1 << 70), (1, 0, 60), (1, 1, 9), (2, 0, 120), (2, 2, 1),
+                    (3, 0, 180), (3, 3, 3)]
+
+
+class Loop(wiring.Component):
+    a: Out(1)
+    b: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.a.eq(~self.b), self.b.eq(self.a)]
+        return m
+
+
+def test_a_combinational_loop_is_named(engine):
+    with pytest.raises(Exception, match=r"(?s)Combinational cycle detected.*test_engine\.py:\d+: signal b bit 0"):
+        Simulator(Loop(), engine=engine)
+
+
+class OwnClock(wiring.Component):
+    half: Out(8)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.domains.slow = ClockDomain(reset_less=True)
+        m.d.sync += ClockSignal("slow").eq(~ClockSignal("slow"))
+        m.d.slow += self.half.eq(self.half + 1)
+        return m
+
+
+class BlackBox(wiring.Component):
+    o: Out(1)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.pll = Instance("EHXPLLL", o_CLKOP=self.o)
+        return m
+
+
+@needs_cxxrtl
+def test_what_cannot_be_compiled_is_refused_in_one_line(monkeypatch, tmp_path):
+    with pytest.raises(EngineError, match=r"^engine cxxrtl: the design makes the clock of domain slow itself; "
+                                          r"use the engine pysim$"):
+        Simulator(OwnClock(), engine=CxxrtlEngine)
+    with pytest.raises(EngineError, match=r"^no engine simulates EHXPLLL, which has no description in Amaranth$"):
+        Simulator(BlackBox(), engine=CxxrtlEngine)
+    with pytest.raises(EngineError, match=r"^engine cxxrtl does not write Amaranth's waveforms: use sim\.waves"):
+        Simulator(Zoo(), engine=CxxrtlEngine).write_vcd("x.vcd")
+    monkeypatch.setenv("CXX", f"{sys.executable} -c error_in_compiler")
+    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
+    with pytest.raises(EngineError, match=r"failed on the model: NameError: name 'error_in_compiler' is not defined$"):
+        Simulator(Zoo(), engine=CxxrtlEngine)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_tools_are_named_with_what_to_install(monkeypatch):
+    monkeypatch.setattr("sim.engine.build.BuiltinYosys.available", lambda: False)
+    with pytest.raises(EngineError, match=r"^engine cxxrtl: the extra 'fast' is not installed: "
+                                          r"pip install -e '\.\[fast\]'$"):
+        choose("cxxrtl")
+    assert choose("auto") == (ENGINES["pysim"], "engine pysim; cxxrtl would be faster, but the extra 'fast' is not "
+                                                "installed: pip install -e '.[fast]'")
+    monkeypatch.setattr("sim.engine.build.BuiltinYosys.available", lambda: True)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr("sim.engine.build.find_spec", lambda _name: None)
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(EngineError, match=r"^engine cxxrtl: there is no C\+\+ compiler: install g\+\+ or clang\+\+, or "
+                                          r"pip install ziglang$"):
+        choose("cxxrtl")
+    assert choose("pysim") == (ENGINES["pysim"], None)
+    with pytest.raises(EngineError, match=r"^no engine verilator; there are auto, pysim, cxxrtl$"):
+        choose("verilator")
+
+
+def test_compilers_are_looked_for_in_order(monkeypatch):
+    from sim.engine.build import compiler
+    monkeypatch.delenv("CXX", raising=False)
+    for there, command in (({"g++", "clang++", "zig"}, ["g++"]), ({"clang++", "zig"}, ["clang++"]),
+                           ({"zig"}, ["zig", "c++"])):
+        monkeypatch.setattr(shutil, "which", lambda name, there=there: name if name in there else None)
+        assert compiler() == command
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    monkeypatch.setattr("sim.engine.build.find_spec", lambda name: name)
+    assert compiler() == [sys.executable, "-m", "ziglang", "c++"]
+    monkeypatch.setenv("CXX", "ccache g++-13")
+    assert compiler() == ["ccache", "g++-13"]
+
+
+@needs_cxxrtl
+def test_models_are_compiled_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "models"))
+    assert cache_folder() == tmp_path / "models"
+    Simulator(Domains(), engine=CxxrtlEngine)
+    made = list(cache_folder().iterdir())
+    assert [path.suffix for path in made] == [".so"]
+    os.utime(made[0], (1, 1))
+    monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
+    Simulator(Domains(), engine=CxxrtlEngine)
+    assert made[0].stat().st_mtime > 1      # what is used stays longest
+
+
+def test_moving_lines_does_not_make_another_model():
+    text = ('attribute \\src "a.py:1"\nwire $1\nattribute \\src "a.py:2"\ncell $check $2\n'
+            'attribute \\src "a.py:3"\nattribute \\x 1\ncell $dff $3\n')
+    assert without_locations(text) == ('wire $1\nattribute \\src "a.py:2"\ncell $check $2\n'
+                                       'attribute \\x 1\ncell $dff $3\n')

@@ -58,7 +58,12 @@ class Retirement:
     lowest first; ``popped`` those that it took, top first. ``registers`` maps a register number to a
     mask of threads and the 32 values, of which those under the mask were written; ``predicates`` maps a
     predicate number to the mask of threads and the mask of values; ``condition`` is the mask of threads and
-    their 32 CC nibbles. ``error`` other than NONE: the instruction did nothing else.
+    their 32 CC nibbles. ``memory`` holds what threads wrote, spilled tokens apart. ``api_call_depth`` and
+    ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds it, behind a
+    group's last instruction the next group's address; it means nothing once the warp has ``terminated``.
+
+    ``error`` other than NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
+    RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an empty stack.
     """
 
     warp: int
@@ -77,3 +82,5 @@ class Retirement:
     memory: tuple[MemoryWrite, ...] = ()
     error: WarpError = WarpError.NONE
     terminated: bool = False
+    api_call_depth: int = 0
+    kill_future_branch: bool = False

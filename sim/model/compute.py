@@ -1,0 +1,102 @@
+"""Instructions that compute: their sources are read, an operation maps them, its outcome is written."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rtl.isa.effects import effects
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import RZ, Access, Constant, Form, Immediate, Operand, Predicate, Register, Values
+
+from .action import Action, Core, constant_modulus
+from .retirement import Retirement
+from .state import Warp
+from .vector.lanes import ALL_THREADS, Condition, Outcome, Sources, Words, mask_of, uniform
+from .vector.operations import OPERATIONS
+from .vector.predicates import move_lanes
+
+__all__ = ["compute_action"]
+
+_WORD = 4
+_Reader = Callable[[Core, Warp], Words]
+
+
+def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
+    """What reads the low or the high word of an operand; None for what is no vector source."""
+    match operand:
+        case Register(field, access) if access is not Access.WRITE:
+            number = values[field] if values[field] == RZ else values[field] + word
+            return lambda core, warp: warp.rows[number]
+        case Constant(bank=bank, offset=offset):
+            address = (values[offset] + _WORD * word) % constant_modulus(values)
+            return lambda core, warp: uniform(
+                core.constant(values[bank], address, _WORD, WarpError.INVALID_CONST_ADDR))
+        case Immediate(field):
+            vector = uniform(values[field] >> 32 * word)
+            return lambda core, warp: vector
+        case _:
+            return None
+
+
+def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
+    """The vectors of Sources that the form has operands for."""
+    found = [(name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands]
+    if "b" in form.operands:
+        found.append(("b_high", _reader(values, form.operands["b"], word=1)))
+    return [(name, reader) for name, reader in found if reader is not None]
+
+
+def _predicate_sources(form: Form, values: Values) -> list[tuple[str, int, int]]:
+    """The predicates of Sources: name, number, and what to flip."""
+    return [(name, values[operand.field], ALL_THREADS if operand.negate and values[operand.negate] else 0)
+            for name in "xyz" if isinstance(operand := form.operands.get(name), Predicate)]
+
+
+def _condition_of(outcome: Outcome) -> Condition:
+    """CC after an outcome: as it says, or from its value; what it does not tell is clear."""
+    if outcome.condition is not None or outcome.value is None:
+        return outcome.condition or Condition()
+    zero, top = outcome.value == 0, outcome.value
+    if outcome.value_high is not None:
+        zero, top = zero & (outcome.value_high == 0), outcome.value_high
+    return Condition(mask_of(zero), mask_of(top.view(np.int32) < 0),
+                     0 if outcome.carry is None else mask_of(outcome.carry),
+                     0 if outcome.overflow is None else mask_of(outcome.overflow))
+
+
+def compute_action(form: Form, values: Values) -> Action:
+    """The action of an instruction whose operation is in OPERATIONS. Sources are read, and may raise errors, only
+    when there are threads to execute it.
+    """
+    operation = OPERATIONS[form.name](values)
+    vectors, predicates = _vector_sources(form, values), _predicate_sources(form, values)
+    destination = values["Rd"] if "d" in form.operands else RZ
+    results = [(name, values[operand.field]) for name in "pq"
+               if isinstance(operand := form.operands.get(name), Predicate)]
+    lanes = move_lanes(values) if "lanes" in values else ALL_THREADS
+    writes_cc = effects(form, values).writes_cc
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        threads &= lanes
+        if not threads:
+            return
+        sources = Sources(threads, warp.predicates, warp.condition)
+        for name, read in vectors:
+            setattr(sources, name, read(core, warp))
+        for name, number, flip in predicates:
+            setattr(sources, name, warp.predicates[number] ^ flip)
+        outcome = operation(sources)
+        # CC comes first: a plain move's value is a view of its source, which it may be about to change.
+        if writes_cc:
+            warp.write_condition(record, _condition_of(outcome), threads)
+        if outcome.value is not None:
+            warp.write_register(record, destination, outcome.value, threads)
+        if outcome.value_high is not None and destination != RZ:
+            warp.write_register(record, destination + 1, outcome.value_high, threads)
+        for name, number in results:
+            if (holds := getattr(outcome, name)) is not None:
+                warp.write_predicate(record, number, holds, threads)
+        for number, holds in (outcome.predicates or {}).items():
+            warp.write_predicate(record, number, holds, threads)
+
+    return run

@@ -1,0 +1,32 @@
+"""How an instruction that can't be executed is told from one that can."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rtl.isa.errors import WarpError
+from sim.memory import MemoryFaultError
+
+__all__ = ["WarpFaultError", "memory_faults"]
+
+
+class WarpFaultError(Exception):
+    """An instruction that raises a warp error. It has changed nothing.
+
+    Attributes
+    ----------
+    error : WarpError
+        What the error status will tell.
+    """
+
+    def __init__(self, error: WarpError) -> None:
+        super().__init__(error.name)
+        self.error = error
+
+
+@contextmanager
+def memory_faults() -> Iterator[None]:
+    """Turns an access to nothing into MMU_FAULT."""
+    try:
+        yield
+    except MemoryFaultError as fault:
+        raise WarpFaultError(WarpError.MMU_FAULT) from fault

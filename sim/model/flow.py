@@ -1,0 +1,283 @@
+"""Control flow: branches, calls, pushes, leaving, and the instructions that reach into the stack itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import Constant, Form, Target, Values
+from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
+
+from .action import Action, Core, Maker, constant_modulus
+from .faults import WarpFaultError
+from .retirement import Retirement, StackToken
+from .state import Warp
+from .unwind import CALL_DEPTHS, DISABLED_BY, check_pc, continue_or_unwind, moved, push
+from .vector.lanes import mask_of, uniform
+
+__all__ = ["FLOW", "write_back_action"]
+
+_ABSOLUTE = ("JMP", "JMX", "JCAL")
+_PC_LIMIT = 1 << 32
+_SIGN = 1 << 31
+_CONSTANT_BYTES = 4
+
+# The format of GETCRSPTR and SETCRSPTR: lowest bit and mask of each part.
+_DEPTH_MASK = (1 << 17) - 1
+_CALLS_AT, _CALLS_MASK = 23, (1 << 8) - 1
+_KILL_AT = 31
+_BASE_UNIT = 512
+"""GETLMEMBASE and SETLMEMBASE count in this many bytes."""
+
+_TargetOf = Callable[[Core, Retirement, int], int]
+"""Where an instruction of a record goes, with the value of its index register."""
+
+
+def _lowest_thread(threads: int) -> int:
+    return (threads & -threads).bit_length() - 1
+
+
+def _in_range(pc: int) -> int:
+    """A computed pc; PC_WRAP when it leaves 32 bits."""
+    if not 0 <= pc < _PC_LIMIT:
+        raise WarpFaultError(WarpError.PC_WRAP)
+    return pc
+
+
+def _signed(word: int) -> int:
+    return word - 2 * (word & _SIGN)
+
+
+def _constant_word(core: Core, values: Values, index: int) -> int:
+    """The word of a constant bank that a flow instruction names. MISALIGNED_IMMC_ADDR, with a register
+    MISALIGNED_ADDR, where no word starts (ours).
+    """
+    address = (index + values["offset"]) % constant_modulus(values)
+    if address % _CONSTANT_BYTES:
+        raise WarpFaultError(WarpError.MISALIGNED_ADDR if "Ra" in values else WarpError.MISALIGNED_IMMC_ADDR)
+    return core.constant(values["bank"], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR)
+
+
+def _target(form: Form, values: Values) -> _TargetOf:
+    """How the instruction's target is found.
+
+    What is added to the next instruction's pc is a signed offset, wherever it comes from: the instruction, a
+    constant, an index register (ours). What counts from the program's base is not signed, but an immediate
+    beside an index register is. PC_WRAP when the result is no 32-bit pc.
+    """
+    operand = form.operands["target"]
+    absolute = form.name in _ABSOLUTE
+
+    def from_constant(core: Core, record: Retirement, index: int) -> int:
+        word = _constant_word(core, values, index)
+        return word if absolute else _in_range(record.pc + INSTRUCTION_BYTES + _signed(word))
+
+    def from_immediate(core: Core, record: Retirement, index: int) -> int:
+        base = index if absolute else record.pc + INSTRUCTION_BYTES + _signed(index)
+        return _in_range(base + values["target"])
+
+    assert isinstance(operand, Constant | Target)
+    return from_constant if isinstance(operand, Constant) else from_immediate
+
+
+def _branch(form: Form, values: Values) -> Action:
+    """BRA and JMP. The threads that take it go first; the others wait under DIVERGE at the next instruction."""
+    target_of, limited, uniform_only = _target(form, values), values["limited"], values["uniform"]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads or (limited and warp.kill_future_branch):
+            return
+        rest = warp.masks.active & ~threads
+        if rest and uniform_only:
+            raise WarpFaultError(WarpError.DIVERGENT)
+        target = check_pc(target_of(core, record, 0))
+        if rest:
+            push(warp, record, StackToken(TokenKind.DIVERGE, record.next_pc, rest))
+            warp.masks = replace(warp.masks, active=threads)
+        record.next_pc = target
+
+    return run
+
+
+def _indexed_branch(form: Form, values: Values) -> Action:
+    """BRX and JMX. The threads whose index register equals that of the lowest one go first (ours: also where
+    the register points into a constant bank). The others that want to branch wait under DIVERGE at this same
+    instruction; below it, those that do not, at the next.
+    """
+    target_of, limited, index_register = _target(form, values), values["limited"], values["Ra"]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads or (limited and warp.kill_future_branch):
+            return
+        row = warp.rows[index_register]
+        index = int(row[_lowest_thread(threads)])
+        group = mask_of(row == index) & threads
+        target = check_pc(target_of(core, record, index))
+        waiting = ((warp.masks.active & ~threads, record.next_pc), (threads & ~group, record.pc))
+        push(warp, record, *(StackToken(TokenKind.DIVERGE, pc, mask) for mask, pc in waiting if mask))
+        warp.masks = replace(warp.masks, active=group)
+        record.next_pc = target
+
+    return run
+
+
+def _at_limit(core: Core, warp: Warp) -> bool:
+    return core.launch.check_api_calls and warp.api_call_depth >= API_CALL_LIMIT
+
+
+def _call(form: Form, values: Values) -> Action:
+    """CAL and JCAL: a RETURN token for the next instruction, and away. A counted call at the limit is not
+    taken: API_STACK_ERROR.
+    """
+    target_of, counted = _target(form, values), bool(values["counted"])
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if counted and _at_limit(core, warp):
+            raise WarpFaultError(WarpError.API_STACK_ERROR)
+        target = check_pc(target_of(core, record, 0))
+        push(warp, record, StackToken(TokenKind.RETURN, record.next_pc, warp.masks.active, counted))
+        warp.api_call_depth = (warp.api_call_depth + counted) % CALL_DEPTHS
+        record.next_pc = target
+
+    return run
+
+
+def _push(form: Form, values: Values, kind: TokenKind) -> Action:
+    """SSY, PBK, PCNT, PRET, PEXIT, PLONGJMP: a token for the active threads at the target.
+
+    A counted PRET sets kill_future_branch to whether the call depth is at its limit; if it is, nothing is pushed.
+    """
+    target_of, counted = _target(form, values), bool(values.get("counted", 0))
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if counted and _at_limit(core, warp):
+            warp.kill_future_branch = True
+            return
+        push(warp, record, StackToken(kind, target_of(core, record, 0), warp.masks.active, counted))
+        if counted:
+            warp.kill_future_branch = False
+            warp.api_call_depth = (warp.api_call_depth + 1) % CALL_DEPTHS
+
+    return run
+
+
+def _leave(form: Form, values: Values, to: str | None) -> Action:
+    """BRK, CONT, RET, EXIT, LONGJMP, KIL move the threads to a disabled mask; SYNC to none of them: they wait
+    for the token that holds them. With nobody left active the warp unwinds.
+    """
+    keeps_reference = values.get("keep_reference", 0)
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if threads:
+            continue_or_unwind(warp, record, moved(warp.masks, threads, to))
+            warp.cta.keeps_reference |= bool(keeps_reference)
+
+    return run
+
+
+def _all_threads(form: Form, values: Values) -> Action:
+    """SAM: the active threads are kept under a QUAD token and every live thread becomes active (ours)."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        push(warp, record, StackToken(TokenKind.QUAD, 0, warp.masks.active))
+        warp.masks = replace(warp.masks, active=warp.live)
+
+    return run
+
+
+def _restore_threads(form: Form, values: Values) -> Action:
+    """RAM: the QUAD token on top, under holes at most, gives the active threads back, those of them that still
+    live (ours). STACK_ERROR when it is not there. If none lives any more, the warp unwinds.
+    """
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        popped = []
+        for index in reversed(range(warp.stack.depth)):
+            popped.append(warp.stack.token(index))
+            if popped[-1].kind is not TokenKind.NONE:
+                break
+        if not popped or popped[-1].kind is not TokenKind.QUAD:
+            raise WarpFaultError(WarpError.STACK_ERROR)
+        continue_or_unwind(warp, record, replace(warp.masks, active=popped[-1].mask & warp.live), tuple(popped))
+
+    return run
+
+
+def _rounded_up(depth: int) -> int:
+    """A depth in whole lines."""
+    return -(-depth // TOKENS_PER_LINE) * TOKENS_PER_LINE
+
+
+def _get_stack_pointer(form: Form, values: Values) -> Action:
+    """GETCRSPTR: kill_future_branch, the API call depth, and the stack's depth in whole lines."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        number = (warp.kill_future_branch << _KILL_AT | warp.api_call_depth << _CALLS_AT
+                  | _rounded_up(warp.stack.depth))
+        warp.write_register(record, values["Rd"], uniform(number), threads)
+
+    return run
+
+
+def _set_stack_pointer(form: Form, values: Values) -> Action:
+    """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
+    forgets every token on chip. Without a region in memory the stack is empty then, and that is a STACK_ERROR
+    (ours): the one error that leaves a trace.
+    """
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not warp.stack.size:
+            warp.stack.reset(0)
+            raise WarpFaultError(WarpError.STACK_ERROR)
+        number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
+        warp.stack.reset(min(_rounded_up(number & _DEPTH_MASK), warp.stack.limit))
+        warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
+        warp.kill_future_branch = bool(number >> _KILL_AT)
+
+    return run
+
+
+def _get_local_base(form: Form, values: Values) -> Action:
+    """GETLMEMBASE: the address of the warp's block of memory, in units of 512 bytes (ours)."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        warp.write_register(record, values["Rd"], uniform(warp.local_base // _BASE_UNIT), threads)
+
+    return run
+
+
+def _set_local_base(form: Form, values: Values) -> Action:
+    """SETLMEMBASE: moves the warp's block; the lowest active thread tells where to (ours)."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
+
+    return run
+
+
+def write_back_action(form: Form, values: Values) -> Action:
+    """CCTLL.CRS.WBALL: makes the stack's memory current."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if threads:
+            warp.stack.write_back()
+
+    return run
+
+
+FLOW: Mapping[str, Maker] = {
+    "BRA": _branch, "JMP": _branch, "BRX": _indexed_branch, "JMX": _indexed_branch, "CAL": _call, "JCAL": _call,
+    "SSY": partial(_push, kind=TokenKind.SYNC), "PBK": partial(_push, kind=TokenKind.BREAK),
+    "PCNT": partial(_push, kind=TokenKind.CONTINUE), "PRET": partial(_push, kind=TokenKind.RETURN),
+    "PEXIT": partial(_push, kind=TokenKind.EXIT), "PLONGJMP": partial(_push, kind=TokenKind.LONGJMP),
+    "BRK": partial(_leave, to=DISABLED_BY[TokenKind.BREAK]),
+    "CONT": partial(_leave, to=DISABLED_BY[TokenKind.CONTINUE]),
+    "RET": partial(_leave, to=DISABLED_BY[TokenKind.RETURN]),
+    "EXIT": partial(_leave, to=DISABLED_BY[TokenKind.EXIT]),
+    "LONGJMP": partial(_leave, to=DISABLED_BY[TokenKind.LONGJMP]),
+    "KIL": partial(_leave, to="killed"), "SYNC": partial(_leave, to=None),
+    "SAM": _all_threads, "RAM": _restore_threads, "GETCRSPTR": _get_stack_pointer, "SETCRSPTR": _set_stack_pointer,
+    "GETLMEMBASE": _get_local_base, "SETLMEMBASE": _set_local_base,
+}
+"""Makers of the flow instructions."""

@@ -1,0 +1,140 @@
+"""The call/return stack of a warp: its tokens, on chip and in local memory.
+
+On chip is a window of the topmost lines; a line is written to memory when a push makes it leave the window,
+and on request. What the hardware writes earlier than that is its own affair: memory is sure to hold a token
+only after a write-back, and what is popped from under the window comes from memory.
+"""
+
+from amaranth.lib import data
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import (
+    CACHED_TOKENS,
+    LINE_BYTES,
+    TOKEN_BYTES,
+    TOKENS_PER_LINE,
+    TRAP_RESERVE,
+    MemoryToken,
+    TokenKind,
+)
+from sim.memory import Memory
+
+from .faults import WarpFaultError, memory_faults
+from .retirement import StackToken
+
+__all__ = ["CallReturnStack", "decode_token", "encode_token"]
+
+_FIELDS = {name: (field.offset, (1 << field.width) - 1) for name, field in data.Layout.cast(MemoryToken)}
+_KINDS = {kind.value: kind for kind in TokenKind}
+_HOLE = StackToken(TokenKind.NONE, 0, 0)
+
+
+def encode_token(token: StackToken) -> bytes:
+    """A token as it lies in memory."""
+    parts = {"pc": token.pc, "mask": token.mask, "kind": token.kind.value, "counted": int(token.counted)}
+    number = sum(value << _FIELDS[name][0] for name, value in parts.items())
+    return number.to_bytes(TOKEN_BYTES, "little")
+
+
+def decode_token(content: bytes) -> StackToken:
+    """The token in 16 bytes of memory. A kind byte that is no kind makes one that only raises STACK_ERROR (ours)."""
+    number = int.from_bytes(content, "little")
+    pc, mask, kind, counted = (number >> _FIELDS[name][0] & _FIELDS[name][1]
+                               for name in ("pc", "mask", "kind", "counted"))
+    return StackToken(_KINDS.get(kind, TokenKind.ILLEGAL), pc, mask, bool(counted))
+
+
+class CallReturnStack:
+    """Tokens of one warp.
+
+    Parameters
+    ----------
+    memory : Memory
+        Where the lines that leave the chip go.
+    size : int
+        Bytes of the region in memory; 0 for a stack that exists on chip alone.
+    region : int
+        Address of the region.
+
+    Attributes
+    ----------
+    depth : int
+        Tokens on the stack, holes included.
+    """
+
+    def __init__(self, memory: Memory, size: int, region: int) -> None:
+        self.memory = memory
+        self.size = size
+        self.region = region
+        self.depth = 0
+        self._first = 0
+        self._cached: list[StackToken] = []
+        self._dirty: set[int] = set()
+
+    @property
+    def limit(self) -> int:
+        """Tokens that user mode may hold."""
+        return self.size // TOKEN_BYTES - TRAP_RESERVE if self.size else CACHED_TOKENS
+
+    def token(self, index: int) -> StackToken:
+        """Token ``index``, 0 being the lowest; WarpFaultError when it is in memory that faults."""
+        if index >= self._first:
+            return self._cached[index - self._first]
+        with memory_faults():
+            return decode_token(self.memory.read(self.region + index * TOKEN_BYTES, TOKEN_BYTES))
+
+    def tokens(self) -> list[StackToken]:
+        """All tokens, lowest first."""
+        return [self.token(index) for index in range(self.depth)]
+
+    def push(self, *tokens: StackToken) -> None:
+        """Pushes ``tokens`` in their order; WarpFaultError, and nothing pushed, when there is no room."""
+        depth = self.depth + len(tokens)
+        if depth > self.limit:
+            raise WarpFaultError(WarpError.STACK_OVERFLOW)
+        while depth - self._first > CACHED_TOKENS:
+            self._write_back(self._first // TOKENS_PER_LINE)
+            del self._cached[:TOKENS_PER_LINE]
+            self._first += TOKENS_PER_LINE
+        self._dirty |= {index // TOKENS_PER_LINE for index in range(self.depth, depth)}
+        self._cached += tokens
+        self.depth = depth
+
+    def drop(self, count: int) -> None:
+        """Takes the topmost ``count`` tokens off. The line that is then on top comes on chip."""
+        depth = self.depth - count
+        if depth < self._first:
+            first = depth - depth % TOKENS_PER_LINE
+            self._cached = [self.token(index) for index in range(first, depth)]
+            self._first = first
+        else:
+            del self._cached[depth - self._first:]
+        self._dirty = {line for line in self._dirty if line * TOKENS_PER_LINE < depth}
+        self.depth = depth
+
+    def write_back(self) -> None:
+        """Makes memory current: writes every changed line, and the topmost if it is not full; its slots above
+        the top become holes. Without a region there is nothing to write.
+        """
+        if not self.size:
+            return
+        lines = set(self._dirty)
+        if self.depth % TOKENS_PER_LINE:
+            lines.add(self.depth // TOKENS_PER_LINE)
+        for line in sorted(lines):
+            self._write_back(line)
+
+    def _write_back(self, line: int) -> None:
+        start = line * TOKENS_PER_LINE
+        tokens = [self.token(index) if index < self.depth else _HOLE
+                  for index in range(start, start + TOKENS_PER_LINE)]
+        if line in self._dirty or start + TOKENS_PER_LINE > self.depth:
+            with memory_faults():
+                self.memory.write(self.region + line * LINE_BYTES, b"".join(map(encode_token, tokens)))
+            self._dirty.discard(line)
+
+    def reset(self, depth: int) -> None:
+        """Forgets what is on chip, and has ``depth`` tokens, all of them in memory."""
+        self.depth = self._first = depth
+        self._cached = []
+        self._dirty = set()

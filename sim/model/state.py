@@ -1,0 +1,147 @@
+"""What a warp and a CTA are made of."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rtl.isa.syntax import PT, RZ
+from rtl.params import WARP_THREADS
+from sim.launch import Launch
+
+from .barriers import Barrier
+from .retirement import Retirement, WarpMasks
+from .stack import CallReturnStack
+from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
+
+__all__ = ["BARRIERS", "Cta", "Warp"]
+
+BARRIERS = 16
+"""Barriers of a CTA."""
+_REGISTERS = 256
+"""Numbers a register field can hold; the last is RZ."""
+
+
+class Cta:
+    """A CTA that runs.
+
+    Attributes
+    ----------
+    index : tuple[int, int, int]
+        Its place in the grid.
+    shared : bytearray
+        Its shared memory.
+    warps : list[Warp]
+        Those of its warps that have not terminated.
+    barriers : list[Barrier]
+        Its barriers by number.
+    keeps_reference : bool
+        A thread has left by EXIT.KEEPREFCOUNT.
+    """
+
+    def __init__(self, index: tuple[int, int, int], launch: Launch) -> None:
+        self.index = index
+        self.shared = bytearray(launch.shared)
+        self.warps: list[Warp] = []
+        self.barriers = [Barrier() for _ in range(BARRIERS)]
+        self.keeps_reference = False
+
+
+class Warp:
+    """A warp, from its launch to its end. All its state may be set by hand before it is stepped.
+
+    Attributes
+    ----------
+    slot, number : int
+        Its slot in the machine, and its number in the CTA.
+    pc : int
+        Of the next instruction; a group's address means its first instruction.
+    masks : WarpMasks
+        Active and disabled threads. Threads that the launch did not create count as killed (ours).
+    registers : array of uint32, 256 by 32
+        Registers by number, of every thread; RZ's are 0. They start as zeros (ours).
+    predicates : list[int]
+        P0 to P6 and PT as masks of threads.
+    condition : Condition
+        CC.
+    stack : CallReturnStack
+        The tokens.
+    api_call_depth : int
+        Counted calls that are open, modulo 256.
+    kill_future_branch : bool
+        Branches with ``.LMT`` are taken by nobody.
+    traps_masked : bool
+        IDE.DI is in force.
+    barrier : int or None
+        The barrier that it waits at.
+    reduction : int
+        The last result of BAR.RED or BAR.SCAN.
+    thread_index : array, 3 by 32
+        x, y and z of every thread in the block.
+    terminated : bool
+        It has ended.
+    """
+
+    def __init__(self, slot: int, number: int, cta: Cta, launch: Launch, local_base: int) -> None:
+        self.slot = slot
+        self.number = number
+        self.cta = cta
+        self.local_size = launch.local
+        self.pc = launch.entry
+        threads = np.arange(number * WARP_THREADS, (number + 1) * WARP_THREADS)
+        width, height = launch.block[0], launch.block[1]
+        self.thread_index = np.stack((threads % width, threads // width % height, threads // (width * height)))
+        created = (1 << max(0, min(WARP_THREADS, launch.threads - number * WARP_THREADS))) - 1
+        self.masks = WarpMasks(active=created, killed=ALL_THREADS & ~created)
+        self.registers = np.zeros((_REGISTERS, WARP_THREADS), np.uint32)
+        self.rows: Sequence[Words] = list(self.registers)
+        self.rows[RZ].flags.writeable = False
+        self.predicates = [0] * PT + [TRUE_PREDICATE]
+        self.condition = Condition()
+        self.stack = CallReturnStack(launch.memory, launch.crs, 0)
+        self.local_base = local_base
+        self.api_call_depth = 0
+        self.kill_future_branch = False
+        self.traps_masked = False
+        self.barrier: int | None = None
+        self.reduction = 0
+        self.terminated = False
+
+    @property
+    def local_base(self) -> int:
+        """Address of its block of memory: the local memory of 32 threads, then the stack's region."""
+        return self._local_base
+
+    @local_base.setter
+    def local_base(self, address: int) -> None:
+        self._local_base = address
+        self.stack.region = address + self.local_size * WARP_THREADS
+
+    @property
+    def live(self) -> int:
+        """Threads that neither exited nor were killed."""
+        return ALL_THREADS & ~(self.masks.exited | self.masks.killed)
+
+    def write_register(self, record: Retirement, number: int, value: Words, threads: int) -> None:
+        """Writes a register of ``threads`` and notes it; a write to RZ is none."""
+        if number == RZ:
+            return
+        row = self.rows[number]
+        if threads == ALL_THREADS:
+            row[:] = value
+        else:
+            np.copyto(row, value, where=bools_of(threads))
+        record.registers[number] = (threads, tuple(row.tolist()))
+
+    def write_predicate(self, record: Retirement, number: int, value: int, threads: int) -> None:
+        """Writes a predicate of ``threads`` and notes it; a write to PT is none."""
+        if number == PT:
+            return
+        self.predicates[number] = self.predicates[number] & ~threads | value & threads
+        record.predicates[number] = (threads, value & threads)
+
+    def write_condition(self, record: Retirement, value: Condition, threads: int) -> None:
+        """Writes CC of ``threads`` and notes it."""
+        flags = (self.condition.zero, value.zero), (self.condition.sign, value.sign), \
+            (self.condition.carry, value.carry), (self.condition.overflow, value.overflow)
+        self.condition = Condition(*(old & ~threads | new & threads for old, new in flags))
+        record.condition = (threads, tuple(self.condition.nibbles().tolist()))

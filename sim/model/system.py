@@ -1,0 +1,208 @@
+"""Special registers, shuffles, and the instructions that this machine only has to get past."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BreakpointMode, ShuffleMode
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import Form, Immediate, Values
+from rtl.params import WARP_THREADS
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+
+from .action import Action, Core, Maker
+from .faults import WarpFaultError
+from .flow import write_back_action
+from .retirement import Retirement
+from .state import Warp
+from .vector.bitwise import UndefinedModeError
+from .vector.lanes import Words, mask_of, uniform
+
+__all__ = ["SYSTEM"]
+
+_LANES = np.arange(WARP_THREADS, dtype=np.uint32)
+_SHARED_BANKS = 32
+_TRAP_REASONS = range(1, 8)
+# Where compiled code expects the parts of SR_VIRTID and SR_VIRTCFG.
+_WARP_AT, _SM_AT = 8, 20
+
+
+def _lane_mask(relation: Callable[[int, int], bool]) -> Words:
+    """For each thread, the mask of the threads that stand in a relation to it."""
+    return np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
+                     for own in range(WARP_THREADS)], np.uint32)
+
+
+_LANE_MASKS = {
+    SpecialRegister.EQMASK: _lane_mask(lambda other, own: other == own),
+    SpecialRegister.LTMASK: _lane_mask(lambda other, own: other < own),
+    SpecialRegister.LEMASK: _lane_mask(lambda other, own: other <= own),
+    SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
+    SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
+}
+
+
+def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
+    """Three coordinates in one register (ours): x from bit 0, y from 16, z from 26."""
+    return (x | y << 16 | z << 26).astype(np.uint32)
+
+
+def _special(number: int, core: Core, warp: Warp) -> Words:
+    """What a special register reads. Those that this machine has no use for read 0.
+
+    Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down
+    to its first byte (LMEMHIOFF is 0).
+    """
+    launch = core.launch
+    match number:
+        case SpecialRegister.LANEID:
+            return _LANES
+        case SpecialRegister.TID_X | SpecialRegister.TID_Y | SpecialRegister.TID_Z:
+            return warp.thread_index[number - SpecialRegister.TID_X].astype(np.uint32)
+        case SpecialRegister.TID:
+            return _packed(*warp.thread_index)
+        case SpecialRegister.NTID:
+            return _packed(*(np.full(WARP_THREADS, size) for size in launch.block))
+        case SpecialRegister.CTAID_X | SpecialRegister.CTAID_Y | SpecialRegister.CTAID_Z:
+            return uniform(warp.cta.index[number - SpecialRegister.CTAID_X])
+        case SpecialRegister.EQMASK | SpecialRegister.LTMASK | SpecialRegister.LEMASK | SpecialRegister.GTMASK \
+                | SpecialRegister.GEMASK:
+            return _LANE_MASKS[SpecialRegister(number)]
+        case SpecialRegister.VIRTID:
+            return uniform(warp.slot << _WARP_AT)
+        case SpecialRegister.VIRTCFG:
+            return uniform(core.slots << _WARP_AT | 1 << _SM_AT)
+        case SpecialRegister.CLOCK | SpecialRegister.CLOCKLO | SpecialRegister.GLOBALTIMERLO:
+            return uniform(core.clock)
+        case SpecialRegister.CLOCKHI | SpecialRegister.GLOBALTIMERHI:
+            return uniform(core.clock >> 32)
+        case SpecialRegister.SWINLO:
+            return uniform(SHARED_WINDOW)
+        case SpecialRegister.LWINLO:
+            return uniform(LOCAL_WINDOW)
+        case SpecialRegister.SWINSZ | SpecialRegister.LWINSZ:
+            return uniform(WINDOW_BYTES)
+        case SpecialRegister.SMEMSZ:
+            return uniform(launch.shared)
+        case SpecialRegister.SMEMBANKS:
+            return uniform(_SHARED_BANKS)
+        case SpecialRegister.LMEMLOSZ:
+            return uniform(launch.local)
+        case SpecialRegister.REGALLOC:
+            return uniform(launch.registers)
+        case _:
+            return uniform(0)
+
+
+def _read_special(form: Form, values: Values) -> Action:
+    """S2R and CS2R."""
+    number, destination = values["special"], values["Rd"]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if threads:
+            warp.write_register(record, destination, _special(number, core, warp), threads)
+
+    return run
+
+
+def _read_pc(form: Form, values: Values) -> Action:
+    """LEPC: the next instruction's pc (ours)."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if threads:
+            warp.write_register(record, values["Rd"], uniform(record.next_pc), threads)
+
+    return run
+
+
+def _shuffle(form: Form, values: Values) -> Action:
+    """SHFL: the value of a in another thread of the same segment; whether there was one goes to the predicate.
+
+    c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. The other thread need
+    not execute the instruction: its register counts as it is (ours).
+    """
+    mode = ShuffleMode(values["mode"])
+
+    def operand(warp: Warp, key: str, register: str) -> Words:
+        immediate = form.operands[key]
+        return uniform(values[immediate.field]) if isinstance(immediate, Immediate) else warp.rows[values[register]]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        five = np.uint32(31)
+        step, control = operand(warp, "b", "Rb") & five, operand(warp, "c", "Rc")
+        segment = control >> np.uint32(8) & five
+        lowest = _LANES & segment
+        last = lowest | control & five & ~segment
+        match mode:
+            case ShuffleMode.IDX:
+                source = lowest | step & ~segment
+            case ShuffleMode.UP:
+                source = _LANES - step
+            case ShuffleMode.DOWN:
+                source = _LANES + step
+            case ShuffleMode.BFLY:
+                source = _LANES ^ step
+        reached, bound = source.view(np.int32), last.view(np.int32)
+        inside = reached >= bound if mode is ShuffleMode.UP else reached <= bound
+        value = warp.rows[values["Ra"]][np.where(inside, source, _LANES)]
+        warp.write_register(record, values["Rd"], value, threads)
+        warp.write_predicate(record, values["Pd"], mask_of(inside), threads)
+
+    return run
+
+
+def _nothing(form: Form, values: Values) -> Action:
+    """Orders, hints and waits: a machine that does one instruction after the other has nothing to do."""
+    return lambda core, warp, threads, record: None
+
+
+def _local_cache(form: Form, values: Values) -> Action:
+    """CCTLL: on the call/return stack a write-back; on local memory, which is not cached here, nothing."""
+    return write_back_action(form, values) if form.variant == "stack" else _nothing(form, values)
+
+
+def _breakpoint(form: Form, values: Values) -> Action:
+    """BPT: notes a trap or an interrupt. BPT.PAUSE belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+    if values["mode"] not in (mode.value for mode in BreakpointMode):
+        raise UndefinedModeError
+    mode, reason = BreakpointMode(values["mode"]), values["reason"]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        match mode:
+            case BreakpointMode.TRAP:
+                if reason not in _TRAP_REASONS:
+                    raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
+                core.trap(reason)
+            case BreakpointMode.INT:
+                core.raised.add("BPT_INT")
+            case BreakpointMode.DRAIN:
+                pass
+            case _:
+                raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+
+    return run
+
+
+def _mask_traps(form: Form, values: Values) -> Action:
+    """IDE."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        warp.traps_masked = bool(values["disable"])
+
+    return run
+
+
+def _return_from_trap(form: Form, values: Values) -> Action:
+    """RTT belongs to the trap handler."""
+    raise UndefinedModeError
+
+
+SYSTEM: Mapping[str, Maker] = {
+    "S2R": _read_special, "CS2R": _read_special, "LEPC": _read_pc, "SHFL": _shuffle,
+    **dict.fromkeys(("NOP", "DEPBAR", "MEMBAR", "CCTL"), _nothing), "CCTLL": _local_cache,
+    "BPT": _breakpoint, "IDE": _mask_traps, "RTT": _return_from_trap,
+}
+"""Makers of these instructions. VOTE.VTG belongs to graphics and is missing."""

@@ -1,0 +1,272 @@
+"""Loads, stores and atomic operations."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize, size_bytes
+from rtl.isa.syntax import RZ, Address, Form, Literal, Values
+
+from .action import Action, Core, Maker, constant_modulus
+from .faults import WarpFaultError
+from .retirement import MemoryWrite, Retirement
+from .spaces import Access, Accesses, Placed, place, place_generic
+from .state import Warp
+from .vector.bitwise import UndefinedModeError
+from .vector.lanes import pair, threads_of
+
+__all__ = ["TRANSFERS"]
+
+_SIGNED_SIZES = {MemorySize.S8.value: np.int8, MemorySize.S16.value: np.int16}
+_WORD = 4
+
+_PlaceOf = Callable[[Core, Warp, Access], Accesses]
+
+
+_SPACES = {"LDG": "global", "STG": "global", "LDL": "local", "STL": "local", "LDS": "shared", "STS": "shared",
+           "ATOMS": "shared"}
+
+
+def _place_of(form: Form) -> _PlaceOf:
+    """How the addresses of an instruction are resolved."""
+    if form.name in _SPACES:
+        return lambda core, warp, access: place(_SPACES[form.name], core.memory, warp, access)
+    windows = form.name in ("LD", "ST")  # an atomic operation through a window is an error
+    return lambda core, warp, access: place_generic(core.memory, warp, access, windows=windows)
+
+
+def _addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.uint64]]:
+    """The address of every thread: a register, or a pair of them, plus a signed offset, modulo its width.
+
+    Without a register the offset is the address and not signed, as NVIDIA's assembler uses it.
+    """
+    operand = form.operands["address"]
+    assert isinstance(operand, Address)
+    number, offset = values[operand.register], values[operand.offset]
+    wide = operand.wide is not None and values[operand.wide]
+    modulus = 1 << (64 if wide else 32)
+    if number == RZ:
+        field = form.fields[operand.offset]
+        fixed = np.full(32, offset % (field.scale << field.width), np.uint64)
+        return lambda warp: fixed
+    addend = np.uint64(offset % modulus)
+    if wide:
+        return lambda warp: pair(warp.rows[number], warp.rows[number + 1]) + addend
+    return lambda warp: (warp.rows[number] + addend) & np.uint64(modulus - 1)
+
+
+def _access(warp: Warp, addresses: Callable[[Warp], NDArray[np.uint64]], threads: int, size: int) -> Access:
+    chosen = threads_of(threads)
+    return Access(chosen, addresses(warp)[chosen], size)
+
+
+def _to_words(content: NDArray[np.uint8], size: int) -> NDArray[np.uint32]:
+    """Loaded bytes as registers, a row for each thread: narrow ones extended."""
+    count = size_bytes(size)
+    if count >= _WORD:
+        return content.view("<u4")
+    if size in _SIGNED_SIZES:
+        return content.view(_SIGNED_SIZES[size]).astype(np.int32).view(np.uint32)
+    return content.view(f"<u{count}").astype(np.uint32)
+
+
+def _from_registers(warp: Warp, number: int, threads: NDArray[np.intp], size: int) -> NDArray[np.uint8]:
+    """The bytes that the threads store, from as many registers as it takes; RZ stores zeros."""
+    rows = [warp.rows[RZ if number == RZ else number + index] for index in range(max(1, size // _WORD))]
+    whole = np.stack([row[threads] for row in rows], axis=1)
+    return np.ascontiguousarray(whole).view(np.uint8)[:, :size]
+
+
+def _write_words(warp: Warp, record: Retirement, number: int, threads: int, found: NDArray[np.uint32]) -> None:
+    """Puts loaded words into registers from ``number`` on."""
+    if number == RZ:
+        return
+    chosen = threads_of(threads)
+    for index in range(found.shape[1]):
+        row = warp.rows[number + index].copy()
+        row[chosen] = found[:, index]
+        warp.write_register(record, number + index, row, threads)
+
+
+def _note(record: Retirement, placed: Placed, content: NDArray[np.uint8]) -> None:
+    """Notes what was written."""
+    access = placed.access
+    record.memory += tuple(
+        MemoryWrite(thread, placed.space, address, octets.tobytes())
+        for thread, address, octets in zip(access.threads.tolist(), access.addresses.tolist(), content, strict=True))
+
+
+def _rows_of(whole: Access, part: Placed) -> NDArray[np.intp]:
+    """Where the threads of a part are among those of the whole."""
+    return np.searchsorted(whole.threads, part.access.threads)
+
+
+def _load(form: Form, values: Values) -> Action:
+    """LDG, LDL, LDS and LD. The predicate operand of LD is a hint that this machine does not need (ours)."""
+    addresses, place_of = _addresses(form, values), _place_of(form)
+    kind, number = values["size"], values["Rd"]
+    size = size_bytes(kind)
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        access = _access(warp, addresses, threads, size)
+        content = np.empty((len(access.threads), size), np.uint8)
+        for part in place_of(core, warp, access):
+            content[_rows_of(access, part)] = part.load()
+        _write_words(warp, record, number, threads, _to_words(content, kind))
+
+    return run
+
+
+def _store(form: Form, values: Values) -> Action:
+    """STG, STL, STS and ST; as for loads."""
+    addresses, place_of = _addresses(form, values), _place_of(form)
+    size, number = size_bytes(values["size"]), values["Rd"]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        access = _access(warp, addresses, threads, size)
+        content = _from_registers(warp, number, access.threads, size)
+        for part in place_of(core, warp, access):
+            octets = content[_rows_of(access, part)]
+            part.store(octets)
+            _note(record, part, octets)
+
+    return run
+
+
+def _load_constant(form: Form, values: Values) -> Action:
+    """LDC from c[bank][register + offset]. MISALIGNED_ADDR; INVALID_CONST_ADDR_LDC beyond the end."""
+    if values["mode"]:
+        raise UndefinedModeError
+    kind, bank = values["size"], values["bank"]
+    size, modulus = size_bytes(kind), constant_modulus(values)
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        octets = bytearray()
+        for index in warp.rows[values["Ra"]][threads_of(threads)].tolist():
+            address = (index + values["offset"]) % modulus
+            if address % size:
+                raise WarpFaultError(WarpError.MISALIGNED_ADDR)
+            octets += core.constant(bank, address, size, WarpError.INVALID_CONST_ADDR_LDC).to_bytes(size, "little")
+        _write_words(warp, record, values["Rd"], threads,
+                     _to_words(np.frombuffer(octets, np.uint8).reshape(-1, size), kind))
+
+    return run
+
+
+def _modified(operation: AtomicOperation, old: int, operand: int, bits: int, signed: bool) -> int:
+    """What an atomic operation leaves in memory. All numbers are unsigned patterns of ``bits`` bits."""
+    flip = 1 << bits - 1 if signed else 0
+    match operation:
+        case AtomicOperation.ADD:
+            return (old + operand) % (1 << bits)
+        case AtomicOperation.MIN:
+            return min(old, operand, key=lambda pattern: pattern ^ flip)
+        case AtomicOperation.MAX:
+            return max(old, operand, key=lambda pattern: pattern ^ flip)
+        case AtomicOperation.INC:
+            return 0 if old >= operand else old + 1
+        case AtomicOperation.DEC:
+            return operand if old == 0 or old > operand else old - 1
+        case AtomicOperation.AND:
+            return old & operand
+        case AtomicOperation.OR:
+            return old | operand
+        case AtomicOperation.XOR:
+            return old ^ operand
+        case AtomicOperation.EXCH:
+            return operand
+        case _:
+            raise UndefinedModeError
+
+
+_SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
+_SIGNED_TYPES = (AtomicType.S32, AtomicType.S64)
+_BYTES_OF_TYPE = {AtomicType.U32: 4, AtomicType.S32: 4, AtomicType.U64: 8, AtomicType.S64: 8}
+
+_Change = Callable[[int, tuple[int, ...]], int]
+"""From the old value and a thread's operands to the new value."""
+
+
+def _operands(warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[np.intp]) -> list[tuple[int, ...]]:
+    """The operands of every thread as numbers of ``size`` bytes, from registers from each of ``numbers`` on."""
+    columns = [[int.from_bytes(row.tobytes(), "little") for row in _from_registers(warp, number, threads, size)]
+               for number in numbers]
+    return list(zip(*columns, strict=True))
+
+
+def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ...], result: int,
+                   change: _Change) -> Action:
+    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value goes to
+    ``result``.
+    """
+    addresses, place_of = _addresses(form, values), _place_of(form)
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        access = _access(warp, addresses, threads, size)
+        operands = _operands(warp, sources, size, access.threads)
+        olds = bytearray()
+        for part in place_of(core, warp, access):
+            for row in range(len(part.access.threads)):
+                single = part.single(row)
+                old = single.load()
+                new = change(int.from_bytes(old.tobytes(), "little"), operands[row]).to_bytes(size, "little")
+                content = np.frombuffer(new, np.uint8).reshape(1, size)
+                single.store(content)
+                _note(record, single, content)
+                olds += old.tobytes()
+        _write_words(warp, record, result, threads, np.frombuffer(olds, "<u4").reshape(-1, size // _WORD))
+
+    return run
+
+
+def _atomic(form: Form, values: Values, result: str | None, shared: bool = False) -> Action:
+    """ATOM, ATOMS and RED on 32-bit and 64-bit integers. Floating-point and 128-bit types, and SAFEADD, are not
+    in this machine.
+    """
+    if "c" in form.operands:
+        return _compare_and_swap(form, values, shared)
+    kind = _SHARED_TYPES[values["type"]] if shared else AtomicType(values["type"])
+    operation = AtomicOperation(values["operation"])
+    if kind not in _BYTES_OF_TYPE or operation is AtomicOperation.SAFEADD:
+        raise UndefinedModeError
+    size, signed = _BYTES_OF_TYPE[kind], kind in _SIGNED_TYPES
+    operand = values["Rd" if result is None else "Rb"]
+    return _atomic_action(form, values, size, (operand,), RZ if result is None else values[result],
+                          lambda old, operands: _modified(operation, old, operands[0], 8 * size, signed))
+
+
+def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
+    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ``.CAST`` has no public meaning."""
+    if shared:
+        kind = CompareAndSwapType(values["type"])
+        if kind not in (CompareAndSwapType.CAS, CompareAndSwapType.CAS_64):
+            raise UndefinedModeError
+        size = 8 if kind is CompareAndSwapType.CAS_64 else 4
+    else:
+        size = 8 if values["wide_data"] else 4
+    first = values["Rb"]
+    second = RZ if first == RZ else first + size // _WORD
+    compare, swap = form.operands["b"], form.operands["c"]
+    sources = (RZ if isinstance(compare, Literal) else first,
+               RZ if isinstance(swap, Literal) else first if isinstance(compare, Literal) else second)
+    return _atomic_action(form, values, size, sources, values["Rd"],
+                          lambda old, operands: operands[1] if old == operands[0] else old)
+
+
+TRANSFERS: Mapping[str, Maker] = {
+    **dict.fromkeys(("LDG", "LDL", "LDS", "LD"), _load), **dict.fromkeys(("STG", "STL", "STS", "ST"), _store),
+    "LDC": _load_constant, "ATOM": partial(_atomic, result="Rd"), "ATOMS": partial(_atomic, result="Rd", shared=True),
+    "RED": partial(_atomic, result=None),
+}
+"""Makers of loads, stores and atomic operations."""

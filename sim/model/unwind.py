@@ -1,0 +1,99 @@
+"""Masks of a warp in motion: threads that leave early, and the unwind that finds who runs next."""
+
+from dataclasses import dataclass, replace
+
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+
+from .faults import WarpFaultError
+from .retirement import Retirement, StackToken, WarpMasks
+from .state import Warp
+from .vector.lanes import ALL_THREADS
+
+__all__ = ["CALL_DEPTHS", "DISABLED_BY", "check_pc", "continue_or_unwind", "moved", "push"]
+
+DISABLED_BY = {TokenKind.BREAK: "broken", TokenKind.CONTINUE: "continued", TokenKind.RETURN: "returned",
+               TokenKind.EXIT: "exited", TokenKind.LONGJMP: "longjumped"}
+"""The disabled mask whose threads wait for a token of a kind."""
+_HOLDERS = (TokenKind.DIVERGE, TokenKind.SYNC)
+CALL_DEPTHS = 256
+"""The API call depth counts modulo this."""
+
+
+@dataclass(frozen=True)
+class _Unwound:
+    """Where an unwind ends: the masks then, the pc to go on at (None: the warp ends), what it popped, how many
+    counted calls that closed, and whether threads ended that had wanted to return."""
+
+    masks: WarpMasks
+    pc: int | None
+    popped: tuple[StackToken, ...]
+    calls_closed: int = 0
+    returned_from_nothing: bool = False
+
+
+def check_pc(pc: int) -> int:
+    """A pc that a warp is about to have; MISALIGNED_PC when no instruction starts there."""
+    if pc % INSTRUCTION_BYTES:
+        raise WarpFaultError(WarpError.MISALIGNED_PC)
+    return pc
+
+
+def moved(masks: WarpMasks, threads: int, to: str | None) -> WarpMasks:
+    """The masks with ``threads`` taken from all of them, and put into the disabled mask ``to`` if one is named."""
+    kept = {name: getattr(masks, name) & ~threads for name in WarpMasks.__slots__}
+    if to is not None:
+        kept[to] |= threads
+    return WarpMasks(**kept)
+
+
+def push(warp: Warp, record: Retirement, *tokens: StackToken) -> None:
+    """Pushes tokens and notes them."""
+    warp.stack.push(*tokens)
+    record.pushed = tokens
+
+
+def _unwind(warp: Warp, masks: WarpMasks, depth: int) -> _Unwound:
+    """What popping from ``depth`` on until somebody is active comes to; nothing is changed yet."""
+    popped, calls_closed = [], 0
+    for index in reversed(range(depth)):
+        token = warp.stack.token(index)
+        popped.append(token)
+        if token.kind in DISABLED_BY:
+            name = DISABLED_BY[token.kind]
+            if token.mask & ~masks.disabled:
+                raise WarpFaultError(WarpError.STACK_ERROR)  # some had waited for a token below this one
+            masks = replace(masks, **{name: getattr(masks, name) & ~token.mask})
+            calls_closed += token.counted and token.kind is TokenKind.RETURN
+        elif token.kind is TokenKind.NONE:
+            continue
+        elif token.kind not in _HOLDERS:
+            raise WarpFaultError(WarpError.STACK_ERROR)
+        if active := token.mask & ~masks.disabled:
+            return _Unwound(replace(masks, active=active), check_pc(token.pc), tuple(popped), calls_closed)
+    live = ALL_THREADS & ~(masks.exited | masks.killed)
+    if live & ~masks.returned:
+        raise WarpFaultError(WarpError.STACK_ERROR)
+    return _Unwound(moved(masks, live, "exited"), None, tuple(popped), calls_closed, bool(live))
+
+
+def continue_or_unwind(warp: Warp, record: Retirement, masks: WarpMasks, popped: tuple[StackToken, ...] = ()) -> None:
+    """Goes on with the active threads of ``masks`` at the next instruction, or unwinds if there are none.
+
+    ``popped`` are the tokens that the instruction takes off first. Threads that wanted to return and find the
+    stack empty exit, with RET_EMPTY_STACK_ERROR in the record.
+    """
+    end = _Unwound(masks, record.next_pc, ())
+    if not masks.active:
+        end = _unwind(warp, masks, warp.stack.depth - len(popped))
+    record.popped = popped + end.popped
+    warp.stack.drop(len(record.popped))
+    warp.masks = end.masks
+    warp.api_call_depth = (warp.api_call_depth - end.calls_closed) % CALL_DEPTHS
+    if end.pc is None:
+        warp.terminated = record.terminated = True
+        if end.returned_from_nothing:
+            record.error = WarpError.RET_EMPTY_STACK_ERROR
+    else:
+        record.next_pc = end.pc

@@ -1,0 +1,175 @@
+"""Sums: of two, of three, of a scaled value; the carries between the words of wider sums.
+
+A negated term is its complement plus one. An extended instruction (``.X``) leaves the one out and takes the
+carry in its place, which continues a sum or difference of several words.
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from rtl.isa.kinds import HalfSelect, SumShift
+from rtl.isa.syntax import PT, Values
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+
+from .lanes import Bools, Outcome, Sources, Words, bits_of, mask_of, pair, uniform
+
+__all__ = ["extended_addend", "iadd", "iadd3", "iscadd", "lea", "lea_high", "negated", "sum_of"]
+
+PLUS_ONE = 3
+"""Both negations of a sum of two at once: neither negates, but one is added."""
+_LOWEST, _HIGHEST = np.int64(-1 << 31), np.int64((1 << 31) - 1)
+
+
+def negated(term: Words, negate: int) -> Words:
+    """A term of a sum, complemented where it is subtracted; the sum's ``plus`` completes it."""
+    return ~term if negate else term
+
+
+def _exact(terms: tuple[Words, ...], plus: Words) -> tuple[Words, Bools]:
+    """The low words of a signed sum that does not overflow, saturated, and where it would have overflowed."""
+    total = reduce(add, (term.view(np.int32).astype(np.int64) for term in terms)) + plus.astype(np.int64)
+    clamped = np.clip(total, _LOWEST, _HIGHEST)
+    return clamped.astype(np.uint32), clamped != total
+
+
+def sum_of(terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = False) -> Outcome:
+    """The sum of ``terms`` and ``plus``; carry and overflow only where ``flags`` are wanted.
+
+    ``saturate`` keeps a signed overflow at the nearest bound.
+    """
+    if not flags and not saturate:
+        return Outcome(reduce(add, terms) + plus)
+    value, overflow = _exact(terms, plus)
+    if not saturate:
+        value = reduce(add, terms) + plus
+    carry = reduce(add, (term.astype(np.uint64) for term in terms)) + plus >> np.uint64(32)
+    return Outcome(value, carry=carry != 0, overflow=overflow)
+
+
+def extended_addend(values: Values, negations: int, more: int = 0) -> Callable[[Sources], Words]:
+    """What is added besides the terms: one for each negation, or the carry when the instruction is extended;
+    and ``more`` in both cases.
+    """
+    constant = uniform(more if values.get("extended") else negations + more)
+    if not values.get("extended"):
+        return lambda sources: constant
+    return lambda sources: bits_of(sources.condition.carry) + constant
+
+
+def _negations_of_two(values: Values) -> tuple[int, int]:
+    """Whether a and b are negated: by two flags that together mean something else."""
+    flags = values["plus_one"]
+    return (0, 0) if flags == PLUS_ONE else (flags >> 1, flags & 1)
+
+
+def iadd(values: Values) -> Callable[[Sources], Outcome]:
+    """IADD and IADD32I: a + b, and one more with ``.PO`` (with ``.PO.X`` one and the carry: ours)."""
+    negate_a, negate_b = _negations_of_two(values)
+    plus = extended_addend(values, negate_a + negate_b, int(values["plus_one"] == PLUS_ONE))
+    flags, saturate = bool(values["cc"]), bool(values["saturate"])
+    return lambda sources: sum_of((negated(sources.a, negate_a), negated(sources.b, negate_b)),
+                                  plus(sources), flags, saturate)
+
+
+def iscadd(values: Values) -> Callable[[Sources], Outcome]:
+    """ISCADD and ISCADD32I: (a << shift) + b. The carry is that of the 32-bit sum."""
+    values = {"plus_one": 0} | dict(values)
+    negate_a, negate_b = _negations_of_two(values)
+    plus = uniform(negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
+    shift, flags = np.uint32(values["shift"]), bool(values["cc"])
+    return lambda sources: sum_of((negated(sources.a << shift, negate_a), negated(sources.b, negate_b)), plus, flags)
+
+
+def _half(term: Words, select: int) -> Words:
+    """The part of a term that IADD3 uses."""
+    if select == HalfSelect.H0.value:
+        return term & np.uint32(0xFFFF)
+    return term >> np.uint32(16) if select == HalfSelect.H1.value else term
+
+
+def iadd3(values: Values) -> Callable[[Sources], Outcome]:
+    """IADD3: a + b + c, or the sum of a and b, 33 bits of it, shifted by a half word, + c.
+
+    A sum of three carries 0, 1 or 2, and compiled code adds three 64-bit numbers with two of these
+    instructions. So CC holds both carries (ours): C tells at least one, O the second, and ``.X`` adds both.
+    """
+    negate = tuple(values[f"negate_{name}"] for name in "abc")
+    halves = tuple(values.get(f"half_{name}", HalfSelect.WORD.value) for name in "abc")
+    shift, flags, extended = values.get("shift", SumShift.NONE.value), bool(values["cc"]), bool(values["extended"])
+    ones = 0 if extended else sum(negate)
+
+    def run(sources: Sources) -> Outcome:
+        a, b, c = (negated(_half(term, half), sign) for term, half, sign
+                   in zip((sources.a, sources.b, sources.c), halves, negate, strict=True))
+        plus = np.uint64(ones)
+        total = a.astype(np.uint64) + b.astype(np.uint64)
+        if shift == SumShift.NONE.value:
+            total = total + plus
+        else:
+            # The ones of a and b belong to their sum, that of c to the whole.
+            total = total + np.uint64(0 if extended else negate[0] + negate[1])
+            total = total >> np.uint64(16) if shift == SumShift.RS.value else total << np.uint64(16)
+            total = (total & np.uint64(0xFFFF_FFFF)) + np.uint64(0 if extended else negate[2])
+        total = total + c.astype(np.uint64)
+        if extended:
+            total = total + bits_of(sources.condition.carry) + bits_of(sources.condition.overflow)
+        if not flags:
+            return Outcome(total.astype(np.uint32))
+        carries = total >> np.uint64(32)
+        return Outcome(total.astype(np.uint32), carry=carries >= 1, overflow=carries >= 2)
+
+    return run
+
+
+def _outside_windows(high: Words, low: Words) -> int:
+    """The threads whose generic address is neither in the shared nor in the local window."""
+    in_shared = low - np.uint32(SHARED_WINDOW) < WINDOW_BYTES
+    in_local = low - np.uint32(LOCAL_WINDOW) < WINDOW_BYTES
+    return mask_of((high != 0) | ~(in_shared | in_local))
+
+
+_NO_WORDS = uniform(0)
+
+
+def lea(values: Values) -> Callable[[Sources], Outcome]:
+    """LEA: (a << shift) + b.
+
+    The predicate is that of LEA.HI for a sum whose high word is 0 (ours: compiled code never has it).
+    """
+    plus = extended_addend(values, values["negate_a"])
+    shift, negate_a = np.uint32(values["shift"]), values["negate_a"]
+    flags, tests = bool(values["cc"]), values["Pd"] != PT
+
+    def run(sources: Sources) -> Outcome:
+        outcome = sum_of((negated(sources.a << shift, negate_a), sources.b), plus(sources), flags)
+        if tests and outcome.value is not None:
+            outcome.p = _outside_windows(_NO_WORDS, outcome.value)
+        return outcome
+
+    return run
+
+
+def lea_high(values: Values) -> Callable[[Sources], Outcome]:
+    """LEA.HI: the high word of the pair (c, a) << shift, + b.
+
+    The predicate tells that the address lies outside the shared and the local window: a 64-bit address
+    whose high word is the result and whose low word is that of the shifted pair (ours, from how compiled code
+    splits generic accesses; the low word's own addend is not among the operands).
+    """
+    negate_a, extended = values["negate_a"], values["extended"]
+    plus = extended_addend(values, 0)
+    shift, flags, tests = np.uint64(values["shift"]), bool(values["cc"]), values["Pd"] != PT
+
+    def run(sources: Sources) -> Outcome:
+        wide = pair(sources.a, sources.c) << shift
+        if negate_a:
+            wide = ~wide if extended else ~wide + np.uint64(1)
+        outcome = sum_of(((wide >> np.uint64(32)).astype(np.uint32), sources.b), plus(sources), flags)
+        if tests and outcome.value is not None:
+            outcome.p = _outside_windows(outcome.value, wide.astype(np.uint32))
+        return outcome
+
+    return run

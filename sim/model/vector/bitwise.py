@@ -1,0 +1,252 @@
+"""Shifts, bit fields, logic, byte permutations and bit counts. None of them sets C or O."""
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import and_, or_
+
+import numpy as np
+
+from rtl.isa.kinds import FunnelPart, FunnelWidth, Logic, PermuteMode, PredicateTest, ShiftPart
+from rtl.isa.syntax import PT, Values
+
+from .lanes import Doubles, Outcome, Sources, Words, mask_of, pair, uniform
+
+__all__ = ["UndefinedModeError", "bfe", "bfi", "flo", "highest_bit", "lop", "lop3", "popc", "prmt", "shf", "shl",
+           "shr"]
+
+_WORD_BITS = np.uint32(32)
+_TOP_BIT = np.uint32(31)
+_NONE = uniform(0xFFFF_FFFF)
+
+
+class UndefinedModeError(Exception):
+    """A mode whose meaning no public source tells. The machine refuses it as an illegal encoding (ours)."""
+
+
+def _refuse_extended(values: Values) -> None:
+    """Shifts and logic with ``.X`` have no public meaning."""
+    if values.get("extended"):
+        raise UndefinedModeError
+
+
+def _count(values: Values) -> Callable[[Words], Words]:
+    """A shift count: modulo 32, or at most 32."""
+    if values["wrap"]:
+        return lambda count: count & _TOP_BIT
+    return lambda count: np.minimum(count, _WORD_BITS)
+
+
+def _reversed(word: Words) -> Words:
+    """The bits of a word in the opposite order."""
+    for step, keep in ((1, 0x5555_5555), (2, 0x3333_3333), (4, 0x0F0F_0F0F), (8, 0x00FF_00FF), (16, 0x0000_FFFF)):
+        word = (word >> np.uint32(step)) & np.uint32(keep) | (word & np.uint32(keep)) << np.uint32(step)
+    return word
+
+
+def shl(values: Values) -> Callable[[Sources], Outcome]:
+    """SHL: a << b."""
+    _refuse_extended(values)
+    count = _count(values)
+    return lambda sources: Outcome((sources.a.astype(np.uint64) << count(sources.b)).astype(np.uint32))
+
+
+def shr(values: Values) -> Callable[[Sources], Outcome]:
+    """SHR: a >> b, filled with the sign or with zeros; ``.BREV`` turns a around first."""
+    if values["part"] != ShiftPart.WHOLE.value:
+        raise UndefinedModeError
+    count, signed, reverse = _count(values), values["signed"], values["reverse"]
+
+    def run(sources: Sources) -> Outcome:
+        a = _reversed(sources.a) if reverse else sources.a
+        if signed:
+            wide = a.view(np.int32).astype(np.int64) >> count(sources.b).astype(np.int64)
+            return Outcome(wide.astype(np.uint32))
+        return Outcome((a.astype(np.uint64) >> count(sources.b)).astype(np.uint32))
+
+    return run
+
+
+def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
+    """A 64-bit value shifted by 0 to 64."""
+    near = np.minimum(count, np.uint32(63)).astype(np.uint64)
+    if signed:
+        return (wide.view(np.int64) >> near.view(np.int64)).view(np.uint64)
+    return np.where(count > 63, np.uint64(0), wide >> near)
+
+
+def shf(values: Values, left: bool) -> Callable[[Sources], Outcome]:
+    """SHF: the pair (c, a) shifted by b: its high word after a shift to the left, its low word after one to
+    the right. The count is at most 32, or 64 where the pair is one number; ``.W`` takes it modulo that.
+    """
+    if values["part"] != FunnelPart.LOW.value:
+        raise UndefinedModeError
+    most = 32 if values["width"] == FunnelWidth.B32.value else 64
+    signed = values["width"] == FunnelWidth.S64.value
+    wrap = np.uint32(most - 1) if values["wrap"] else None
+
+    def run(sources: Sources) -> Outcome:
+        wide = pair(sources.a, sources.c)
+        count = sources.b & wrap if wrap is not None else np.minimum(sources.b, np.uint32(most))
+        if left:
+            shifted = np.where(count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64))
+            return Outcome((shifted >> np.uint64(32)).astype(np.uint32))
+        return Outcome(_shifted_right(wide, count, signed).astype(np.uint32))
+
+    return run
+
+
+def bfe(values: Values) -> Callable[[Sources], Outcome]:
+    """BFE: a field of a, whose lowest bit is b[7:0] and whose length b[15:8], extended with its top bit or
+    with zeros. A field over the end of a has a's top bit for the missing ones.
+    """
+    signed, reverse = bool(values["signed"]), values["reverse"]
+
+    def run(sources: Sources) -> Outcome:
+        a = _reversed(sources.a) if reverse else sources.a
+        position, length = sources.b & np.uint32(0xFF), sources.b >> np.uint32(8) & np.uint32(0xFF)
+        wide = a.view(np.int32).astype(np.int64).view(np.uint64) if signed else a.astype(np.uint64)
+        moved = _shifted_right(wide, np.minimum(position, np.uint32(64)), signed)
+        # A shift up and down again cuts the field to its length and extends it.
+        spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
+        spare = np.minimum(spare, np.uint64(63))
+        cut = _shifted_right(moved << spare, spare.astype(np.uint32), signed)
+        return Outcome(np.where(length == 0, np.uint32(0), cut.astype(np.uint32)))
+
+    return run
+
+
+def bfi(_values: Values) -> Callable[[Sources], Outcome]:
+    """BFI: c with the field of b (lowest bit b[7:0], length b[15:8]) taken from the low bits of a."""
+
+    def run(sources: Sources) -> Outcome:
+        position = np.minimum(sources.b & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
+        length = np.minimum(sources.b >> np.uint32(8) & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
+        field = (np.uint64(1) << length) - np.uint64(1) << position
+        inserted = sources.a.astype(np.uint64) << position & field
+        return Outcome((sources.c & ~field | inserted).astype(np.uint32))
+
+    return run
+
+
+def _predicate_of(values: Values) -> Callable[[Words], int | None]:
+    """What a logic operation writes to its predicate: a test of the result; without one, false (ours)."""
+    if values.get("Pd", PT) == PT:
+        return lambda result: None
+    match PredicateTest(values["predicate_test"]):
+        case PredicateTest.T:
+            return lambda result: mask_of(np.ones_like(result, np.bool_))
+        case PredicateTest.Z:
+            return lambda result: mask_of(result == 0)
+        case PredicateTest.NZ:
+            return lambda result: mask_of(result != 0)
+        case _:
+            return lambda result: 0
+
+
+def lop(values: Values) -> Callable[[Sources], Outcome]:
+    """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked."""
+    _refuse_extended(values)
+    invert_a, invert_b, operation = values["invert_a"], values["invert_b"], Logic(values["operation"])
+    predicate = _predicate_of(values)
+
+    def run(sources: Sources) -> Outcome:
+        a = ~sources.a if invert_a else sources.a
+        b = ~sources.b if invert_b else sources.b
+        match operation:
+            case Logic.AND:
+                result = a & b
+            case Logic.OR:
+                result = a | b
+            case Logic.XOR:
+                result = a ^ b
+            case Logic.PASS_B:
+                result = b
+        return Outcome(result, p=predicate(result))
+
+    return run
+
+
+def lop3(values: Values) -> Callable[[Sources], Outcome]:
+    """LOP3: any function of a, b and c, bit by bit; its truth table is indexed by {a, b, c}."""
+    _refuse_extended(values)
+    lut, predicate = values["lut"], _predicate_of(values)
+    minterms = [index for index in range(8) if lut >> index & 1]
+
+    def terms(sources: Sources) -> Iterator[Words]:
+        for index in minterms:
+            bits = ((sources.a, index >> 2), (sources.b, index >> 1), (sources.c, index))
+            yield reduce(and_, (word if bit & 1 else ~word for word, bit in bits))
+
+    def run(sources: Sources) -> Outcome:
+        result = reduce(or_, terms(sources), np.zeros_like(sources.a))
+        return Outcome(result, p=predicate(result))
+
+    return run
+
+
+def _bytes_picked(mode: PermuteMode, selector: Words) -> list[Words]:
+    """For each result byte, lowest first, the number of the source byte among {c, a}; bit 3 repeats its sign."""
+    if mode is PermuteMode.INDEX:
+        return [selector >> np.uint32(4 * place) & np.uint32(15) for place in range(4)]
+    amount = selector & np.uint32(3)
+    places = [np.uint32(place) for place in range(4)]
+    match mode:
+        case PermuteMode.F4E:
+            return [amount + place for place in places]
+        case PermuteMode.B4E:
+            return [amount - place & np.uint32(7) for place in places]
+        case PermuteMode.RC8:
+            return [amount for _ in places]
+        case PermuteMode.ECL:
+            return [np.maximum(amount, place) for place in places]
+        case PermuteMode.ECR:
+            return [np.minimum(amount, place) for place in places]
+        case _:  # RC16
+            return [(amount & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)) for place in places]
+
+
+def prmt(values: Values) -> Callable[[Sources], Outcome]:
+    """PRMT: four bytes picked from those of a (0 to 3) and c (4 to 7); b is the selector."""
+    mode = PermuteMode(values["mode"])
+
+    def run(sources: Sources) -> Outcome:
+        wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
+        for place, number in enumerate(_bytes_picked(mode, sources.b)):
+            shift = (number & np.uint32(7)) * np.uint32(8)
+            byte = (wide >> shift).astype(np.uint32) & np.uint32(0xFF)
+            sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
+            result |= np.where(number & np.uint32(8), sign, byte) << np.uint32(8 * place)
+        return Outcome(result)
+
+    return run
+
+
+def popc(values: Values) -> Callable[[Sources], Outcome]:
+    """POPC: how many bits of b, inverted if asked, are 1."""
+    invert = values["invert_b"]
+    return lambda sources: Outcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
+
+
+def highest_bit(wide: Doubles) -> Doubles:
+    """The number of the highest 1 bit of 64-bit values; of 0 it is 0."""
+    number = np.zeros_like(wide)
+    for step in (32, 16, 8, 4, 2, 1):
+        shift = np.where(wide >> np.uint64(step) != 0, np.uint64(step), np.uint64(0))
+        wide, number = wide >> shift, number + shift
+    return number
+
+
+def flo(values: Values) -> Callable[[Sources], Outcome]:
+    """FLO: the number of the highest 1 bit of b; of a negative signed b, of the highest 0 bit; all ones when
+    there is none. ``.SH`` counts from the top instead.
+    """
+    invert, signed, shift = values["invert_b"], values["signed"], values["shift"]
+
+    def run(sources: Sources) -> Outcome:
+        b = ~sources.b if invert else sources.b
+        if signed:
+            b = np.where(b.view(np.int32) < 0, ~b, b)
+        number = highest_bit(b.astype(np.uint64)).astype(np.uint32)
+        return Outcome(np.where(b == 0, _NONE, _TOP_BIT - number if shift else number))
+
+    return run

@@ -1,0 +1,155 @@
+"""Comparisons, and what is chosen by them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rtl.isa.kinds import Boolean, Compare, MinMaxPart, VideoSecond
+from rtl.isa.syntax import Values
+
+from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, doubles, mask_of, uniform
+
+__all__ = ["combined", "icmp", "imnmx", "iset", "isetp", "sel", "truth_words", "vabsdiff", "vmnmx"]
+
+_TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
+_ONE = uniform(0x3F80_0000)
+_CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
+    Compare.F: lambda less, equal: np.zeros_like(less),
+    Compare.LT: lambda less, equal: less,
+    Compare.EQ: lambda less, equal: equal,
+    Compare.LE: lambda less, equal: less | equal,
+    Compare.GT: lambda less, equal: ~(less | equal),
+    Compare.NE: lambda less, equal: ~equal,
+    Compare.GE: lambda less, equal: ~less,
+    Compare.T: lambda less, equal: np.ones_like(less),
+}
+
+
+def combined(operation: int, first: int, second: int) -> int:
+    """Two predicates, as masks, joined by a code of Boolean."""
+    match Boolean(operation):
+        case Boolean.AND:
+            return first & second
+        case Boolean.OR:
+            return first | second
+        case Boolean.XOR:
+            return first ^ second
+
+
+def truth_words(mask: int, as_one: int) -> Words:
+    """A condition as a register: all ones where it holds, or 1.0 if asked."""
+    return np.where(bools_of(mask), _ONE if as_one else _TRUE, _FALSE)
+
+
+def _less(a: Words, b: Words, signed: int) -> Bools:
+    return a.view(np.int32) < b.view(np.int32) if signed else a < b
+
+
+def _relation(values: Values) -> Callable[[Sources], int]:
+    """Where a stands in the relation to b.
+
+    With ``.X`` a and b are the top words of numbers of which CC holds the difference of the rest: they are
+    subtracted with its carry, and are equal only if it was zero.
+    """
+    condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
+    if not values.get("extended"):
+        return lambda sources: mask_of(condition(_less(sources.a, sources.b, signed), sources.a == sources.b))
+
+    def run(sources: Sources) -> int:
+        borrow = np.int64(1) - bits_of(sources.condition.carry)
+        if signed:
+            difference = (sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow)
+        else:
+            difference = sources.a.astype(np.int64) - sources.b - borrow
+        return mask_of(condition(difference < 0, (difference == 0) & bools_of(sources.condition.zero)))
+
+    return run
+
+
+def isetp(values: Values) -> Callable[[Sources], Outcome]:
+    """ISETP: the relation, and its opposite, each combined with a predicate."""
+    relation, combine = _relation(values), values["combine"]
+
+    def run(sources: Sources) -> Outcome:
+        holds = relation(sources)
+        return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
+
+    return run
+
+
+def iset(values: Values) -> Callable[[Sources], Outcome]:
+    """ISET: the relation combined with a predicate, as a register."""
+    relation, combine, as_one = _relation(values), values["combine"], values["one"]
+    return lambda sources: Outcome(truth_words(combined(combine, relation(sources), sources.x), as_one))
+
+
+def icmp(values: Values) -> Callable[[Sources], Outcome]:
+    """ICMP: a where c stands in the relation to 0, else b."""
+    condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
+    return lambda sources: Outcome(
+        np.where(condition(_less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b))
+
+
+def sel(_values: Values) -> Callable[[Sources], Outcome]:
+    """SEL: a where the predicate holds, else b."""
+    return lambda sources: Outcome(np.where(bools_of(sources.x), sources.a, sources.b))
+
+
+def imnmx(values: Values) -> Callable[[Sources], Outcome]:
+    """IMNMX: the smaller of a and b where the predicate holds, else the larger.
+
+    For numbers of several words the top ones are compared first (``.XHI``), then each next lower pair, and
+    CC carries the verdict on (ours): Z is set while all words were equal, C unless a's words are below b's;
+    S is the result's sign and O is clear. ``.XMED`` and ``.XLO`` take the verdict if there is one.
+    """
+    part, signed = MinMaxPart(values["part"]), values["signed"]
+    continues = part in (MinMaxPart.XMED, MinMaxPart.XLO)
+
+    def run(sources: Sources) -> Outcome:
+        below, equal = _less(sources.a, sources.b, signed), sources.a == sources.b
+        if continues:
+            undecided = bools_of(sources.condition.zero)
+            below = np.where(undecided, below, ~bools_of(sources.condition.carry))
+            equal = undecided & equal
+        value = np.where(below == bools_of(sources.x), sources.a, sources.b)
+        if part is MinMaxPart.WHOLE:
+            return Outcome(value)
+        sign = mask_of(value.view(np.int32) < 0)
+        return Outcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))
+
+    return run
+
+
+def _video(values: Values, first: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Sources], Outcome]:
+    """A video instruction on whole words: ``first`` of a and b, saturated to the result's type if asked, and
+    then, with its low 32 bits, a second operation with c. Flags are those of a move (ours).
+    """
+    signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
+    signed, then = bool(values["signed_d"]), VideoSecond(values["then"])
+    bounds = (-1 << 31, (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
+
+    def run(sources: Sources) -> Outcome:
+        result = first(doubles(sources.a, signed_a).view(np.int64), doubles(sources.b, signed_b).view(np.int64))
+        if values["saturate"]:
+            result = np.clip(result, *bounds)
+        value = result.astype(np.uint32)
+        match then:
+            case VideoSecond.ACC:
+                value = value + sources.c
+            case VideoSecond.MIN:
+                value = np.where(_less(value, sources.c, signed), value, sources.c)
+            case VideoSecond.MAX:
+                value = np.where(_less(value, sources.c, signed), sources.c, value)
+        return Outcome(value)
+
+    return run
+
+
+def vmnmx(values: Values) -> Callable[[Sources], Outcome]:
+    """VMNMX: the smaller or larger of a and b, then a second operation with c."""
+    return _video(values, np.maximum if values["larger"] else np.minimum)
+
+
+def vabsdiff(values: Values) -> Callable[[Sources], Outcome]:
+    """VABSDIFF: how far a and b are apart, then a second operation with c."""
+    return _video(values, lambda a, b: np.abs(a - b))

@@ -1,0 +1,207 @@
+"""Conversions between integer and floating-point types, and the reciprocal."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from rtl.isa.kinds import FloatFormat, MultiFunction
+from rtl.isa.syntax import Values
+
+from .bitwise import UndefinedModeError, highest_bit
+from .lanes import Bools, Doubles, Outcome, Sources, Words, pair
+
+__all__ = ["f2i", "i2f", "i2i", "mufu"]
+
+_BITS_OF_SIZE = (8, 16, 32, 64)
+_WIDE = 64
+NAN = np.uint32(0x7FFF_FFFF)
+"""The pattern of a result that is not a number."""
+
+
+class Format(NamedTuple):
+    """A floating-point format: bits of the fraction and of the exponent."""
+
+    fraction: int
+    exponent: int
+
+    @property
+    def bias(self) -> int:
+        """What is added to an exponent."""
+        return (1 << self.exponent - 1) - 1
+
+    @property
+    def infinity(self) -> int:
+        """The pattern of +infinity."""
+        return (1 << self.exponent) - 1 << self.fraction
+
+    @property
+    def sign(self) -> int:
+        """The sign bit."""
+        return 1 << self.fraction + self.exponent
+
+
+_FORMATS = {FloatFormat.F16: Format(10, 5), FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
+_NEAREST, _DOWN, _UP, _ZERO = range(4)
+"""The rounding field of both conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
+
+
+def _u64(value: int) -> np.uint64:
+    return np.uint64(value)
+
+
+def _rounded(quotient: Doubles, rest: Doubles, half: Doubles, negative: Bools, mode: int) -> Doubles:
+    """A magnitude rounded: ``rest`` of twice ``half`` was cut off below it."""
+    if mode == _NEAREST:
+        up = (rest > half) | ((rest == half) & (rest != 0) & (quotient & _u64(1) != 0))
+    elif mode == _DOWN:
+        up = negative & (rest != 0)
+    elif mode == _UP:
+        up = ~negative & (rest != 0)
+    else:
+        up = np.zeros_like(negative)
+    return quotient + up.astype(np.uint64)
+
+
+def _integer_source(values: Values) -> Callable[[Sources], tuple[Doubles, Bools]]:
+    """Magnitude and sign of operand b: a part of a register of the source type, made absolute, then negated."""
+    size, signed = _BITS_OF_SIZE[values["source"] & 3], values["source"] >> 2
+    shift = np.uint32(8 * values["part"])
+    absolute, negate = values["absolute_b"], values["negate_b"]
+
+    def read(sources: Sources) -> tuple[Doubles, Bools]:
+        wide = pair(sources.b, sources.b_high) if size == _WIDE else (sources.b >> shift).astype(np.uint64)
+        spare = _u64(_WIDE - size)
+        number = (wide << spare).view(np.int64) >> spare.view(np.int64)
+        negative = number < 0 if signed else np.zeros(number.shape, np.bool_)
+        magnitude = np.where(negative, _u64(0) - number.view(np.uint64), (wide << spare) >> spare)
+        if absolute:
+            negative = np.zeros_like(negative)
+        if negate:
+            negative = ~negative
+        return magnitude, negative
+
+    return read
+
+
+def _to_type(magnitude: Doubles, negative: Bools, size: int, signed: int, saturate: bool) -> Doubles:
+    """A number in an integer type, kept at its nearest bound or cut to its size."""
+    if saturate:
+        highest, lowest = ((1 << size - 1) - 1, 1 << size - 1) if signed else ((1 << size) - 1, 0)
+        magnitude = np.minimum(magnitude, np.where(negative, _u64(lowest), _u64(highest)))
+    number = np.where(negative, _u64(0) - magnitude, magnitude)
+    spare = _u64(_WIDE - size)
+    cut = number << spare
+    return (cut.view(np.int64) >> spare.view(np.int64)).view(np.uint64) if signed else cut >> spare
+
+
+def _words(number: Doubles, wide: bool) -> Outcome:
+    """A result in one register or two."""
+    high = (number >> _u64(32)).astype(np.uint32) if wide else None
+    return Outcome(number.astype(np.uint32), value_high=high)
+
+
+def i2i(values: Values) -> Callable[[Sources], Outcome]:
+    """I2I: from one integer type to another; results narrower than a word are extended to it."""
+    read, saturate = _integer_source(values), bool(values["saturate"])
+    size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
+
+    def run(sources: Sources) -> Outcome:
+        return _words(_to_type(*read(sources), size, signed, saturate), wide=False)
+
+    return run
+
+
+def i2f(values: Values) -> Callable[[Sources], Outcome]:
+    """I2F: an integer rounded to a floating-point format."""
+    read, mode, kind = _integer_source(values), values["round"], FloatFormat(values["destination"])
+    target = _FORMATS[kind]
+
+    def run(sources: Sources) -> Outcome:
+        magnitude, negative = read(sources)
+        top = highest_bit(magnitude)
+        up = np.where(top < target.fraction, _u64(target.fraction) - top, _u64(0))
+        down = np.where(top > target.fraction, top - _u64(target.fraction), _u64(0))
+        rest = magnitude & (_u64(1) << down) - _u64(1)
+        half = (_u64(1) << down) >> _u64(1)
+        fraction = _rounded(magnitude << up >> down, rest, half, negative, mode)
+        # The fraction's own top bit raises the exponent by one, a carry out of rounding by another.
+        bits = ((top + _u64(target.bias - 1)) << _u64(target.fraction)) + fraction
+        outward = (mode == _NEAREST) | np.where(negative, mode == _DOWN, mode == _UP)
+        largest = np.where(outward, _u64(target.infinity), _u64(target.infinity - 1))
+        bits = np.where(bits >= target.infinity, largest, bits)
+        bits = np.where(magnitude == 0, _u64(0), bits | np.where(negative, _u64(target.sign), _u64(0)))
+        return _words(bits, kind is FloatFormat.F64)
+
+    return run
+
+
+def _float_source(values: Values) -> Callable[[Sources], Doubles]:
+    """The pattern of operand b: a half, a word or two."""
+    kind = FloatFormat(values["source"])
+    shift = np.uint32(16 * values["part"])
+    if kind is FloatFormat.F64:
+        return lambda sources: pair(sources.b, sources.b_high)
+    if kind is FloatFormat.F16:
+        return lambda sources: (sources.b >> shift & np.uint32(0xFFFF)).astype(np.uint64)
+    return lambda sources: sources.b.astype(np.uint64)
+
+
+def f2i(values: Values) -> Callable[[Sources], Outcome]:
+    """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. What is not a number
+    gives 0 (ours).
+    """
+    read, mode, source = _float_source(values), values["round"], _FORMATS[FloatFormat(values["source"])]
+    size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
+
+    def run(sources: Sources) -> Outcome:
+        pattern = read(sources)
+        negative = pattern & _u64(source.sign) != 0
+        exponent = (pattern >> _u64(source.fraction)) & _u64((1 << source.exponent) - 1)
+        fraction = pattern & _u64((1 << source.fraction) - 1)
+        if values["absolute_b"]:
+            negative = np.zeros_like(negative)
+        if values["negate_b"]:
+            negative = ~negative
+        special = exponent == (1 << source.exponent) - 1
+        if values["flush"]:
+            fraction = np.where(exponent == 0, _u64(0), fraction)
+        significand = np.where(exponent == 0, fraction, fraction | _u64(1 << source.fraction))
+        power = np.maximum(exponent, _u64(1)).view(np.int64) - source.bias - source.fraction
+        up = np.clip(power, 0, _WIDE - 1).astype(np.uint64)
+        overflow = special | (power > _WIDE - 1 - source.fraction)
+        # Beyond 62 places everything is cut off, and less than half of one.
+        down = np.clip(-power, 0, _WIDE - 2).astype(np.uint64)
+        rest, half = significand & (_u64(1) << down) - _u64(1), (_u64(1) << down) >> _u64(1)
+        magnitude = _rounded(significand << up >> down, rest, half, negative, mode)
+        magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), magnitude)
+        number = _to_type(magnitude, negative, size, signed, saturate=True)
+        return _words(np.where(special & (fraction != 0), _u64(0), number), size == _WIDE)
+
+    return run
+
+
+def _flushed(number: Words) -> Words:
+    """Numbers too small for a full significand become zeros of their sign."""
+    tiny = number & np.uint32(_FORMATS[FloatFormat.F32].infinity) == 0
+    return np.where(tiny, number & np.uint32(_FORMATS[FloatFormat.F32].sign), number)
+
+
+def mufu(values: Values) -> Callable[[Sources], Outcome]:
+    """MUFU.RCP: the reciprocal, rounded to nearest, numbers below the normal range as zeros (ours: the real
+    unit is within 1 ulp). The other functions are floating point only and not in this machine.
+    """
+    if values["function"] != MultiFunction.RCP.value:
+        raise UndefinedModeError
+    sign = np.uint32(_FORMATS[FloatFormat.F32].sign)
+
+    def run(sources: Sources) -> Outcome:
+        a = sources.a & ~sign if values["absolute_a"] else sources.a
+        a = _flushed(a ^ sign if values["negate_a"] else a)
+        with np.errstate(all="ignore"):
+            result = np.divide(np.float32(1), a.view(np.float32))
+            if values["saturate"]:
+                result = np.clip(np.where(np.isnan(result), np.float32(0), result), np.float32(0), np.float32(1))
+        return Outcome(np.where(np.isnan(result), NAN, _flushed(result.view(np.uint32))))
+
+    return run

@@ -1,0 +1,32 @@
+"""All operations by instruction name."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from rtl.isa.syntax import Values
+
+from . import addition, bitwise, comparison, conversion, predicates, products
+from .lanes import Outcome, Sources
+
+__all__ = ["OPERATIONS", "Operation"]
+
+Operation = Callable[[Sources], Outcome]
+
+OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
+    "IADD": addition.iadd, "IADD32I": addition.iadd, "ISCADD": addition.iscadd, "ISCADD32I": addition.iscadd,
+    "IADD3": addition.iadd3, "LEA": addition.lea, "LEA.HI": addition.lea_high,
+    "XMAD": products.xmad, "IMUL": products.imul, "IMUL32I": products.imul, "IMAD": products.imad,
+    "IMAD32I": products.imad,
+    "SHL": bitwise.shl, "SHR": bitwise.shr, "SHF.L": partial(bitwise.shf, left=True),
+    "SHF.R": partial(bitwise.shf, left=False), "BFE": bitwise.bfe, "BFI": bitwise.bfi, "LOP": bitwise.lop,
+    "LOP32I": bitwise.lop, "LOP3.LUT": bitwise.lop3, "PRMT": bitwise.prmt, "POPC": bitwise.popc, "FLO": bitwise.flo,
+    "ISETP": comparison.isetp, "ISET": comparison.iset, "ICMP": comparison.icmp, "IMNMX": comparison.imnmx,
+    "SEL": comparison.sel, "VMNMX": comparison.vmnmx, "VABSDIFF": comparison.vabsdiff,
+    "PSETP": predicates.psetp, "PSET": predicates.pset, "CSETP": predicates.csetp, "CSET": predicates.cset,
+    "P2R": predicates.p2r, "R2P": predicates.r2p, "VOTE": predicates.vote, "MOV": predicates.mov,
+    "MOV32I": predicates.mov,
+    "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i, "MUFU": conversion.mufu,
+})
+"""From an instruction's name to what makes its operation from the fields of a word; it may raise
+UndefinedModeError."""

@@ -1,0 +1,108 @@
+"""Products: of half words with an addend (XMAD), of words (IMUL, IMAD)."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rtl.isa.kinds import ProductAddend
+from rtl.isa.syntax import Values
+
+from .addition import PLUS_ONE, extended_addend, negated, sum_of
+from .lanes import Doubles, Outcome, Sources, Words, doubles
+
+__all__ = ["imad", "imul", "xmad"]
+
+_HALF = np.uint32(0xFFFF)
+_HALF_BITS = np.uint32(16)
+
+
+def _factor(word: Words, high: int, signed: int) -> Words:
+    """A half of a word, extended to 32 bits."""
+    half = word >> _HALF_BITS if high else word & _HALF
+    return half.astype(np.uint16).view(np.int16).astype(np.int32).view(np.uint32) if signed else half
+
+
+def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words, signs: int) -> Words:
+    """What the CSFU addend takes from c: 0x10000 for each negative factor whose partner's low half is not 0.
+
+    The last step of a signed 32-bit high product adds the two middle products as if they were unsigned; each
+    that is negative has then carried one too many into the high half. A middle product is negative when its
+    signed factor is and the other, a low half, is not 0 (ours, forced by that sequence).
+    """
+    surplus = np.zeros_like(a)
+    if signs & 1:
+        surplus += (factor_a.view(np.int32) < 0) & ((b & _HALF) != 0)
+    if signs & 2:
+        surplus += (factor_b.view(np.int32) < 0) & ((a & _HALF) != 0)
+    return surplus << _HALF_BITS
+
+
+def xmad(values: Values) -> Callable[[Sources], Outcome]:
+    """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus an addend
+    made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are those of the sum, Z and S of
+    the result (ours).
+    """
+    signs, addend = values["signs"], values["addend"]
+    high_a, high_b = values["high_a"], values.get("high_b", 0)
+    product_high, merge = values.get("product_high", 0), values.get("merge", 0)
+    flags, plus = bool(values["cc"]), extended_addend(values, 0)
+
+    def run(sources: Sources) -> Outcome:
+        a, b, c = sources.a, sources.b, sources.c
+        factor_a, factor_b = _factor(a, high_a, signs & 1), _factor(b, high_b, signs & 2)
+        product = factor_a * factor_b
+        if product_high:
+            product <<= _HALF_BITS
+        if addend == ProductAddend.CLO.value:
+            c = c & _HALF
+        elif addend == ProductAddend.CHI.value:
+            c = c >> _HALF_BITS
+        elif addend == ProductAddend.CSFU.value:
+            c = c - _signed_fixup(a, b, factor_a, factor_b, signs)
+        elif addend == ProductAddend.CBCC.value:
+            c = c + (b << _HALF_BITS)
+        outcome = sum_of((product, c), plus(sources), flags)
+        if merge and outcome.value is not None:
+            outcome.value = outcome.value & _HALF | b << _HALF_BITS
+        return outcome
+
+    return run
+
+
+def _product(values: Values) -> Callable[[Sources], Doubles]:
+    """The 64-bit product of a and b, each signed or not."""
+    signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
+    return lambda sources: doubles(sources.a, signed_a) * doubles(sources.b, signed_b)
+
+
+def _part(values: Values) -> Callable[[Doubles], Words]:
+    """The high or the low word of a product."""
+    if values["high"]:
+        return lambda product: (product >> np.uint64(32)).astype(np.uint32)
+    return lambda product: product.astype(np.uint32)
+
+
+def imul(values: Values) -> Callable[[Sources], Outcome]:
+    """IMUL and IMUL32I: one word of the product. C and O are clear (ours)."""
+    product, part = _product(values), _part(values)
+    return lambda sources: Outcome(part(product(sources)))
+
+
+def imad(values: Values) -> Callable[[Sources], Outcome]:
+    """IMAD and IMAD32I: one word of the product, or of its negative, + c.
+
+    Flags are those of the last sum; ``.SAT`` saturates it as a signed one, whatever the factors are (ours).
+    """
+    plus_one = values["plus_one"] == PLUS_ONE
+    negate_c, negate_product = (0, 0) if plus_one else (values["negate_c"], values["negate_ab"])
+    product, part = _product(values), _part(values)
+    plus = extended_addend(values, negate_c, int(plus_one))
+    flags, saturate = bool(values["cc"]), bool(values.get("saturate", 0))
+
+    def run(sources: Sources) -> Outcome:
+        whole = product(sources)
+        if negate_product:
+            whole = ~whole + np.uint64(1)
+        return sum_of((part(whole), negated(sources.c, negate_c)), plus(sources), flags, saturate)
+
+    return run

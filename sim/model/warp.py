@@ -1,0 +1,266 @@
+"""The reference machine: warps with masks and a call/return stack, one instruction after the other.
+
+It has the function of the hardware and none of its timing. Each step retires one instruction of one warp and
+returns its :class:`~sim.model.retirement.Retirement`, the same record that the hardware's retirement interface
+gives, so that both can be compared instruction by instruction.
+
+==============  ======================================================================
+module          content
+==============  ======================================================================
+warp            the machine: CTAs into slots, whose turn it is, fetch, errors
+state           a warp's and a CTA's state
+stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
+decode, action  from a word to what it does
+flow            branches, calls, pushes, stack pointers
+barriers        CTA barriers
+transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
+system          special registers, shuffles, breakpoints
+compute         everything else, by the vector operations of ``vector``
+==============  ======================================================================
+
+Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
+changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on.
+Until there is a trap handler, a reported error or a BPT.TRAP stops the machine.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from sim.launch import Launch
+
+from .barriers import settle
+from .decode import Instruction, decode
+from .faults import WarpFaultError, memory_faults
+from .retirement import Retirement
+from .state import Cta, Warp
+
+__all__ = ["ErrorStatus", "Machine", "Result"]
+
+_BLOCK_ALIGNMENT = 512
+_PC_MASK = (1 << 32) - 1
+_DEFAULT_SLOTS = 64
+
+
+@dataclass(frozen=True)
+class ErrorStatus:
+    """Why the machine stopped: a warp error, or BPT.TRAP when ``error`` is NONE.
+
+    ``warp`` is the slot, ``pc`` that of the instruction; ``trap_reasons`` are those of every BPT.TRAP so far,
+    ``events`` the other bits of the global error status by name.
+    """
+
+    error: WarpError
+    warp: int
+    pc: int
+    trap_reasons: tuple[int, ...] = ()
+    events: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended.
+
+    ``status`` is ``ok`` when every CTA has ended, ``error`` with ``error_status``, or ``timeout``: the limit of
+    instructions was reached, or every live warp waits at a barrier (``reason`` says which).
+    """
+
+    status: str
+    instructions: int
+    reason: str = ""
+    error_status: ErrorStatus | None = None
+
+
+class Machine:
+    """A streaming multiprocessor without time.
+
+    Parameters
+    ----------
+    launch : Launch
+        What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
+    warps : int
+        Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
+        lowest ones (ours).
+    report_mask : int
+        Bit n: warp errors of code n are reported. May be changed while the machine runs.
+    order : int or None
+        None: the ready warps take turns by slot. A number: the seed of a random order.
+
+    Attributes
+    ----------
+    memory : Memory
+        The launch's memory.
+    warps : list[Warp or None]
+        What is in the slots.
+    clock : int
+        Instructions retired; what the clock registers read. May be set, to follow another machine's.
+    instructions : int
+        Instructions retired.
+    error_status : ErrorStatus or None
+        Set when the machine has stopped.
+
+    Raises ValueError when a CTA has more warps than there are slots.
+    """
+
+    def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
+                 order: int | None = None) -> None:
+        if launch.warps > warps:
+            raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
+        self.launch = launch
+        self.memory = launch.memory
+        self.report_mask = report_mask
+        self.slots = warps
+        self.warps: list[Warp | None] = [None] * warps
+        self.clock = 0
+        self.instructions = 0
+        self.raised: set[str] = set()
+        self.trap_reasons: set[int] = set()
+        self.error_status: ErrorStatus | None = None
+        self._trapped = False
+        self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
+        self._blocks = [launch.memory.allocate(f"warp {slot}", launch.warp_block, _BLOCK_ALIGNMENT)
+                        for slot in range(warps)]
+        self._decoded: dict[int, Instruction] = {}
+        self._order = None if order is None else random.Random(order)
+        self._last = warps - 1
+        self._ctas = self._grid()
+        self._next_cta: Cta | None = next(self._ctas, None)
+        self._start_ctas()
+
+    def _grid(self) -> Iterator[Cta]:
+        """The CTAs of the launch in the order in which they start."""
+        width, height, depth = self.launch.grid
+        for z in range(depth):
+            for y in range(height):
+                for x in range(width):
+                    yield Cta((x, y, z), self.launch)
+
+    def _start_ctas(self) -> None:
+        """Puts CTAs into free slots."""
+        while self._next_cta is not None:
+            free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
+            if len(free) < self.launch.warps:
+                return
+            cta = self._next_cta
+            for number, slot in enumerate(free):
+                warp = Warp(slot, number, cta, self.launch, self._blocks[slot])
+                self.warps[slot] = warp
+                cta.warps.append(warp)
+            self._next_cta = next(self._ctas, None)
+
+    def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
+        """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:
+        WarpFaultError with ``error`` if that is reported, else 0.
+        """
+        content = self._banks.get(bank, b"")
+        if address + size > len(content):
+            if self.reports(error):
+                raise WarpFaultError(error)
+            return 0
+        return int.from_bytes(content[address:address + size], "little")
+
+    def reports(self, error: WarpError) -> bool:
+        """Whether an error is reported."""
+        return bool(self.report_mask >> error.value & 1)
+
+    @property
+    def live(self) -> list[Warp]:
+        """The warps that have not ended."""
+        return [warp for warp in self.warps if warp is not None]
+
+    def _choose(self) -> Warp | None:
+        """The warp whose turn it is."""
+        ready = [warp for warp in self.warps if warp is not None and warp.barrier is None]
+        if not ready:
+            return None
+        if self._order is not None:
+            return self._order.choice(ready)
+        chosen = next((warp for warp in ready if warp.slot > self._last), ready[0])
+        self._last = chosen.slot
+        return chosen
+
+    def step(self) -> Retirement | None:
+        """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
+        if self.error_status is not None:
+            return None
+        warp = self._choose()
+        return None if warp is None else self.retire(warp.slot)
+
+    def _fetch(self, address: int) -> Instruction:
+        with memory_faults():
+            word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
+        if word not in self._decoded:
+            self._decoded[word] = decode(word, self.launch.registers)
+        return self._decoded[word]
+
+    def retire(self, slot: int) -> Retirement:
+        """Retires the next instruction of the warp in ``slot``.
+
+        Raises ValueError when the slot is empty, its warp waits at a barrier or the machine has stopped.
+        """
+        warp = self.warps[slot]
+        if warp is None or warp.barrier is not None or self.error_status is not None:
+            why = "is empty" if warp is None else "waits at a barrier" if warp.barrier is not None else "is stopped"
+            raise ValueError(f"warp slot {slot} {why}")
+        address = instruction_address(warp.pc)
+        masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
+        record = Retirement(slot, address, 0, masks, masks, following, depth, depth)
+        try:
+            instruction = self._fetch(address)
+            record.word = instruction.word
+            if instruction.error is not WarpError.NONE:
+                raise WarpFaultError(instruction.error)
+            instruction.action(self, warp, instruction.threads(warp), record)
+        except WarpFaultError as fault:
+            record.error = fault.error
+            record.next_pc = warp.pc if self.reports(fault.error) else following
+        self._complete(warp, record)
+        return record
+
+    def trap(self, reason: int) -> None:
+        """BPT.TRAP was executed."""
+        self.trap_reasons.add(reason)
+        self._trapped = True
+
+    def _complete(self, warp: Warp, record: Retirement) -> None:
+        """What follows from an instruction, whatever it was."""
+        record.after, record.depth_after = warp.masks, warp.stack.depth
+        record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
+        if record.error is not WarpError.NONE and not self.reports(record.error):
+            record.error = WarpError.NONE
+        if record.error is WarpError.NONE or record.terminated:
+            self.instructions += 1
+            self.clock += 1
+            warp.pc = record.next_pc
+        if record.error is WarpError.STACK_OVERFLOW:
+            self.raised.add("PHYSICAL_STACK_OVERFLOW")
+        if record.terminated:
+            self._end(warp)
+        if record.error is not WarpError.NONE or self._trapped:
+            self.error_status = ErrorStatus(record.error, record.warp, record.pc, tuple(sorted(self.trap_reasons)),
+                                            tuple(sorted(self.raised)))
+
+    def _end(self, warp: Warp) -> None:
+        """Frees the slot of a warp that has ended."""
+        self.warps[warp.slot] = None
+        warp.cta.warps.remove(warp)
+        settle(warp.cta)
+        self._start_ctas()
+
+    def run(self, max_instructions: int | None = None) -> Result:
+        """Steps until everything has ended, an error or trap stops the machine, nobody can go on, or
+        ``max_instructions`` more have retired. May be called again after the last of these.
+        """
+        end = None if max_instructions is None else self.instructions + max_instructions
+        while end is None or self.instructions < end:
+            if self.step() is None:
+                break
+        if self.error_status is not None:
+            return Result("error", self.instructions, error_status=self.error_status)
+        if not self.live:
+            return Result("ok", self.instructions)
+        waiting = all(warp.barrier is not None for warp in self.live)
+        return Result("timeout", self.instructions, "every live warp waits at a barrier" if waiting
+                      else f"stopped after {self.instructions} instructions")

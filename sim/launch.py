@@ -30,6 +30,10 @@ LOCAL_DEFAULT = 4096
 """Bytes of local memory per thread, unless the binary asks for more."""
 LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes."""
+CRS_LIMIT = 1 << 20
+"""The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+SHARED_LIMIT = 48 << 10
+"""The most shared memory of a CTA, in bytes, on sm_50."""
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,11 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
         raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
     local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
     crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+    shared = kernel.shared + dynamic_shared
+    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
+                              ("shared memory", shared, SHARED_LIMIT)):
+        if size > limit:
+            raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
     memory = Memory()
     memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
     data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
@@ -191,5 +200,5 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
     banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base) + parameters
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
-                  MappingProxyType(banks), kernel.registers, kernel.barriers, kernel.shared + dynamic_shared, local,
+                  MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
                   crs, MappingProxyType(buffers))

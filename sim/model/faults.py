@@ -16,11 +16,14 @@ class WarpFaultError(Exception):
     ----------
     error : WarpError
         What the error status will tell.
+    detail : str
+        What else helps a reader: the thread and its address.
     """
 
-    def __init__(self, error: WarpError) -> None:
+    def __init__(self, error: WarpError, detail: str = "") -> None:
         super().__init__(error.name)
         self.error = error
+        self.detail = detail
 
 
 @contextmanager
@@ -29,4 +32,4 @@ def memory_faults() -> Iterator[None]:
     try:
         yield
     except MemoryFaultError as fault:
-        raise WarpFaultError(WarpError.MMU_FAULT) from fault
+        raise WarpFaultError(WarpError.MMU_FAULT, str(fault)) from fault

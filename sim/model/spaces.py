@@ -43,10 +43,11 @@ class Access:
 class _LaneFaultError(Exception):
     """The first thread that can't make its access, and why."""
 
-    def __init__(self, thread: int, error: WarpError) -> None:
+    def __init__(self, thread: int, address: int, error: WarpError) -> None:
         super().__init__(thread, error)
         self.thread = thread
         self.error = error
+        self.detail = f"thread {thread}, address {address:#x}"
 
 
 class Placed:
@@ -139,7 +140,7 @@ def _store_to(memory: Memory) -> Callable[[Addresses, Octets], None]:
 def _first(access: Access, failing: NDArray[np.bool_], error: WarpError) -> list[_LaneFaultError]:
     """The error of the first thread for which ``failing`` is set, if there is one."""
     rows = np.flatnonzero(failing)
-    return [_LaneFaultError(int(access.threads[rows[0]]), error)] if len(rows) else []
+    return [_LaneFaultError(int(access.threads[row]), int(access.addresses[row]), error) for row in rows[:1]]
 
 
 def _check(access: Access, *failures: tuple[NDArray[np.bool_], WarpError]) -> None:
@@ -210,7 +211,7 @@ def place(space: str, memory: Memory, warp: Warp, access: Access) -> Accesses:
             case _:
                 return [_in_global(memory, access)]
     except _LaneFaultError as fault:
-        raise WarpFaultError(fault.error) from fault
+        raise WarpFaultError(fault.error, fault.detail) from fault
 
 
 def _in_window(access: Access, window: int) -> NDArray[np.bool_]:
@@ -238,5 +239,6 @@ def place_generic(memory: Memory, warp: Warp, access: Access, *, windows: bool =
             except _LaneFaultError as fault:
                 faults.append(fault)
     if faults:
-        raise WarpFaultError(min(faults, key=lambda fault: fault.thread).error)
+        first = min(faults, key=lambda fault: fault.thread)
+        raise WarpFaultError(first.error, first.detail)
     return result

@@ -48,15 +48,15 @@ _DEFAULT_SLOTS = 64
 class ErrorStatus:
     """Why the machine stopped: a warp error, or BPT.TRAP when ``error`` is NONE.
 
-    ``warp`` is the slot, ``pc`` that of the instruction; ``trap_reasons`` are those of every BPT.TRAP so far,
-    ``events`` the other bits of the global error status by name.
+    ``warp`` is the slot, ``pc`` that of the instruction, ``detail`` what else is known: the first thread that
+    failed and its address. ``trap_reasons`` are those of every BPT.TRAP so far.
     """
 
     error: WarpError
     warp: int
     pc: int
+    detail: str = ""
     trap_reasons: tuple[int, ...] = ()
-    events: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Machine:
         Instructions retired.
     error_status : ErrorStatus or None
         Set when the machine has stopped.
+    raised : set[str]
+        Bits of the global error status that were set, by name: BPT_INT, PHYSICAL_STACK_OVERFLOW.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
@@ -207,6 +209,7 @@ class Machine:
         address = instruction_address(warp.pc)
         masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
         record = Retirement(slot, address, 0, masks, masks, following, depth, depth)
+        detail = ""
         try:
             instruction = self._fetch(address)
             record.word = instruction.word
@@ -214,9 +217,9 @@ class Machine:
                 raise WarpFaultError(instruction.error)
             instruction.action(self, warp, instruction.threads(warp), record)
         except WarpFaultError as fault:
-            record.error = fault.error
+            record.error, detail = fault.error, fault.detail
             record.next_pc = warp.pc if self.reports(fault.error) else following
-        self._complete(warp, record)
+        self._complete(warp, record, detail)
         return record
 
     def trap(self, reason: int) -> None:
@@ -224,7 +227,7 @@ class Machine:
         self.trap_reasons.add(reason)
         self._trapped = True
 
-    def _complete(self, warp: Warp, record: Retirement) -> None:
+    def _complete(self, warp: Warp, record: Retirement, detail: str) -> None:
         """What follows from an instruction, whatever it was."""
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
@@ -239,8 +242,8 @@ class Machine:
         if record.terminated:
             self._end(warp)
         if record.error is not WarpError.NONE or self._trapped:
-            self.error_status = ErrorStatus(record.error, record.warp, record.pc, tuple(sorted(self.trap_reasons)),
-                                            tuple(sorted(self.raised)))
+            self.error_status = ErrorStatus(record.error, record.warp, record.pc, detail,
+                                            tuple(sorted(self.trap_reasons)))
 
     def _end(self, warp: Warp) -> None:
         """Frees the slot of a warp that has ended."""

@@ -9,8 +9,9 @@ counts once for the threads that come to it together.
 
 Choices of this project: the packed SR_TID and SR_NTID have x in bits 15:0, y in 25:16, z in 31:26; SR_VIRTID has
 the group's number as warp number and 0 as SM number; the machine has one SM; SR_SMEMSZ is the CTA's shared memory;
-SR_REGALLOC the kernel's registers; SR_LMEMLOSZ a thread's local memory, all of it low, so that SR_LMEMHIOFF is the end
-of the local window. A thread's clock ticks when the thread reads one. Other registers read 0.
+SR_REGALLOC the kernel's registers; SR_LMEMLOSZ the bytes of a thread's local memory. SR_LMEMHIOFF is 0, where that
+memory begins: unoptimised code traps when its stack pointer is below it. A thread's clock ticks when the thread reads
+one. Other registers read 0.
 """
 
 from collections.abc import Callable
@@ -64,7 +65,6 @@ _SPECIAL: dict[int, Callable[[Thread], int]] = {
     SpecialRegister.LWINLO: lambda thread: LOCAL_WINDOW,
     SpecialRegister.LWINSZ: lambda thread: WINDOW_BYTES,
     SpecialRegister.LMEMLOSZ: lambda thread: thread.cta.launch.local,
-    SpecialRegister.LMEMHIOFF: lambda thread: WINDOW_BYTES,
     SpecialRegister.EQMASK: lambda thread: 1 << thread.lane,
     SpecialRegister.LTMASK: lambda thread: (1 << thread.lane) - 1,
     SpecialRegister.LEMASK: lambda thread: (2 << thread.lane) - 1,

@@ -1,0 +1,191 @@
+"""Kernels about shared memory, barriers, atomics, votes and shuffles, and the ways to address memory."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .outcome import LONG, WORD, Exact, Inputs, Kernels, OneOf, Outcome, Rule, exact, signed
+
+__all__ = ["KERNELS"]
+
+KERNELS = Kernels()
+
+
+@KERNELS.of("k14_transpose_shared")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o, source, w = inputs.words("o"), inputs.words("in"), inputs.values["w"]
+    for thread in inputs.everybody():
+        (x, y, _), (cx, cy, _) = thread.tid, thread.ctaid
+        o[(32 * cx + y) * w + 32 * cy + x] = source[(32 * cy + x) * w + 32 * cx + y]
+    return {"o": exact(o)}
+
+
+@KERNELS.of("k15_shared_reduce")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    source, size = inputs.words("in"), inputs.threads
+    return {"o": exact([sum(source[first:first + size]) for first in range(0, len(source), size)])}
+
+
+def _warps(values: list[int]) -> list[list[int]]:
+    return [values[first:first + 32] for first in range(0, len(values), 32)]
+
+
+@KERNELS.of("k16_votes")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o = []
+    for warp in _warps(inputs.words("in")):
+        above = [signed(value) > 5 for value in warp]
+        ballot = sum(1 << lane for lane, holds in enumerate(above) if holds)
+        everybody = (1 << len(warp)) - 1
+        common = all(above) | any(above) << 1 | (len(set(above)) == 1) << 2
+        others = everybody & ~ballot
+        o += [common + ballot + others.bit_count() + (others & (1 << lane) - 1).bit_count() + everybody
+              for lane in range(len(warp))]
+    return {"o": exact(o)}
+
+
+@KERNELS.of("k17_shfl_reduce")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o = inputs.words("o")
+    for number, values in enumerate(_warps(inputs.words("in"))):
+        for distance in (16, 8):
+            values = [value + values[lane + distance if lane + distance < 32 else lane] & WORD
+                      for lane, value in enumerate(values)]
+        values = [value + values[lane ^ 4] & WORD for lane, value in enumerate(values)]
+        values = [value + values[lane - 2] & WORD if lane >= 2 else value for lane, value in enumerate(values)]
+        # By index in segments of eight: each lane picks the one of its segment that its number names, itself.
+        values = [max(value, values[lane & 0x18 | lane & 7], key=signed) for lane, value in enumerate(values)]
+        o[32 * number] = values[0]
+    return {"o": exact(o)}
+
+
+def _pair(words: list[int], at: int) -> int:
+    return words[at] | words[at + 1] << 32
+
+
+def _set_pair(words: list[int], at: int, value: int) -> None:
+    words[at], words[at + 1] = value & WORD, value >> 32 & WORD
+
+
+def _atomics(o: list[int], t: int) -> None:
+    """What one thread of k18 does, from its first atomic to its last store."""
+    got = [o[at] for at in range(10)]
+    o[0] = o[0] + t & WORD
+    o[1] = min(o[1], t, key=signed)
+    o[2] = max(o[2], t)
+    o[3] &= t
+    o[4] |= t
+    o[5] ^= t
+    o[6] = t
+    o[7] = 0 if o[7] >= t else o[7] + 1
+    o[8] = t if o[8] == 0 or o[8] > t else o[8] - 1
+    if o[9] == got[0]:
+        o[9] = got[1]
+    long = [_pair(o, 10)]
+    _set_pair(o, 10, long[0] + t)
+    long.append(_pair(o, 12))
+    if long[1] == long[0]:
+        _set_pair(o, 12, t)
+    long += [_pair(o, at) for at in (14, 16, 18)]
+    _set_pair(o, 14, t)
+    _set_pair(o, 16, max(long[3], t, key=lambda value: signed(value, 64)))
+    _set_pair(o, 18, long[4] & t)
+    o[20] = o[20] + t & WORD
+    o[21] = max(o[21], t, key=signed)
+    o[22] |= t
+    _set_pair(o, 24, _pair(o, 24) + t)
+    _set_pair(o, 26, min(_pair(o, 26), t))
+    o[28] = 0 if o[28] >= t else o[28] + 1
+    o[32] = sum(got) & WORD
+    _set_pair(o, 34, sum(long) & LONG)
+
+
+@KERNELS.of("k18_atomics_global")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o = inputs.words("o")
+    for t in range(inputs.threads):
+        _atomics(o, t)
+    words: list[frozenset[int] | None] = [frozenset([word]) for word in o]
+    if inputs.threads > 1:
+        some_number = frozenset(range(inputs.threads))
+        words[6] = words[7] = words[8] = words[14] = words[28] = some_number
+        words[32] = words[34] = words[35] = None
+    return {"o": OneOf(words)}
+
+
+@KERNELS.of("k19_atomics_shared_hist")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o, n = inputs.words("o"), inputs.values["n"]
+    histogram = np.bincount(inputs.buffers["in"][:n], minlength=256).tolist()
+    words: list[frozenset[int] | None] = [frozenset([first + count & WORD])
+                                          for first, count in zip(o, histogram, strict=True)]
+    if inputs.threads > 1:
+        words[:10] = [None] * 10
+    else:
+        words[0] = frozenset([sum(histogram[at] for at in (0, 1, 2, 6))])
+        long = _pair(histogram, 4) + _pair(histogram, 8)
+        words[2], words[3] = frozenset([long & WORD]), frozenset([long >> 32 & WORD])
+    return {"o": OneOf(words)}
+
+
+@KERNELS.of("k30_matmul_tiled")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    n = inputs.values["n"]
+    a, b = (inputs.buffers[name].reshape(n, n) for name in "ab")
+    return {"c": Exact((a @ b).reshape(-1))}
+
+
+@KERNELS.of("k31_scan_shared")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    return {"o": Exact(np.cumsum(inputs.buffers["in"], dtype="<u4"))}
+
+
+@KERNELS.of("k32_bitonic")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    return {"io": Exact(np.sort(inputs.buffers["io"]))}
+
+
+@KERNELS.of("k39_generic_addr")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o = inputs.words("o")
+    shared = inputs.values["n"] == 2
+    # What else is stored through the pointer goes to shared memory, or is overwritten by the result.
+    o[0] = (0 if shared else o[0]) + 1 + shared & WORD
+    return {"o": exact(o)}
+
+
+@KERNELS.of("k42_spinlock")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    return {"data": exact([inputs.words("data")[0] + sum(1 for _ in inputs.everybody())])}
+
+
+@KERNELS.of("k44_bar_variants")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    below = [t < inputs.values["n"] for t in range(inputs.threads)]
+    result = sum(below) + all(below) + 2 * (not all(below))
+    return {"o": exact([result] * inputs.threads)}
+
+
+@KERNELS.of("k45_vec_ldst")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o, source = inputs.words("o"), inputs.words("i")
+    for t in range(inputs.threads):
+        at = 4 * t
+        local = [0] * 16
+        local[0:2] = local[2:4] = source[at:at + 2]
+        place = 4 + 2 * (t & 3)
+        local[place:place + 2] = [16 * t, 0]
+        o[at:at + 4] = [source[at + 2] + local[4], source[at + 3] + local[5], local[6], local[7]]
+        o[at + 128] = source[at + 4]
+        o[at + 129] = source[at + 5] + source[at + 8] + source[at + 9]
+    return {"o": exact(o)}
+
+
+@KERNELS.of("k49_dynamic_shared")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    def broken(found: np.ndarray) -> list[str]:
+        winners = {(int(word) - (inputs.values["n"] - t)) & WORD for t, word in enumerate(found)}
+        if len(winners) == 1 and winners <= set(range(inputs.threads)):
+            return []
+        return [f"the shared word was {', '.join(map(hex, sorted(winners)))}, which is not one thread's number"]
+    return {"o": Rule("<u4", broken)}

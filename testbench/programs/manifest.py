@@ -1,0 +1,167 @@
+"""How the kernels are run: reads ``manifest.toml`` and makes launches.
+
+An entry ``[[run]]`` of the manifest has these keys:
+
+==================  ========================================================================================
+key                 meaning
+==================  ========================================================================================
+``kernel``          name of the files; the first run of a kernel needs no ``label``
+``label``           tells further runs of the same kernel apart
+``exercises``       what the run is for
+``grid`` ``block``  one to three dimensions
+``dynamic_shared``  bytes of dynamic shared memory, 0 if absent
+``arguments``       in the order of the kernel's parameters, see below
+``compared``        where not every byte of global memory is defined: what is, and why not more
+``traps``           the run ends at a BPT.TRAP
+==================  ========================================================================================
+
+An argument has a ``name`` (the parameter's, as the PTX calls it) and a ``type`` (u8 to u64, s8 to s64). With
+``value`` it is a scalar; the value may be a table with one for each optimisation level. Otherwise it is a buffer:
+``words`` are its first elements, ``text`` its first bytes, ``iota`` its elements start from that number, ``random``
+is the seed of elements from ``low`` to ``high`` (all values of the type if absent). ``count`` is its number of
+elements, by default those given; the rest is zeros.
+"""
+
+import random
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.toolchain.cubin import read_cubin
+
+__all__ = ["LEVELS", "RUNS", "BufferSpec", "ManifestError", "Run", "ScalarSpec", "build", "cubin"]
+
+LEVELS = ("O0", "O3")
+"""Optimisation levels that each kernel was assembled with."""
+_HERE = Path(__file__).parent
+_TYPES = {f"{sign}{bits}": np.dtype(f"{kind}{bits // 8}") for sign, kind in (("u", "<u"), ("s", "<i"))
+          for bits in (8, 16, 32, 64)}
+_RUN_KEYS = {"kernel", "label", "exercises", "grid", "block", "dynamic_shared", "arguments", "compared", "traps"}
+_BUFFER_KEYS = {"name", "type", "count", "words", "text", "iota", "random", "low", "high"}
+
+
+class ManifestError(ValueError):
+    """An entry of the manifest that can't be used."""
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A parameter passed by value; ``values`` by optimisation level."""
+
+    name: str
+    dtype: np.dtype
+    values: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """A global buffer and its first content."""
+
+    name: str
+    content: np.ndarray
+
+
+@dataclass(frozen=True)
+class Run:
+    """One launch of one kernel. ``grid`` and ``block`` have three dimensions; ``compared`` is empty when all of global
+    memory is defined."""
+
+    kernel: str
+    label: str
+    exercises: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared: int
+    arguments: tuple[ScalarSpec | BufferSpec, ...]
+    compared: str
+    traps: bool
+
+    @property
+    def name(self) -> str:
+        """The kernel, and the label if there is one."""
+        return f"{self.kernel}:{self.label}" if self.label else self.kernel
+
+
+def _dimensions(entry: Mapping[str, Any], key: str) -> tuple[int, int, int]:
+    x, y, z = (*entry[key], 1, 1)[:3]
+    return x, y, z
+
+
+def _random_elements(dtype: np.dtype, entry: Mapping[str, Any]) -> list[int]:
+    """Numbers that depend on the seed alone, not on the version of a library."""
+    bounds = np.iinfo(dtype)
+    low, high = entry.get("low", int(bounds.min)), entry.get("high", int(bounds.max))
+    source = random.Random(entry["random"])
+    return [low + source.getrandbits(96) % (high - low + 1) for _ in range(entry["count"])]
+
+
+def _buffer(where: str, entry: Mapping[str, Any]) -> BufferSpec:
+    if unknown := set(entry) - _BUFFER_KEYS:
+        raise ManifestError(f"{where}: argument {entry['name']} has unknown keys: {', '.join(sorted(unknown))}")
+    dtype = _TYPES[entry["type"]]
+    if "random" in entry:
+        given = _random_elements(dtype, entry)
+    elif "iota" in entry:
+        given = list(range(entry["iota"], entry["iota"] + entry["count"]))
+    elif "text" in entry:
+        given = list(entry["text"].encode())
+    else:
+        given = entry.get("words", [])
+    content = np.zeros(entry.get("count", len(given)), dtype)
+    if len(given) > len(content):
+        raise ManifestError(f"{where}: argument {entry['name']} has {len(given)} elements and count {len(content)}")
+    content[:len(given)] = np.array(given, dtype)
+    return BufferSpec(entry["name"], content)
+
+
+def _argument(where: str, entry: Mapping[str, Any]) -> ScalarSpec | BufferSpec:
+    if entry["type"] not in _TYPES:
+        raise ManifestError(f"{where}: argument {entry['name']} has type {entry['type']!r}, not one of "
+                            f"{', '.join(_TYPES)}")
+    if "value" not in entry:
+        return _buffer(where, entry)
+    value = entry["value"]
+    values: dict[str, int] = {level: value[level] if isinstance(value, dict) else value for level in LEVELS}
+    return ScalarSpec(entry["name"], _TYPES[entry["type"]], values)
+
+
+def _run(entry: Mapping[str, Any]) -> Run:
+    where = f"{entry['kernel']} {entry.get('label', '')}".rstrip()
+    if unknown := set(entry) - _RUN_KEYS:
+        raise ManifestError(f"{where}: unknown keys: {', '.join(sorted(unknown))}")
+    return Run(entry["kernel"], entry.get("label", ""), entry["exercises"], _dimensions(entry, "grid"),
+               _dimensions(entry, "block"), entry.get("dynamic_shared", 0),
+               tuple(_argument(where, argument) for argument in entry["arguments"]), entry.get("compared", ""),
+               entry.get("traps", False))
+
+
+def _read() -> dict[str, Run]:
+    runs: dict[str, Run] = {}
+    for entry in tomllib.loads((_HERE / "manifest.toml").read_text())["run"]:
+        run = _run(entry)
+        if run.name in runs:
+            raise ManifestError(f"{run.name} is there twice")
+        runs[run.name] = run
+    return runs
+
+
+RUNS: dict[str, Run] = _read()
+"""All runs by name. A kernel's name alone is that of its first run."""
+
+
+def cubin(kernel: str, level: str) -> Path:
+    """The kernel as NVIDIA's assembler made it at an optimisation level."""
+    return _HERE / f"{kernel}.{level}.cubin"
+
+
+def build(run: Run, level: str) -> Launch:
+    """A launch of the run's kernel at an optimisation level, in a memory of its own."""
+    arguments = [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
+                 else Scalar(spec.values[level], spec.dtype.itemsize) for spec in run.arguments]
+    return prepare(read_cubin(cubin(run.kernel, level)), arguments, grid=run.grid, block=run.block,
+                   dynamic_shared=run.dynamic_shared)

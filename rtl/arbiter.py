@@ -1,0 +1,47 @@
+"""A fair choice among requesters."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+__all__ = ["RoundRobin"]
+
+
+class RoundRobin(wiring.Component):
+    """Registered round robin: the next requester after the one chosen last.
+
+    A requester is chosen again within ``count`` choices. The choice is a cycle old, so whoever takes it has
+    to see whether its requester still wants it.
+
+    Members
+    -------
+    requests : In(count)
+    valid, chosen : Out
+        Whether there was a request a cycle ago, and whose turn it is.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        super().__init__({"requests": In(count), "valid": Out(1), "chosen": Out(ceil_log2(count))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        later = Signal(self._count)
+        m.d.comb += later.eq(self.requests & Cat((index > self.chosen) for index in range(self._count)))
+        m.d.sync += self.valid.eq(self.requests.any())
+        with m.If(self.requests.any()):
+            m.d.sync += self.chosen.eq(Mux(later.any(), _first(later), _first(self.requests)))
+        return m
+
+
+def _first(requests: Signal) -> object:
+    """Number of the lowest bit that is 1, as a tree."""
+    def lowest(start: int, stop: int) -> tuple[object, object]:
+        if stop - start == 1:
+            return requests[start], 0
+        middle = (start + stop) // 2
+        low_any, low = lowest(start, middle)
+        high_any, high = lowest(middle, stop)
+        return low_any | high_any, Mux(low_any, low, high + (middle - start))
+    return lowest(0, len(requests))[1]

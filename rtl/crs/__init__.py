@@ -1,0 +1,5 @@
+"""The call/return stack."""
+
+from .unit import CallReturnStack
+
+__all__ = ["CallReturnStack"]

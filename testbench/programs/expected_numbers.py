@@ -136,7 +136,7 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
 
 
 def _mixed(value: int, rounds: int) -> int:
-    for _ in range(rounds):
+    for _ in range(max(rounds, 1)):
         value ^= value >> 16
         value = value * 0x85EBCA6B & WORD
         value ^= value >> 13

@@ -34,7 +34,7 @@ def _rotated(value: int, *counts: int) -> int:
 
 @KERNELS.of("k29_sha_rounds")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    schedule = inputs.words("in")[:inputs.values["n"]]
+    schedule = inputs.words("in")[:max(inputs.values["n"], 1)]
     o = []
     for t in range(inputs.threads):
         a, b, c, d, e, f, g, h = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, t)

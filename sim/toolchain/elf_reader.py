@@ -15,23 +15,26 @@ from .module import ProgramError
 from .object_file import ObjectFile, Relocation, Role, Section, SectionKind, Symbol
 from .relocation import place_bytes
 
-__all__ = ["read_object"]
+__all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_object"]
 
-_MAGIC = b"\x7fELF"
-_ARCHITECTURE = 50
+MAGIC = b"\x7fELF"
+ARCHITECTURE = 50
+"""The SM version that files are for."""
 _EMPTY_LIMIT = 1 << 30
 _ALIGNMENTS = tuple(1 << power for power in range(13))
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
-               SectionKind.RELOCATIONS_WITH_ADDEND: struct.Struct("<QQq")}
+SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
+"""A symbol: name, kind and binding, st_other, section, value, size."""
+RELOCATION_ENTRY = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
+                    SectionKind.RELOCATIONS_WITH_ADDEND: struct.Struct("<QQq")}
+"""A relocation: offset, symbol and kind, addend."""
 _UNDEFINED = 0
 _RESERVED_INDICES = 0xFF00
-_OF_THE_FORMAT = (SectionKind.SYMBOLS, SectionKind.STRINGS, *_RELOCATION)
+_OF_THE_FORMAT = (SectionKind.SYMBOLS, SectionKind.STRINGS, *RELOCATION_ENTRY)
 
 
 def read_object(content: bytes, name: str) -> ObjectFile:
     """The object file in ``content``. ``name`` stands in messages; ProgramError says what is wrong with it."""
-    if not content.startswith(_MAGIC):
+    if not content.startswith(MAGIC):
         raise ProgramError(f"{name}: not an ELF file")
     try:
         elf = ELFFile(io.BytesIO(content))
@@ -52,8 +55,8 @@ def _check_target(elf: ELFFile, name: str) -> None:
     if machine != "EM_CUDA":
         raise ProgramError(f"{name}: for machine {machine}, not EM_CUDA")
     architecture = elf["e_flags"] & 0xFF
-    if architecture != _ARCHITECTURE:
-        raise ProgramError(f"{name}: for sm_{architecture}, not sm_{_ARCHITECTURE}")
+    if architecture != ARCHITECTURE:
+        raise ProgramError(f"{name}: for sm_{architecture}, not sm_{ARCHITECTURE}")
     if elf["e_type"] not in ("ET_EXEC", "ET_REL"):
         raise ProgramError(f"{name}: of type {elf['e_type']}, neither ET_EXEC nor ET_REL")
 
@@ -131,13 +134,13 @@ class _Reader:
         content = self._bytes(table)
         return tuple(
             Symbol(strings.get_string(at), info & 15, info >> 4, self._name_at(section), value, size, other)
-            for at, info, other, section, value, size in _SYMBOL.iter_unpack(content))
+            for at, info, other, section, value, size in SYMBOL_ENTRY.iter_unpack(content))
 
     def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:
         """Relocations by the name of the section that they complete."""
         found: dict[str, list[Relocation]] = {}
         for raw in self.raw:
-            entry = _RELOCATION.get(_kind(raw))  # type: ignore[call-overload]
+            entry = RELOCATION_ENTRY.get(_kind(raw))  # type: ignore[call-overload]
             if entry is None:
                 continue
             if raw["sh_info"] >= len(self.raw):

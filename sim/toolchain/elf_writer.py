@@ -1,0 +1,198 @@
+"""Writes a complete :class:`~sim.toolchain.object_file.ObjectFile` as an ELF file that NVIDIA's tools read.
+
+The file is laid out as theirs are: string and symbol tables, records, relocations, constants, code, variables,
+section headers, program headers.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from .elf_reader import ARCHITECTURE, MAGIC, RELOCATION_ENTRY, SYMBOL_ENTRY
+from .object_file import ObjectFile, Relocation, Role, Section, SectionKind, Symbol, text_name
+
+__all__ = ["write_object"]
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+_PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+_WORD_64, _LITTLE_ENDIAN, _VERSION, _OS_CUDA, _ABI_CUDA = 2, 1, 1, 0x33, 7
+_EXECUTABLE = 2
+_MACHINE_CUDA = 190
+_TOOLKIT = 0x76
+"""The toolkit that the format follows, 11.8, in e_version."""
+_TEXMODE_AND_64BIT = 0x500
+_VIRTUAL_ARCHITECTURE_AT = 16
+_LOAD, _PROGRAM_HEADERS = 1, 6
+_READ_EXECUTE, _READ_WRITE = 5, 6
+_WRITE, _ALLOCATE = 1, 2
+_TABLE_ALIGNMENT = 8
+_TABLES = (".shstrtab", ".strtab", ".symtab")
+_SYMBOLS_INDEX = 3
+
+
+class _Strings:
+    """A string table that grows."""
+
+    def __init__(self) -> None:
+        self.content = bytearray(1)
+        self._places = {"": 0}
+
+    def place(self, text: str) -> int:
+        """Where the text is in the table."""
+        if text not in self._places:
+            self._places[text] = len(self.content)
+            self.content += text.encode() + b"\0"
+        return self._places[text]
+
+
+@dataclass
+class _Entry:
+    """A section on its way into the file."""
+
+    name: str
+    kind: int
+    flags: int
+    content: bytes
+    size: int
+    link: int = 0
+    info: int = 0
+    alignment: int = 1
+    entry_size: int = 0
+    offset: int = 0
+
+
+def write_object(file: ObjectFile) -> bytes:
+    """The bytes of an ELF file. ValueError for a relocatable one: its call graph holds places in string tables."""
+    if file.relocatable:
+        raise ValueError(f"{file.name} is relocatable")
+    return _Writer(file).file_content()
+
+
+class _Writer:
+    """One object file being written."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        self.file = file
+        self.sections = sorted(file.sections.values(), key=_group)
+        related = [section for section in self.sections if section.relocations]
+        resident = [section for section in self.sections if section.flags & _ALLOCATE]
+        other = [section for section in self.sections if not section.flags & _ALLOCATE]
+        kinds = [(section, kind) for section in related for kind in dict.fromkeys(map(_kind, section.relocations))]
+        names = [*_TABLES, *(section.name for section in other),
+                 *(_relocation_name(section, kind) for section, kind in kinds),
+                 *(section.name for section in resident)]
+        self.indices = {name: index for index, name in enumerate(names, start=1)}
+        self.entries = [
+            *self._tables(),
+            *(self._entry(section) for section in other),
+            *(self._relocation_entry(section, kind) for section, kind in kinds),
+            *(self._entry(section) for section in resident)]
+
+    def _tables(self) -> list[_Entry]:
+        """The string and symbol tables; the names of sections come into the first when all is written."""
+        strings = _Strings()
+        symbols = b"".join(self._symbol(symbol, strings) for symbol in self.file.symbols)
+        first_global = next((index for index, symbol in enumerate(self.file.symbols) if symbol.binding),
+                            len(self.file.symbols))
+        return [_Entry(_TABLES[0], SectionKind.STRINGS, 0, b"", 0),
+                _Entry(_TABLES[1], SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content)),
+                _Entry(_TABLES[2], SectionKind.SYMBOLS, 0, symbols, len(symbols), link=2, info=first_global,
+                       alignment=_TABLE_ALIGNMENT, entry_size=SYMBOL_ENTRY.size)]
+
+    def _symbol(self, symbol: Symbol, strings: _Strings) -> bytes:
+        section = self.indices[symbol.section] if symbol.section is not None else 0
+        return SYMBOL_ENTRY.pack(strings.place(symbol.name), symbol.kind | symbol.binding << 4, symbol.other, section,
+                                 symbol.value, symbol.size)
+
+    def _entry(self, section: Section) -> _Entry:
+        entry = _Entry(section.name, section.kind, section.flags, section.content, section.size,
+                       alignment=section.alignment, entry_size=section.entry_size)
+        if section.role is Role.CODE:
+            symbol = next((index for index, symbol in self.file.functions(section.name)
+                           if symbol.name == section.owner), 0)
+            entry.flags |= section.barriers << Section.BARRIERS_AT
+            entry.info = symbol | section.registers << Section.REGISTERS_AT
+            entry.link = _SYMBOLS_INDEX
+        elif section.owner is not None:
+            entry.info = self.indices.get(text_name(section.owner), 0)
+        if section.role is Role.INFO:
+            entry.link = _SYMBOLS_INDEX
+        return entry
+
+    def _relocation_entry(self, section: Section, kind: SectionKind) -> _Entry:
+        """The section of a section's relocations with, or without, addends."""
+        layout = RELOCATION_ENTRY[kind]
+        content = b"".join(
+            layout.pack(relocation.offset, relocation.symbol << 32 | relocation.kind,
+                        *(() if relocation.addend is None else (relocation.addend,)))
+            for relocation in section.relocations if _kind(relocation) is kind)
+        return _Entry(_relocation_name(section, kind), kind, 0, content, len(content), _SYMBOLS_INDEX,
+                      self.indices[section.name], _TABLE_ALIGNMENT, layout.size)
+
+    def file_content(self) -> bytes:
+        """The whole file."""
+        names = _Strings()
+        places = [names.place(entry.name) for entry in self.entries]
+        self.entries[0].content = bytes(names.content)
+        self.entries[0].size = len(names.content)
+        content = bytearray(_HEADER.size)
+        for entry in self.entries:
+            _pad(content, entry.alignment)
+            entry.offset = len(content)
+            content += entry.content
+        _pad(content, _TABLE_ALIGNMENT)
+        section_headers = len(content)
+        content += bytes(_SECTION_HEADER.size)
+        for place, entry in zip(places, self.entries, strict=True):
+            content += _SECTION_HEADER.pack(place, entry.kind, entry.flags, 0, entry.offset, entry.size, entry.link,
+                                            entry.info, entry.alignment, entry.entry_size)
+        program_headers = len(content)
+        segments = self._segments(program_headers)
+        for kind, flags, offset, size, memory in segments:
+            content += _PROGRAM_HEADER.pack(kind, flags, offset, 0, 0, size, memory, _TABLE_ALIGNMENT)
+        content[:_HEADER.size] = self._header(section_headers, program_headers, len(segments))
+        return bytes(content)
+
+    def _segments(self, at: int) -> list[tuple[int, int, int, int, int]]:
+        """Kind, rights, place, size in the file and in memory of the program headers that will be at ``at``."""
+        found = []
+        for flags, rights in ((0, _READ_EXECUTE), (_WRITE, _READ_WRITE)):
+            entries = [entry for entry in self.entries
+                       if entry.flags & _ALLOCATE and entry.flags & _WRITE == flags]
+            if entries:
+                start, end = entries[0].offset, max(entry.offset + len(entry.content) for entry in entries)
+                empty = sum(entry.size - len(entry.content) for entry in entries)
+                found.append((_LOAD, rights, start, end - start, end - start + empty))
+        size = (len(found) + 2) * _PROGRAM_HEADER.size
+        itself = (_READ_EXECUTE, at, size, size)
+        return [(_PROGRAM_HEADERS, *itself), *found, (_LOAD, *itself)]
+
+    def _header(self, section_headers: int, program_headers: int, segments: int) -> bytes:
+        ident = MAGIC + bytes((_WORD_64, _LITTLE_ENDIAN, _VERSION, _OS_CUDA, _ABI_CUDA))
+        return _HEADER.pack(
+            ident, _EXECUTABLE, _MACHINE_CUDA, _TOOLKIT, 0,
+            program_headers, section_headers,
+            ARCHITECTURE | _TEXMODE_AND_64BIT | ARCHITECTURE << _VIRTUAL_ARCHITECTURE_AT, _HEADER.size,
+            _PROGRAM_HEADER.size, segments, _SECTION_HEADER.size, len(self.entries) + 1, 1)
+
+
+def _group(section: Section) -> int:
+    """Where a section belongs in the file: what isn't loaded, what is read, what is written, what is empty."""
+    if not section.flags & _ALLOCATE:
+        return 0
+    if not section.flags & _WRITE:
+        return 1
+    return 2 if section.has_content else 3
+
+
+def _kind(relocation: Relocation) -> SectionKind:
+    """The kind of section that holds a relocation."""
+    return SectionKind.RELOCATIONS if relocation.addend is None else SectionKind.RELOCATIONS_WITH_ADDEND
+
+
+def _relocation_name(section: Section, kind: SectionKind) -> str:
+    return (".rela" if kind is SectionKind.RELOCATIONS_WITH_ADDEND else ".rel") + section.name
+
+
+def _pad(content: bytearray, alignment: int) -> None:
+    content += bytes(-len(content) % alignment)

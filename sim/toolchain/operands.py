@@ -1,0 +1,350 @@
+"""The operands of an instruction as text, matched against those of a form of the table."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from lark import Token
+
+from rtl.isa.condition import TEST_TEXTS
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.syntax import (
+    PT,
+    RZ,
+    Address,
+    Adjust,
+    Choice,
+    ConditionTest,
+    Constant,
+    Form,
+    Immediate,
+    Literal,
+    Predicate,
+    Register,
+    ScoreboardSet,
+    Target,
+)
+from rtl.isa.syntax import Operand as FormOperand
+
+from .relocation import RelocationKind, fit
+from .source import Absolute, Brackets, ConstantPlace, Half, Operand, Set, SourceError, Sum, number
+
+__all__ = ["NEXT", "Matcher", "MismatchError", "Reference", "Scope", "is_reserved", "predicate_number"]
+
+Core = TypeVar("Core")
+
+NEXT = ".next"
+"""The name of the place behind an instruction, from which relative targets count."""
+
+_REGISTER = re.compile(r"R(?:Z|(\d+))((?:\.\w+)*)")
+_PREDICATE = re.compile(r"P(?:T|([0-6]))")
+_PLUS_ONE = 3
+_WHOLE = 32
+_FEW = 8
+
+
+class Scope(Protocol):
+    """What names mean where an instruction stands. SourceError for one that means nothing there."""
+
+    def value(self, name: Token) -> int:
+        """The number that a name stands for."""
+        ...
+
+    def target(self, name: Token) -> int:
+        """The place of a label or function in the code that the instruction is in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A number of an instruction that is ``addend`` more than the address of a name, unknown as yet."""
+
+    kind: RelocationKind
+    name: Token
+    addend: int
+
+
+class MismatchError(Exception):
+    """An operand that doesn't fit a form. A ``close`` one is of the right kind, but has something wrong."""
+
+    def __init__(self, token: Token, message: str, close: bool = False) -> None:
+        super().__init__(message)
+        self.token = token
+        self.close = close
+        self.index = 0
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name is that of a register or predicate, so that nothing else may have it."""
+    return bool(_REGISTER.fullmatch(name) or _PREDICATE.fullmatch(name))
+
+
+def predicate_number(token: Token) -> int | None:
+    """The number of the predicate with this name, None when it's another name."""
+    match = _PREDICATE.fullmatch(token)
+    return match and (PT if match[1] is None else int(match[1]))
+
+
+class Matcher:
+    """One form being filled in from text: its ``word``, its ``reuse`` bits, and the ``reference`` in it.
+
+    ``address`` is where the instruction stands in its code.
+    """
+
+    def __init__(self, form: Form, modifiers: Mapping[str, int], address: int, scope: Scope) -> None:
+        self.form = form
+        self.word = form.default
+        self.reuse = 0
+        self.reference: Reference | None = None
+        self._address = address
+        self._scope = scope
+        self._set: dict[str, int] = {}
+        for field, value in modifiers.items():
+            self.word = form.fields[field].put(self.word, value)
+
+    def match(self, expected: Iterable[FormOperand], given: Iterable[Operand]) -> None:
+        """Fills in the operands, one for one; MismatchError where that can't be."""
+        for index, (operand, node) in enumerate(zip(expected, given, strict=True)):
+            try:
+                self._operand(operand, node)
+            except MismatchError as error:
+                error.index = index
+                raise
+
+    def put(self, field: str, value: int, token: Token) -> None:
+        """Sets a field. One that several operands share must be the same in all of them."""
+        if self._set.setdefault(field, value) != value:
+            raise MismatchError(token, f"{token} does not go with the operands before it", close=True)
+        self.word = self.form.fields[field].put(self.word, value)
+
+    def _fit(self, field: str, value: int, token: Token) -> None:
+        try:
+            self.put(field, fit(self.form.fields[field], value), token)
+        except ValueError as error:
+            raise MismatchError(token, str(error), close=True) from error
+
+    def _operand(self, operand: FormOperand, node: Operand) -> None:
+        match operand:
+            case Register():
+                self._register(operand, node)
+            case Predicate(field, _, negate):
+                self._predicate(field, negate, node)
+            case Constant():
+                self._constant(operand, node)
+            case Immediate():
+                self._immediate(operand, node)
+            case Address():
+                self._indexed(operand.register, operand.offset, self._plain(node, Brackets, "[register+offset]").inner)
+            case Target():
+                self._target(operand, node)
+            case Choice(field, texts):
+                self._choice(field, texts, node)
+            case ConditionTest(field):
+                tests = {code: f"CC.{text}" for code, text in TEST_TEXTS.items()}
+                self._choice(field, tests, node)
+            case Literal(text):
+                if self._name(node, text) != text:
+                    raise MismatchError(node.token, f"expected {text}")
+            case ScoreboardSet(field):
+                self._set_of_scoreboards(field, node)
+
+    @staticmethod
+    def _plain(node: Operand, kind: type[Core], phrase: str) -> Core:
+        """The core of an operand that has no signs and no suffix."""
+        if not isinstance(node.core, kind) or node.signs.items or node.suffix:
+            raise MismatchError(node.token, f"expected {phrase}")
+        return node.core
+
+    @staticmethod
+    def _name(node: Operand, phrase: str) -> Token:
+        """The name that an operand is, whatever signs it has."""
+        terms = list(node.core.terms) if isinstance(node.core, Sum) else []
+        if len(terms) != 1 or terms[0][0] < 0 or terms[0][1].type != "WORD":
+            raise MismatchError(node.token, f"expected {phrase}")
+        return terms[0][1]
+
+    def _adjusted(self, adjust: Adjust, node: Operand, phrase: str) -> Operand:
+        """Sets what the signs of a register or constant say; the operand inside of them."""
+        fields = {"-": adjust.negate, "~": adjust.invert}
+        for sign in node.signs.items:
+            field = fields.get(sign)
+            if field is None or field in self._set or self._adds_one():
+                raise MismatchError(node.token, f"expected {phrase}", close=sign in fields and field is None)
+            self.put(field, 1, sign)
+        if isinstance(node.core, Absolute):
+            if adjust.absolute is None or node.core.inner.signs.items:
+                raise MismatchError(node.token, f"expected {phrase}")
+            self.put(adjust.absolute, 1, node.token)
+            return node.core.inner
+        return node
+
+    def _adds_one(self) -> bool:
+        """Whether both negations together stand for adding one."""
+        field = self.form.fields.get("plus_one")
+        return field is not None and field.get(self.word) == _PLUS_ONE
+
+    def _part(self, adjust: Adjust, suffix: str, token: Token) -> None:
+        """Sets the part of a source that a suffix names."""
+        texts = adjust.part_texts(self.form.values(self.word)) if adjust.select is not None else {0: ""}
+        codes = {text: code for code, text in texts.items()}
+        if suffix not in codes:
+            known = ", ".join(text for text in codes if text)
+            raise MismatchError(token, f"{suffix} means nothing here" + (f": expected {known}" if known else ""),
+                                close=True)
+        if adjust.select is not None:
+            self.put(adjust.select, codes[suffix], token)
+
+    def _register(self, operand: Register, node: Operand) -> None:
+        inner = self._adjusted(operand.adjust, node, "a register")
+        token = self._name(inner, "a register")
+        found = _register_number(token)
+        if found is None:
+            raise MismatchError(token, "expected a register")
+        index, suffixes = found
+        if "reuse" in suffixes and operand.reuse is not None:
+            self.reuse |= 1 << operand.reuse
+            suffixes.remove("reuse")
+        if "CC" in suffixes and operand.set_cc is not None:
+            self.put(operand.set_cc, 1, token)
+            suffixes.remove("CC")
+        self._part(operand.adjust, "".join(f".{suffix}" for suffix in suffixes), token)
+        offset = operand.offset(self.form.values(self.word)) if callable(operand.offset) else operand.offset
+        self.put(operand.field, index if index == RZ else (index - offset) % RZ, token)
+
+    def _predicate(self, field: str, negate: str | None, node: Operand) -> None:
+        token = self._name(node, "a predicate")
+        index = predicate_number(token)
+        signs = [str(sign) for sign in node.signs.items]
+        if index is None or node.suffix or signs not in ([], ["!"]):
+            raise MismatchError(node.token, "expected a predicate")
+        if signs and negate is None:
+            raise MismatchError(node.token, "a result can't be negated", close=True)
+        if signs and negate is not None:
+            self.put(negate, 1, token)
+        self.put(field, index, token)
+
+    def _number(self, node: Sum, negative: bool = False, meaning: Callable[[Token], int] | None = None) -> int:
+        """The value of a sum; ``negative`` is for a minus before all of it, ``meaning`` tells what names are."""
+        meaning = meaning if meaning is not None else self._scope.value
+        total = 0
+        for position, (sign, token) in enumerate(node.terms):
+            if token.type == "NUMBER":
+                value = number(token)
+            elif token == NEXT:
+                value = self._address + INSTRUCTION_BYTES
+            elif is_reserved(token.split(".")[0]):
+                raise MismatchError(token, "expected a number" if meaning == self._scope.value else "expected a label")
+            else:
+                try:
+                    value = meaning(token)
+                except SourceError as error:
+                    raise MismatchError(token, str(error), close=True) from error
+            total += -sign * value if negative and position == 0 else sign * value
+        return total
+
+    def _indexed(self, index: str | None, offset: str, node: Sum) -> None:
+        """A sum of at most one register, where ``index`` is its field, and a number."""
+        found, rest = RZ, []
+        for item, (sign, token) in zip(node.items, node.terms, strict=True):
+            named = _register_number(token)
+            if named is None:
+                rest.append(item)
+            elif index is None or sign < 0 or named[1] or found != RZ:
+                raise MismatchError(token, f"{token} can't stand here", close=True)
+            else:
+                found = named[0]
+        if index is not None:
+            self.put(index, found, node.token)
+        self._fit(offset, self._number(Sum(rest)) if rest else 0, node.token)
+
+    def _constant(self, operand: Constant, node: Operand) -> None:
+        inner = self._adjusted(operand.adjust, node, "c[bank][offset]")
+        if not isinstance(inner.core, ConstantPlace):
+            raise MismatchError(inner.token, "expected c[bank][offset]")
+        self._part(operand.adjust, inner.suffix or "", inner.token)
+        self._fit(operand.bank, self._number(inner.core.bank), inner.core.bank.token)
+        self._indexed(operand.index, operand.offset, inner.core.offset)
+
+    def _immediate(self, operand: Immediate, node: Operand) -> None:
+        if isinstance(node.core, Half):
+            self._half(operand, node.core)
+            return
+        if not isinstance(node.core, Sum) or any(sign != "-" for sign in node.signs.items):
+            raise MismatchError(node.token, "expected a number")
+        value = self._number(node.core, negative=bool(node.signs.items))
+        suffixes = node.suffix.split(".")[1:] if node.suffix else []
+        for text, field in (("NEG", operand.adjust.negate), ("ABS", operand.adjust.absolute),
+                            ("INV", operand.adjust.invert)):
+            if text in suffixes and field is not None and not (text == "NEG" and self._adds_one()):
+                self.put(field, 1, node.token)
+                suffixes.remove(text)
+        self._part(operand.adjust, "".join(f".{suffix}" for suffix in suffixes), node.token)
+        field = self.form.fields[operand.field]
+        if operand.bits is None and field.width != _WHOLE and value not in field.bounds:
+            raise MismatchError(node.core.token, f"{value:#x} is not in {field.bounds[0]:#x}..{field.bounds[-1]:#x}",
+                                close=True)
+        self._fit(operand.field, value, node.core.token)
+
+    def _half(self, operand: Immediate, node: Half) -> None:
+        """Half of an address, which the relocation fills in."""
+        if self.form.fields[operand.field].width != _WHOLE:
+            raise MismatchError(node.token, f"{node.token} needs an instruction with a 32-bit number", close=True)
+        kind = RelocationKind.ABS32_LO_20 if node.token.endswith("lo") else RelocationKind.ABS32_HI_20
+        self._refer(kind, node.inner)
+        self.put(operand.field, 0, node.token)
+
+    def _refer(self, kind: RelocationKind, node: Sum) -> None:
+        names = [(sign, token) for sign, token in node.terms if token.type == "WORD"]
+        if len(names) != 1 or names[0][0] < 0:
+            raise MismatchError(node.token, "expected a name, and numbers added to it", close=True)
+        addend = sum(sign * number(token) for sign, token in node.terms if token.type == "NUMBER")
+        self.reference = Reference(kind, names[0][1], addend)
+
+    def _target(self, operand: Target, node: Operand) -> None:
+        if operand.index is not None:
+            place = self._plain(node, Sum, "a register and an offset")
+            if _register_number(place.token) is None:
+                raise MismatchError(place.token, "expected a register")
+            self._indexed(operand.index, operand.field, place)
+            return
+        place = node.core
+        if not isinstance(place, Sum) or node.suffix or any(sign != "-" for sign in node.signs.items):
+            raise MismatchError(node.token, "expected a label or an offset")
+        negative = bool(node.signs.items)
+        if operand.relative:
+            offset = self._number(place, negative, self._scope.target) - self._address - INSTRUCTION_BYTES
+            self._fit(operand.field, offset, place.token)
+        elif any(token.type == "WORD" for _, token in place.terms) and not negative:
+            self._refer(RelocationKind.ABS32_20, place)
+        else:
+            self._fit(operand.field, self._number(place, negative), place.token)
+
+    def _choice(self, field: str, texts: Mapping[int, str], node: Operand) -> None:
+        few = len(texts) <= _FEW
+        phrase = " or ".join(texts.values()) if few else f"a name such as {texts[min(texts)]}"
+        token = self._name(node, phrase)
+        codes = {text: code for code, text in texts.items()}
+        if token not in codes or node.signs.items:
+            raise MismatchError(node.token, f"expected {phrase}")
+        self.put(field, codes[token], token)
+
+    def _set_of_scoreboards(self, field: str, node: Operand) -> None:
+        members = self._plain(node, Set, "a set of scoreboards such as {3,0}").members
+        mask = 0
+        for token in members:
+            if number(token) >= self.form.fields[field].width:
+                raise MismatchError(token, f"there is no scoreboard {token}", close=True)
+            mask |= 1 << number(token)
+        self.put(field, mask, node.token)
+
+
+def _register_number(token: Token) -> tuple[int, list[str]] | None:
+    """Number and suffixes of a register's name, None for other names."""
+    match = _REGISTER.fullmatch(token)
+    if match is None:
+        return None
+    index = RZ if match[1] is None else int(match[1])
+    if match[1] is not None and index >= RZ:
+        raise MismatchError(token, f"there is no R{index}: R0 to R{RZ - 1}, and RZ", close=True)
+    return index, match[2].split(".")[1:]

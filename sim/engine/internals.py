@@ -8,9 +8,9 @@ from typing import Any
 
 __all__ = ["Assignment", "AssignmentList", "AsyncProcess", "BaseProcess", "BaseSignalState", "BuiltinYosys",
            "DelayTrigger", "Design", "EmptyModuleChecker", "FlipFlop", "IOBufferInstance", "Instance", "MemoryInstance",
-           "ModuleEmitter", "Net", "Netlist",
+           "ModuleEmitter", "Net", "Netlist", "Operator",
            "PortDirection", "PyClockProcess", "PyEngineState", "PyMemoryState", "PySignalState", "PySimEngine",
-           "RtlilText", "SampleTrigger", "SignalDict", "SignalSet", "YosysError", "compute_ports",
+           "RtlilText", "SampleTrigger", "SignalDict", "SignalSet", "Slice", "YosysError", "compute_ports",
            "emit_netlist", "pin_blame", "run_wakers"]
 
 _ast: Any = import_module("amaranth.hdl._ast")
@@ -23,7 +23,7 @@ _base: Any = import_module("amaranth.sim._base")
 _pysim: Any = import_module("amaranth.sim.pysim")
 _yosys: Any = import_module("amaranth._toolchain.yosys")
 
-SignalDict, SignalSet = _ast.SignalDict, _ast.SignalSet
+SignalDict, SignalSet, Operator, Slice = _ast.SignalDict, _ast.SignalSet, _ast.Operator, _ast.Slice
 Design, PortDirection, emit_netlist = _ir.Design, _ir.PortDirection, _ir._emit_netlist
 Instance, IOBufferInstance, MemoryInstance = _ir.Instance, _ir.IOBufferInstance, _mem.MemoryInstance
 Assignment, AssignmentList, FlipFlop, Net, Netlist = (

@@ -1,0 +1,195 @@
+"""Draws some cycles of a waveform as an SVG timing diagram, for a manual or a README.
+
+::
+
+    python -m sim.waves.picture waveforms/crs.vcd --first 10 --cycles 16 -o crs.svg \\
+        request.valid request.ready request.payload.operation@request.valid=operation request.payload.warp:dec
+
+A row is a signal's name below the root scope. Behind it may stand ``@`` and a one-bit signal, outside of which the row
+has no value, ``:`` and a format of numbers (hex, dec, signed, bin), and ``=`` and what to call it, in this order. Rows
+of one scope that follow each other form a group.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import groupby
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import pywellen
+import wavedrom
+
+from sim.command import Parser
+from sim.waves.tracer import CLOCK
+from sim.waves.traces import NumberFormat
+
+__all__ = ["PictureError", "Row", "draw", "main"]
+
+CHARACTER = 6.6
+"""Pixels of a character in a bubble, on average."""
+CYCLE = 40
+"""Pixels of a cycle at scale 1."""
+EDGE = 12
+"""Pixels of a bubble's two slanted edges."""
+LARGEST_SCALE = 4
+TEXT_COLORS = "3456789"
+"""WaveDrom's filled bubbles, taken in turn for the texts of an enumeration."""
+
+
+class PictureError(Exception):
+    """Something that cannot be drawn; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a picture.
+
+    Attributes
+    ----------
+    signal : str
+        Name below the root scope.
+    label : str
+        What to call it; the last part of the name, if empty.
+    when : str
+        A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
+    format : NumberFormat
+        How to show numbers.
+    """
+
+    signal: str
+    label: str = ""
+    when: str = ""
+    format: NumberFormat = "hex"
+
+    @classmethod
+    def parse(cls, text: str) -> "Row":
+        """A row from ``signal[@when][:format][=label]``."""
+        rest, _, label = text.partition("=")
+        rest, _, number = rest.partition(":")
+        signal, _, when = rest.partition("@")
+        number = number or "hex"
+        if number not in get_args(NumberFormat):
+            raise argparse.ArgumentTypeError(f"no format {number}; there are {', '.join(get_args(NumberFormat))}")
+        return cls(signal, label, when, cast(NumberFormat, number))
+
+
+class _Waveform:
+    """A waveform of :class:`sim.waves.Tracer`, by cycle."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise PictureError(f"{path}: no such file")
+        try:
+            wave: Any = pywellen.Waveform(str(path))  # pyright: ignore
+        except Exception as error:    # the parser of pywellen raises nothing more specific
+            raise PictureError(f"{path}: not a waveform: {error}") from error
+        self._path = path
+        self._variables = {variable.full_name.partition(".")[2]: variable for variable in wave.all_vars()}
+        edges = [time for time, value in self.variable(CLOCK).tv if str(value) == "1"]
+        if len(edges) < 2:
+            raise PictureError(f"{path}: {CLOCK} has no whole cycle")
+        self.period = edges[1] - edges[0]
+        self.cycles = len(edges)
+
+    def variable(self, name: str) -> Any:
+        """The variable called ``name``."""
+        if name not in self._variables:
+            near = get_close_matches(name, self._variables, 3, 0.4)
+            hint = f"; there is {', '.join(near)}" if near else ""
+            raise PictureError(f"{self._path}: no signal {name}{hint}")
+        return self._variables[name]
+
+    def values(self, name: str, first: int, count: int) -> list[Any]:
+        """The values of a signal in ``count`` cycles: text or numbers."""
+        variable = self.variable(name)
+        signal = variable.signal
+        return [signal.value_at((first + cycle) * self.period) for cycle in range(count)]
+
+
+def _label(value: Any, number: NumberFormat, width: int) -> str:
+    """How a bubble shows a value."""
+    if not isinstance(value, int):
+        return str(value)
+    if number == "hex":
+        return str(value) if value < 10 else f"{value:#x}"
+    if number == "bin":
+        return f"{value:0{width}b}"
+    return str(value - (1 << width) if number == "signed" and value >> width - 1 else value)
+
+
+def _lane(wave: _Waveform, row: Row, first: int, count: int, colors: dict[str, str]) -> tuple[dict[str, Any], float]:
+    """A row in WaveJSON, and the scale at which its labels fit. ``colors``: those that texts have so far."""
+    values = wave.values(row.signal, first, count)
+    shown = [bool(value) for value in wave.values(row.when, first, count)] if row.when else [True] * count
+    width = wave.variable(row.signal).bitwidth or 0
+    steps, data, scale = "", [], 1.0
+    cycles = [value if seen else None for value, seen in zip(values, shown, strict=True)]
+    for value, run in ((value, len(list(group))) for value, group in groupby(cycles)):
+        if value is None:
+            step = "x"
+        elif width == 1:
+            step = str(value)
+        else:
+            text = _label(value, row.format, width)
+            step = "="
+            if isinstance(value, str):
+                step = colors.setdefault(text, TEXT_COLORS[len(colors) % len(TEXT_COLORS)])
+            data.append(text)
+            scale = max(scale, (len(text) * CHARACTER + EDGE) / (run * CYCLE))
+        steps += step + "." * (run - 1)
+    lane: dict[str, Any] = {"name": row.label or row.signal.rpartition(".")[2], "wave": steps}
+    return (lane | {"data": data} if data else lane), scale
+
+
+def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "") -> str:
+    """An SVG picture of ``cycles`` clock cycles of a waveform, from cycle ``first`` on.
+
+    PictureError when the waveform lacks cycles or signals.
+    """
+    wave = _Waveform(vcd)
+    if first < 0 or cycles < 1 or first + cycles > wave.cycles:
+        raise PictureError(f"{vcd}: has cycles 0 to {wave.cycles - 1}, not {first} to {first + cycles - 1}")
+    signal: list[Any] = [{"name": CLOCK, "wave": "p" + "." * (cycles - 1)}]
+    colors: dict[str, str] = {}
+    scale = 1.0
+    for scope, group in groupby(rows, lambda row: row.signal.rpartition(".")[0]):
+        lanes = []
+        for row in group:
+            lane, needed = _lane(wave, row, first, cycles, colors)
+            lanes.append(lane)
+            scale = max(scale, needed)
+        signal += [[scope, *lanes]] if scope and len(lanes) > 1 else lanes
+    source = {"signal": signal, "head": {"tick": first} | ({"text": title} if title else {}),
+              "config": {"hscale": min(-int(-scale // 1), LARGEST_SCALE)}}
+    picture: Any = wavedrom.render(json.dumps(source))
+    picture.elements.insert(1, picture.rect(size=("100%", "100%"), fill="white"))   # readable on a dark page
+    return picture.tostring() + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser(prog="python -m sim.waves.picture", description="Draws some cycles of a waveform as SVG.")
+    parser.add_argument("vcd", type=Path, help="waveform that sim.run_tb or sim.run wrote")
+    parser.add_argument("rows", nargs="+", type=Row.parse, metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]")
+    parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
+    parser.add_argument("--cycles", type=int, default=16, metavar="COUNT", help="default 16")
+    parser.add_argument("--title", default="")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="SVG")
+    options = parser.parse_args(arguments)
+    try:
+        picture = draw(options.vcd, options.rows, options.first, options.cycles, options.title)
+    except PictureError as error:
+        print(error, file=sys.stderr)
+        return 2
+    unfinished = options.output.with_name(options.output.name + ".unfinished")
+    unfinished.write_text(picture, encoding="utf-8")
+    unfinished.replace(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,335 @@
+"""Waveforms are the same bytes on every engine, and the tools that read them find what was traced."""
+
+import json
+from pathlib import Path
+
+import pytest
+import pywellen
+from amaranth.hdl import Fragment, Module, Signal
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from vcdvcd import VCDVCD
+
+from sim.engine import ENGINES, CxxrtlEngine, PysimEngine, run_cycles
+from sim.waves import Trace, Tracer, picture, write_save_file
+from sim.waves.picture import PictureError, Row, draw
+from sim.waves.tracer import timescale
+from sim.waves.traces import flatten
+
+NO_CXXRTL = CxxrtlEngine.missing()
+needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
+PERIOD = 1e-8
+
+
+class Operation(enum.Enum, shape=2):
+    IDLE = 0
+    PUSH = 1
+    POP = 2
+
+
+class Phase(enum.IntEnum, shape=1):
+    EVEN = 0
+    ODD = 1
+
+
+class Item(data.Struct):
+    operation: Operation
+    change: data.StructLayout({"by": 4, "more": data.ArrayLayout(2, 2)})
+
+
+class Counter(wiring.Component):
+    """Counts; the low bits pick the operation."""
+
+    step: In(4)
+    items: Out(stream.Signature(Item))
+    count: Out(70)
+
+    def __init__(self):
+        super().__init__()
+        self.phase = Signal(Phase)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.count.eq(self.count + self.step)
+        payload = self.items.payload
+        m.d.comb += [payload.operation.as_value().eq(self.count), payload.change.by.eq(self.count),
+                     payload.change.more[0].eq(1), payload.change.more[1].eq(self.count[1:]),
+                     self.items.valid.eq(self.count[2]), self.phase.eq(self.count[0])]
+        return m
+
+
+def idle_counter():
+    """One that is looked at and not simulated."""
+    dut = Counter()
+    Fragment.get(dut, None)
+    return dut
+
+
+def traces(dut, mark):
+    return {"in": {"step": Trace(dut.step, "dec")}, "items": dut.items, "count": dut.count, "phase": dut.phase,
+            "low": [dut.count[:2], dut.count[2:4]], "mark": mark}
+
+
+def record(engine, path, cycles=20, fast=False, period=PERIOD):
+    dut, mark = Counter(), Signal(3)
+    simulator = Simulator(dut, engine=engine)
+    simulator.add_clock(period)
+
+    async def testbench(ctx):
+        for cycle in range(0, cycles, 5):
+            ctx.set(dut.step, cycle // 5 + 1)
+            ctx.set(mark, cycle % 7)
+            await (run_cycles(ctx, 5) if fast else ctx.tick().repeat(5))
+
+    simulator.add_testbench(testbench)
+    tracer = Tracer(simulator, traces(dut, mark), path, period=period, root="demo")
+    simulator.run()
+    tracer.close()
+    return path
+
+
+@needs_cxxrtl
+@pytest.mark.parametrize("fast", [False, True])
+def test_both_engines_write_the_same_bytes(tmp_path, fast):
+    files = [record(engine, tmp_path / f"{name}.vcd", fast=fast) for name, engine in ENGINES.items()]
+    again = record(PysimEngine, tmp_path / "again.vcd")
+    assert files[0].read_bytes() == files[1].read_bytes() == again.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.vcd", "cxxrtl.vcd", "pysim.vcd"]
+
+
+def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
+    class Blink(wiring.Component):
+        on: Out(1)
+        mode: Out(Operation)
+
+        def elaborate(self, platform):
+            m = Module()
+            m.d.sync += [self.on.eq(~self.on), self.mode.eq(Operation.POP)]
+            return m
+
+    dut = Blink()
+    simulator = Simulator(dut, engine=PysimEngine)
+    simulator.add_clock(2e-9)
+
+    async def testbench(ctx):
+        await ctx.tick().repeat(2)
+
+    simulator.add_testbench(testbench)
+    tracer = Tracer(simulator, {"led": {"on": dut.on}, "mode": dut.mode}, tmp_path / "a.vcd", period=2e-9, root="blink")
+    assert not (tmp_path / "a.vcd").exists()
+    simulator.run()
+    tracer.close()
+    assert (tmp_path / "a.vcd").read_text() == """\
+$timescale 1 ns $end
+$scope module blink $end
+$var wire 1 ! clk $end
+$var string 1 # mode $end
+$var wire 2 $ mode_bits $end
+$scope module led $end
+$var wire 1 " on $end
+$upscope $end
+$upscope $end
+$enddefinitions $end
+#0
+$dumpvars
+1!
+0"
+sIDLE #
+b0 $
+$end
+#1
+0!
+#2
+1!
+1"
+b10 $
+sPOP #
+#3
+0!
+#4
+1!
+0"
+#5
+0!
+#6
+"""
+
+
+def test_vcdvcd_reads_the_numbers(tmp_path):
+    path = record(PysimEngine, tmp_path / "a.vcd")
+    wave = VCDVCD(str(path))
+    # Steps of 1, 2, 3 and 4, five cycles each; cycle n shows what its edge finds.
+    counts = [0, 1, 2, 3, 4, 5, 7, 9, 11, 13, 15, 18, 21, 24, 27, 30, 34, 38, 42, 46, 50]
+    assert [int(wave["demo.count"][10 * cycle + 5], 2)
+            for cycle in range(21)] == counts
+    assert [int(wave["demo.items.payload.operation_bits"][10 * cycle], 2) for cycle in range(21)] == [
+        count % 4 for count in counts]
+    assert [int(wave["demo.clk"][time]) for time in (0, 5, 10, 15)] == [1, 0, 1, 0]
+
+
+def test_pywellen_reads_the_text(tmp_path):
+    path = record(PysimEngine, tmp_path / "a.vcd")
+    signals = {variable.full_name: variable for variable in pywellen.Waveform(str(path)).all_vars()}  # pyright: ignore
+    assert signals["demo.items.payload.operation"].tv[:6] == [
+        (0, "IDLE"), (10, "PUSH"), (20, "POP"), (30, "0x3"), (40, "IDLE"), (50, "PUSH")]
+    assert signals["demo.phase"].tv[:3] == [(0, "EVEN"), (10, "ODD"), (20, "EVEN")]
+    assert signals["demo.items.payload.change.more.1"].tv[:3] == [(0, 0), (20, 1), (40, 2)]
+    assert signals["demo.low.1"].tv[:3] == [(0, 0), (40, 1), (70, 2)]
+    assert list(signals["demo.mark"].tv) == [(0, 0), (50, 5), (100, 3), (150, 1)]
+
+
+def test_a_failing_run_still_leaves_its_waveform(tmp_path):
+    dut = Counter()
+    simulator = Simulator(dut, engine=PysimEngine)
+    simulator.add_clock(PERIOD)
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick().repeat(3)
+        raise AssertionError("wrong")
+
+    simulator.add_testbench(testbench)
+    tracer = Tracer(simulator, {"count": dut.count}, tmp_path / "a.vcd", period=PERIOD)
+    with pytest.raises(AssertionError, match="^wrong$"):
+        simulator.run()
+    tracer.close()
+    signals = {variable.full_name: variable for variable in
+               pywellen.Waveform(str(tmp_path / "a.vcd")).all_vars()}  # pyright: ignore
+    assert list(signals["top.count"].tv) == [(0, 0), (10, 1), (20, 2), (30, 3)]
+
+
+@pytest.mark.parametrize(("period", "scale"), [
+    (1e-8, ("1 ns", 10)), (2e-8, ("10 ns", 2)), (4e-8, ("10 ns", 4)), (1e-6, ("100 ns", 10)), (1e-9, ("100 ps", 10)),
+    (2.5e-9, ("10 ps", 250)), (1e-3, ("100 us", 10)), (2e-15, ("1 fs", 2)), (2, ("1 s", 2))])
+def test_timescales_fit_the_clock(period, scale):
+    assert timescale(period) == scale
+
+
+def test_an_odd_clock_period_has_no_timescale():
+    with pytest.raises(ValueError, match=r"^a clock period of 1e-15 s is not a multiple of 2 fs$"):
+        timescale(1e-15)
+
+
+def test_what_cannot_be_traced_is_named():
+    dut = idle_counter()
+    with pytest.raises(TypeError, match=r"^trace a\.b is an expression: give it a signal of its own$"):
+        flatten({"a": {"b": dut.count + 1}})
+    with pytest.raises(TypeError, match=r"^trace a is 'text', which has no waveform$"):
+        flatten({"a": "text"})
+    for name in ("", "a.b", "a b"):
+        with pytest.raises(ValueError, match=r"^a trace cannot be called '"):
+            flatten({name: dut.count})
+
+
+def test_a_component_is_traced_with_all_its_ports():
+    assert [".".join(leaf.path) for leaf in flatten({"dut": idle_counter()})] == [
+        "dut.step", "dut.items.payload.operation", "dut.items.payload.change.by", "dut.items.payload.change.more.0",
+        "dut.items.payload.change.more.1", "dut.items.valid", "dut.items.ready", "dut.count"]
+
+
+SAVE_FILE = """\
+[dumpfile] "../waves/a.vcd"
+[timestart] 0
+*-5.058894 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1
+[signals_width] 220
+[treeopen] demo.
+@22
++{clk} demo.clk
+@800200
+-in
+@24
++{step} demo.in.step[3:0]
+@1000200
+-in
+@800200
+-items
+-payload
+@820
++{operation} demo.items.payload.operation
+@800200
+-change
+@22
++{by} demo.items.payload.change.by[3:0]
+@800200
+-more
+@22
++{0} demo.items.payload.change.more.0[1:0]
++{1} demo.items.payload.change.more.1[1:0]
+@1000200
+-more
+-change
+-payload
+@22
++{valid} demo.items.valid
++{ready} demo.items.ready
+@1000200
+-items
+@22
++{count} demo.count[69:0]
+@820
++{phase} demo.phase
+@800200
+-low
+@22
++{0} demo.low.0[1:0]
++{1} demo.low.1[1:0]
+@1000200
+-low
+@22
++{mark} demo.mark[2:0]
+"""
+
+
+def test_the_save_file_shows_the_traces_in_groups(tmp_path):
+    path = tmp_path / "kept" / "a.gtkw"
+    write_save_file(path, tmp_path / "waves" / "a.vcd", traces(idle_counter(), Signal(3, name="mark")), period=PERIOD,
+                    root="demo")
+    assert path.read_text() == SAVE_FILE
+
+
+def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
+    path, sources = record(PysimEngine, tmp_path / "a.vcd"), []
+    render = picture.wavedrom.render
+    monkeypatch.setattr(picture.wavedrom, "render", lambda source: sources.append(source) or render(source))
+    rows = [Row.parse(text) for text in ("items.valid", "items.payload.operation@items.valid=op", "count:dec", "mark",
+                                         "low.0", "low.1:bin", "phase")]
+    svg = draw(path, rows, 2, 8, "Counting")
+    assert [json.loads(source) for source in sources] == [{"signal": [
+        {"name": "clk", "wave": "p......."},
+        {"name": "valid", "wave": "0.1..0.1"},
+        {"name": "op", "wave": "x.345x.4", "data": ["IDLE", "PUSH", "0x3", "PUSH"]},
+        {"name": "count", "wave": "========", "data": ["2", "3", "4", "5", "7", "9", "11", "13"]},
+        {"name": "mark", "wave": "=..=....", "data": ["0", "5"]},
+        ["low", {"name": "0", "wave": "========", "data": ["2", "3", "0", "1", "3", "1", "3", "1"]},
+         {"name": "1", "wave": "=.=..=.=", "data": ["00", "01", "10", "11"]}],
+        {"name": "phase", "wave": "6767....", "data": ["EVEN", "ODD", "EVEN", "ODD"]},
+    ], "head": {"tick": 2, "text": "Counting"}, "config": {"hscale": 1}}]
+    assert svg.startswith("<svg ")
+    assert svg == draw(path, rows, 2, 8, "Counting")
+    for text in ("Counting", "PUSH", "IDLE", "valid", "op", "11"):
+        assert f">{text}<" in svg
+
+
+def test_the_picture_command_writes_an_svg(tmp_path, capsys):
+    path, target = record(PysimEngine, tmp_path / "a.vcd"), tmp_path / "a.svg"
+    assert picture.main([str(path), "-o", str(target), "--cycles", "4", "count", "phase"]) == 0
+    assert target.read_text() == draw(path, [Row("count"), Row("phase")], 0, 4)
+    assert picture.main([str(path), "-o", str(tmp_path / "b.svg"), "cuont"]) == 2
+    assert capsys.readouterr().err == f"{path}: no signal cuont; there is count\n"
+    with pytest.raises(SystemExit, match="2"):
+        picture.main([str(path), "-o", str(tmp_path / "b.svg"), "count:oct"])
+    assert capsys.readouterr().err == ("python -m sim.waves.picture: argument SIGNAL[@WHEN][:FORMAT][=LABEL]: "
+                                       "no format oct; there are hex, dec, signed, bin\n")
+    assert not (tmp_path / "b.svg").exists()
+
+
+def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
+    path = record(PysimEngine, tmp_path / "a.vcd")
+    with pytest.raises(PictureError, match=r"a\.vcd: has cycles 0 to 20, not 15 to 24$"):
+        draw(path, [Row("count")], 15, 10)
+    with pytest.raises(PictureError, match=r"none\.vcd: no such file$"):
+        draw(tmp_path / "none.vcd", [Row("count")], 0, 1)
+    (tmp_path / "bad.vcd").write_text("no waveform")
+    with pytest.raises(PictureError, match=r"bad\.vcd: not a waveform: "):
+        draw(Path(tmp_path / "bad.vcd"), [Row("count")], 0, 1)

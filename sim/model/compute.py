@@ -7,6 +7,7 @@ import numpy as np
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Access, Constant, Form, Immediate, Operand, Predicate, Register, Values
+from rtl.isa.table import BY_NAME
 
 from .action import Action, Core, constant_modulus
 from .retirement import Retirement
@@ -38,10 +39,19 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return None
 
 
+def _is_wide(form: Form, values: Values) -> bool:
+    """Whether operand b has 64 bits: then it is a pair of registers in the instruction's register form."""
+    for sibling in BY_NAME[form.name]:
+        match sibling.operands.get("b"):
+            case Register(span=span) if sibling.variant == "r" and callable(span):
+                return span(values) > 1
+    return False
+
+
 def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
     """The vectors of Sources that the form has operands for."""
     found = [(name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands]
-    if "b" in form.operands:
+    if _is_wide(form, values):
         found.append(("b_high", _reader(values, form.operands["b"], word=1)))
     return [(name, reader) for name, reader in found if reader is not None]
 

@@ -191,7 +191,7 @@ def test_a_failing_run_still_leaves_its_waveform(tmp_path):
 
     simulator.add_testbench(testbench)
     tracer = Tracer(simulator, {"count": dut.count}, tmp_path / "a.vcd", period=PERIOD)
-    with pytest.raises(AssertionError, match="^wrong$"):
+    with pytest.raises(AssertionError, match=r"^wrong$"):
         simulator.run()
     tracer.close()
     signals = {variable.full_name: variable for variable in

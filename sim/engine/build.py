@@ -14,6 +14,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from tqdm import tqdm
+
 from sim.engine.errors import EngineError
 from sim.engine.internals import BuiltinYosys, YosysError
 
@@ -105,6 +107,8 @@ def shared_object(rtlil: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     source, made = (target.with_suffix(f".{os.getpid()}.{suffix}") for suffix in ("cc", "tmp"))
     runtime = BuiltinYosys.data_dir() / "include" / "backends" / "cxxrtl" / "runtime"
+    if sys.stderr.isatty():
+        tqdm.write("compiling the model of this design, once", file=sys.stderr)
     try:
         source.write_text(_source(rtlil))
         done = subprocess.run([*command, f"-I{runtime}", "-o", made, source], capture_output=True, text=True)

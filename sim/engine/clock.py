@@ -1,13 +1,14 @@
 """What a simulation and its testbenches can ask of the engine, on every engine."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Signal
 
 from sim.engine.base import Engine, Observer, Sink
 
-__all__ = ["Ran", "engine_of", "observe", "run_cycles"]
+__all__ = ["Ran", "engine_of", "observe", "run_cycles", "stop"]
 
 
 def engine_of(simulator: Any) -> Engine:
@@ -28,6 +29,15 @@ class Ran(NamedTuple):
 
     cycles: int
     hit: bool
+
+
+def stop(simulator: Any) -> None:
+    """Ends the testbenches of a simulation, wherever they are: one that has failed does not end them by itself."""
+    for testbench in engine_of(simulator)._testbenches:
+        if testbench.coroutine is not None:
+            with suppress(RuntimeError):    # Amaranth's tick().repeat() cannot be closed in the middle of a step
+                testbench.coroutine.close()
+            testbench.coroutine = None
 
 
 async def run_cycles(ctx: Any, count: int, *, until: Signal | None = None, domain: str = "sync") -> Ran:

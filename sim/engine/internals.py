@@ -7,11 +7,11 @@ from importlib import import_module
 from typing import Any
 
 __all__ = ["Assignment", "AssignmentList", "AsyncProcess", "BaseProcess", "BaseSignalState", "BuiltinYosys",
-           "DelayTrigger", "Design", "EmptyModuleChecker", "FlipFlop", "IOBufferInstance", "Instance", "MemoryInstance",
-           "ModuleEmitter", "Net", "Netlist", "Operator",
-           "PortDirection", "PyClockProcess", "PyEngineState", "PyMemoryState", "PySignalState", "PySimEngine",
-           "RtlilText", "SampleTrigger", "SignalDict", "SignalSet", "Slice", "YosysError", "compute_ports",
-           "emit_netlist", "pin_blame", "run_wakers"]
+           "CombinationalCycle", "DelayTrigger", "Design", "EmptyModuleChecker", "FlipFlop", "IOBufferInstance",
+           "Instance", "MemoryInstance", "ModuleEmitter", "Net", "Netlist", "Operator", "PortDirection",
+           "PyClockProcess", "PyEngineState", "PyMemoryState", "PySignalState", "PySimEngine", "RtlilText",
+           "SampleTrigger", "SignalDict", "SignalSet", "Slice", "YosysError", "compute_ports", "emit_netlist",
+           "pin_blame", "run_wakers"]
 
 _ast: Any = import_module("amaranth.hdl._ast")
 _ir: Any = import_module("amaranth.hdl._ir")
@@ -26,6 +26,7 @@ _yosys: Any = import_module("amaranth._toolchain.yosys")
 SignalDict, SignalSet, Operator, Slice = _ast.SignalDict, _ast.SignalSet, _ast.Operator, _ast.Slice
 Design, PortDirection, emit_netlist = _ir.Design, _ir.PortDirection, _ir._emit_netlist
 Instance, IOBufferInstance, MemoryInstance = _ir.Instance, _ir.IOBufferInstance, _mem.MemoryInstance
+CombinationalCycle = _nir.CombinationalCycle
 Assignment, AssignmentList, FlipFlop, Net, Netlist = (
     _nir.Assignment, _nir.AssignmentList, _nir.FlipFlop, _nir.Net, _nir.Netlist)
 RtlilText, EmptyModuleChecker, ModuleEmitter = _rtlil.Design, _rtlil.EmptyModuleChecker, _rtlil.ModuleEmitter

@@ -1,0 +1,105 @@
+"""Runs testbenches: ``python -m sim.run_tb crs``. They are ``testbench/tb_<unit>.py``, see :mod:`sim.testbench`.
+
+Exit code 0: what was checked is as it should be. 1: it is not; the first difference is printed. 2: there is no such
+testbench, or it cannot be run here; one line on stderr says why.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Callable, Sequence
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from sim.command import Parser
+from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.testbench import Bench, run
+from sim.testbench_report import Report
+
+__all__ = ["execute", "main", "testbenches", "title_of"]
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "testbench"
+PREFIX = "tb_"
+
+
+def testbenches(folder: Path = FOLDER) -> dict[str, Path]:
+    """Unit -> the file of its testbench, by name."""
+    return {path.stem.removeprefix(PREFIX): path for path in sorted(folder.glob(f"{PREFIX}*.py"))}
+
+
+def title_of(path: Path) -> str:
+    """The first line of a testbench's docstring; the file is not run."""
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+
+
+def _body(path: Path) -> Callable[[Bench], None]:
+    """The ``run`` of a testbench."""
+    name = f"testbench.{path.stem}"
+    spec = spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module.run
+
+
+def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = False, vcd: Path | None = None,
+            folder: Path = FOLDER) -> Report:
+    """Runs the testbench of a unit. KeyError when there is none."""
+    path = testbenches(folder)[unit]
+    return run(unit, _body(path), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m sim.run_tb", description="Runs the testbench of a unit of the hardware.")
+    parser.add_argument("unit", nargs="?", help="which; --list shows them")
+    parser.add_argument("--list", action="store_true", help="show the testbenches")
+    parser.add_argument("--all", action="store_true",
+                        help="the long form of the checks; of every testbench without a unit")
+    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0")
+    waveform = parser.add_mutually_exclusive_group()
+    waveform.add_argument("--vcd", type=Path, metavar="FILE", help="default waveforms/UNIT.vcd")
+    waveform.add_argument("--no-vcd", action="store_true", help="record no waveform")
+    return parser
+
+
+def _list(known: dict[str, Path]) -> None:
+    width = max(map(len, known), default=0)
+    for unit, path in known.items():
+        print(f"{unit:{width}}  {title_of(path)}")
+
+
+def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
+    """The command; returns its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    known = testbenches(folder)
+    if options.list:
+        _list(known)
+        return 0
+    if options.unit is None and not options.all:
+        parser.error(f"which testbench? there are {', '.join(known)}")
+    if options.unit is not None and options.unit not in known:
+        parser.error(f"no testbench {options.unit}; there are {', '.join(known)}")
+    if options.unit is None and options.vcd is not None:
+        parser.error("--vcd names one file, and there are several testbenches")
+    failed = False
+    try:
+        engine, hint = choose(options.engine)
+        if hint is not None:
+            print(hint, file=sys.stderr)
+        for unit in [options.unit] if options.unit else known:
+            vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
+            report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
+            print(report.text(), flush=True)
+            failed |= not report.passed
+    except EngineError as error:
+        parser.error(str(error))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""What a testbench found, and how it is printed."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Report"]
+
+
+@dataclass
+class Report:
+    """What a testbench found.
+
+    Attributes
+    ----------
+    name, title : str
+        The unit, and what was checked in one line.
+    engine, seed
+        How it was run.
+    checks : dict[str, int]
+        What was checked, and how often.
+    figures : dict[str, tuple[float, str]]
+        What was measured: name -> value and unit.
+    tables : list[tuple[str, list[list]]]
+        Tables of figures: title, and rows, the first of which are the headings.
+    cycles : int
+        Clock cycles simulated, in all simulations.
+    waveforms : list[tuple[Path, Path]]
+        VCD files and the save files that show them.
+    failure : str | None
+        The first difference; None when there is none.
+    seconds : float
+        How long it took.
+    """
+
+    name: str
+    title: str
+    engine: str
+    seed: int
+    checks: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, tuple[float, str]] = field(default_factory=dict)
+    tables: list[tuple[str, list[list[Any]]]] = field(default_factory=list)
+    cycles: int = 0
+    waveforms: list[tuple[Path, Path]] = field(default_factory=list)
+    failure: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        """Whether there was no difference."""
+        return self.failure is None
+
+    def add_waveform(self, vcd: Path, save: Path) -> None:
+        """Notes a waveform that was written; one that was written before is the same file."""
+        if (vcd, save) not in self.waveforms:
+            self.waveforms.append((vcd, save))
+
+    def text(self) -> str:
+        """The report for people."""
+        lines = [f"{self.name}: {self.title}" if self.title else self.name, f"engine {self.engine}, seed {self.seed}"]
+        if self.checks:
+            lines += ["", "checked", *_aligned([[f"{count:,}", what] for what, count in self.checks.items()], "><")]
+        figures = {"cycles": (self.cycles, ""), **self.figures}
+        lines += ["", "figures", *_aligned([[name, _number(value), unit] for name, (value, unit) in figures.items()],
+                                           "<><")]
+        for title, rows in self.tables:
+            cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
+            lines += ["", title, *_aligned(cells, "<" + ">" * (len(rows[0]) - 1))]
+        lines += ["", f"PASS in {self.seconds:.1f} s" if self.passed else f"FAIL {self.failure}"]
+        lines += [f"waveform {_near(vcd)}, shown by: gtkwave {_near(save)}" for vcd, save in self.waveforms]
+        return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """A figure: whole numbers as they are, others with four digits."""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+
+
+def _near(path: Path) -> str:
+    """A path as one would type it here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
+    """The rows' cells in columns; ``sides`` has ``<`` or ``>`` for each."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(sides))]
+    lines = ("  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+             for row in rows)
+    return [f"  {line}".rstrip() for line in lines]

@@ -19,7 +19,7 @@ from . import (
 from .manifest import RUNS, Run, build
 from .outcome import Exact, Inputs, Outcome
 
-__all__ = ["EXPECTATIONS", "complaints"]
+__all__ = ["EXPECTATIONS", "complaints", "expected"]
 
 EXPECTATIONS: dict[str, Callable[[Inputs], Mapping[str, Outcome]]] = {
     **expected_control.KERNELS, **expected_calls.KERNELS, **expected_shared.KERNELS, **expected_numbers.KERNELS,
@@ -28,7 +28,8 @@ EXPECTATIONS: dict[str, Callable[[Inputs], Mapping[str, Outcome]]] = {
 _UNCHANGED = ("globals",)
 
 
-def _expected(run: Run, level: str) -> dict[str, Outcome]:
+def expected(run: Run, level: str) -> dict[str, Outcome]:
+    """What a run must leave in each of its buffers."""
     inputs = Inputs(run, level)
     untouched: dict[str, Outcome] = {name: Exact(content.copy()) for name, content in inputs.buffers.items()}
     return untouched if run.traps else untouched | dict(EXPECTATIONS[run.kernel](inputs))
@@ -41,7 +42,7 @@ def complaints(run: Run, level: str, finished: Launch) -> list[str]:
     all threads reach it before they store. The module's variables must not have changed: no kernel here stores to one.
     """
     found = []
-    for name, outcome in _expected(run, level).items():
+    for name, outcome in expected(run, level).items():
         content = finished.memory.read(*finished.buffers[name])
         found += [f"{run.name} {level}: {name}: {line}" for line in outcome.complaints(content)]
     fresh = build(run, level)

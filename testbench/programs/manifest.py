@@ -34,7 +34,7 @@ import numpy as np
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.toolchain.cubin import read_cubin
 
-__all__ = ["LEVELS", "RUNS", "BufferSpec", "ManifestError", "Run", "ScalarSpec", "build", "cubin"]
+__all__ = ["LEVELS", "RUNS", "BufferSpec", "ManifestError", "Run", "ScalarSpec", "build", "cubin", "read"]
 
 LEVELS = ("O0", "O3")
 """Optimisation levels that each kernel was assembled with."""
@@ -85,6 +85,12 @@ class Run:
     def name(self) -> str:
         """The kernel, and the label if there is one."""
         return f"{self.kernel}:{self.label}" if self.label else self.kernel
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        x, y, z = self.block
+        return x * y * z
 
 
 def _dimensions(entry: Mapping[str, Any], key: str) -> tuple[int, int, int]:
@@ -140,9 +146,10 @@ def _run(entry: Mapping[str, Any]) -> Run:
                entry.get("traps", False))
 
 
-def _read() -> dict[str, Run]:
+def read(text: str) -> dict[str, Run]:
+    """The runs of a manifest's text, by name; ManifestError where an entry can't be used."""
     runs: dict[str, Run] = {}
-    for entry in tomllib.loads((_HERE / "manifest.toml").read_text())["run"]:
+    for entry in tomllib.loads(text)["run"]:
         run = _run(entry)
         if run.name in runs:
             raise ManifestError(f"{run.name} is there twice")
@@ -150,7 +157,7 @@ def _read() -> dict[str, Run]:
     return runs
 
 
-RUNS: dict[str, Run] = _read()
+RUNS: dict[str, Run] = read((_HERE / "manifest.toml").read_text())
 """All runs by name. A kernel's name alone is that of its first run."""
 
 

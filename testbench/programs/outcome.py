@@ -104,8 +104,7 @@ class Inputs:
     @property
     def threads(self) -> int:
         """Threads of a CTA."""
-        x, y, z = self.run.block
-        return x * y * z
+        return self.run.threads
 
     def words(self, name: str) -> list[int]:
         """A buffer as 32-bit unsigned words."""

@@ -1,0 +1,214 @@
+"""What the thread oracle reads and writes: memory of every kind, atomics, constants, special registers."""
+
+from functools import partial
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import RZ
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
+from sim.model.scalar.state import FaultError
+from sim.model.thread import run, step
+from testbench import words
+from testbench.words import FINISH, START, contents, launch, move, word
+
+WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
+results = partial(words.results, run)
+BYTES = bytes(range(0x80, 0x90))
+
+
+def loaded(name: str, size: MemorySize, place: int, **fields: int) -> tuple[int, ...]:
+    """R4 to R7 after a load from that place of BYTES in global memory."""
+    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    base, _ = made.buffers["o"]
+    content = word(name, Rd=4, Ra=2, wide=1, size=size.value, offset=place, **fields)
+    return step(content, {2: base & WORD, 3: base >> 32}, launch=made).registers[4:8]
+
+
+@pytest.mark.parametrize(("size", "place", "expected"), [
+    (MemorySize.U8, 3, (0x83, 0, 0, 0)), (MemorySize.S8, 3, (0xFFFFFF83, 0, 0, 0)),
+    (MemorySize.U16, 6, (0x8786, 0, 0, 0)), (MemorySize.S16, 6, (0xFFFF8786, 0, 0, 0)),
+    (MemorySize.B32, 4, (0x87868584, 0, 0, 0)), (MemorySize.B64, 8, (0x8B8A8988, 0x8F8E8D8C, 0, 0)),
+    (MemorySize.B128, 0, (0x83828180, 0x87868584, 0x8B8A8988, 0x8F8E8D8C)),
+    (MemorySize.U128, 0, (0x83828180, 0x87868584, 0x8B8A8988, 0x8F8E8D8C))])
+@pytest.mark.parametrize("name", ["LDG", "LD"])
+def test_loads_of_every_size(name, size, place, expected):
+    assert loaded(name, size, place) == expected
+
+
+@pytest.mark.parametrize(("size", "count"), [(MemorySize.U8, 1), (MemorySize.U16, 2), (MemorySize.B32, 4),
+                                             (MemorySize.B64, 8), (MemorySize.B128, 16)])
+@pytest.mark.parametrize("name", ["STG", "ST"])
+def test_stores_of_every_size(name, size, count):
+    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    base, _ = made.buffers["o"]
+    values = {2: base & WORD, 3: base >> 32, 4: 0x03020100, 5: 0x07060504, 6: 0x0B0A0908, 7: 0x0F0E0D0C}
+    step(word(name, Rd=4, Ra=2, wide=1, size=size.value), values, launch=made)
+    assert made.memory.read(base, 16) == bytes(range(count)) + BYTES[count:]
+
+
+def test_the_zero_register_stores_zeros_of_any_size():
+    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    base, _ = made.buffers["o"]
+    step(word("STG", Rd=RZ, Ra=2, wide=1, size=MemorySize.B64.value), {2: base & WORD, 3: base >> 32}, launch=made)
+    assert made.memory.read(base, 16) == bytes(8) + BYTES[8:]
+
+
+@pytest.mark.parametrize(("store", "load", "fields"), [
+    ("STS", "LDS", {"uniform_size": MemorySize.B64.value}), ("STL", "LDL", {"size": MemorySize.B64.value})])
+def test_shared_and_local_memory_keep_what_is_stored(store, load, fields):
+    body = [move(6, 0x11), move(7, 0x22), word(store, Rd=6, Ra=RZ, offset=24, size=MemorySize.B64.value),
+            word(load, Rd=4, Ra=RZ, offset=24, **fields), word("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
+    assert results(body, shared=64) == [0x2211]
+
+
+def test_local_memory_is_a_threads_own_and_shared_memory_its_ctas():
+    body = [word("STL", Rd=1, Ra=RZ, size=4), word("STS", Rd=1, Ra=RZ, size=4), word("BAR", "ii", mode=0),
+            word("LDL", Rd=4, Ra=RZ, size=4), word("LDS", Rd=5, Ra=RZ, uniform_size=4), word("BAR", "ii", mode=0),
+            word("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
+    found = results(body, 5, shared=16)
+    assert [value & 0xFF for value in found] == list(range(5))
+    assert len({value >> 8 for value in found}) == 1
+
+
+@pytest.mark.parametrize(("window", "load", "fields"), [
+    (SHARED_WINDOW, "LDS", {"uniform_size": 4}), (LOCAL_WINDOW, "LDL", {"size": 4})])
+def test_generic_addresses_reach_shared_and_local_memory(window, load, fields):
+    body = [move(4, window + 8), move(5, 0), move(6, 99), word("ST", Rd=6, Ra=4, wide=1, size=4, offset=4),
+            word(load, Rd=7, Ra=RZ, offset=12, **fields), word("LD", Rd=8, Ra=4, wide=1, size=4, offset=4),
+            word("IADD", "r", Rd=0, Ra=7, Rb=8)]
+    assert results(body, shared=64) == [198]
+
+
+@pytest.mark.parametrize(("content", "error", "cause"), [
+    (word("LDS", Ra=1, uniform_size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of shared memory"),
+    (word("STS", Ra=1, size=5, offset=-4), WarpError.MISALIGNED_ADDR, "0x3fc is no multiple of the access's 8 bytes"),
+    (word("LDL", Ra=1, size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of local memory"),
+    (word("LDG", Ra=2, wide=1, size=6, offset=8), WarpError.MISALIGNED_ADDR, "no multiple of the access's 16 bytes"),
+    (word("LDG", Ra=3, wide=1, size=4), WarpError.MISALIGNED_REG, "an address of 64 bits can't start at R3"),
+    (word("LDG", Rd=5, Ra=2, wide=1, size=5), WarpError.MISALIGNED_REG, "2 registers can't start at R5"),
+    (word("LDG", Rd=252, Ra=2, wide=1, size=6), WarpError.OOR_REG, "go beyond R254"),
+    (word("ATOMS", Ra=1, operation=0), WarpError.OOR_ADDR, "beyond the 0x400 bytes of shared memory"),
+    (word("LDC", Ra=2, size=4, offset=2), WarpError.MISALIGNED_ADDR, "0x2 is no multiple of the access's 4 bytes")])
+def test_accesses_that_fault(content, error, cause):
+    with pytest.raises(FaultError, match=cause) as caught:
+        step(content, {1: 0x400})
+    assert caught.value.error is error
+
+
+# Atomics
+
+ATOMICS = {
+    AtomicOperation.ADD: lambda old, new: old + new, AtomicOperation.AND: lambda old, new: old & new,
+    AtomicOperation.OR: lambda old, new: old | new, AtomicOperation.XOR: lambda old, new: old ^ new,
+    AtomicOperation.EXCH: lambda old, new: new,
+    AtomicOperation.INC: lambda old, new: 0 if old >= new else old + 1,
+    AtomicOperation.DEC: lambda old, new: new if old == 0 or old > new else old - 1,
+    AtomicOperation.MIN: lambda old, new: min(old, new), AtomicOperation.MAX: lambda old, new: max(old, new),
+}
+PAIRS = [(0, 0), (5, 3), (3, 5), (5, 5), (0, 7), (WORD, 1), (0x80000000, 0x7FFFFFFF), (0x12345678, 0xF0F0F0F0)]
+
+
+@pytest.mark.parametrize("operation", ATOMICS)
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_atomics_on_global_and_shared_words(operation, old, new):
+    expected = ATOMICS[operation](old, new) & WORD
+    made = launch([word("EXIT")], [Buffer("o", old.to_bytes(4, "little"))], shared=16)
+    base, _ = made.buffers["o"]
+    values = {2: base & WORD, 3: base >> 32, 4: new}
+    done = step(word("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value), values,
+                launch=made)
+    assert (done.registers[5], contents(made, "o")) == (old, [expected])
+    body = [move(4, old), move(5, new), word("STS", Rd=4, Ra=RZ, size=4, offset=8),
+            word("ATOMS", Rd=6, Ra=RZ, Rb=5, offset=8, operation=operation.value, type=0),
+            word("LDS", Rd=7, Ra=RZ, uniform_size=4, offset=8), word("LOP", "r", Rd=0, Ra=6, Rb=7, operation=2)]
+    assert results(body, shared=16) == [old ^ expected]
+
+
+@pytest.mark.parametrize(("kind", "bits"), [(AtomicType.S32, 32), (AtomicType.S64, 64), (AtomicType.U64, 64)])
+@pytest.mark.parametrize("operation", [AtomicOperation.MIN, AtomicOperation.MAX, AtomicOperation.ADD])
+def test_reductions_by_type(kind, bits, operation):
+    old, new = 1 << bits - 1 | 5, 7
+    made = launch([word("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
+    base, _ = made.buffers["o"]
+    step(word("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value),
+         {2: base & WORD, 3: base >> 32, 4: new, 5: 0}, launch=made)
+    lesser, greater = (old, new) if kind is not AtomicType.U64 else (new, old)
+    expected = {AtomicOperation.MIN: lesser, AtomicOperation.MAX: greater, AtomicOperation.ADD: old + new}[operation]
+    assert made.memory.read_number(base, bits // 8) == expected
+
+
+@pytest.mark.parametrize(("variant", "old", "left"), [
+    ("bb", 8, 9), ("bb", 7, 7), ("bz", 8, 0), ("bz", 9, 9), ("zb", 0, 8), ("zb", 8, 8)])
+def test_compare_and_swap_by_layout(variant, old, left):
+    for wide in (0, 1):
+        made = launch([word("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
+        base, _ = made.buffers["o"]
+        swap = {4: 8, 5: 9} if not wide else {4: 8, 5: 0, 6: 9, 7: 0}
+        done = step(word("ATOM", variant, Rd=8, Ra=2, Rb=4, wide=1, wide_data=wide, compare_and_swap=15),
+                    {2: base & WORD, 3: base >> 32, **swap}, launch=made)
+        assert (done.registers[8], contents(made, "o")) == (old, [left, 0])
+
+
+@pytest.mark.parametrize(("kind", "expected"), [
+    (CompareAndSwapType.CAS, [3, 8]), (CompareAndSwapType.CAST_SPIN, [0, 1])])
+def test_shared_compare_and_swap_returns_the_old_value_or_whether_it_swapped(kind, expected):
+    for old, result in zip((3, 8), expected, strict=True):
+        body = [move(6, old), move(4, 8), move(5, 9), word("STS", Rd=6, Ra=RZ, size=4),
+                word("ATOMS", "bb", Rd=0, Ra=RZ, Rb=4, type=kind.value)]
+        assert results(body, shared=16) == [result]
+
+
+@pytest.mark.parametrize("content", [
+    word("ATOM", operation=0, type=AtomicType.F32.value), word("RED", operation=0, type=AtomicType.F32.value),
+    word("ATOM", operation=AtomicOperation.SAFEADD.value), word("ATOM", operation=8, type=AtomicType.U128.value)])
+def test_atomics_of_floats_are_not_of_this_machine(content):
+    with pytest.raises(FaultError, match="not an instruction of this machine"):
+        step(content)
+
+
+# Constants and special registers
+
+BANK = {3: bytes(range(32))}
+
+
+def test_constants_are_operands_and_are_loaded_by_index():
+    assert step(word("MOV", "c", Rd=0, bank=3, offset=4), banks=BANK).registers[0] == 0x07060504
+    assert step(word("LDC", Rd=4, Ra=1, bank=3, offset=8, size=5), {1: 8}, banks=BANK).registers[4:6] == (
+        0x13121110, 0x17161514)
+    assert step(word("LDC", Rd=0, Ra=1, bank=3, offset=-4, size=0), {1: 9}, banks=BANK).registers[0] == 5
+
+
+@pytest.mark.parametrize(("bank", "place"), [(3, 32), (3, -4), (5, 0)])
+def test_beyond_a_constant_bank_there_are_zeros(bank, place):
+    assert step(word("MOV", "c", Rd=0, bank=bank, offset=place), {0: 9}, banks=BANK).registers[0] == 0
+
+
+@pytest.mark.parametrize(("register", "expected"), [
+    (SpecialRegister.LANEID, 1), (SpecialRegister.TID_X, 1), (SpecialRegister.TID_Y, 2), (SpecialRegister.TID_Z, 3),
+    (SpecialRegister.TID, 1 | 2 << 16 | 3 << 26), (SpecialRegister.NTID, 4 | 3 << 16 | 4 << 26),
+    (SpecialRegister.CTAID_X, 1), (SpecialRegister.CTAID_Y, 0), (SpecialRegister.SMEMSZ, 48),
+    (SpecialRegister.EQMASK, 0x2000), (SpecialRegister.LTMASK, 0x1FFF), (SpecialRegister.LEMASK, 0x3FFF),
+    (SpecialRegister.GTMASK, 0xFFFFC000), (SpecialRegister.GEMASK, 0xFFFFE000), (SpecialRegister.LMEMHIOFF, 0),
+    (SpecialRegister.SWINLO, SHARED_WINDOW), (SpecialRegister.LWINLO, LOCAL_WINDOW), (255, 0)])
+def test_special_registers(register, expected):
+    # One thread of many stores: number 45 of its CTA, the 13th of its warp.
+    body = [word("S2R", Rd=4, special=SpecialRegister.TID), move(5, 1 | 2 << 16 | 3 << 26),
+            word("ISETP", "r", Pd=0, Ra=4, Rb=5, compare=5), word("S2R", Rd=6, special=SpecialRegister.CTAID_X),
+            word("ISETP", "i", Pd=1, Ra=6, imm=1, compare=5), word("EXIT", guard=0), word("EXIT", guard=1),
+            word("S2R", Rd=0, special=register), word("ISCADD", "r", Rd=2, Ra=1, Rb=2, shift=2, negate_a=1)]
+    made = launch([*START, *body, *FINISH], [Buffer("o", bytes(4))], grid=(2, 1, 1), block=(4, 3, 4), shared=48)
+    run(made)
+    assert contents(made, "o") == [13 if register == SpecialRegister.LANEID else expected]
+
+
+def test_a_clock_never_stands_still():
+    body = [word("CS2R", Rd=4, special=SpecialRegister.CLOCKLO), word("CS2R", Rd=5, special=SpecialRegister.CLOCKLO),
+            word("IADD", "r", Rd=0, Ra=5, Rb=4, negate_b=1)]
+    assert 0 < results(body)[0] < 1000
+
+
+def test_an_instruction_knows_its_own_pc():
+    assert step(word("LEPC", Rd=0), pc=0x48).registers[0] == 0x48

@@ -18,18 +18,22 @@ __all__ = ["ALL", "NOP", "Program", "address", "alone", "encode", "entry", "laun
 
 ALL = 0xFFFF_FFFF
 """Every thread."""
+_NEGATED = 8
 _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
 
 
 def encode(name: str, variant: str | None = None, **fields: int) -> int:
-    """The word of an instruction: the form's default with some fields set. ``guard=8 + n`` is ``@!Pn``."""
-    form = next(form for form in BY_NAME[name] if variant is None or form.variant == variant)
-    word = form.default
-    if fields.get("guard", 0) >= 8:
-        fields |= {"guard": fields["guard"] - 8, "guard_not": 1}
-    for field, value in fields.items():
-        word = form.fields[field].put(word, value)
-    return word
+    """The word of an instruction: a form's default with some fields set. ``guard=8 + n`` is ``@!Pn``."""
+    if fields.get("guard", 0) >= _NEGATED:
+        fields |= {"guard": fields["guard"] - _NEGATED, "guard_not": 1}
+    for form in BY_NAME[name]:
+        if variant in (None, form.variant) and fields.keys() <= form.fields.keys():
+            word = form.default
+            for field, value in fields.items():
+                word = form.fields[field].put(word, value)
+            if word & form.mask == form.match:
+                return word
+    raise ValueError(f"{name} has no form {variant} with {fields}")
 
 
 NOP = encode("NOP")
@@ -97,10 +101,10 @@ def code(words: Sequence[int]) -> bytes:
 def launch(words: Program | Sequence[int], arguments: Sequence[Argument] = (), *, registers: int = 32,
            shared: int = 0, constants: Mapping[int, bytes] | None = None, block: tuple[int, int, int] = (32, 1, 1),
            grid: tuple[int, int, int] = (1, 1, 1), crs: int = 512, local: int = 64,
-           check_calls: bool = False) -> Launch:
+           barriers: int = 16, check_calls: bool = False) -> Launch:
     """A launch of a program whose parameters are 8 bytes each."""
     content = code(words.words() if isinstance(words, Program) else words)
-    kernel = Kernel("k", 0, registers, 16, shared, 0, 0, 0x140,
+    kernel = Kernel("k", 0, registers, barriers, shared, 0, 0, 0x140,
                     tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
                     {bank: Data(content) for bank, content in (constants or {}).items()})
     prepared = prepare(Module("handmade", Data(content), {"k": kernel}), arguments, block=block, grid=grid, crs=crs,

@@ -119,7 +119,9 @@ class StackOperation(enum.Enum, shape=4):
     WRITE_BACK = 10
     """Write all dirty lines to memory and wait until it has them."""
     LAUNCH = 11
-    """Empty the stack for a new warp."""
+    """Empty the stack for a new warp, in user mode."""
+    SET_MODE = 12
+    """Enter the trap handler, which may fill the reserved entries, or leave it."""
 
 
 class StackConfiguration(data.Struct):
@@ -141,18 +143,19 @@ def stack_request(params: SmParams) -> data.StructLayout:
     ``enable`` comes late in the cycle: without it the operation is NONE. ``pair``: another push of the same
     instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation.
     ``mask`` is the token's mask. ``codes`` are the threads' codes after the instruction took threads out of
-    the active mask. ``trap``: in the trap handler, which may use the reserved entries.
+    the active mask; for POP_QUAD, NONE for all threads that live.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
-        "operand": 32, "mask": WARP_THREADS, "codes": ThreadCodes, "trap": 1})
+        "operand": 32, "mask": WARP_THREADS, "codes": ThreadCodes})
 
 
 def stack_result(params: SmParams) -> data.StructLayout:
     """What became of an operation; one for each request, in the order of completion.
 
     ``resume``: an unwind found threads to go on, at ``pc`` with ``mask``; ``kind`` is their token's.
-    ``empty``: the stack is empty and the warp ends. ``codes`` are the threads' codes after the operation.
+    ``empty``: the stack is empty and the warp ends. ``codes`` are the threads' codes after an UNWIND, else those
+    of the request.
     ``value`` is what a GET operation reads. With an ``error`` other than NONE nothing has happened, except
     that RET_EMPTY_STACK_ERROR ends the warp as well.
     """

@@ -3,8 +3,15 @@
 from dataclasses import dataclass, field, replace
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import (API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE,
-                            TokenKind)
+from rtl.isa.tokens import (
+    API_CALL_LIMIT,
+    CACHED_TOKENS,
+    CRS_GRANULE,
+    TOKEN_BYTES,
+    TOKENS_PER_LINE,
+    TRAP_RESERVE,
+    TokenKind,
+)
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.model.retirement import StackToken
@@ -27,7 +34,6 @@ class Request:
     codes: tuple[ThreadCode, ...] = (ThreadCode.NONE,) * WARP_THREADS
     enable: bool = True
     pair: bool = False
-    trap: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,13 +78,15 @@ class StackReference:
     memory: list[StackToken] = field(default_factory=list)
     calls: int = 0
     kill: bool = False
+    trap: bool = False
 
-    def limit(self, trap: bool) -> int:
-        """Tokens that the stack may hold."""
+    @property
+    def limit(self) -> int:
+        """Tokens that the stack may hold in the current mode."""
         entries = self.granules * CRS_GRANULE // TOKEN_BYTES
         if not entries:
             return CACHED_TOKENS
-        return entries if trap else entries - TRAP_RESERVE
+        return entries if self.trap else entries - TRAP_RESERVE
 
     def apply(self, request: Request) -> Outcome:
         """Does what is asked and tells what becomes of it."""
@@ -92,26 +100,28 @@ class StackReference:
             case StackOperation.GET_POINTER:
                 return Outcome(value=self.kill << 31 | self.calls << 23 | _whole_lines(len(self.tokens)))
             case StackOperation.SET_POINTER:
-                return self._set(request.operand, request.trap)
+                return self._set(request.operand)
             case StackOperation.GET_BASE:
                 return Outcome(value=self.base)
             case StackOperation.SET_BASE:
                 self.base = request.operand & (1 << 31) - 1
             case StackOperation.WRITE_BACK:
                 self._write_back()
+            case StackOperation.SET_MODE:
+                self.trap = bool(request.operand & 1)
             case StackOperation.LAUNCH:
-                self.tokens, self.calls, self.kill = [], 0, False
+                self.tokens, self.calls, self.kill, self.trap = [], 0, False, False
         return Outcome()
 
     def _push(self, request: Request) -> Outcome:
         counts = request.operation is not StackOperation.PUSH
-        at_limit = self.check_calls and self.calls == API_CALL_LIMIT
+        at_limit = self.check_calls and self.calls >= API_CALL_LIMIT
         if counts and at_limit:
             if request.operation is StackOperation.CALL:
                 return Outcome(error=WarpError.API_STACK_ERROR)
             self.kill = True
             return Outcome()
-        if len(self.tokens) + request.pair >= self.limit(request.trap):
+        if len(self.tokens) + request.pair >= self.limit:
             return Outcome(error=WarpError.STACK_OVERFLOW)
         if request.operation is StackOperation.PREPARE_CALL:
             self.kill = False
@@ -130,7 +140,7 @@ class StackReference:
             if quad:
                 if token.kind is not TokenKind.QUAD:
                     return Outcome(error=WarpError.STACK_ERROR)
-                revived = threads
+                revived = [thread for thread in threads if codes[thread] is ThreadCode.NONE]
             elif token.kind in (TokenKind.SYNC, TokenKind.DIVERGE):
                 revived = [thread for thread in threads if codes[thread] is ThreadCode.NONE]
             elif token.kind in _WAITED_FOR:
@@ -149,7 +159,7 @@ class StackReference:
                 return Outcome(resume=True, kind=token.kind, pc=token.pc, mask=sum(1 << t for t in revived), codes=after)
         if quad or any(code not in (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN) for code in codes):
             return Outcome(error=WarpError.STACK_ERROR)
-        self.tokens = []
+        self.tokens, self.calls, self.kill = [], 0, False
         error = WarpError.RET_EMPTY_STACK_ERROR if ThreadCode.RETURN in codes else WarpError.NONE
         return Outcome(empty=True, error=error)
 
@@ -158,8 +168,8 @@ class StackReference:
         if self.granules:
             self.memory[:lines] = self.tokens + [_HOLE] * (lines - len(self.tokens))
 
-    def _set(self, value: int, trap: bool) -> Outcome:
-        depth = min(_whole_lines(value & _DEPTH_MASK), self.limit(trap)) if self.granules else 0
+    def _set(self, value: int) -> Outcome:
+        depth = min(_whole_lines(value & _DEPTH_MASK), self.limit) if self.granules else 0
         self.memory += [_HOLE] * (depth - len(self.memory))
         self.tokens = self.memory[:depth]
         self.calls, self.kill = value >> 23 & 0xFF, bool(value >> 31)

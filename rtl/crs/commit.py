@@ -1,71 +1,108 @@
 """The last stage: pointer and window after an operation that went through the pipeline."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.tokens import TOKENS_PER_LINE
-from rtl.layouts import DEPTH_BITS, StackPointer
+from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
+from rtl.layouts import LINE_BITS
 from rtl.params import SmParams
 
-from .stages import commit_stage
-from .window import CommitEvents
+from .lines import CACHED_LINES
+from .pointers import HIGH_BITS, WidePointer
+from .setting import PointerSetting
+from .stages import SEEN_BITS, Progress, Unwind, commit_stage
+from .window import CommitEvents, LimitFlags, WindowState
+from .windows import WindowView
 
 __all__ = ["StackCommit"]
 
 
 class StackCommit(wiring.Component):
-    """Writes what an operation comes to.
+    """Writes what an operation comes to, and keeps how far each unwind has come.
 
     Members
     -------
     valid, stage : In(1), In(commit_stage)
-    origin : In
-        Depth of the warp's stack when its unwind began.
-    write, written : Out(1), Out(StackPointer)
+    window, unwind : In(WindowView), In(Unwind)
+        Of the stage's warp.
+    steps, flags, has_memory, checks_calls : In
+        The limits of the stage's warp, and how near ``written`` is.
+    changes : Out(1)
+        The warp's next request has to wait.
+    write, written, calls_full : Out(1), Out(WidePointer), Out(1)
         The pointer of the stage's warp.
     events : Out(CommitEvents)
-        What happens to its window.
+    warp, progress : In, Out(Progress)
+        How far the unwind of another warp has come.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "valid": In(1), "stage": In(commit_stage(params)), "origin": In(DEPTH_BITS),
-            "write": Out(1), "written": Out(StackPointer),
-            "events": Out(CommitEvents)})
+            "valid": In(1), "stage": In(commit_stage(params)), "window": In(WindowView), "unwind": In(Unwind),
+            "steps": In(HIGH_BITS), "flags": In(LimitFlags), "has_memory": In(1), "checks_calls": In(1),
+            "changes": Out(1), "write": Out(1), "written": Out(WidePointer), "calls_full": Out(1),
+            "events": Out(CommitEvents), "warp": In(params.warp_bits), "progress": Out(Progress)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, step, events = self.stage, self.stage.step, self.events
+        m.submodules.setting = setting = PointerSetting()
+        m.submodules.progress = known = memory.Memory(shape=Progress, depth=self._warps, init=[])
+        stage, step, window, events, written = self.stage, self.stage.step, self.window, self.events, self.written
+        before, elsewhere, after = known.read_port(domain="comb"), known.read_port(domain="comb"), known.write_port()
 
-        # Calls whose tokens the unwind has popped, line by line.
-        m.submodules.totals = totals = memory.Memory(shape=8, depth=self._warps, init=[])
-        before, after = totals.read_port(domain="comb"), totals.write_port()
-        popped = Cat(stage.calls[index] & ~stage.stops[index + 1:].any() for index in range(TOKENS_PER_LINE))
-        total = Signal(8)
+        # How far the unwind has come: lines seen, and the calls whose tokens it has popped.
+        popped = [stage.calls[index] & ~stage.stops[index + 1:].any() for index in range(TOKENS_PER_LINE)]
+        calls, seen = Signal(8), Signal(SEEN_BITS)
         m.d.comb += [
-            before.addr.eq(stage.warp), after.addr.eq(stage.warp), after.en.eq(self.valid & step.walk),
-            total.eq(Mux(step.begins, 0, before.data) + sum(popped)), after.data.eq(total)]
+            before.addr.eq(stage.warp), elsewhere.addr.eq(self.warp), self.progress.eq(elsewhere.data),
+            calls.eq(Mux(step.begins, 0, before.data.calls) + sum(popped)),
+            seen.eq(Mux(step.sink, 0, step.seen + step.there)),
+            after.addr.eq(stage.warp), after.en.eq(self.valid & (step.walk | step.sink)),
+            after.data.seen.eq(seen), after.data.sunk.eq(step.sink | (before.data.sunk & ~step.begins)),
+            after.data.calls.eq(calls)]
 
-        # The token that stopped the unwind is popped too: what lies below it is the stack.
-        below = Cat(stage.stops[1] | stage.stops[3], stage.stops[2] | stage.stops[3])
+        # The stack without the token that stopped the unwind: its topmost token, and its lines on chip.
+        index = Cat(stage.stops[1] | stage.stops[3], stage.stops[2] | stage.stops[3])
+        partial = index != 0
+        dropped = step.seen + ~partial
+        top = Signal(LINE_BITS)
+        restores = stage.failed & before.data.sunk & ~step.begins
         m.d.comb += [
-            self.write.eq(self.valid & (stage.found | stage.failed | stage.ends | step.set)),
-            self.written.eq(stage.pointer)]
+            setting.value.eq(stage.value), setting.steps.eq(self.steps), written.eq(stage.pointer),
+            top.eq(Mux(partial, stage.number, stage.below)), events.last.eq(Cat((index - 1)[:2], top)),
+            written.high.eq(top[2:])]
         with m.If(stage.found):
-            m.d.comb += [self.written.depth.eq(Cat(below, stage.number)),
-                         self.written.calls.eq(stage.pointer.calls - total)]
-        with m.Elif(stage.ends):
-            m.d.comb += self.written.depth.eq(0)
-        with m.Elif(stage.failed):
-            m.d.comb += self.written.depth.eq(self.origin)
-
+            m.d.comb += [written.calls.eq(stage.pointer.calls - calls),
+                         events.cached.eq(window.cached >> dropped),
+                         events.dirty.eq((window.dirty >> dropped) | partial)]
+        with m.Elif(step.set):
+            m.d.comb += [top.eq(setting.lines - 1), events.last.eq(Cat(Const(3, 2), top)),
+                         written.calls.eq(setting.calls), written.kill.eq(setting.kill)]
+        with m.Elif(step.sink):
+            m.d.comb += [top.eq(stage.number), events.last.eq(Cat(Const(3, 2), top))]
+        with m.Elif(restores):
+            m.d.comb += Cat(events.last, written.high).eq(self.unwind.origin)
+        with m.Elif(step.launch | stage.ends):
+            m.d.comb += [written.high.eq(~0), events.last.eq(~0), written.calls.eq(0), written.kill.eq(0)]
         m.d.comb += [
-            events.done.eq(self.valid & (stage.found | stage.failed | stage.ends | step.finish)),
-            events.failed.eq(stage.failed),
-            events.pop.eq(self.valid & stage.found), events.partial.eq(below != 0),
-            events.dropped.eq(step.seen + (below == 0)),
-            events.set.eq(self.valid & (step.set | stage.ends)), events.first.eq(self.written.depth == 0),
-            events.wait.eq(self.valid & stage.waits), events.seen.eq(step.seen + step.there)]
+            events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, stage.number)),
+            events.flags.eq(self.flags), self.calls_full.eq(self.checks_calls & (written.calls >= API_CALL_LIMIT))]
+
+        # What happens to pointer and window.
+        done = stage.found | stage.failed | stage.ends | step.finish
+        forget = step.set | step.launch | stage.ends | step.sink | restores
+        m.d.comb += [
+            self.changes.eq(step.walk | step.set | step.launch | step.mode),
+            self.write.eq(self.valid & (stage.found | forget)),
+            events.load.eq(self.write), events.limit.eq(self.valid & step.mode),
+            events.forget.eq(self.valid & forget & ~step.sink),
+            events.bottom.eq(step.launch | stage.ends | (step.set & (setting.lines == 0))),
+            events.heal.eq(self.valid & done),
+            events.launch.eq(self.valid & step.launch), events.sized.eq(self.has_memory),
+            events.state.eq(self.valid & (done | stage.waits | step.sink | step.launch))]
+        with m.If(~(done | step.launch)):
+            more = Array(window.cached)[seen] & (seen != CACHED_LINES) & ~step.sink
+            m.d.comb += events.next_state.eq(Mux(more, WindowState.AGAIN, WindowState.WAIT))
         return m

@@ -32,7 +32,7 @@ class TokenMatch(wiring.Component):
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another
     kind those whose code is its kind, and it is an error if a thread of its mask has synchronised past it.
-    A QUAD token is only good for the instruction that pops it, which accepts no other.
+    The instruction that pops a QUAD token accepts no other, and gives the codes of threads that live as NONE.
 
     Members
     -------
@@ -75,13 +75,13 @@ class TokenMatch(wiring.Component):
                 code = self.codes[thread].as_value()
                 m.d.comb += [matching[thread].eq(token.mask[thread] & (code == wanted.as_value())),
                              waiting[thread].eq(token.mask[thread] & (code == ThreadCode.NONE.value))]
-            present = self.valid[index] & (token.kind != TokenKind.NONE)
-            misplaced = Mux(self.quad, token.kind != TokenKind.QUAD, ~(waited_for | reconverging))
-            passed = ~self.quad & waited_for & waiting.any()
+            alive, passed = matching.any(), waited_for & waiting.any()
+            fits = Mux(self.quad, token.kind == TokenKind.QUAD, waited_for | reconverging)
             m.d.comb += [
-                self.revived[index].eq(Mux(self.quad, token.mask, matching)),
-                verdict.error.eq(misplaced | passed),
-                verdict.stop.eq(present & (misplaced | passed | self.quad | matching.any())),
+                self.revived[index].eq(matching),
+                verdict.error.eq(passed | ~fits),
+                verdict.stop.eq(self.valid[index] & (token.kind != TokenKind.NONE) & (
+                    alive | passed | ~fits | self.quad)),
                 verdict.call.eq(self.valid[index] & token.counted & (token.kind == TokenKind.RETURN))]
         codes = [self.codes[thread] for thread in range(WARP_THREADS)]
         m.d.comb += [

@@ -1,17 +1,33 @@
-"""The stack pointers of all warps."""
+"""The wide part of all warps' stack pointers."""
 
-from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import memory, wiring
+from amaranth.hdl import Array, Module, Mux, Signal, unsigned
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.layouts import DEPTH_BITS, StackPointer
+from rtl.layouts import DEPTH_BITS
 from rtl.params import SmParams
 
-__all__ = ["StackPointers"]
+__all__ = ["HIGH_BITS", "LOW_BITS", "StackPointers", "WidePointer"]
+
+LOW_BITS = 4
+"""Bits of the topmost token's number that are in the warp's window, where they are at hand earlier."""
+HIGH_BITS = DEPTH_BITS - LOW_BITS
+"""The others."""
+
+
+class WidePointer(data.Struct):
+    """What of a stack pointer is not needed at once."""
+
+    high: unsigned(HIGH_BITS)
+    """Number of the topmost token, less its LOW_BITS lowest bits; all ones when the stack is empty."""
+    calls: unsigned(8)
+    """API call depth."""
+    kill: unsigned(1)
+    """Whether limited branches are killed."""
 
 
 class StackPointers(wiring.Component):
-    """Depth, API call depth and kill bit of every warp: two reads and two writes a cycle.
+    """Two reads and two writes a cycle.
 
     A push must be seen by the warp's next instruction, one cycle later, while the outcome of another warp's
     unwind is written: so there are two memories, one for each writer, and a bit a warp that tells which of
@@ -19,46 +35,45 @@ class StackPointers(wiring.Component):
 
     Members
     -------
-    warp : In
-        Whose pointer ``pointer`` is, and whose ``push`` writes.
-    pointer : Out(StackPointer)
-    aside_warp, aside_depth : In, Out
-        A second look at the depths.
-    push, pushed : In, In(StackPointer)
-        Write ``pushed`` as the pointer of ``warp``.
-    commit, commit_warp, committed : In, In, In(StackPointer)
-        Write ``committed`` as the pointer of ``commit_warp``, which is never at the same time that of ``push``.
+    warp, pointer : In, Out(WidePointer)
+    aside_warp, aside_high : In, Out
+        A second look.
+    push, pushed, pushed_full : In, In(WidePointer), In(1)
+        Write the pointer of ``warp``.
+    commit, commit_warp, committed, committed_full : In, In, In(WidePointer), In(1)
+        Write the pointer of ``commit_warp``, which is another warp than that of ``push``.
+    calls_full : Out(1)
+        What the pointer of ``warp`` was written with: it has reached the limit of calls.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "warp": In(params.warp_bits), "pointer": Out(StackPointer),
-            "aside_warp": In(params.warp_bits), "aside_depth": Out(DEPTH_BITS),
-            "push": In(1), "pushed": In(StackPointer),
-            "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(StackPointer)})
+            "warp": In(params.warp_bits), "pointer": Out(WidePointer),
+            "aside_warp": In(params.warp_bits), "aside_high": Out(HIGH_BITS),
+            "push": In(1), "pushed": In(WidePointer), "pushed_full": In(1),
+            "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
+            "committed_full": In(1), "calls_full": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.by_push = by_push = memory.Memory(shape=StackPointer, depth=self._warps, init=[])
-        m.submodules.by_commit = by_commit = memory.Memory(shape=StackPointer, depth=self._warps, init=[])
-        by_push_latest = Signal(self._warps)
+        m.submodules.by_push = by_push = memory.Memory(shape=WidePointer, depth=self._warps, init=[])
+        m.submodules.by_commit = by_commit = memory.Memory(shape=WidePointer, depth=self._warps, init=[])
+        full = Array(Signal(name=f"full{warp}") for warp in range(self._warps))
+        push_is_latest = Array(Signal(name=f"push_is_latest{warp}") for warp in range(self._warps))
 
-        for bank, enable, warp, value in ((by_push, self.push, self.warp, self.pushed),
-                                          (by_commit, self.commit, self.commit_warp, self.committed)):
+        for bank, enable, warp, value, reached in (
+                (by_push, self.push, self.warp, self.pushed, self.pushed_full),
+                (by_commit, self.commit, self.commit_warp, self.committed, self.committed_full)):
             write = bank.write_port()
             m.d.comb += [write.en.eq(enable), write.addr.eq(warp), write.data.eq(value)]
-        with m.If(self.push):
-            m.d.sync += by_push_latest.bit_select(self.warp, 1).eq(1)
-        with m.If(self.commit):
-            m.d.sync += by_push_latest.bit_select(self.commit_warp, 1).eq(0)
+            with m.If(enable):
+                m.d.sync += [push_is_latest[warp].eq(bank is by_push), full[warp].eq(reached)]
+        m.d.comb += self.calls_full.eq(full[self.warp])
 
-        latest = Array(by_push_latest)
-        for warp, result in ((self.warp, self.pointer), (self.aside_warp, None)):
+        for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):
             pushed, committed = by_push.read_port(domain="comb"), by_commit.read_port(domain="comb")
-            m.d.comb += [pushed.addr.eq(warp), committed.addr.eq(warp)]
-            if result is not None:
-                m.d.comb += result.eq(Mux(latest[warp], pushed.data.as_value(), committed.data.as_value()))
-            else:
-                m.d.comb += self.aside_depth.eq(Mux(latest[warp], pushed.data.depth, committed.data.depth))
+            m.d.comb += [
+                pushed.addr.eq(warp), committed.addr.eq(warp),
+                result.eq(Mux(push_is_latest[warp], pushed.data.as_value(), committed.data.as_value()))]
         return m

@@ -5,14 +5,17 @@ from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
-from rtl.layouts import DEPTH_BITS, LINE_BITS, StackPointer, ThreadCodes
+from rtl.layouts import DEPTH_BITS, LINE_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
 from .lines import TokensOfLine
 from .match import TokenVerdict
-from .window import LINE_COUNT_BITS
+from .pointers import WidePointer
 
-__all__ = ["Step", "commit_stage", "match_stage", "select_stage"]
+__all__ = ["SEEN_BITS", "Step", "commit_stage", "match_stage", "select_stage"]
+
+SEEN_BITS = 3
+"""Width of a count of lines that an unwind has seen, of those on chip."""
 
 
 class Step(data.Struct):
@@ -24,7 +27,7 @@ class Step(data.Struct):
     """It is looked at for a QUAD token."""
     begins: unsigned(1)
     """The first line of its unwind."""
-    seen: unsigned(LINE_COUNT_BITS)
+    seen: unsigned(SEEN_BITS)
     """Lines on chip above this one."""
     there: unsigned(1)
     """The line is on chip."""
@@ -32,23 +35,29 @@ class Step(data.Struct):
     """So is the one below."""
     lowest: unsigned(1)
     """It is line 0, or the stack is empty."""
+    sink: unsigned(1)
+    """All lines on chip are dead and in memory: the unwind goes on below them."""
     set: unsigned(1)
     """The stack pointer is set."""
+    launch: unsigned(1)
+    """The stack is emptied for a new warp."""
+    mode: unsigned(1)
+    """The limit has changed."""
     finish: unsigned(1)
     """A write-back is over."""
 
 
 def match_stage(params: SmParams) -> data.StructLayout:
-    """From the stack access: the line read, the pointer as it was."""
+    """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "line": TokensOfLine, "valid": TOKENS_PER_LINE,
-        "pointer": StackPointer, "top": LINE_BITS, "value": 32, "limit": DEPTH_BITS})
+        "pointer": WidePointer, "top": LINE_BITS, "value": 32})
 
 
 def select_stage(params: SmParams) -> data.StructLayout:
     """From the match: a verdict on each token."""
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "error": WarpError, "pointer": StackPointer, "number": LINE_BITS,
+        "warp": params.warp_bits, "step": Step, "error": WarpError, "pointer": WidePointer, "number": LINE_BITS,
         "value": 32, "codes": ThreadCodes, "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
         "revived": data.ArrayLayout(WARP_THREADS, TOKENS_PER_LINE), "pcs": data.ArrayLayout(32, TOKENS_PER_LINE),
         "kinds": data.ArrayLayout(TokenKind, TOKENS_PER_LINE), "returned": 1, "stuck": 1})
@@ -57,5 +66,24 @@ def select_stage(params: SmParams) -> data.StructLayout:
 def commit_stage(params: SmParams) -> data.StructLayout:
     """From the selection: what the operation makes of the warp's pointer and window."""
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "pointer": StackPointer, "number": LINE_BITS,
-        "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE, "found": 1, "failed": 1, "ends": 1, "waits": 1})
+        "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "number": LINE_BITS,
+        "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
+        "found": 1, "failed": 1, "ends": 1, "waits": 1, "follower": 1})
+
+
+class Unwind(data.Struct):
+    """What is kept of a warp's unwind from its beginning."""
+
+    origin: unsigned(DEPTH_BITS)
+    """Number of the topmost token then."""
+    quad: unsigned(1)
+
+
+class Progress(data.Struct):
+    """What is kept of it from line to line."""
+
+    seen: unsigned(SEEN_BITS)
+    sunk: unsigned(1)
+    """It has left the lines that were on chip when it began."""
+    calls: unsigned(8)
+    """Tokens popped that counted as calls."""

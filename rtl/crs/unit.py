@@ -1,7 +1,7 @@
 """The call/return stack, joined."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import RoundRobin
@@ -11,7 +11,6 @@ from rtl.layouts import (
     MemoryPort,
     StackConfiguration,
     StackEvents,
-    StackPointer,
     ThreadCodes,
     stack_request,
     stack_result,
@@ -27,19 +26,10 @@ from .mover import LineMover
 from .pointers import StackPointers
 from .request import LineRequest
 from .select import TokenSelect
-from .setting import PointerSetting
-from .stages import commit_stage, match_stage, select_stage
-from .window import WindowState
+from .stages import Unwind, commit_stage, match_stage, select_stage
 from .windows import StackWindows
 
 __all__ = ["CallReturnStack"]
-
-
-class _Unwind(data.Struct):
-    """What is kept of a warp's unwind while it walks."""
-
-    origin: unsigned(DEPTH_BITS)
-    quad: unsigned(1)
 
 
 class CallReturnStack(wiring.Component):
@@ -59,8 +49,8 @@ class CallReturnStack(wiring.Component):
         Warps whose next request, of whatever kind, would not wait for their stack.
     result_valid, result : Out(1), Out(stack_result)
         Two cycles after the request, or later.
-    commit_valid, commit_warp, committed : Out(1), Out, Out(StackPointer)
-        A pointer after an unwind or SET_POINTER, one cycle behind the result.
+    commit_valid, commit_warp, commit_depth : Out(1), Out, Out(DEPTH_BITS)
+        A depth that an unwind or SET_POINTER has left, one cycle behind the result.
     write_fault, write_fault_warp : Out(1), Out
         Memory could not take a line of the warp's.
     events : Out(StackEvents)
@@ -75,7 +65,7 @@ class CallReturnStack(wiring.Component):
             "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
             "killed": Out(1), "ready": Out(params.warps),
             "result_valid": Out(1), "result": Out(stack_result(params)),
-            "commit_valid": Out(1), "commit_warp": Out(bits), "committed": Out(StackPointer),
+            "commit_valid": Out(1), "commit_warp": Out(bits), "commit_depth": Out(DEPTH_BITS),
             "write_fault": Out(1), "write_fault_warp": Out(bits), "events": Out(StackEvents),
             "port": Out(MemoryPort(bits))})
         self.pointers = StackPointers(params)
@@ -84,125 +74,129 @@ class CallReturnStack(wiring.Component):
         self.access = StackAccess(params)
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
+        params, warps = self._params, self._params.warps
         m = Module()
         m.submodules.pointers = pointers = self.pointers
         m.submodules.lines = lines = self.lines
         m.submodules.windows = windows = self.windows
-        m.submodules.limits = limits = DepthLimits(params)
         m.submodules.access = access = self.access
-        m.submodules.setting = setting = PointerSetting()
+        m.submodules.limits = limits = DepthLimits(params)
         m.submodules.match = match = TokenMatch()
         m.submodules.select = select = TokenSelect(params)
         m.submodules.commit = commit = StackCommit(params)
         m.submodules.mover = mover = LineMover(params)
         m.submodules.asked = asked = LineRequest(params)
-        m.submodules.turns = turns = RoundRobin(params.warps)
-        m.submodules.codes = codes = memory.Memory(shape=ThreadCodes, depth=params.warps, init=[])
-        m.submodules.unwinds = unwinds = memory.Memory(shape=_Unwind, depth=params.warps, init=[])
+        m.submodules.turns = turns = RoundRobin(warps)
+        m.submodules.codes = codes = memory.Memory(shape=ThreadCodes, depth=warps, init=[])
+        m.submodules.unwinds = unwinds = memory.Memory(shape=Unwind, depth=warps, init=[])
 
         matching, matching_valid = Signal(match_stage(params)), Signal()
         selecting, selecting_valid = Signal(select_stage(params)), Signal()
         committing, committing_valid = Signal(commit_stage(params)), Signal()
+        waiting = Signal()
+        view, request = access.view, self.request.payload
 
         # Access. Who: a warp whose own step is due, the request, or the walk that is one stage ahead.
         connect(m, flipped(self.request), access.request)
-        wants_turn = Cat(view.wants_turn for view in windows.views)
+        wants_turn = Cat(window.wants_turn for window in windows.views)
         outpaced = select.resolved & (selecting.warp == matching.warp)
         m.d.comb += [
-            turns.requests.eq(wants_turn),
-            access.turn.eq(turns.valid & wants_turn.bit_select(turns.chosen, 1)), access.turn_warp.eq(turns.chosen),
-            access.follow.eq(matching_valid & matching.step.walk & matching.step.more & ~outpaced),
+            turns.requests.eq(wants_turn & ~turns.valid.replicate(warps)),
+            access.turn.eq(turns.valid), access.turn_warp.eq(turns.chosen),
+            access.follow.eq(matching_valid & matching.step.walk & matching.step.more), access.outpaced.eq(outpaced),
             access.follow_warp.eq(matching.warp), access.follow_seen.eq(matching.step.seen + 1),
-            access.busy.eq(committing_valid & commit.write), access.busy_warp.eq(committing.warp)]
+            access.busy.eq(committing_valid & commit.changes), access.busy_warp.eq(committing.warp)]
         # What is known of that warp.
-        window, view, trap = windows.views[access.warp], access.view, self.request.payload.trap
-        unwind, origin = unwinds.read_port(domain="comb"), unwinds.read_port(domain="comb")
+        unwind, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
         m.d.comb += [
-            pointers.warp.eq(access.warp), access.pointer.eq(pointers.pointer), self.killed.eq(pointers.pointer.kill),
-            limits.warp.eq(access.warp), limits.pointer.eq(pointers.pointer), limits.trap.eq(trap),
-            unwind.addr.eq(access.warp), asked.launch_warp.eq(access.warp), access.sized.eq(self.configuration.size != 0),
-            view.cached.eq(window.cached), view.seen.eq(window.seen), view.pushable.eq(window.pushable),
-            view.faulty.eq(window.faulty), view.idle.eq(window.state == WindowState.IDLE),
-            view.writing_back.eq(window.state == WindowState.WRITE_BACK),
-            view.has_memory.eq(limits.has_memory), view.full.eq(limits.full), view.nearly_full.eq(limits.nearly_full),
-            view.calls_full.eq(limits.calls_full), view.quad.eq(unwind.data.quad), view.base.eq(asked.base)]
+            pointers.warp.eq(access.warp), limits.warp.eq(access.warp), asked.launch_warp.eq(access.warp),
+            commit.warp.eq(access.warp), unwind.addr.eq(access.warp),
+            view.window.eq(windows.views[access.warp]), view.pointer.eq(pointers.pointer),
+            view.quad.eq(unwind.data.quad), view.seen.eq(commit.progress.seen),
+            view.checks_calls.eq(limits.checks_calls), view.calls_full.eq(pointers.calls_full),
+            view.base.eq(asked.base), self.killed.eq(pointers.pointer.kill), self.ready.eq(windows.ready)]
         # What is written at once, so that the next cycle sees it.
-        events, begin, code = access.events, unwinds.write_port(), codes.write_port()
+        code = codes.write_port()
         m.d.comb += [
             pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
+            pointers.pushed_full.eq(access.changed_full),
             begin.en.eq(access.step.walk & access.step.begins), begin.addr.eq(access.warp),
-            begin.data.origin.eq(pointers.pointer.depth), begin.data.quad.eq(access.step.quad),
-            code.en.eq(access.accepted), code.addr.eq(access.warp), code.data.eq(self.request.payload.codes),
-            windows.access_warp.eq(access.warp), windows.access.eq(events),
-            limits.launch.eq(events.launch), limits.configuration.eq(self.configuration),
-            asked.launch.eq(events.launch), asked.set_base.eq(access.set_base),
-            asked.configuration.eq(self.configuration),
-            self.ready.eq(windows.ready)]
+            begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(access.step.quad),
+            code.en.eq(access.accepted), code.addr.eq(access.warp), code.data.eq(request.codes),
+            windows.access_warp.eq(access.warp), windows.access.eq(access.events),
+            limits.launch.eq(access.step.launch), limits.size.eq(self.configuration.size),
+            limits.check_calls.eq(self.configuration.check_calls), limits.set_mode.eq(access.set_mode),
+            limits.trap.eq(request.operand[0]), asked.launch.eq(access.step.launch), asked.set_base.eq(access.set_base),
+            asked.configuration.eq(self.configuration)]
 
         # Match: the line's tokens against the threads' codes.
         m.d.sync += [
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(access.step),
-            matching.error.eq(access.error), matching.pointer.eq(pointers.pointer), matching.top.eq(access.top),
-            matching.value.eq(access.value), matching.limit.eq(limits.steps), matching.line.eq(lines.line),
-            matching.valid.eq(access.tokens)]
+            matching.error.eq(access.error), matching.pointer.eq(access.changed), matching.top.eq(access.top),
+            matching.value.eq(access.value), matching.line.eq(lines.line), matching.valid.eq(access.tokens),
+            windows.wrapped.eq(access.wraps)]
         known = codes.read_port(domain="comb")
         m.d.comb += [
             known.addr.eq(matching.warp), match.line.eq(matching.line), match.valid.eq(matching.valid),
             match.codes.eq(known.data), match.quad.eq(matching.step.quad),
-            setting.value.eq(matching.value), setting.steps.eq(matching.limit)]
-        pcs, kinds = [token.pc for token in matching.line], [token.kind for token in matching.line]
+            limits.push_warp.eq(matching.warp), limits.push_high.eq(matching.pointer.high),
+            windows.wrapped_warp.eq(matching.warp), windows.flags.eq(limits.push_flags)]
         m.d.sync += [
             selecting_valid.eq(matching_valid & ~(outpaced & matching.step.walk)), selecting.warp.eq(matching.warp),
             selecting.step.eq(matching.step), selecting.error.eq(matching.error), selecting.value.eq(matching.value),
             selecting.number.eq(matching.top - matching.step.seen), selecting.codes.eq(known.data),
-            selecting.pointer.eq(Mux(matching.step.set, setting.pointer.as_value(), matching.pointer.as_value())),
-            selecting.verdicts.eq(match.verdicts), selecting.revived.eq(match.revived),
-            selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
-            *(kept.eq(pc) for kept, pc in zip(selecting.pcs, pcs, strict=True)),
-            *(kept.eq(kind) for kept, kind in zip(selecting.kinds, kinds, strict=True))]
+            selecting.pointer.eq(matching.pointer), selecting.verdicts.eq(match.verdicts),
+            selecting.revived.eq(match.revived), selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
+            selecting.pcs.eq(Cat(token.pc for token in matching.line)),
+            selecting.kinds.eq(Cat(token.kind for token in matching.line))]
 
         # Select: the topmost token that stops the unwind; the result.
         m.d.comb += [
             select.valid.eq(selecting_valid), select.stage.eq(selecting),
             select.next_under_way.eq(matching_valid & matching.step.walk & (matching.warp == selecting.warp)),
             self.result_valid.eq(select.result_valid), self.result.eq(select.result)]
-        m.d.sync += [committing_valid.eq(select.commit_valid), committing.eq(select.commit)]
+        m.d.sync += [committing_valid.eq(selecting_valid), committing.eq(select.commit)]
 
         # Commit.
+        origin = unwinds.read_port(domain="comb")
         m.d.comb += [
-            commit.valid.eq(committing_valid), commit.stage.eq(committing),
-            origin.addr.eq(committing.warp), commit.origin.eq(origin.data.origin),
+            commit.valid.eq(committing_valid), commit.stage.eq(committing), origin.addr.eq(committing.warp),
+            commit.unwind.eq(origin.data), commit.window.eq(windows.views[committing.warp]),
+            limits.commit_warp.eq(committing.warp), limits.commit_high.eq(commit.written.high),
+            commit.steps.eq(limits.commit_steps), commit.flags.eq(limits.commit_flags),
+            commit.has_memory.eq(limits.commit_has_memory), commit.checks_calls.eq(limits.commit_checks_calls),
             pointers.commit.eq(commit.write), pointers.commit_warp.eq(committing.warp),
-            pointers.committed.eq(commit.written),
+            pointers.committed.eq(commit.written), pointers.committed_full.eq(commit.calls_full),
             windows.commit_warp.eq(committing.warp), windows.commit.eq(commit.events),
             self.commit_valid.eq(commit.write), self.commit_warp.eq(committing.warp),
-            self.committed.eq(commit.written)]
+            self.commit_depth.eq(Cat(commit.events.last, commit.written.high) + 1)]
 
         # Beside the pipeline, lines move between the cache and memory.
         connect(m, asked.request, flipped(self.port.request))
         connect(m, flipped(self.port.response), mover.response)
-        written = [Mux(mover.install, installed.as_value(), access.token.as_value()) for installed in mover.installed]
+        m.d.sync += waiting.eq(self.request.valid & ~self.request.ready)
+        installing = mover.arrived & (waiting | ~access.wants_push)
+        written = [Mux(installing, installed.as_value(), access.token.as_value()) for installed in mover.installed]
         m.d.comb += [
-            mover.windows.eq(windows.views), pointers.aside_warp.eq(mover.warp), mover.depth.eq(pointers.aside_depth),
-            mover.read_free.eq(~access.reads), mover.write_free.eq(~access.may_push), mover.request_free.eq(asked.free),
+            mover.windows.eq(windows.views), pointers.aside_warp.eq(mover.warp), mover.high.eq(pointers.aside_high),
+            mover.held.eq(committing_valid), mover.held_warp.eq(committing.warp),
+            mover.read_free.eq(~access.reads), mover.write_free.eq(installing), access.installing.eq(installing),
+            mover.request_free.eq(asked.free),
             lines.read_warp.eq(Mux(access.reads, access.warp, mover.warp)),
             lines.read_slot.eq(Mux(access.reads, access.slot, mover.slot)),
-            lines.write_warp.eq(Mux(mover.install, mover.warp, access.warp)),
-            lines.write_slot.eq(Mux(mover.install, mover.slot, access.push_slot)),
-            lines.write_tokens.eq(access.push_token | mover.install.replicate(TOKENS_PER_LINE)),
-            *(line.eq(token) for line, token in zip(lines.write_line, written, strict=True)),
+            lines.write_warp.eq(Mux(installing, mover.warp, access.warp)),
+            lines.write_slot.eq(Mux(installing, mover.install_slot, access.push_slot)),
+            lines.write_tokens.eq(access.push_tokens | mover.install.replicate(TOKENS_PER_LINE)),
+            lines.write_line.eq(Cat(written)),
             windows.mover_warp.eq(mover.warp), windows.mover.eq(mover.events),
-            windows.written_warp.eq(mover.written_warp), windows.written.eq(mover.written),
-            self.write_fault.eq(mover.write_fault), self.write_fault_warp.eq(mover.written_warp),
-            asked.take.eq(mover.events.spilled | mover.events.requested), asked.write.eq(mover.events.spilled),
-            asked.warp.eq(mover.warp), asked.number.eq(mover.number), asked.valid.eq(mover.valid),
-            asked.line.eq(lines.line)]
+            asked.take.eq(mover.send | mover.ask), asked.write.eq(mover.send), asked.warp.eq(mover.warp),
+            asked.number.eq(mover.number), asked.valid.eq(mover.valid), asked.line.eq(lines.line),
+            self.write_fault.eq(mover.write_fault), self.write_fault_warp.eq(mover.write_fault_warp)]
 
+        walks = selecting_valid & selecting.step.walk
         m.d.comb += [
-            self.events.push.eq(events.push), self.events.spill.eq(mover.events.spilled),
-            self.events.fill.eq(mover.events.filled), self.events.full.eq(access.waits_for_line),
-            self.events.taken.eq(access.waits_for_turn),
-            self.events.hit.eq(select.resolved & selecting.step.there),
-            self.events.miss.eq(selecting_valid & selecting.step.walk & ~select.resolved & ~selecting.step.more)]
+            self.events.push.eq(access.events.push), self.events.spill.eq(mover.send), self.events.fill.eq(mover.ask),
+            self.events.full.eq(access.waits_for_line), self.events.taken.eq(access.waits_for_turn),
+            self.events.hit.eq(walks & select.resolved & selecting.step.there),
+            self.events.miss.eq(walks & ~select.resolved & ~selecting.step.more)]
         return m

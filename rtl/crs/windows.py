@@ -6,22 +6,28 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.params import SmParams
 
-from .window import LINE_COUNT_BITS, AccessEvents, CommitEvents, MoverEvents, StackWindow, WindowState
+from .lines import CACHED_LINES
+from .pointers import LOW_BITS
+from .window import SLOT_BITS, AccessEvents, CommitEvents, LimitFlags, MoverEvents, StackWindow, WindowFill, WindowState
 
 __all__ = ["StackWindows", "WindowView"]
 
 
 class WindowView(data.Struct):
-    """One warp's window, as others see it. See :class:`StackWindow`."""
+    """One warp's window, as the stages see it. See :class:`StackWindow`."""
 
-    cached: unsigned(LINE_COUNT_BITS)
-    dirty: unsigned(LINE_COUNT_BITS)
-    coming: unsigned(LINE_COUNT_BITS)
-    seen: unsigned(LINE_COUNT_BITS)
     state: WindowState
+    fill: WindowFill
+    last: unsigned(LOW_BITS)
+    cached: unsigned(CACHED_LINES)
+    dirty: unsigned(CACHED_LINES)
+    oldest: unsigned(SLOT_BITS)
+    bottom: unsigned(1)
+    has_memory: unsigned(1)
+    near: unsigned(1)
+    reached: unsigned(1)
     pushable: unsigned(1)
-    faulty: unsigned(1)
-    accepts: unsigned(1)
+    keeps: unsigned(1)
     wants_spill: unsigned(1)
     wants_fill: unsigned(1)
     wants_turn: unsigned(1)
@@ -35,7 +41,7 @@ class StackWindows(wiring.Component):
     access_warp, access : In, In(AccessEvents)
     commit_warp, commit : In, In(CommitEvents)
     mover_warp, mover : In, In(MoverEvents)
-    written_warp, written : In, In(1)
+    wrapped_warp, wrapped, flags : In, In(1), In(LimitFlags)
     views : Out(array of WindowView)
     ready : Out(warps)
         Warps that wait for nothing: neither an unwind, nor a line for the next token.
@@ -45,7 +51,8 @@ class StackWindows(wiring.Component):
         bits = params.warp_bits
         super().__init__({
             "access_warp": In(bits), "access": In(AccessEvents), "commit_warp": In(bits), "commit": In(CommitEvents),
-            "mover_warp": In(bits), "mover": In(MoverEvents), "written_warp": In(bits), "written": In(1),
+            "mover_warp": In(bits), "mover": In(MoverEvents),
+            "wrapped_warp": In(bits), "wrapped": In(1), "flags": In(LimitFlags),
             "views": Out(data.ArrayLayout(WindowView, params.warps)), "ready": Out(params.warps)})
         self.windows = [StackWindow() for _ in range(params.warps)]
 
@@ -53,13 +60,12 @@ class StackWindows(wiring.Component):
         m = Module()
         for warp, window in enumerate(self.windows):
             m.submodules[f"warp{warp}"] = window
-            m.d.comb += [
-                window.access.eq(Mux(self.access_warp == warp, self.access.as_value(), 0)),
-                window.commit.eq(Mux(self.commit_warp == warp, self.commit.as_value(), 0)),
-                window.mover.eq(Mux(self.mover_warp == warp, self.mover.as_value(), 0)),
-                window.written.eq(self.written & (self.written_warp == warp))]
+            for events, into, of_warp in ((self.access, window.access, self.access_warp),
+                                          (self.commit, window.commit, self.commit_warp),
+                                          (self.mover, window.mover, self.mover_warp)):
+                m.d.comb += into.eq(Mux(of_warp == warp, events.as_value(), 0))
+            m.d.comb += [window.wrapped.eq(self.wrapped & (self.wrapped_warp == warp)), window.flags.eq(self.flags)]
             view = self.views[warp]
             m.d.comb += [getattr(view, name).eq(getattr(window, name)) for name, _ in WindowView.as_shape()]
-        m.d.comb += self.ready.eq(Cat((view.state == WindowState.IDLE) & view.pushable & ~view.faulty
-                                      for view in self.views))
+        m.d.comb += self.ready.eq(Cat((view.state == WindowState.IDLE) & view.pushable for view in self.views))
         return m

@@ -1,0 +1,1 @@
+"""What goes onto an FPGA: frames around units, to measure them."""

@@ -11,19 +11,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from tqdm import tqdm
 
 from rtl.params import PRESETS
 from sim.arguments import ArgumentError, parse_arguments
+from sim.command import Parser
 from sim.launch import Launch, prepare
 from sim.model.warp import ErrorStatus, Machine, Result
-from sim.programs import read_program
+from sim.programs import SUFFIXES, read_program
 from sim.report import describe
 from sim.toolchain.module import ProgramError
 
-__all__ = ["Options", "RunError", "main", "read_options"]
+__all__ = ["Options", "RunError", "main", "results"]
 
 ENGINES = ("auto", "model")
 _LIMIT = 10_000_000
@@ -33,13 +33,6 @@ _STEP = 10_000
 
 class RunError(Exception):
     """A run that can't be started: one line that says why."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise RunError(message)
 
 
 @dataclass(frozen=True)
@@ -85,10 +78,10 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def read_options(arguments: Sequence[str]) -> Options:
-    """The command line's options; RunError when they make no sense."""
-    parser = _Parser(prog="python -m sim.run", description="Runs a kernel and reports what it left in its buffers.")
-    parser.add_argument("program", metavar="PROGRAM", help="a .cubin file")
+def _parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m sim.run", description="Runs a kernel and reports what it left in its buffers.")
+    parser.add_argument("program", metavar="PROGRAM", help=f"a file: {' '.join(SUFFIXES)}")
     parser.add_argument("--entry", metavar="K", help="the kernel; not needed when there is only one")
     parser.add_argument("--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)")
     parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
@@ -106,11 +99,14 @@ def read_options(arguments: Sequence[str]) -> Options:
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
     parser.add_argument("--check", action="store_true",
                         help="compare every instruction with the reference machine (not with the engine model)")
-    options = Options(**vars(parser.parse_args(arguments)))
+    return parser
+
+
+def _check(options: Options) -> None:
+    """Refuses options that the engine can't serve."""
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
         if given:
             raise RunError(f"{flag} needs hardware, which the engine model does not have")
-    return options
 
 
 def _launch(options: Options) -> Launch:
@@ -177,8 +173,10 @@ def _write(path: str, content: dict[str, object]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
+    parser = _parser()
+    options = Options(**vars(parser.parse_args(arguments)))
     try:
-        options = read_options(sys.argv[1:] if arguments is None else arguments)
+        _check(options)
         machine = Machine(_launch(options), warps=PRESETS[options.preset].warps)
         if options.engine == "auto":
             print("engine: model, the reference machine; cycles count instructions")
@@ -187,8 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json is not None:
             _write(options.json, results(machine, result))
     except (RunError, ArgumentError, ProgramError) as error:
-        print(f"sim.run: {error}", file=sys.stderr)
-        return 2
+        parser.error(str(error))
     return 0 if result.status == "ok" else 1
 
 

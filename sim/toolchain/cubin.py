@@ -101,6 +101,7 @@ class _Loader:
             content = content.ljust(base, b"\0") + (section.content or bytes(section.size))
             patches += [self._patch(section, base, relocation) for relocation in section.relocations]
             symbols |= self._symbols(section, base)
+        patches.sort(key=lambda patch: patch.offset)
         return Data(content, max((granule, *(section.alignment for section in sections))), symbols, tuple(patches))
 
     def _symbols(self, section: Section, base: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ import struct
 from dataclasses import dataclass
 
 from .elf_reader import ARCHITECTURE, MAGIC, RELOCATION_ENTRY, SYMBOL_ENTRY
-from .object_file import ObjectFile, Relocation, Role, Section, SectionKind, Symbol, text_name
+from .object_file import Binding, ObjectFile, Relocation, Role, Section, SectionKind, Symbol, text_name
 
 __all__ = ["write_object"]
 
@@ -92,8 +92,8 @@ class _Writer:
         """The string and symbol tables; the names of sections come into the first when all is written."""
         strings = _Strings()
         symbols = b"".join(self._symbol(symbol, strings) for symbol in self.file.symbols)
-        first_global = next((index for index, symbol in enumerate(self.file.symbols) if symbol.binding),
-                            len(self.file.symbols))
+        first_global = next((index for index, symbol in enumerate(self.file.symbols)
+                             if symbol.binding == Binding.GLOBAL), len(self.file.symbols))
         return [_Entry(_TABLES[0], SectionKind.STRINGS, 0, b"", 0),
                 _Entry(_TABLES[1], SectionKind.STRINGS, 0, bytes(strings.content), len(strings.content)),
                 _Entry(_TABLES[2], SectionKind.SYMBOLS, 0, symbols, len(symbols), link=2, info=first_global,

@@ -383,7 +383,7 @@ _PHRASES = {
     "CALL": "'call'",
     "CONTROL": "control codes",
     "DATA": "a directive",
-    "FORMAT": "flag or half",
+    "FORMAT": "half or byte",
     "HALF": "'32@lo' or '32@hi'",
     "MARK": "a directive",
     "NUMBER": "a number",

@@ -1,6 +1,7 @@
 """An instruction word as text, the way NVIDIA's disassembler prints it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rtl.isa.condition import TEST_TEXTS, ConditionCode
 from rtl.isa.control_code import INSTRUCTION_BYTES
@@ -29,6 +30,7 @@ __all__ = ["ILLEGAL", "hexadecimal", "spell"]
 ILLEGAL = "ILLEGAL"
 """The text of a word that the machine refuses."""
 _PLUS_ONE = 3
+_WHOLE = 32
 
 
 def hexadecimal(value: int) -> str:
@@ -36,11 +38,13 @@ def hexadecimal(value: int) -> str:
     return f"{value:#x}"
 
 
-def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[int], str] = hexadecimal) -> str:
+def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[int], str] = hexadecimal,
+          number_text: str | None = None) -> str:
     """The text of ``word``, without the semicolon.
 
     ``address`` is where the instruction is, ``reuse`` its control code's reuse bits; ``target_text`` says
-    how a branch target is written.
+    how a branch target is written, ``number_text`` what stands for a 32-bit number, an absolute target or the
+    offset of an indexed one instead of its value.
     """
     form = find(word)
     if form is None:
@@ -49,8 +53,8 @@ def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[in
     if form.refuses(values):
         return ILLEGAL
     mnemonic = _guard(values) + form.name + "".join(m.texts[values[m.field]] for m in form.modifiers)
-    operands = [text for operand in form.operands.values()
-                if (text := _operand(form, operand, values, address, reuse, target_text))]
+    context = _Context(address, reuse, target_text, number_text)
+    operands = [text for operand in form.operands.values() if (text := _operand(form, operand, values, context))]
     glued = any(isinstance(operand, Address) and operand.glued for operand in form.operands.values())
     return mnemonic + ("" if glued or not operands else " ") + ", ".join(operands)
 
@@ -71,22 +75,32 @@ def predicate(number: int) -> str:
     return "PT" if number == PT else f"P{number}"
 
 
-def _operand(form: Form, operand: Operand, values: Values, address: int, reuse: int,
-             target_text: Callable[[int], str]) -> str:
+@dataclass(frozen=True)
+class _Context:
+    """What the text of an operand depends on beside the word."""
+
+    address: int
+    reuse: int
+    target_text: Callable[[int], str]
+    number_text: str | None
+
+
+def _operand(form: Form, operand: Operand, values: Values, context: _Context) -> str:
     match operand:
         case Register():
-            return _register(operand, values, reuse)
+            return _register(operand, values, context.reuse)
         case Predicate(field, _, negate, optional):
             text = ("!" if negate and values[negate] else "") + predicate(values[field])
             return "" if optional and text == "PT" else text
         case Constant():
             return _constant(operand, values)
         case Immediate():
-            return _immediate(operand, values)
+            whole = form.fields[operand.field].width == _WHOLE
+            return context.number_text if whole and context.number_text else _immediate(operand, values)
         case Address():
             return _address(form, operand, values)
         case Target():
-            return _target(operand, values, address, target_text)
+            return _target(operand, values, context)
         case Choice(field, texts, default):
             return "" if values[field] == default else texts[values[field]]
         case ConditionTest(field):
@@ -164,8 +178,11 @@ def _address(form: Form, operand: Address, values: Values) -> str:
     return f"[{_sum(register(number), offset)}]"
 
 
-def _target(operand: Target, values: Values, address: int, target_text: Callable[[int], str]) -> str:
+def _target(operand: Target, values: Values, context: _Context) -> str:
     offset = values[operand.field]
     if operand.index is not None:
-        return register(values[operand.index]) + (f" {hexadecimal(offset)}" if offset else "")
-    return target_text(offset + address + INSTRUCTION_BYTES if operand.relative else offset)
+        text = context.number_text or (hexadecimal(offset) if offset else "")
+        return f"{register(values[operand.index])} {text}".rstrip()
+    if operand.relative:
+        return context.target_text(offset + context.address + INSTRUCTION_BYTES)
+    return context.number_text or context.target_text(offset)

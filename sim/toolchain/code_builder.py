@@ -1,0 +1,136 @@
+"""One kernel or function of a program, from lines to words: encoded, given control codes, packed into groups."""
+
+from dataclasses import dataclass
+
+from rtl.isa.control_code import GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
+from rtl.isa.effects import effects
+from rtl.isa.kinds import BarrierMode
+from rtl.isa.syntax import WORD_BITS, Pipe
+from rtl.isa.table import find
+
+from .control_text import read_control
+from .encoding import encode
+from .object_file import CODE_GRANULE
+from .operands import Reference
+from .program import Code, Line, label_place, line_address
+from .records import BranchTargets
+from .schedule import Slot, schedule
+from .scope import CodeScope, FileScope
+from .source import Instruction, SourceError, number, parse
+
+__all__ = ["BuiltCode", "build_code"]
+
+_BARRIERS = 16
+_ENDLESS = "[S15] BRA {:#x}"
+_PADDING = "[Y:S0] NOP"
+
+
+@dataclass(frozen=True)
+class BuiltCode:
+    """The code of a kernel or function: its words, the section's content, and what is still open in it."""
+
+    code: Code
+    words: tuple[int, ...]
+    content: bytes
+    references: tuple[tuple[int, Reference], ...]
+    """Places in the content, and what belongs there."""
+    targets: tuple[BranchTargets, ...]
+
+
+def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
+    """Encodes one code section; SourceError where its text is wrong. Adds what closes the section, and the
+    numbers of registers and barriers that no directive gives.
+    """
+    _close(code)
+    scope = CodeScope(code, file_scope)
+    slots: list[Slot] = []
+    references = []
+    targets = []
+    joins = set(code.labels.values())
+    for index, line in enumerate(code.lines):
+        address = line_address(index)
+        word, reuse = _word(line, address, scope, references)
+        control = read_control(line.node.control, reuse) if line.node.control is not None else None
+        slots.append(Slot(word, _token(line), reuse, control, index in joins))
+        if isinstance(line.node, Instruction) and line.node.targets is not None:
+            targets.append(_targets(line.node, address, scope))
+    words = tuple(slot.word for slot in slots)
+    code.amounts.setdefault(".registers", _registers(words))
+    code.amounts.setdefault(".barriers", _barriers(words))
+    return BuiltCode(code, words, _packed(words, schedule(slots)), tuple(references), tuple(targets))
+
+
+def _close(code: Code) -> None:
+    """Makes the code end in a branch to itself and fill its granule, unless it does so already."""
+    last = next((line.node for line in reversed(code.lines) if not _is_mnemonic(line, "NOP")), None)
+    if not (isinstance(last, Instruction) and last.mnemonic == "BRA" and last.guard is None):
+        _append(code, _ENDLESS.format(label_place(len(code.lines))))
+    while label_place(len(code.lines)) % CODE_GRANULE:
+        _append(code, _PADDING)
+
+
+def _is_mnemonic(line: Line, mnemonic: str) -> bool:
+    return isinstance(line.node, Instruction) and line.node.mnemonic == mnemonic
+
+
+def _append(code: Code, text: str) -> None:
+    node, = parse(text)
+    assert isinstance(node, Instruction)
+    code.lines.append(Line(node))
+
+
+def _token(line: Line):  # noqa: ANN202
+    return line.node.mnemonic if isinstance(line.node, Instruction) else line.node.word
+
+
+def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
+    """The word and reuse bits of a line; notes what in it is still open."""
+    if not isinstance(line.node, Instruction):
+        word = number(line.node.word)
+        if word >> WORD_BITS:
+            raise SourceError(line.node.word, f"{line.node.word} does not fit {WORD_BITS} bits")
+        return word, 0
+    encoded = encode(line.node, address, scope)
+    if encoded.reference is not None:
+        references.append((address, encoded.reference))
+    return encoded.word, encoded.reuse
+
+
+def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets:
+    assert node.targets is not None
+    places = node.targets.places.items if node.targets.places is not None else []
+    return BranchTargets(address, node.targets.call is not None,
+                         tuple(number(place) if place.type == "NUMBER" else scope.target(place) for place in places))
+
+
+def _registers(words: tuple[int, ...]) -> int:
+    """Registers that the code uses, counted from R0."""
+    used = [0]
+    for word in words:
+        form = find(word)
+        if form is not None:
+            touched = effects(form, form.values(word))
+            used += [number + 1 for number in touched.reads | touched.writes]
+    return max(used)
+
+
+def _barriers(words: tuple[int, ...]) -> int:
+    """CTA barriers that the code uses, counted from 0; all of them when a register says which."""
+    used = [0]
+    for word in words:
+        form = find(word)
+        if form is None or form.pipe is not Pipe.BARRIER:
+            continue
+        values = form.values(word)
+        if form.name == "BAR" and values["mode"] != BarrierMode.SYNCALL.value:
+            used.append(values["barrier"] + 1 if form.variant.startswith("i") else _BARRIERS)
+    return max(used)
+
+
+def _packed(words: tuple[int, ...], codes: list[ControlCode]) -> bytes:
+    """Groups of a control word and its instructions."""
+    content = b""
+    for first in range(0, len(words), GROUP_INSTRUCTIONS):
+        group = (pack(codes[first:first + GROUP_INSTRUCTIONS]), *words[first:first + GROUP_INSTRUCTIONS])
+        content += b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in group)
+    return content

@@ -1,0 +1,148 @@
+"""A code section of an object file as assembly text: labels, control codes, instructions."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, ControlCode, next_address, unpack
+from rtl.isa.syntax import Target
+from rtl.isa.table import find
+
+from .control_text import control_text
+from .data_listing import BINDINGS
+from .module import PatchKind, ProgramError
+from .nvinfo import Attribute, Record
+from .object_file import Binding, ObjectFile, Relocation, Section
+from .operands import NEXT
+from .records import CALL, CODE_MARKS
+from .relocation import PATCHES, held_number
+from .spelling import ILLEGAL, spell
+
+__all__ = ["CodeLister", "instructions"]
+
+_CODE_COLUMN = 24
+_HALVES = {PatchKind.IMMEDIATE_HIGH: "32@hi", PatchKind.IMMEDIATE_LOW: "32@lo"}
+
+
+def instructions(content: bytes) -> Iterator[tuple[int, int, ControlCode]]:
+    """Address, word and control code of every instruction in some code of whole groups."""
+    for group in range(0, len(content), GROUP_BYTES):
+        word, *words = (int.from_bytes(content[at:at + INSTRUCTION_BYTES], "little")
+                        for at in range(group, group + GROUP_BYTES, INSTRUCTION_BYTES))
+        for slot, (code, instruction) in enumerate(zip(unpack(word), words, strict=True), start=1):
+            yield group + slot * INSTRUCTION_BYTES, instruction, code
+
+
+def _places(section: Section) -> dict[int, int]:
+    """The places that labels can stand for, and the instructions there: a group's first one goes by the group."""
+    return {address - INSTRUCTION_BYTES if address % GROUP_BYTES == INSTRUCTION_BYTES else address: address
+            for address, _, _ in instructions(section.content)}
+
+
+class CodeLister:
+    """The lines of one code section. ``records`` are those about it by attribute, ``stacks`` the bytes of stack
+    of functions, whole and alone, by symbol index. ``labels`` are the names of places.
+    """
+
+    def __init__(self, file: ObjectFile, section: Section, records: Mapping[int, list[Record]],
+                 stacks: Mapping[int, tuple[int, int]]) -> None:
+        self.file = file
+        self.section = section
+        self.stacks = stacks
+        if len(section.content) % GROUP_BYTES:
+            raise ProgramError(f"{file.name}: {section.name} has {len(section.content)} bytes, which are no whole "
+                               f"groups of {GROUP_BYTES}")
+        self.targets = self._indirect_targets(records)
+        self.marks = {mark: {offset for record in records.get(attribute, ()) for offset in record.words}
+                      for mark, attribute in CODE_MARKS.items()}
+        self.functions = {symbol.value: (index, symbol) for index, symbol in file.functions(section.name)
+                          if symbol.name != section.owner}
+        self.labels = self._labels()
+        self.relocations = {relocation.offset: relocation for relocation in section.relocations}
+
+    @staticmethod
+    def _indirect_targets(records: Mapping[int, list[Record]]) -> dict[int, tuple[int, tuple[int, ...]]]:
+        """Kind and places of the targets that records tell, by the address of the instruction."""
+        found = {}
+        for record in records.get(Attribute.INDIRECT_BRANCH_TARGETS, ()):
+            words = list(record.words)
+            while len(words) >= 3:
+                offset, kind, count, *rest = words
+                found[offset] = kind, tuple(rest[:count])
+                words = rest[count:]
+        return found
+
+    def _labels(self) -> dict[int, str]:
+        """Names of all places that instructions or records go to."""
+        places = _places(self.section)
+        wanted = {place for _, targets in self.targets.values() for place in targets}
+        for address, word, _ in instructions(self.section.content):
+            form = find(word)
+            for operand in form.operands.values() if form is not None else ():
+                if isinstance(operand, Target) and operand.relative and operand.index is None and form is not None:
+                    wanted.add(form.fields[operand.field].get(word) + next_address(address))
+        own = {0: self.section.owner or ""} if 0 in wanted else {}
+        names = {place: symbol.name for place, (_, symbol) in self.functions.items()} | own
+        unnamed = sorted((wanted & places.keys()) - names.keys())
+        return names | {place: f".L{number}" for number, place in enumerate(unnamed, start=1)}
+
+    def stack_lines(self, index: int) -> Iterator[str]:
+        """The stack directives of a function."""
+        whole, alone = self.stacks.get(index, (0, 0))
+        if whole or alone:
+            yield f".local {whole:#x}"
+        if whole != alone:
+            yield f".frame {alone:#x}"
+
+    def lines(self, raw: Collection[int]) -> Iterator[str]:
+        """All lines of the code. Instructions at the addresses in ``raw`` are written as numbers."""
+        starts = {address: place for place, address in _places(self.section).items()}
+        for address, word, code in instructions(self.section.content):
+            place = starts.get(address)
+            if place in self.functions:
+                index, symbol = self.functions[place]
+                binding = f" {BINDINGS[Binding(symbol.binding)]}" if symbol.binding != Binding.LOCAL else ""
+                yield ""
+                yield f".function {symbol.name}{binding}"
+                yield from self.stack_lines(index)
+            elif place in self.labels and place:
+                yield f"{self.labels[place]}:"
+            yield from (mark for mark, offsets in self.marks.items() if address in offsets)
+            yield self._line(address, word, code, address in raw)
+
+    def _line(self, address: int, word: int, code: ControlCode, raw: bool) -> str:
+        """One instruction."""
+        text = spell(word, address, code.reuse, self._target_text, self._number_text(address, word))
+        if raw or text == ILLEGAL:
+            return f"{control_text(code, reuse=bool(code.reuse))} .raw {word:#018x}  // {text}"
+        guard, text = text.split(" ", 1) if text.startswith("@") else ("", text)
+        line = f"{control_text(code):{_CODE_COLUMN}}{guard:>4} {text}"
+        if address in self.targets:
+            kind, places = self.targets[address]
+            names = ", ".join(self._target_text(place) for place in places)
+            line += f" -> {'call ' if kind == CALL else ''}{names}".rstrip()
+        return line
+
+    def _target_text(self, place: int) -> str:
+        return self.labels.get(place, f"{place:#x}")
+
+    def _number_text(self, address: int, word: int) -> str | None:
+        """What stands for the number of an instruction: an address, or the place of the next instruction."""
+        relocation = self.relocations.get(address)
+        if relocation is not None:
+            return self._address_text(relocation, word)
+        form = find(word)
+        for operand in form.operands.values() if form is not None else ():
+            if isinstance(operand, Target) and operand.index is not None and operand.relative and form is not None:
+                offset = form.fields[operand.field].get(word)
+                return f"-{NEXT}" if offset == -next_address(address) else None
+        return None
+
+    def _address_text(self, relocation: Relocation, word: int) -> str:
+        symbol = self.file.symbols[relocation.symbol]
+        if symbol.section is None:
+            raise ProgramError(f"{self.file.name}: symbol {symbol.name} is not defined")
+        addend = held_number(word) if relocation.addend is None else relocation.addend
+        name = symbol.name + (f"{addend:+#x}" if addend else "")
+        form = find(word)
+        if form is not None and any(isinstance(operand, Target) for operand in form.operands.values()):
+            return name
+        return f"{_HALVES[PATCHES[relocation.kind]]}({name})"

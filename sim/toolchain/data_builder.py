@@ -1,0 +1,67 @@
+"""The data of a program, from directives to bytes: constant banks and global variables."""
+
+from typing import Protocol
+
+from lark import Token
+
+from .operands import Reference
+from .program import ELEMENT_BYTES, ZERO, Memory, Piece
+from .relocation import RelocationKind
+from .source import SourceError, Sum, number
+
+__all__ = ["build_memory"]
+
+_ADDRESSES = {".word": RelocationKind.DATA_32, ".dword": RelocationKind.GENERIC_64}
+
+
+class _Scope(Protocol):
+    """What names mean."""
+
+    def value(self, name: Token) -> int:
+        """The number that a name stands for."""
+        ...
+
+
+def build_memory(memory: Memory, scope: _Scope, addressed: set[str]) -> tuple[bytes, list[tuple[int, Reference]]]:
+    """The content of a bank or of the variables, and the places of addresses in it. ``addressed`` are the names
+    that have addresses.
+    """
+    content = bytearray(memory.size)
+    references: list[tuple[int, Reference]] = []
+    for piece in memory.pieces:
+        data = _piece(piece, scope, addressed, references)
+        content[piece.place:piece.place + len(data)] = data
+    return bytes(content), references
+
+
+def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tuple[int, Reference]]) -> bytes:
+    data = bytearray()
+    for line in piece.data:
+        for value in line.values.items:
+            if line.kind == ZERO:
+                data += bytes(number(value.token))
+                continue
+            names = [token for _, token in value.terms if token in addressed]
+            if names:
+                references.append((piece.place + len(data), _reference(line.kind, value, names)))
+            total = 0 if names else _total(value, scope)
+            size = ELEMENT_BYTES[line.kind]
+            if not -(1 << 8 * size - 1) <= total < 1 << 8 * size:
+                raise SourceError(value.token, f"{total:#x} does not fit {size} bytes")
+            data += (total % (1 << 8 * size)).to_bytes(size, "little")
+    return bytes(data)
+
+
+def _total(value: Sum, scope: _Scope) -> int:
+    return sum(sign * (number(token) if token.type == "NUMBER" else scope.value(token)) for sign, token in value.terms)
+
+
+def _reference(kind: Token, value: Sum, names: list[Token]) -> Reference:
+    """The address that a value is."""
+    others = [(sign, token) for sign, token in value.terms if token is not names[0]]
+    if str(kind) not in _ADDRESSES:
+        raise SourceError(names[0], f"{names[0]} has an address, for which {kind} has no room: "
+                                    f"expected {' or '.join(_ADDRESSES)}")
+    if any(token.type != "NUMBER" for _, token in others) or (-1, names[0]) in value.terms:
+        raise SourceError(names[0], "expected one address, and numbers added to it")
+    return Reference(_ADDRESSES[str(kind)], names[0], sum(sign * number(token) for sign, token in others))

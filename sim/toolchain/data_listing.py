@@ -1,0 +1,113 @@
+"""Constants and variables of an object file as assembly text."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from .object_file import Binding, ObjectFile, Role, Section, SymbolKind
+from .program import natural_alignment
+from .relocation import place_bytes
+
+__all__ = ["BINDINGS", "data_lines", "memory_lines", "shared_line"]
+
+BINDINGS = {Binding.LOCAL: "local", Binding.GLOBAL: "visible", Binding.WEAK: "weak"}
+"""Bindings as the text has them."""
+
+_INDENT = " " * 8
+_VALUES_A_LINE = 4
+_LONG_ZEROS = 32
+_SHORTEST_ALIGNMENT = 4
+_DIRECTIVES = {1: ".byte", 4: ".word", 8: ".dword"}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some bytes of a section: a variable's, or nobody's."""
+
+    name: str | None
+    binding: int
+    place: int
+    size: int
+
+
+def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
+    """The variables of a section in order, and what is between them when it's more than padding."""
+    end = 0
+    variables = sorted(((symbol.value, -symbol.size, symbol) for symbol in file.symbols
+                        if symbol.section == section.name and symbol.kind == SymbolKind.OBJECT),
+                       key=lambda entry: entry[:2])
+    for place, _, symbol in variables:
+        if place < end:
+            continue
+        if any(section.content[end:place]):
+            yield _Run(None, Binding.LOCAL, end, place - end)
+        yield _Run(symbol.name, symbol.binding, place, symbol.size)
+        end = place + symbol.size
+    if end < section.size and (section.role is Role.CONSTANT or any(section.content[end:])):
+        yield _Run(None, Binding.LOCAL, end, section.size - end)
+
+
+def memory_lines(file: ObjectFile, section: Section, directive: str, labels: Mapping[int, str]) -> Iterator[str]:
+    """A constant bank or a section of variables. ``labels`` are names for words in it that are places in code."""
+    end = 0
+    longest = section.alignment
+    for number, run in enumerate(_runs(file, section)):
+        alignment = natural_alignment(run.size)
+        given = longest if alignment > longest or (not number and max(alignment, _SHORTEST_ALIGNMENT) < longest) else 0
+        alignment = given or alignment
+        words = [directive, *([run.name] if run.name is not None else _nameless(section, run))]
+        words += [f"{run.size:#x}"] if not section.has_content else []
+        words += [f"align {given}"] if given else []
+        words += [f"at {run.place:#x}"] if run.place != -(-end // alignment) * alignment else []
+        words += [BINDINGS[Binding(run.binding)]] if run.binding != Binding.LOCAL else []
+        yield " ".join(words)
+        if section.has_content:
+            yield from data_lines(file, section, run.place, run.size, labels)
+        end = run.place + run.size
+
+
+def _nameless(section: Section, run: _Run) -> list[str]:
+    """What stands for the name of bytes that have none: variables can't be without."""
+    return [] if section.role is Role.CONSTANT else [f".nameless_{run.place:#x}"]
+
+
+def data_lines(file: ObjectFile, section: Section, place: int, size: int,
+               labels: Mapping[int, str]) -> Iterator[str]:
+    """Data directives of some bytes of a section."""
+    addresses = {}
+    for relocation in section.relocations:
+        name = file.symbols[relocation.symbol].name
+        width = place_bytes(relocation.kind)
+        held = int.from_bytes(section.content[relocation.offset:relocation.offset + width], "little")
+        addend = held if relocation.addend is None else relocation.addend
+        addresses[relocation.offset] = (width, f"{name}{addend:+#x}" if addend else name)
+    unit = _SHORTEST_ALIGNMENT if size % _SHORTEST_ALIGNMENT == 0 else 1
+    values: list[str] = []
+    kind = _DIRECTIVES[unit]
+    position, end = place, place + size
+    while position < end:
+        width, text = addresses.get(position, (unit, None))
+        zeros = _zeros(section.content, position, end, addresses)
+        value = int.from_bytes(section.content[position:position + width], "little")
+        directive = ".zero" if zeros >= _LONG_ZEROS else _DIRECTIVES[width]
+        if values and (directive != kind or directive == ".zero" or len(values) == _VALUES_A_LINE):
+            yield f"{_INDENT}{kind} {', '.join(values)}"
+            values = []
+        kind = directive
+        values.append(f"{zeros:#x}" if directive == ".zero" else text or labels.get(value) or f"{value:#x}")
+        position += zeros if directive == ".zero" else width
+    if values:
+        yield f"{_INDENT}{kind} {', '.join(values)}"
+
+
+def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, object]) -> int:
+    """Zero bytes in a row from a position on, in whole words, none of which is an address."""
+    at = position
+    while at + _SHORTEST_ALIGNMENT <= end and at not in addresses and not any(content[at:at + _SHORTEST_ALIGNMENT]):
+        at += _SHORTEST_ALIGNMENT
+    return at - position
+
+
+def shared_line(section: Section) -> str:
+    """A kernel's shared memory."""
+    expected = max(natural_alignment(section.size), _SHORTEST_ALIGNMENT)
+    return f".shared {section.size:#x}" + (f" align {section.alignment}" if expected != section.alignment else "")

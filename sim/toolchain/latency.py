@@ -1,0 +1,148 @@
+"""How long results take: what an assembler must leave between two instructions, in issue cycles.
+
+The numbers are the smallest distances that NVIDIA's assembler leaves, measured in its code: hardware without
+interlocks keeps them. Where nothing was measured a longer distance of another case is used (ours). Results of
+variable latency are told by scoreboards; products have a fixed latency and a scoreboard besides, as NVIDIA's
+assembler gives them one.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from rtl.isa.effects import effects
+from rtl.isa.kinds import MembarScope
+from rtl.isa.syntax import Form, Pipe
+from rtl.isa.table import find
+
+__all__ = ["LONGEST", "SCOREBOARD_VISIBLE", "Operation", "Resource", "Result", "completion", "operation",
+           "overwrite_distance", "read_distance"]
+
+LONGEST = 15
+"""No distance is longer."""
+SCOREBOARD_VISIBLE = 2
+"""Cycles from an instruction that raises a scoreboard to one that can wait for it."""
+
+_ARITHMETIC, _ARITHMETIC_TO_LATE, _TO_BRANCH_REGISTER, _PREDICATE, _PRODUCT = 6, 2, 7, 13, 15
+_CARRY, _OTHER_CARRY, _CONDITION = 6, 7, 13
+_CARRY_MAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISCADD", "LEA"})
+_CARRY_TAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISETP", "LEA.HI"})
+_OTHER_CARRIERS = frozenset({"IMNMX", "ISET", "LOP"})
+_INDEXED_BRANCHES = frozenset({"BRX", "JMX"})
+_PUSHES = frozenset({"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"})
+_POINTERS = frozenset({"GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE"})
+_VARIABLE = frozenset({Pipe.CONVERSION, Pipe.MEMORY, Pipe.SYSTEM, Pipe.MULTIPLY})
+_LATE_READERS = frozenset({Pipe.CONVERSION, Pipe.MEMORY, Pipe.MULTIPLY})
+_SHORT_TRANSFERS = frozenset({"BRA", "BRK", "SYNC", "EXIT"})
+_STALLS = {"CCTL": 5, "CCTLL": 5, "DEPBAR": 3}
+_PIPE_STALLS = {Pipe.FLOW: 13, Pipe.TRAP: 13, Pipe.BARRIER: 15}
+
+
+class Result(Enum):
+    """What kind of thing an instruction reads or writes."""
+
+    REGISTER = "R"
+    PREDICATE = "P"
+    CONDITION = "CC"
+
+
+Resource = tuple[Result, int]
+"""A register, a predicate, or CC (numbered 0)."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What of an instruction matters to its timing. ``reads`` and ``writes`` are resources."""
+
+    form: Form
+    reads: frozenset[Resource]
+    writes: frozenset[Resource]
+    guarded: bool
+    """Whether a guard or CC test may keep threads from it."""
+    stall: int
+    """Cycles that it needs before whatever comes next."""
+
+    @property
+    def variable(self) -> bool:
+        """Whether a scoreboard tells when its results are there."""
+        return self.form.pipe in _VARIABLE
+
+    @property
+    def reads_late(self) -> bool:
+        """Whether it reads registers after later instructions may have issued."""
+        return self.form.pipe in _LATE_READERS
+
+    @property
+    def transfers(self) -> bool:
+        """Whether another instruction than the next one may follow."""
+        pipe, name = self.form.pipe, self.form.name
+        return pipe is Pipe.TRAP or (pipe is Pipe.FLOW and name not in _PUSHES | _POINTERS)
+
+
+def operation(word: int) -> Operation | None:
+    """The timing of an instruction word; None when the machine has no such instruction."""
+    form = find(word)
+    if form is None:
+        return None
+    values = form.values(word)
+    touched = effects(form, values)
+    plain = form.default
+    guarded = any(name in form.fields and form.fields[name].get(word) != form.fields[name].get(plain)
+                  for name in ("guard", "guard_not", "test"))
+    return Operation(form, _resources(touched.reads, touched.predicate_reads, touched.reads_cc),
+                     _resources(touched.writes, touched.predicate_writes, touched.writes_cc), guarded,
+                     _stall(form, values.get("scope", 0)))
+
+
+def _resources(registers: frozenset[int], predicates: frozenset[int], condition: bool) -> frozenset[Resource]:
+    return frozenset({(Result.REGISTER, number) for number in registers}
+                     | {(Result.PREDICATE, number) for number in predicates}
+                     | ({(Result.CONDITION, 0)} if condition else set()))
+
+
+def _stall(form: Form, scope: int) -> int:
+    if form.name in _PUSHES:
+        return 1
+    if form.name in _SHORT_TRANSFERS:
+        return 5
+    if form.name == "MEMBAR":
+        return 5 if scope == MembarScope.CTA.value else LONGEST
+    return _STALLS.get(form.name, _PIPE_STALLS.get(form.pipe, 1))
+
+
+def read_distance(producer: Form, resource: Resource, consumer: Form) -> int:
+    """Cycles from an instruction to one that reads its result."""
+    kind = resource[0]
+    if producer.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (producer.pipe is Pipe.PREDICATE and kind is Result.REGISTER):
+        return _PRODUCT
+    if kind is Result.PREDICATE:
+        return _PREDICATE
+    return _register_distance(consumer) if kind is Result.REGISTER else _condition_distance(producer, consumer)
+
+
+def _register_distance(consumer: Form) -> int:
+    if consumer.pipe is Pipe.ALU:
+        return _ARITHMETIC
+    if consumer.pipe in (Pipe.MEMORY, Pipe.CONVERSION):
+        return _ARITHMETIC_TO_LATE
+    return _TO_BRANCH_REGISTER if consumer.name in _INDEXED_BRANCHES else _PREDICATE
+
+
+def _condition_distance(producer: Form, consumer: Form) -> int:
+    if producer.name in _CARRY_MAKERS and consumer.name in _CARRY_TAKERS:
+        return _CARRY
+    makers, takers = _CARRY_MAKERS | _OTHER_CARRIERS, _CARRY_TAKERS | _OTHER_CARRIERS
+    return _OTHER_CARRY if producer.name in makers and consumer.name in takers else _CONDITION
+
+
+def overwrite_distance(producer: Form, resource: Resource, writer: Operation) -> int:
+    """Cycles from an instruction to one that writes what it has written, so that the later result stays."""
+    earlier = completion(producer, resource)
+    later = 0 if writer.variable else completion(writer.form, resource)
+    return max(earlier - later + (not writer.variable), 1)
+
+
+def completion(form: Form, resource: Resource) -> int:
+    """Cycles from an instruction to when its result of fixed latency is written."""
+    if form.pipe in (Pipe.MULTIPLY, Pipe.FLOW) or (form.pipe is Pipe.PREDICATE and resource[0] is Result.REGISTER):
+        return _PRODUCT
+    return _ARITHMETIC if resource[0] is Result.REGISTER else _PREDICATE

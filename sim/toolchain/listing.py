@@ -1,0 +1,207 @@
+"""A cubin as assembly text: what the assembler reads back to the same code, constants, variables and records.
+
+Relocatable files are shown as they are linked. Not kept are what bank 0 of a kernel holds, debug information,
+symbols that are nowhere in the file, and of the ELF form the order of strings, relocations and foreign records,
+padding and file offsets.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from .assembler import assemble
+from .code_listing import CodeLister, instructions
+from .cubin import load
+from .data_listing import BINDINGS, data_lines, memory_lines, shared_line
+from .linking import link
+from .nvinfo import Attribute, Format, Record, decode
+from .object_file import (
+    INFO,
+    Binding,
+    ObjectFile,
+    Role,
+    Section,
+    SectionKind,
+    Symbol,
+    info_name,
+    shared_name,
+)
+from .program import natural_alignment
+from .records import FORMATS
+
+__all__ = ["listing"]
+
+_SYMBOL_FIRST = (Attribute.REGCOUNT, Attribute.FRAME_SIZE, Attribute.MIN_STACK_SIZE, Attribute.MAX_STACK_SIZE,
+                 Attribute.PARAM_CBANK)
+"""Records whose first word is a symbol."""
+_DEBUG = (".debug", ".nv_debug")
+_PARAMETER_SIZE_AT = 18
+_Records = Mapping[int, list[Record]]
+
+
+def listing(file: ObjectFile) -> str:
+    """The assembly text of an object file; ProgramError when it can't be written as one.
+
+    The text is assembled, and what the assembler does not find by itself is added to it.
+    """
+    lister = _Lister(link(file), file.relocatable)
+    text = lister.text()
+    while lister.learn(assemble(text, file.name)):
+        text = lister.text()
+    return text
+
+
+class _Lister:
+    """The listing of one complete file. ``raw`` are addresses of instructions that are written as numbers, by
+    section; ``infos`` records that are written down, by section and attribute; ``order`` the order of symbols.
+    """
+
+    def __init__(self, file: ObjectFile, linked: bool) -> None:
+        self.file = file
+        self.linked = linked
+        self.raw: dict[str, set[int]] = {section.name: set() for section in file.by_role[Role.CODE]}
+        self.infos: dict[str, dict[int, list[Record]]] = {}
+        self.order: list[str] = []
+        self.records = {section.name: _by_attribute(section) for section in file.by_role[Role.INFO]}
+        self.stacks = self._stacks()
+        self.codes = {section.name: CodeLister(file, section, self.records.get(info_name(section.owner or ""), {}),
+                                               self.stacks) for section in file.by_role[Role.CODE]}
+
+    def _stacks(self) -> dict[int, tuple[int, int]]:
+        """Bytes of stack of every function, whole and alone."""
+        found = {}
+        records = self.records.get(INFO, {})
+        whole, alone = ({record.words[0]: record.words[1] for record in records.get(attribute, ())}
+                        for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE))
+        kernels = load(self.file).kernels if self.linked else {}
+        for index, symbol in enumerate(self.file.symbols):
+            size = whole.get(index, alone.get(index, 0))
+            if symbol.name in kernels and symbol.is_kernel:
+                size = kernels[symbol.name].local
+            found[index] = size, alone.get(index, 0)
+        return found
+
+    def text(self) -> str:
+        """The text, with what has been learned of it."""
+        lines = [f".symbols {', '.join(self.order)}"] if self.order else []
+        lines += self._info_lines(INFO)
+        lines += self._variable_lines()
+        for section in self.file.by_role[Role.CODE]:
+            lines += ["", *self._code_lines(section)]
+        lines += self._other_lines()
+        return "\n".join(lines).strip("\n") + "\n"
+
+    def _variable_lines(self) -> Iterator[str]:
+        """Constants and variables of the whole file."""
+        for section in self.file.by_role[Role.CONSTANT]:
+            if section.owner is None:
+                yield from memory_lines(self.file, section, f".const {section.bank}", {})
+        for role in (Role.GLOBAL_INIT, Role.GLOBAL):
+            for section in self.file.by_role[role]:
+                yield from memory_lines(self.file, section, ".global", {})
+
+    def _code_lines(self, section: Section) -> Iterator[str]:
+        """A kernel or a function, with all that is its own."""
+        name = section.owner or ""
+        index, symbol = next(((index, symbol) for index, symbol in self.file.functions(section.name)
+                              if symbol.name == name), (0, None))
+        kernel = symbol is not None and symbol.is_kernel
+        usual = Binding.GLOBAL if kernel else Binding.LOCAL
+        binding = f" {BINDINGS[Binding(symbol.binding)]}" if symbol is not None and symbol.binding != usual else ""
+        if not kernel:
+            yield ".end"
+        yield f"{'.kernel' if kernel else '.function'} {name}{binding}"
+        yield f".registers {section.registers}"
+        yield f".barriers {section.barriers}"
+        code = self.codes[section.name]
+        yield from code.stack_lines(index)
+        records = self.records.get(info_name(name), {})
+        yield from (f".crs {record.words[0]:#x}" for record in records.get(Attribute.CRS_STACK_SIZE, ()))
+        yield from _parameter_lines(records)
+        yield from self._info_lines(info_name(name))
+        if (shared := self.file.sections.get(shared_name(name))) is not None and kernel:
+            yield shared_line(shared)
+        for bank in self.file.by_role[Role.CONSTANT]:
+            if bank.owner == name and bank.bank:
+                labels = {place: code.labels[place] for _, places in code.targets.values() for place in places
+                          if place in code.labels}
+                yield from memory_lines(self.file, bank, f".const {bank.bank}", labels)
+        yield ""
+        yield from code.lines(self.raw[section.name])
+
+    def _other_lines(self) -> Iterator[str]:
+        """Sections that mean nothing here."""
+        for section in self.file.by_role[Role.OTHER]:
+            if section.kind >= SectionKind.CUDA_INFO and section.has_content and not section.name.startswith(_DEBUG) \
+                    and not section.flags and not section.relocations and not self.linked:
+                entry = f" entry {section.entry_size}" if section.entry_size else ""
+                yield ""
+                yield f".section {section.name} {section.kind:#x} align {section.alignment}{entry}"
+                yield from data_lines(self.file, section, 0, section.size, {})
+
+    def _info_lines(self, section: str) -> Iterator[str]:
+        """Records that are written down."""
+        for attribute, records in self.infos.get(section, {}).items():
+            name = Attribute(attribute).name if attribute in tuple(Attribute) else f"{attribute:#x}"
+            for record in records:
+                formats = {form: text for text, form in FORMATS.items()}
+                if record.format is Format.SIZED:
+                    first = [self.file.symbols[record.words[0]].name] if attribute in _SYMBOL_FIRST else []
+                    values = [*first, *(f"{word:#x}" for word in record.words[len(first):])]
+                    yield f".info {name} {', '.join(values)}"
+                else:
+                    yield f".info {name}" + (f" {formats[record.format]} {record.value:#x}"
+                                             if record.format in formats else "")
+
+    def learn(self, assembled: ObjectFile) -> bool:
+        """Notes what the assembler makes of the text that isn't in the file; whether that was anything new."""
+        before = {name: set(addresses) for name, addresses in self.raw.items()}, str(self.infos), list(self.order)
+        for name in self.raw:
+            found = {address: word for address, word, _ in instructions(assembled.sections[name].content)}
+            self.raw[name] |= {address for address, word, _ in instructions(self.file.sections[name].content)
+                               if found.get(address) != word}
+        self._learn_records(assembled)
+        if not self.linked:
+            known = {symbol.name for symbol in assembled.symbols}
+            order = [symbol.name for symbol in self.file.symbols if symbol.name in known]
+            if order != [symbol.name for symbol in assembled.symbols]:
+                self.order = order[1:]
+        return before != (self.raw, str(self.infos), self.order)
+
+    def _learn_records(self, assembled: ObjectFile) -> None:
+        known = {symbol.name for symbol in assembled.symbols}
+        for name, records in self.records.items():
+            if name not in assembled.sections:
+                continue
+            found = _by_attribute(assembled.sections[name])
+            for attribute, mine in records.items():
+                named = [_named(record, self.file.symbols) for record in mine]
+                theirs = [_named(record, assembled.symbols) for record in found.get(attribute, ())]
+                if sorted(named) != sorted(theirs) and all(entry[0] in known for entry in named):
+                    self.infos.setdefault(name, {})[attribute] = mine
+
+
+def _named(record: Record, symbols: tuple[Symbol, ...]) -> tuple[str, Format, int, bytes]:
+    """A record with the name of the symbol that it is about."""
+    if record.attribute not in _SYMBOL_FIRST:
+        return "", record.format, record.value, record.payload
+    return symbols[record.words[0]].name, record.format, record.value, record.payload[4:]
+
+
+def _by_attribute(section: Section) -> dict[int, list[Record]]:
+    """The records of a section by attribute."""
+    found: dict[int, list[Record]] = {}
+    for record in decode(section.content):
+        found.setdefault(record.attribute, []).append(record)
+    return found
+
+
+def _parameter_lines(records: _Records) -> Iterator[str]:
+    """A kernel's parameters, of which files do not have the names."""
+    end = 0
+    infos = sorted((record.words for record in records.get(Attribute.KPARAM_INFO, ())),
+                   key=lambda words: words[1] & 0xFFFF)
+    for number, (_, place, packed) in enumerate(infos):
+        size, offset = packed >> _PARAMETER_SIZE_AT, place >> 16
+        alignment = natural_alignment(size)
+        at = f" at {offset:#x}" if offset != -(-end // alignment) * alignment else ""
+        yield f".param p{number} {size}{at}"
+        end = max(end, offset + size)

@@ -1,0 +1,367 @@
+"""A program in assembly text, sorted: which statement belongs to which kernel, function, bank or variable.
+
+The collector reads statements in order and puts everything where it belongs; nothing is encoded here. Places of
+variables are decided, as they follow from the statements alone.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lark import Token
+
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+
+from . import source
+from .object_file import PARAMETER_BASE, Binding
+from .operands import NEXT, is_reserved
+from .source import Instruction, Raw, SourceError, Statement, number
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "SHARED_BANK",
+    "ZERO",
+    "Code",
+    "Line",
+    "Memory",
+    "Parameter",
+    "Part",
+    "Piece",
+    "Program",
+    "collect",
+    "label_place",
+    "line_address",
+    "natural_alignment",
+]
+
+SHARED_BANK = 3
+"""The constant bank that all kernels share: users' constants."""
+ELEMENT_BYTES = {".byte": 1, ".half": 2, ".word": 4, ".dword": 8}
+"""Bytes of a value by directive."""
+ZERO = ".zero"
+"""The directive for a number of zero bytes."""
+_BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.WEAK}
+_LARGEST_ALIGNMENT = 8
+_LARGEST = 1 << 28
+
+
+def natural_alignment(size: int) -> int:
+    """The alignment of a variable whose text gives none: the largest power of two up to 8 that divides its size."""
+    return min(size & -size, _LARGEST_ALIGNMENT) or 1
+
+
+def line_address(index: int) -> int:
+    """Where the instruction with this index is, in bytes from the begin of its code."""
+    group, slot = divmod(index, GROUP_INSTRUCTIONS)
+    return group * GROUP_BYTES + (slot + 1) * INSTRUCTION_BYTES
+
+
+def label_place(index: int) -> int:
+    """What a label before the instruction with this index stands for: a group's first one goes by the group."""
+    return line_address(index) - (0 if index % GROUP_INSTRUCTIONS else INSTRUCTION_BYTES)
+
+
+@dataclass
+class Line:
+    """An instruction and what is known of it beside its text."""
+
+    node: Instruction | Raw
+    marks: frozenset[str] = frozenset()
+
+
+@dataclass
+class Part:
+    """A function within a code section, from the instruction with index ``begin`` on."""
+
+    name: Token
+    binding: int
+    begin: int
+    frame: int | None = None
+    local: int | None = None
+
+
+@dataclass
+class Parameter:
+    """A kernel's parameter, ``place`` bytes into the parameters."""
+
+    name: Token
+    place: int
+    size: int
+
+    @property
+    def offset(self) -> int:
+        """Where it is in constant bank 0."""
+        return PARAMETER_BASE + self.place
+
+
+@dataclass
+class Piece:
+    """A variable, or bytes without a name, in a memory. ``size`` is 0 until its data are known."""
+
+    name: Token | None
+    binding: int
+    given_alignment: int | None
+    given_place: int | None
+    size: int = 0
+    data: list[source.Data] = field(default_factory=list)
+    place: int = 0
+
+    @property
+    def data_size(self) -> int:
+        """Bytes of all data of the piece."""
+        return sum(number(value.token) if line.kind == ZERO else ELEMENT_BYTES[line.kind]
+                   for line in self.data for value in line.values.items)
+
+    @property
+    def alignment(self) -> int:
+        """What its place is a multiple of."""
+        return self.given_alignment or natural_alignment(self.size)
+
+
+@dataclass
+class Memory:
+    """Pieces one behind the other: a constant bank, the global or the shared variables."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    size: int = 0
+
+    def settle(self) -> None:
+        """Gives every piece its size and place."""
+        self.size = 0
+        for piece in self.pieces:
+            piece.size = max(piece.size, piece.data_size)
+            piece.place = -(-self.size // piece.alignment) * piece.alignment
+            if piece.given_place is not None:
+                piece.place = piece.given_place
+            self.size = max(self.size, piece.place + piece.size)
+
+    @property
+    def alignment(self) -> int:
+        """The alignment of the whole."""
+        return max((piece.alignment for piece in self.pieces), default=1)
+
+
+@dataclass
+class Code:
+    """A kernel, or a function of its own, with all that is its own."""
+
+    name: Token
+    kernel: bool
+    parts: list[Part]
+    lines: list[Line] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    """Indices of the instructions behind them, by name; functions too."""
+    parameters: list[Parameter] = field(default_factory=list)
+    shared: Memory = field(default_factory=Memory)
+    banks: dict[int, Memory] = field(default_factory=dict)
+    amounts: dict[str, int] = field(default_factory=dict)
+    infos: list[source.Info] = field(default_factory=list)
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return max((parameter.place + parameter.size for parameter in self.parameters), default=0)
+
+
+@dataclass
+class Program:
+    """All of a text."""
+
+    codes: list[Code] = field(default_factory=list)
+    zeroed: Memory = field(default_factory=Memory)
+    initialised: Memory = field(default_factory=Memory)
+    banks: dict[int, Memory] = field(default_factory=dict)
+    infos: list[source.Info] = field(default_factory=list)
+    sections: list[tuple[source.NamedSection, Piece]] = field(default_factory=list)
+    symbol_order: list[Token] = field(default_factory=list)
+
+
+def collect(statements: Iterable[Statement]) -> Program:
+    """The statements sorted; SourceError for one that can't stand where it does."""
+    collector = _Collector()
+    for statement in statements:
+        collector.take(statement)
+    return collector.finish()
+
+
+class _Collector:
+    """The program so far, and where the next statement belongs."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.code: Code | None = None
+        self.piece: Piece | None = None
+        self.marks: list[Token] = []
+        self.variables: list[Piece] = []
+        self.names: dict[tuple[Token | None, str], Token] = {}
+
+    def take(self, statement: Statement) -> None:
+        """Puts one statement where it belongs."""
+        match statement:
+            case Instruction() | Raw():
+                self._line(statement)
+            case source.Label(name):
+                code = self._open(name)
+                self._define(name, code.name)
+                code.labels[str(name)] = len(code.lines)
+            case source.Kernel(name, binding):
+                self._code(name, True, binding, Binding.GLOBAL)
+            case source.Function(name, binding):
+                self._function(name, binding)
+            case source.End():
+                self.code = self.piece = None
+            case source.Amount(kind, value):
+                self._amount(kind, number(value))
+            case source.Param():
+                self._param(statement)
+            case source.Shared(name, size, align):
+                self._shared(name, size, align)
+            case source.Bank():
+                self._bank(statement)
+            case source.Variable(name, size, align, at, binding):
+                self._define(name)
+                self.piece = Piece(name, _binding(binding), _alignment(align), _place(at), _size(size))
+                self.variables.append(self.piece)
+            case source.Data():
+                self._data(statement)
+            case source.Info():
+                (self.program if self.code is None else self.code).infos.append(statement)
+            case source.Mark(kind):
+                self._open(kind)
+                self.marks.append(kind)
+            case source.NamedSection():
+                self.piece = Piece(None, Binding.LOCAL, _alignment(statement.align), None)
+                self.program.sections.append((statement, self.piece))
+            case source.Symbols(names):
+                self.program.symbol_order += names.items
+
+    def finish(self) -> Program:
+        """The whole program, every variable at its place."""
+        if self.marks:
+            raise SourceError(self.marks[0], f"no instruction follows {self.marks[0]}")
+        for piece in self.variables:
+            memory = self.program.initialised if piece.data else self.program.zeroed
+            memory.pieces.append(piece)
+            if not piece.size and not piece.data and piece.name is not None:
+                raise SourceError(piece.name, f"{piece.name} has neither a size nor data")
+        memories = [self.program.zeroed, self.program.initialised, *self.program.banks.values()]
+        for code in self.program.codes:
+            memories += [code.shared, *code.banks.values()]
+        for memory in memories:
+            memory.settle()
+        for _, piece in self.program.sections:
+            piece.size = piece.data_size
+        return self.program
+
+    def _open(self, token: Token) -> Code:
+        """The open kernel or function."""
+        if self.code is None:
+            raise SourceError(token, f"{token} stands outside of any kernel: expected .kernel before it")
+        return self.code
+
+    def _define(self, name: Token, *scopes: Token | None) -> None:
+        """Notes that a name is taken in some scopes: the name of a code section, None for the file."""
+        if is_reserved(name) or name == NEXT:
+            raise SourceError(name, f"{name} can't be defined: it has a meaning already")
+        for scope in scopes or (None,):
+            taken = self.names.setdefault((scope, str(name)), name)
+            if taken is not name:
+                raise SourceError(name, f"{name} is defined twice, first in line {taken.line}")
+
+    def _line(self, node: Instruction | Raw) -> None:
+        if isinstance(node, Instruction) and node.mnemonic.startswith("."):
+            raise SourceError(node.mnemonic, f"unknown directive {node.mnemonic}")
+        code = self._open(node.mnemonic if isinstance(node, Instruction) else node.word)
+        code.lines.append(Line(node, frozenset(str(mark) for mark in self.marks)))
+        self.marks = []
+        self.piece = None
+
+    def _code(self, name: Token, kernel: bool, binding: Token | None, default: int) -> None:
+        self._define(name, None, name)
+        self.piece = None
+        self.code = Code(name, kernel, [Part(name, _binding(binding, default), 0)], labels={str(name): 0})
+        self.program.codes.append(self.code)
+
+    def _function(self, name: Token, binding: Token | None) -> None:
+        if self.code is None:
+            self._code(name, False, binding, Binding.LOCAL)
+            return
+        self._define(name, None, self.code.name)
+        self.code.parts.append(Part(name, _binding(binding), len(self.code.lines)))
+        self.code.labels[str(name)] = len(self.code.lines)
+
+    def _amount(self, kind: Token, value: int) -> None:
+        code = self._open(kind)
+        part = code.parts[-1]
+        if kind == ".local":
+            part.local = value
+        elif kind == ".frame":
+            part.frame = value
+        else:
+            code.amounts[str(kind)] = value
+
+    def _param(self, node: source.Param) -> None:
+        code = self._open(node.name)
+        if not code.kernel:
+            raise SourceError(node.name, f"{code.name} is no kernel: only kernels have parameters")
+        self._define(node.name, code.name)
+        size = _size(node.size)
+        alignment = natural_alignment(size)
+        place = -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
+        code.parameters.append(Parameter(node.name, place, size))
+
+    def _shared(self, name: Token | None, size: Token, align: Token | None) -> None:
+        code = self._open(size if name is None else name)
+        if not code.kernel:
+            raise SourceError(size, f"{code.name} is no kernel: only kernels have shared memory")
+        if name is not None:
+            self._define(name, code.name)
+        code.shared.pieces.append(Piece(name, Binding.LOCAL, _alignment(align), None, _size(size)))
+
+    def _bank(self, node: source.Bank) -> None:
+        bank = SHARED_BANK if node.number is None else number(node.number)
+        if bank == 0:
+            raise SourceError(node.number or node.token, "bank 0 holds the parameters: expected another one")
+        owner: Program | Code = self.program
+        if bank != SHARED_BANK:
+            owner = self._open(node.token)
+            if not owner.kernel:
+                raise SourceError(node.token, f"{owner.name} is no kernel: only kernels have constant banks")
+        if node.name is not None:
+            self._define(node.name, *([None, owner.name] if isinstance(owner, Code) else [None]))
+        self.piece = Piece(node.name, _binding(node.binding), _alignment(node.align), _place(node.at))
+        owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
+
+    def _data(self, node: source.Data) -> None:
+        if self.piece is None:
+            raise SourceError(node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it")
+        for value in node.values.items if node.kind == ZERO else ():
+            if len(value.items) != 1 or not isinstance(value.items[0], Token) or value.token.type != "NUMBER":
+                raise SourceError(value.token, "expected a number of bytes")
+            _size(value.token)
+        self.piece.data.append(node)
+
+
+def _binding(token: Token | None, default: int = Binding.LOCAL) -> int:
+    return default if token is None else _BINDINGS[token]
+
+
+def _size(token: Token | None) -> int:
+    """A number of bytes, 0 when none is given."""
+    value = 0 if token is None else number(token)
+    if value > _LARGEST:
+        raise SourceError(token, f"{token} bytes are too many: {_LARGEST:#x} at most")  # type: ignore[arg-type]
+    return value
+
+
+def _place(token: Token | None) -> int | None:
+    return None if token is None else _size(token)
+
+
+def _alignment(token: Token | None) -> int | None:
+    if token is None:
+        return None
+    value = number(token)
+    if value.bit_count() != 1:
+        raise SourceError(token, f"{token} is no power of two")
+    return value
+

@@ -1,0 +1,156 @@
+"""The records of ``.nv.info`` that assembled code gets: those that NVIDIA's assembler writes, in its order.
+
+All that follows from the code or its directives is found here; ``.info`` directives add the rest, or replace
+what is found.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.table import find
+
+from . import source
+from .nvinfo import Attribute, Format, Record
+from .object_file import PARAMETER_BASE
+from .program import Code, Part, Program, line_address
+from .source import SourceError, number
+
+__all__ = ["BRANCH", "CALL", "CODE_MARKS", "FORMATS", "BranchTargets", "code_records", "file_records"]
+
+TOOLKIT = 0x76
+"""The toolkit whose conventions the records follow: 11.8."""
+BRANCH, CALL = 0, 1
+"""Kinds in INDIRECT_BRANCH_TARGETS."""
+CODE_MARKS = {".coop_group": Attribute.COOP_GROUP_INSTR_OFFSETS, ".warp_wide": Attribute.INT_WARP_WIDE_INSTR_OFFSETS}
+"""Records that list the instructions which have a mark."""
+
+FORMATS = {"half": Format.HALF, "byte": Format.BYTE}
+"""Formats of records that ``.info`` names."""
+
+_PARAMETER_BANK = 0x1F << 12
+_PARAMETER_SIZE_AT = 18
+_ANY_REGISTERS = 0xFF
+_CTA_REGISTERS = (SpecialRegister.CTAID_X, SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z)
+_ORDER = (
+    Attribute.CUDA_API_VERSION, Attribute.SW2393858_WAR, Attribute.SW1850030_WAR, Attribute.PARAM_CBANK,
+    Attribute.CBANK_PARAM_SIZE, Attribute.KPARAM_INFO, Attribute.EXPLICIT_CACHING, Attribute.MAXREG_COUNT,
+    Attribute.COOP_GROUP_INSTR_OFFSETS, Attribute.INT_WARP_WIDE_INSTR_OFFSETS, Attribute.S2RCTAID_INSTR_OFFSETS,
+    Attribute.EXIT_INSTR_OFFSETS, Attribute.CTAIDZ_USED, Attribute.INDIRECT_BRANCH_TARGETS, Attribute.CRS_STACK_SIZE)
+
+
+@dataclass(frozen=True)
+class BranchTargets:
+    """Where the instruction at ``offset`` may go: places in its code."""
+
+    offset: int
+    call: bool
+    places: tuple[int, ...]
+
+
+def file_records(program: Program, symbols: Mapping[str, int]) -> list[Record]:
+    """The records about all functions of a file: registers, and stack sizes. ``symbols`` are indices by name."""
+    found: list[Record] = []
+    for code in reversed(program.codes):
+        index = symbols[str(code.name)]
+        found.append(Record.sized(Attribute.REGCOUNT, (index, code.amounts[".registers"])))
+        inner = sorted(code.parts[1:], key=lambda part: -symbols[str(part.name)])
+        for part in (*inner, code.parts[0]):
+            found += _stack_records(part, symbols[str(part.name)])
+    return _with_given(found, program.infos, symbols, ())
+
+
+def _stack_records(part: Part, index: int) -> list[Record]:
+    """What stack a function needs: its frame and the whole with its callees, each the other's default."""
+    local = part.local if part.local is not None else part.frame or 0
+    frame = part.frame if part.frame is not None else part.local or 0
+    return [Record.sized(attribute, (index, size))
+            for attribute, size in ((Attribute.MAX_STACK_SIZE, 0), (Attribute.MIN_STACK_SIZE, local),
+                                    (Attribute.FRAME_SIZE, frame))]
+
+
+def code_records(code: Code, words: Sequence[int], targets: Iterable[BranchTargets],
+                 symbols: Mapping[str, int], bank0: int | None) -> list[Record]:
+    """The records about one code section of these instruction words. ``bank0`` is its bank 0's symbol."""
+    found = [Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)), Record(Attribute.SW2393858_WAR, Format.NONE),
+             Record(Attribute.SW1850030_WAR, Format.NONE)]
+    if code.kernel:
+        found += _parameter_records(code, bank0)
+        found.append(Record(Attribute.MAXREG_COUNT, Format.HALF, _ANY_REGISTERS))
+    for mark, attribute in CODE_MARKS.items():
+        marked = [line_address(index) for index, line in enumerate(code.lines) if mark in line.marks]
+        if marked:
+            found.append(Record.sized(attribute, marked))
+    found += _instruction_records(words) if code.kernel else []
+    branches = [word for entry in targets
+                for word in (entry.offset, CALL if entry.call else BRANCH, len(entry.places), *entry.places)]
+    if branches:
+        found.append(Record.sized(Attribute.INDIRECT_BRANCH_TARGETS, branches))
+    if code.amounts.get(".crs"):
+        found.append(Record.sized(Attribute.CRS_STACK_SIZE, (code.amounts[".crs"],)))
+    return _with_given(found, code.infos, symbols, _ORDER)
+
+
+def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
+    if not code.parameters or bank0 is None:
+        return []
+    size = code.parameter_bytes
+    infos = [Record.sized(Attribute.KPARAM_INFO, (0, ordinal | parameter.place << 16,
+                                                  _PARAMETER_BANK | parameter.size << _PARAMETER_SIZE_AT))
+             for ordinal, parameter in enumerate(code.parameters)]
+    return [Record.sized(Attribute.PARAM_CBANK, (bank0, PARAMETER_BASE | size << 16)),
+            Record(Attribute.CBANK_PARAM_SIZE, Format.HALF, size), *reversed(infos)]
+
+
+def _instruction_records(words: Sequence[int]) -> list[Record]:
+    """Records about single instructions that their words show."""
+    exits, ctas, uses_z = [], [], False
+    for index, word in enumerate(words):
+        form = find(word)
+        if form is not None and form.name == "EXIT":
+            exits.append(line_address(index))
+        elif form is not None and form.name == "S2R" and form.values(word)["special"] in _CTA_REGISTERS:
+            ctas.append(line_address(index))
+            uses_z |= form.values(word)["special"] == SpecialRegister.CTAID_Z
+    found = [Record.sized(Attribute.S2RCTAID_INSTR_OFFSETS, ctas)] if ctas else []
+    found += [Record.sized(Attribute.EXIT_INSTR_OFFSETS, exits)] if exits else []
+    return found + ([Record(Attribute.CTAIDZ_USED, Format.NONE)] if uses_z else [])
+
+
+def _with_given(found: list[Record], infos: Iterable[source.Info], symbols: Mapping[str, int],
+                order: Sequence[Attribute]) -> list[Record]:
+    """The records with those of ``.info`` directives, which replace found ones of the same attribute."""
+    given = [_given(info, symbols) for info in infos]
+    replaced = {record.attribute for record in given}
+    records = [record for record in found if record.attribute not in replaced] + given
+    ranks = {attribute: rank for rank, attribute in enumerate(order)}
+    return sorted(records, key=lambda record: ranks.get(record.attribute, len(ranks)))  # type: ignore[call-overload]
+
+
+def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
+    """The record of an ``.info`` directive."""
+    if info.attribute.type == "NUMBER":
+        attribute = number(info.attribute)
+    elif info.attribute in Attribute.__members__:
+        attribute = Attribute[info.attribute].value
+    else:
+        raise SourceError(info.attribute, f"unknown attribute {info.attribute}")
+    bits = {"half": 16, "byte": 8}.get(str(info.format), 32)
+    values = [_info_value(value, symbols, bits) for value in info.values.items] if info.values is not None else []
+    if info.format is None and values:
+        return Record.sized(attribute, values)
+    if len(values) != (info.format is not None):
+        raise SourceError(info.attribute, f"{info.attribute}: expected one value behind {info.format}")
+    return Record(attribute, FORMATS.get(info.format, Format.NONE), *values)  # type: ignore[arg-type]
+
+
+def _info_value(value: source.Sum, symbols: Mapping[str, int], bits: int) -> int:
+    """A number, or the index of the symbol with a name."""
+    total = 0
+    for sign, token in value.terms:
+        if token.type == "WORD" and token not in symbols:
+            raise SourceError(token, f"{token} is no symbol of the file")
+        total += sign * (number(token) if token.type == "NUMBER" else symbols[token])
+    if not 0 <= total < 1 << bits:
+        raise SourceError(value.token, f"{total:#x} does not fit {bits} bits")
+    return total

@@ -1,0 +1,69 @@
+"""What a name in assembly text means, and where.
+
+Inside a kernel: its labels and functions are offsets in its code, its parameters, constants and shared
+variables offsets in their memory. Users' constants and functions inside kernels mean the same everywhere.
+Global variables and functions of their own have addresses, which are only known when a program is placed.
+"""
+
+from lark import Token
+
+from .program import Code, Memory, Program, label_place
+from .source import SourceError
+
+__all__ = ["CodeScope", "FileScope"]
+
+
+def _names(*memories: Memory) -> dict[str, int]:
+    """Places of the named pieces in some memories."""
+    return {str(piece.name): piece.place for memory in memories for piece in memory.pieces if piece.name is not None}
+
+
+class FileScope:
+    """Names that mean something in the whole file. ``addressed`` are those that have addresses."""
+
+    def __init__(self, program: Program) -> None:
+        self.addressed = {str(code.name) for code in program.codes if not code.kernel}
+        self.addressed |= _names(program.zeroed, program.initialised).keys()
+        self._kernels = {str(code.name) for code in program.codes if code.kernel}
+        self._numbers = _names(*program.banks.values())
+        for code in program.codes:
+            for part in code.parts[1:]:
+                self._numbers[str(part.name)] = label_place(part.begin)
+
+    def value(self, name: Token) -> int:
+        """The number that a name stands for."""
+        if name in self._numbers:
+            return self._numbers[name]
+        if name in self.addressed or name in self._kernels:
+            raise SourceError(name, f"{name} has an address, which is not known yet: "
+                                    f"expected 32@lo({name}) and 32@hi({name})")
+        raise SourceError(name, f"{name} is not defined")
+
+    def target(self, name: Token) -> int:
+        """A place in code: there is none outside of it."""
+        raise SourceError(name, f"{name} is no label here")
+
+
+class CodeScope:
+    """Names that mean something in one code section."""
+
+    def __init__(self, code: Code, file: FileScope) -> None:
+        self._file = file
+        self._code = code
+        self._labels = {name: label_place(index) for name, index in code.labels.items()}
+        self._numbers = _names(code.shared, *code.banks.values())
+        self._numbers |= {str(parameter.name): parameter.offset for parameter in code.parameters}
+
+    def value(self, name: Token) -> int:
+        """The number that a name stands for."""
+        if name in self._labels:
+            return self._labels[name]
+        return self._numbers[name] if name in self._numbers else self._file.value(name)
+
+    def target(self, name: Token) -> int:
+        """The place of a label or function in this code."""
+        if name in self._labels:
+            return self._labels[name]
+        if name in self._file.addressed:
+            raise SourceError(name, f"{name} is not in {self._code.name}: only JMP and JCAL reach it")
+        raise SourceError(name, f"{name} is no label in {self._code.name}")

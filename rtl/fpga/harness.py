@@ -1,54 +1,22 @@
-"""Frames in which a unit is synthesized by itself."""
+"""The frame in which a unit is placed and routed by itself."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["BareUnit", "TimingHarness", "ports_of"]
-
-
-def ports_of(unit: wiring.Component) -> Iterator[tuple[str, wiring.Flow, Value]]:
-    """The ports of a unit: name, direction seen from outside, bits."""
-    for path, member, port in unit.signature.flatten(unit):
-        yield "__".join(map(str, path)), member.flow, Value.cast(port)
-
-
-class BareUnit(wiring.Component):
-    """A unit with its own ports, clocked as on a board: registers start from their initial values, without a reset.
-
-    Members
-    -------
-    clk : In(1)
-        The clock.
-    The unit's members, flattened, under their names with ``__`` between the parts.
-    """
-
-    def __init__(self, unit: wiring.Component) -> None:
-        self._unit: Any = unit
-        self._ports = list(ports_of(unit))
-        super().__init__({"clk": In(1)} | {name: (In if flow is wiring.In else Out)(len(bits))
-                                           for name, flow, bits in self._ports})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        m.domains.sync = ClockDomain(reset_less=True)
-        m.submodules.unit = self._unit
-        for name, flow, bits in [("clk", wiring.In, ClockSignal()), *self._ports]:
-            outer = getattr(self, name)
-            m.d.comb += bits.eq(outer) if flow is wiring.In else outer.eq(bits)
-        return m
+__all__ = ["TimingHarness"]
 
 
 class TimingHarness(wiring.Component):
     """A unit between registers, reached through three pins.
 
-    Every input of the unit is driven by a register, called ``input.`` and its name; these form a shift register, so
-    that they can take any value. Every output ends in a register, ``output.`` and its name, and these are folded into
-    a signature that leaves through a pin. So nothing can be optimised away, and every path through the unit is one
-    from register to register.
+    The unit is the submodule ``unit``. Every input of it is driven by a register, called ``input.`` and its name;
+    these form a shift register, so that they can take any value. Every output ends in a register, ``output.`` and its
+    name, and these are folded into a signature that leaves through a pin. So nothing can be optimised away, and every
+    path through the unit is one from register to register. Registers start from their initial values, as on a board;
+    there is no reset.
 
     Members
     -------
@@ -74,8 +42,9 @@ class TimingHarness(wiring.Component):
         m.submodules.unit = self._unit
         m.d.comb += ClockSignal().eq(self.clk)
         driven, taken = [], []
-        for name, flow, bits in ports_of(self._unit):
-            if flow is wiring.In:
+        for path, member, port in self._unit.signature.flatten(self._unit):
+            name, bits = "__".join(map(str, path)), Value.cast(port)
+            if member.flow is wiring.In:
                 register = Signal(len(bits), name=f"input.{name}")
                 m.d.comb += bits.eq(register)
                 driven.append(register)

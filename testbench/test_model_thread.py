@@ -158,6 +158,13 @@ def test_votes_count_the_threads_that_come_together():
     assert results(body, 5) == [7, 7, 7, 0x18, 0x18]
 
 
+def test_threads_wait_for_those_that_are_behind_them_in_the_program():
+    # Threads 3 and 4 are at the second vote while the others are at the first one.
+    body = [compare(0, Compare.GE, 1, 3), branch(1, 3, guard=0), word("VOTE", mode=VoteMode.ANY.value, Rd=4),
+            word("VOTE", mode=VoteMode.ANY.value, Rd=0)]
+    assert results(body, 5) == [0x1F] * 5
+
+
 @pytest.mark.parametrize(("mode", "below", "holds"), [
     (VoteMode.ALL, 5, True), (VoteMode.ALL, 4, False), (VoteMode.ANY, 1, True), (VoteMode.ANY, 0, False),
     (VoteMode.EQ, 0, True), (VoteMode.EQ, 2, False), (VoteMode.EQ, 5, True)])
@@ -213,6 +220,20 @@ def test_a_barrier_holds_every_thread_until_the_last_one_comes():
 def test_threads_that_ended_are_not_waited_for():
     body = [compare(0, Compare.GE, 1, 40), word("EXIT", guard=0), *WRITE_SHARED, SYNC, *read_shared(40)]
     assert results(body, 70, shared=280)[:40] == list(reversed(range(40)))
+
+
+def test_a_warp_arrives_only_when_none_of_its_threads_meets_elsewhere():
+    # In the first warp threads 0 to 4 go to the barrier, the others first vote and take long.
+    body = [compare(0, Compare.GE, 1, 32), branch(1, 9, guard=0), compare(0, Compare.LT, 1, 5), branch(3, 9, guard=0),
+            word("VOTE", mode=VoteMode.ANY.value, Rd=4), move(5, 3000), add(5, -1), compare(1, Compare.NE, 5, 0),
+            branch(8, 6, guard=1), *WRITE_SHARED, SYNC, *read_shared(64)]
+    assert results(body, 64, shared=256) == list(reversed(range(64)))
+
+
+def test_a_count_of_threads_is_rounded_up_to_warps():
+    body = [compare(0, Compare.LT, 1, 32), move(5, 3000), branch(2, 6, guard=0, guard_not=1), add(5, -1),
+            compare(1, Compare.NE, 5, 0), branch(5, 3, guard=1), *WRITE_SHARED, barrier(BarrierMode.SYNC, 1, 40)]
+    assert results([*body, *read_shared(64)], 64, shared=256) == list(reversed(range(64)))
 
 
 def test_a_barrier_with_a_count_waits_for_that_many_threads():

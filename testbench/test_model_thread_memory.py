@@ -82,6 +82,12 @@ def test_generic_addresses_reach_shared_and_local_memory(window, load, fields):
     assert results(body, shared=64) == [198]
 
 
+def test_addresses_of_32_bits_wrap():
+    body = [move(4, -8 & WORD), move(5, 33), word("STS", Rd=5, Ra=4, size=4, offset=16),
+            word("LDS", Rd=0, Ra=RZ, uniform_size=4, offset=8)]
+    assert results(body, shared=16) == [33]
+
+
 @pytest.mark.parametrize(("content", "error", "cause"), [
     (word("LDS", Ra=1, uniform_size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of shared memory"),
     (word("STS", Ra=1, size=5, offset=-4), WarpError.MISALIGNED_ADDR, "0x3fc is no multiple of the access's 8 bytes"),

@@ -13,6 +13,7 @@ from rtl.isa.kinds import (
     Boolean,
     Compare,
     FunnelWidth,
+    HalfSelect,
     Logic,
     MinMaxPart,
     PermuteMode,
@@ -169,6 +170,23 @@ def test_scaled_address_of_64_bits(index, shift, low, high):
     assert done.registers[5] | done.registers[6] << 32 == ((index << shift) + (high << 32 | low)) & LONG
 
 
+@for_many(longs, st.integers(0, 31), numbers)
+def test_scaled_address_with_a_negative_index(index, shift, base):
+    content = word("LEA.HI", "r", Rd=0, Ra=1, Rb=2, Rc=3, shift=shift, negate_a=1)
+    assert result(content, index & WORD, base, index >> 32) == ((-(index << shift) >> 32) + base) & WORD
+    assert result(word("LEA", "r", Rd=0, Ra=1, Rb=2, shift=shift, negate_a=1), index & WORD, base) == (
+        base - ((index & WORD) << shift)) & WORD
+
+
+@for_many(numbers, numbers, numbers)
+def test_sums_of_three_shift_and_take_halves(x, y, z):
+    fields = {"Rd": 0, "Ra": 1, "Rb": 2, "Rc": 3}
+    assert result(word("IADD3", "r", **fields, shift=SumShift.LS.value), x, y, z) == (((x + y) << 16) + z) & WORD
+    assert result(word("IADD3", "r", **fields, shift=SumShift.RS.value), x, y, z) == ((x + y >> 16) + z) & WORD
+    content = word("IADD3", "r", **fields, half_a=HalfSelect.H0.value, half_b=HalfSelect.H1.value, negate_b=1)
+    assert result(content, x, y, z) == ((x & 0xFFFF) - (y >> 16) + z) & WORD
+
+
 @pytest.mark.parametrize(("low", "high", "outside"), [
     (0x00FFFFFF, 0, 1), (0x01000000, 0, 0), (0x01FFFFFF, 0, 0), (0x02FFFFFF, 0, 0), (0x03000000, 0, 1),
     (0x01000000, 1, 1), (0, 0, 1)])
@@ -231,6 +249,15 @@ def test_product_added_to_a_long_number(x, y, z):
                   word("IMAD", "r", Rd=6, Ra=1, Rb=2, Rc=4, signs=0, high=1, extended=1)],
                  {1: x, 2: y, 3: z & WORD, 4: z >> 32})
     assert done.registers[5] | done.registers[6] << 32 == (x * y + z) & LONG
+
+
+@for_many(numbers, numbers, numbers)
+def test_product_of_halves_takes_a_carry(x, y, z):
+    content = word("XMAD", "r", Rd=0, Ra=1, Rb=2, Rc=3, extended=1)
+    for carry in (0, 1):
+        assert result(content, x, y, z, condition=carry << 2) == ((x & 0xFFFF) * (y & 0xFFFF) + z + carry) & WORD
+    assert flags(word("XMAD", "r", Rd=0, Ra=1, Rb=2, Rc=3, cc=1), x, y, z)["c"] == (
+        (x & 0xFFFF) * (y & 0xFFFF) + z >> 32)
 
 
 # Shifts and bit fields
@@ -331,6 +358,22 @@ def test_logic_of_two(x, y):
                 assert (done.registers[0], done.predicates[2]) == (value, int(value != 0))
 
 
+@pytest.mark.parametrize(("low", "high", "zero"), [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 0)])
+def test_logic_of_long_numbers_goes_through_the_condition(low, high, zero):
+    done = chain([word("LOP", "r", Rd=RZ, Ra=1, Rb=RZ, operation=Logic.OR.value, cc=1),
+                  word("LOP", "r", Rd=RZ, Ra=2, Rb=RZ, operation=Logic.OR.value, cc=1, extended=1, Pd=0,
+                       predicate_test=PredicateTest.Z.value)], {1: low, 2: high})
+    assert (done.predicates[0], done.condition) == (zero, zero)
+
+
+@pytest.mark.parametrize(("test", "expected"), [(PredicateTest.NONE, (0, 0)), (PredicateTest.T, (1, 1)),
+                                                (PredicateTest.Z, (1, 0)), (PredicateTest.NZ, (0, 1))])
+def test_predicate_of_a_logic_operation(test, expected):
+    for value, holds in zip((0, 5), expected, strict=True):
+        content = word("LOP", "r", Rd=RZ, Ra=1, Rb=1, operation=Logic.AND.value, Pd=0, predicate_test=test.value)
+        assert step(content, {1: value}, predicates=[1 - holds]).predicates[0] == holds
+
+
 # Comparisons and predicates
 
 @for_many(numbers, numbers, st.booleans(), st.sampled_from(list(Boolean)))
@@ -382,6 +425,8 @@ def test_predicates_and_condition_travel_through_registers(predicates, condition
     packed = result(word("P2R", "i", Rd=0, Ra=1, imm=0xF, which=1), other, condition=condition)
     assert packed == other & ~0xF | condition
     assert step(word("R2P", "i", Ra=1, imm=0xF, which=1), {1: packed}).condition == condition
+    some = step(word("R2P", "i", Ra=1, imm=0x5, which=1), {1: packed}, condition=~condition & 0xF).condition
+    assert some == condition & 0x5 | ~condition & 0xA
 
 
 @for_many(numbers, numbers, numbers)
@@ -390,6 +435,8 @@ def test_video_instructions(x, y, z):
     assert result(word("VMNMX", **lesser, then=VideoSecond.MIN.value), x, y, z) == min(x, y, z)
     assert result(word("VMNMX", **lesser, larger=1, then=VideoSecond.ACC.value), x, y, z) == (max(x, y) + z) & WORD
     assert result(word("VABSDIFF", **lesser, then=VideoSecond.ACC.value), x, y, z) == (abs(x - y) + z) & WORD
+    clamped = word("VMNMX", **lesser | {"signs": 3}, saturate=1, then=VideoSecond.NONE.value)
+    assert result(clamped, x, y, z) == max(0, min(signed(x), signed(y)))
     both_signed = lesser | {"signed_d": 1, "signs": 3}
     assert result(word("VMNMX", **both_signed, larger=1, then=VideoSecond.MAX.value), x, y, z) == (
         max(x, y, z, key=signed))

@@ -98,15 +98,17 @@ def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rou
 
 
 def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number, rounded, as bits of the format. A mantissa may be of any length."""
+    """The number, rounded, as bits of the format. A mantissa may be of any length.
+
+    What is too large becomes infinity: only a reciprocal can be, and that is rounded to the nearest.
+    """
     last = max(exponent + mantissa.bit_length() - 1 - form.fraction, form.smallest)
     kept = abs(round_to_integer(negative, mantissa, exponent - last, rounding))
     if kept >> form.fraction + 1:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
     if stored >= (1 << form.exponent) - 1:
-        to_infinity = _rounds_up(1, 1, 1, negative, rounding)
-        return infinity(negative, form) - (not to_infinity)
+        return infinity(negative, form)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
 
 

@@ -82,7 +82,7 @@ from .records import code_records, file_records
 from .scope import CodeScope, FileScope
 from .source import SourceError, parse
 
-__all__ = ["assemble", "read_sass"]
+__all__ = ["assemble", "read_sass", "read_text"]
 
 _CODE_FLAGS, _CONSTANT_FLAGS, _VARIABLE_FLAGS = 6, 2, 3
 _CODE_ALIGNMENT = 32
@@ -91,13 +91,17 @@ _WORD_ALIGNMENT = 4
 
 def read_sass(path: str | Path) -> Module:
     """The program in an assembly file; ProgramError when there is none."""
+    return load(assemble(read_text(path), str(path)))
+
+
+def read_text(path: str | Path) -> str:
+    """The text in a file; ProgramError when there is none."""
     try:
-        text = Path(path).read_text()
+        return Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ProgramError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start}") from error
-    return load(assemble(text, str(path)))
+        raise ProgramError(f"{path}: not a text: {error.reason} at byte {error.start:#x}") from error
 
 
 def assemble(text: str, name: str) -> ObjectFile:

@@ -81,7 +81,7 @@ def code_records(code: Code, words: Sequence[int], targets: Iterable[BranchTarge
         marked = [line_address(index) for index, line in enumerate(code.lines) if mark in line.marks]
         if marked:
             found.append(Record.sized(attribute, marked))
-    found += _instruction_records(words) if code.kernel else []
+    found += _instruction_records(words)
     branches = [word for entry in targets
                 for word in (entry.offset, CALL if entry.call else BRANCH, len(entry.places), *entry.places)]
     if branches:

@@ -1,0 +1,52 @@
+"""Assembles a program: ``python -m sim.asm IN.sass -o OUT.cubin``.
+
+:mod:`sim.toolchain.assembler` tells the language. Exit code 2: there is an error in the text or with a file; one
+line on stderr says what and where, and no file is written.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.command import Parser
+from sim.toolchain.assembler import assemble, read_text
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.module import ProgramError
+
+__all__ = ["main"]
+
+
+def _parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m sim.asm", description="Assembles a program into a cubin.")
+    parser.add_argument("input", metavar="IN", help="assembly text")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the cubin to write")
+    return parser
+
+
+def _write(path: str, content: bytes) -> None:
+    """Writes a file as a whole or not at all."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(target)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise ProgramError(f"{path}: {error.strerror}") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        _write(options.output, write_object(assemble(read_text(options.input), options.input)))
+    except ProgramError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

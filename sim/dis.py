@@ -1,0 +1,55 @@
+"""Disassembles a cubin: ``python -m sim.dis IN.cubin``.
+
+Prints a line an instruction, or with ``--source`` what the assembler reads back. Exit code 2: the file can't be
+disassembled; one line on stderr says why.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.command import Parser
+from sim.toolchain.disassembly import disassembly, raw_disassembly
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.listing import listing
+from sim.toolchain.module import ProgramError
+
+__all__ = ["main"]
+
+
+def _parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m sim.dis", description="Prints the machine code of a cubin as text.")
+    parser.add_argument("input", metavar="IN", help="a cubin")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--raw", action="store_true", help="IN is bare code: groups of 32 bytes")
+    kind.add_argument("--source", action="store_true", help="print what sim.asm reads back")
+    return parser
+
+
+def _text(path: str, raw: bool, source: bool) -> str:
+    """What is to be printed."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: {error.strerror}") from error
+    if raw:
+        return raw_disassembly(content, path)
+    file = read_object(content, path)
+    return listing(file) if source else disassembly(file)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        text = _text(options.input, options.raw, options.source)
+    except ProgramError as error:
+        print(error, file=sys.stderr)
+        return 2
+    sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Machine code as NVIDIA's disassembler prints it, one instruction a line."""
+
+from collections.abc import Iterator
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+
+from .code_listing import instructions
+from .module import ProgramError
+from .object_file import ObjectFile, Role
+from .spelling import spell
+
+__all__ = ["disassembly", "raw_disassembly"]
+
+_TEXT_COLUMN = 64
+
+
+def disassembly(file: ObjectFile) -> str:
+    """The code sections of an object file."""
+    return "\n\n".join("\n".join([f"// {section.name}", *_lines(section.content, f"{file.name}: {section.name}")])
+                       for section in file.by_role[Role.CODE]) + "\n"
+
+
+def raw_disassembly(content: bytes, name: str) -> str:
+    """Code without a file around it: groups of 32 bytes, the first at address 0."""
+    return "\n".join(_lines(content, name)) + "\n"
+
+
+def _lines(content: bytes, name: str) -> Iterator[str]:
+    if not content or len(content) % GROUP_BYTES:
+        raise ProgramError(f"{name}: {len(content)} bytes are no groups of {GROUP_BYTES}")
+    for address, word, code in instructions(content):
+        if address % GROUP_BYTES == INSTRUCTION_BYTES:
+            control = int.from_bytes(content[address - INSTRUCTION_BYTES:address], "little")
+            yield f"{'':{_TEXT_COLUMN}}/* {control:#018x} */"
+        text = f"/*{address:04x}*/ {spell(word, address, code.reuse)};"
+        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */"

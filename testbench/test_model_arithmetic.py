@@ -61,7 +61,7 @@ SUMS = {
     "extended": ({"extended": 1}, lambda a, b, c, carry: a + b + carry),
     "extended minus b": ({"extended": 1, "plus_one": 1}, lambda a, b, c, carry: a - b - 1 + carry),
     "extended minus a": ({"extended": 1, "plus_one": 2}, lambda a, b, c, carry: b - a - 1 + carry),
-    "extended plus one": ({"extended": 1, "plus_one": 3}, lambda a, b, c, carry: a + b + 1 + carry),
+    "extended plus one": ({"extended": 1, "plus_one": 3}, lambda a, b, c, carry: a + b + carry),
     "saturated": ({"saturate": 1}, lambda a, b, c, carry: clamp(signed(a) + signed(b))),
     "saturated minus b": ({"saturate": 1, "plus_one": 1}, lambda a, b, c, carry: clamp(signed(a) - signed(b))),
 }
@@ -239,6 +239,8 @@ def test_imul_and_imad(signs, high):
         ("negate_ab",): lambda a, b, c, carry: (-product(a, b) >> down) + c,
         ("negate_c", "negate_ab"): lambda a, b, c, carry: (product(a, b) >> down) + c + 1,
         ("extended",): lambda a, b, c, carry: (product(a, b) >> down) + c + carry,
+        ("extended", "negate_ab"): lambda a, b, c, carry: (~product(a, b) >> down) + c + carry,
+        ("extended", "negate_c", "negate_ab"): lambda a, b, c, carry: (product(a, b) >> down) + c + carry,
         ("saturate",): lambda a, b, c, carry: clamp(signed(product(a, b) >> down) + signed(c)),
     }
     for flags, formula in imad.items():
@@ -255,9 +257,22 @@ def test_products_with_32_bit_immediates():
     compare(results(encode("IMAD32I", Rd=4, Ra=1, imm32=77, signs=0, negate_c=1)), lambda a, b, c, carry: a * 77 - c)
 
 
-def test_a_product_and_its_carry_continue_in_the_high_word():
-    low, _ = run(encode("IMAD", "r", Rd=4, Ra=1, Rb=2, Rc=3, cc=1))
-    assert low.condition.carry == sum(((A[t] * B[t] & WORD) + C[t] >> 32) << t for t in range(32))
+@pytest.mark.parametrize("negate", [0, 1])
+def test_a_product_of_two_words_and_its_addend_are_exact(negate):
+    """The low words and their carry, then the high words."""
+    fields = {"Ra": 1, "Rb": 2, "signs": 0, "negate_ab": negate}
+    made = machine([encode("IMAD", "r", Rd=4, Rc=3, cc=1, **fields),
+                    encode("IMAD", "r", Rd=5, Rc=6, high=1, extended=1, **fields)])
+    warp = warp_of(made)
+    highs = numbers(7)
+    for number, values in ((1, A), (2, B), (3, C), (6, highs)):
+        warp.registers[number] = values
+    warp.registers[1][:2] = 0
+    made.retire(0)
+    made.retire(0)
+    for t in range(32):
+        total = (-1 if negate else 1) * (A[t] if t > 1 else 0) * B[t] + (highs[t] << 32 | C[t])
+        assert vector(warp, 5)[t] << 32 | vector(warp, 4)[t] == total & (1 << 64) - 1
 
 
 def test_only_threads_that_execute_write():

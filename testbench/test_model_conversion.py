@@ -36,13 +36,13 @@ def typed(pattern: int, size: int, is_signed: int) -> int:
 def test_i2i(source, destination):
     size, to_size, to_signed = SIZES[source & 3], SIZES[destination & 3], destination >> 2
     lowest, highest = (-1 << to_size - 1, (1 << to_size - 1) - 1) if to_signed else (0, (1 << to_size) - 1)
-    for part in {8: (0, 1, 2, 3), 16: (0, 2), 32: (0,)}[size]:
+    for part in {8: (0, 1, 2, 3), 16: (0, 2), 32: (0, 3)}[size]:
         for negate, absolute, saturate in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 1), (0, 0, 1)):
             word = encode("I2I", "r", Rd=4, Rb=1, source=source, destination=destination, part=part, negate_b=negate,
                           absolute_b=absolute, saturate=saturate)
             warp, _ = alone(word, {1: VALUES})
             for found, pattern in zip(vector(warp, 4), VALUES, strict=True):
-                value = typed(pattern >> 8 * part, size, source >> 2)
+                value = typed(pattern >> (8 * part if size < 32 else 0), size, source >> 2)
                 value = abs(value) if absolute else value
                 value = -value if negate else value
                 value = min(max(value, lowest), highest) if saturate else typed(value, to_size, to_signed)
@@ -135,7 +135,8 @@ def test_f2i(source, destination, mode, flush):
         negative = pattern >> fraction + exponent & 1
         if value is None:
             is_nan = pattern & (1 << fraction) - 1
-            expected = 0 if is_nan else lowest if negative else highest
+            no_number = 1 << size - 1 if size == 64 or source == 3 else 0
+            expected = typed(no_number, size, is_signed) if is_nan else lowest if negative else highest
         else:
             if flush and not pattern >> fraction & (1 << exponent) - 1:
                 value = Fraction(0)

@@ -176,9 +176,9 @@ def test_every_test_of_cc(test):
 
 
 def test_predicates_to_a_register_and_back():
-    word = encode("P2R", "i", Rd=4, Ra=1, imm=0x5A, byte=2)
+    word = encode("P2R", "i", Rd=4, Ra=1, imm=0xDA, byte=2)
     warp, _ = alone(word, {1: 0xFFFFFFFF}, predicates={1: ALL, 2: ALL, 6: 1})
-    assert vector(warp, 4) == [0xFF42FFFF | 0xA50000] + [0xFF02FFFF | 0xA50000] * 31
+    assert vector(warp, 4) == [0xFFE7FFFF] + [0xFFA7FFFF] * 31
     warp, record = alone(encode("R2P", "i", Ra=1, imm=0x45, byte=1), {1: 0x4200}, predicates={1: 5, 2: ALL})
     assert record.predicates[6] == (ALL, ALL)
     assert warp.predicates[:7] == [0, 5, 0, 0, 0, 0, ALL]

@@ -1,7 +1,7 @@
 """Sums: of two, of three, of a scaled value; the carries between the words of wider sums.
 
-A negated term is its complement plus one. An extended instruction (``.X``) leaves the one out and takes the
-carry in its place, which continues a sum or difference of several words.
+A negated term is its complement plus one. An extended instruction (``.X``) leaves every one out, that of ``.PO``
+too (ours), and takes the carry in their place, which continues a sum or difference of several words.
 """
 
 from collections.abc import Callable
@@ -49,14 +49,12 @@ def sum_of(terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = 
     return Outcome(value, carry=carry != 0, overflow=overflow)
 
 
-def extended_addend(values: Values, negations: int, more: int = 0) -> Callable[[Sources], Words]:
-    """What is added besides the terms: one for each negation, or the carry when the instruction is extended;
-    and ``more`` in both cases.
-    """
-    constant = uniform(more if values.get("extended") else negations + more)
-    if not values.get("extended"):
-        return lambda sources: constant
-    return lambda sources: bits_of(sources.condition.carry) + constant
+def extended_addend(values: Values, ones: int) -> Callable[[Sources], Words]:
+    """What is added besides the terms: ``ones``, or the carry in their place when the instruction is extended."""
+    constant = uniform(ones)
+    if values.get("extended"):
+        return lambda sources: bits_of(sources.condition.carry)
+    return lambda sources: constant
 
 
 def _negations_of_two(values: Values) -> tuple[int, int]:
@@ -66,9 +64,9 @@ def _negations_of_two(values: Values) -> tuple[int, int]:
 
 
 def iadd(values: Values) -> Callable[[Sources], Outcome]:
-    """IADD and IADD32I: a + b, and one more with ``.PO`` (with ``.PO.X`` one and the carry: ours)."""
+    """IADD and IADD32I: a + b, and one more with ``.PO``."""
     negate_a, negate_b = _negations_of_two(values)
-    plus = extended_addend(values, negate_a + negate_b, int(values["plus_one"] == PLUS_ONE))
+    plus = extended_addend(values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     flags, saturate = bool(values["cc"]), bool(values["saturate"])
     return lambda sources: sum_of((negated(sources.a, negate_a), negated(sources.b, negate_b)),
                                   plus(sources), flags, saturate)

@@ -14,7 +14,7 @@ from .lanes import Bools, Doubles, Outcome, Sources, Words, pair
 __all__ = ["f2i", "i2f", "i2i", "mufu"]
 
 _BITS_OF_SIZE = (8, 16, 32, 64)
-_WIDE = 64
+_WORD_BITS, _WIDE = 32, 64
 NAN = np.uint32(0x7FFF_FFFF)
 """The pattern of a result that is not a number."""
 
@@ -64,9 +64,13 @@ def _rounded(quotient: Doubles, rest: Doubles, half: Doubles, negative: Bools, m
 
 
 def _integer_source(values: Values) -> Callable[[Sources], tuple[Doubles, Bools]]:
-    """Magnitude and sign of operand b: a part of a register of the source type, made absolute, then negated."""
+    """Magnitude and sign of operand b: of the source type, made absolute, then negated.
+
+    The part of a register is selected where the type is narrower than one (elsewhere the selection has no
+    effect: ours).
+    """
     size, signed = _BITS_OF_SIZE[values["source"] & 3], values["source"] >> 2
-    shift = np.uint32(8 * values["part"])
+    shift = np.uint32(8 * values["part"] if size < _WORD_BITS else 0)
     absolute, negate = values["absolute_b"], values["negate_b"]
 
     def read(sources: Sources) -> tuple[Doubles, Bools]:
@@ -149,10 +153,13 @@ def _float_source(values: Values) -> Callable[[Sources], Doubles]:
 
 def f2i(values: Values) -> Callable[[Sources], Outcome]:
     """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. What is not a number
-    gives 0 (ours).
+    gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual has it for ``cvt``.
     """
     read, mode, source = _float_source(values), values["round"], _FORMATS[FloatFormat(values["source"])]
     size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
+    is_wide = size == _WIDE or source is _FORMATS[FloatFormat.F64]
+    top_bit = (-1 if signed else 1) << size - 1
+    no_number = _u64(top_bit & (1 << _WIDE) - 1 if is_wide else 0)
 
     def run(sources: Sources) -> Outcome:
         pattern = read(sources)
@@ -176,7 +183,7 @@ def f2i(values: Values) -> Callable[[Sources], Outcome]:
         magnitude = _rounded(significand << up >> down, rest, half, negative, mode)
         magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), magnitude)
         number = _to_type(magnitude, negative, size, signed, saturate=True)
-        return _words(np.where(special & (fraction != 0), _u64(0), number), size == _WIDE)
+        return _words(np.where(special & (fraction != 0), no_number, number), size == _WIDE)
 
     return run
 

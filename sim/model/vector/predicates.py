@@ -55,16 +55,16 @@ def cset(values: Values) -> Callable[[Sources], Outcome]:
 
 
 def _packed(predicates: list[int]) -> Words:
-    """P0 to P6 as bits 0 to 6."""
+    """The predicates as bits by their number, PT as bit 7."""
     result = uniform(0)
-    for number, mask in enumerate(predicates[:PT]):
+    for number, mask in enumerate(predicates):
         result = result | bits_of(mask) << np.uint32(number)
     return result
 
 
 def p2r(values: Values) -> Callable[[Sources], Outcome]:
-    """P2R: a, with the bits of one byte that the mask b names replaced by predicates or CC (bits that neither
-    has read as 0; only the low byte of b counts: ours).
+    """P2R: a, with the bits of one byte that the mask b names replaced by predicates or CC (PT reads as bit 7, CC
+    has four bits; only the low byte of b counts: ours).
     """
     of_condition, shift = values["which"], np.uint32(8 * values["byte"])
 

@@ -91,18 +91,22 @@ def imul(values: Values) -> Callable[[Sources], Outcome]:
 def imad(values: Values) -> Callable[[Sources], Outcome]:
     """IMAD and IMAD32I: one word of the product, or of its negative, + c.
 
-    Flags are those of the last sum; ``.SAT`` saturates it as a signed one, whatever the factors are (ours).
+    A negative product is the complement of all its 64 bits plus one, which reaches the high word only if the
+    low one was 0; ``.X`` leaves it out as in a sum. Flags are those of the last sum; ``.SAT`` saturates it as a
+    signed one, whatever the factors are (ours).
     """
     plus_one = values["plus_one"] == PLUS_ONE
     negate_c, negate_product = (0, 0) if plus_one else (values["negate_c"], values["negate_ab"])
     product, part = _product(values), _part(values)
-    plus = extended_addend(values, negate_c, int(plus_one))
+    plus = extended_addend(values, negate_c + plus_one)
     flags, saturate = bool(values["cc"]), bool(values.get("saturate", 0))
+    completes = negate_product and not values.get("extended")
+    low_word = np.uint64(0xFFFF_FFFF if values["high"] else 0)
 
     def run(sources: Sources) -> Outcome:
-        whole = product(sources)
-        if negate_product:
-            whole = ~whole + np.uint64(1)
-        return sum_of((part(whole), negated(sources.c, negate_c)), plus(sources), flags, saturate)
+        whole, ones = product(sources), plus(sources)
+        if completes:
+            ones = ones + (whole & low_word == 0)
+        return sum_of((part(~whole if negate_product else whole), negated(sources.c, negate_c)), ones, flags, saturate)
 
     return run

@@ -113,8 +113,12 @@ _ALL_WARPS = 0
 _REDUCTION = choice("reduction", bits(35, 2), texts(BarrierReduction))
 
 
-def _bar(modes: dict[int, str], reduces: bool, count_spelled: bool) -> list[Form]:
-    """BAR with its barrier in a register or the instruction, and its thread count likewise."""
+def _bar(modes: dict[int, str], reduces: bool, count_spelled: bool, predicate_spelled: bool = False) -> list[Form]:
+    """BAR with its barrier in a register or the instruction, and its thread count likewise.
+
+    A count of 0, which means all warps, is only spelled where ``count_spelled``. BAR that does not reduce has a
+    predicate all the same; it is spelled where ``predicate_spelled`` and must be PT elsewhere.
+    """
     mode = choice("mode", bits(32, 3), modes)
     mode_matches = [(code << 32, 7 << 32) for code in modes]
     forms = []
@@ -125,13 +129,13 @@ def _bar(modes: dict[int, str], reduces: bool, count_spelled: bool) -> list[Form
                 barrier = _INDEX if from_register else Immediate("barrier", 8)
                 count = (Register("Rb") if count_from_register
                          else Immediate("count", 12, default=None if count_spelled else _ALL_WARPS))
-                source = {"x": X} if reduces else {"x": Predicate("Pc", negate="Pc_not", optional=not count_spelled)}
+                source = {"x": X if reduces else Predicate("Pc", negate="Pc_not", optional=not predicate_spelled)}
                 forms.append(define(
                     "BAR", _BAR | match | kinds, _BAR_MASK | mask | _BARRIER_IMMEDIATE | _COUNT_IMMEDIATE, Pipe.BARRIER,
                     {"a": barrier, "b": count} | source, (mode, *((_REDUCTION,) if reduces else ())),
                     variant=("r" if from_register else "i") + ("r" if count_from_register else "i"),
                     fields={"barrier": bits(8, 8), "count": bits(20, 12)},
-                    illegal=() if reduces or count_spelled else (
+                    illegal=() if reduces or predicate_spelled else (
                         lambda values: values["Pc"] != 7 or values["Pc_not"] != 0,)))
     return forms
 
@@ -148,9 +152,10 @@ def _b2r(mode: BarrierRead, operands: dict, mask: int, match: int) -> Form:
 
 
 BARRIERS: list[Form] = [
-    *_bar({BarrierMode.SYNC.value: ".SYNC", BarrierMode.ARV.value: ".ARV"}, reduces=False, count_spelled=False),
+    *_bar({BarrierMode.SYNC.value: ".SYNC"}, reduces=False, count_spelled=False),
+    *_bar({BarrierMode.ARV.value: ".ARV"}, reduces=False, count_spelled=True),
     *_bar({BarrierMode.RED.value: ".RED"}, reduces=True, count_spelled=False),
-    *_bar({BarrierMode.SCAN.value: ".SCAN"}, reduces=False, count_spelled=True),
+    *_bar({BarrierMode.SCAN.value: ".SCAN"}, reduces=False, count_spelled=True, predicate_spelled=True),
     define("BAR", _BAR | BarrierMode.SYNCALL.value << 32 | 7 << 39 | RZ << 20,
            _BAR_MASK | 7 << 32 | 15 << 39 | RZ << 20, Pipe.BARRIER, {},
            (choice("mode", bits(32, 3), {BarrierMode.SYNCALL.value: ".SYNCALL"}),), variant="all", guarded=False,

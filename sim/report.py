@@ -3,6 +3,7 @@
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from sim.memory import MemoryFaultError
+from sim.model.faults import WarpFaultError
 from sim.model.state import Warp
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.toolchain.spelling import spell
@@ -11,6 +12,8 @@ __all__ = ["describe"]
 
 _HEAD = 8
 """Words of a buffer that are shown."""
+_TOKENS = 16
+"""Tokens of the stack that are shown."""
 _AROUND = 3
 """Instructions shown before and after the one that failed."""
 
@@ -54,13 +57,24 @@ def _lines_of_code(machine: Machine, pc: int) -> list[str]:
     return lines
 
 
+def _lines_of_stack(warp: Warp) -> list[str]:
+    """The topmost tokens, as far as they can be read."""
+    lines, depth = [], warp.stack.depth
+    for index in reversed(range(max(0, depth - _TOKENS), depth)):
+        try:
+            lines.append(f"     {warp.stack.token(index)}")
+        except WarpFaultError as fault:
+            return [*lines, f"     {index + 1} tokens in memory that faults: {fault.detail}"]
+    return lines if depth <= _TOKENS else [*lines, f"     {depth - _TOKENS} more"]
+
+
 def _lines_of_warp(warp: Warp) -> list[str]:
     """Masks and stack."""
     masks = {name: getattr(warp.masks, name) for name in type(warp.masks).__slots__}
     lines = ["masks         " + " ".join(f"{name} {mask:08x}" for name, mask in masks.items() if mask)]
     lines.append(f"stack         {warp.stack.depth} tokens, {warp.api_call_depth} counted calls open"
                  + (", top first" if warp.stack.depth else ""))
-    return lines + [f"     {token}" for token in reversed(warp.stack.tokens())]
+    return lines + _lines_of_stack(warp)
 
 
 def _lines_of_error(machine: Machine, status: ErrorStatus) -> list[str]:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from rtl.isa.tokens import TokenKind
 from sim.arguments import ArgumentError, parse_argument, parse_arguments
 from sim.launch import Buffer, Scalar
+from sim.model.retirement import StackToken
+from sim.report import describe
 from sim.run import main
+from testbench.handmade import encode, machine, warp_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 ADD = str(PROGRAMS / "k01_vecadd.O3.cubin")
@@ -85,6 +89,27 @@ def test_the_stack_is_shown(capsys):
     assert "events        PHYSICAL_STACK_OVERFLOW\n" in text
     assert "stack         16 tokens" in text
     assert text.count(" RETURN pc=") + text.count(" DIVERGE pc=") == 16
+
+
+def test_of_a_deep_stack_the_top_is_shown():
+    made = machine([encode("CAL", "i", target=-8)], crs=1024)
+    text = describe(made, made.run())
+    assert "stack         48 tokens, 48 counted calls open, top first\n" in text
+    assert text.count("RETURN pc=0x0010 mask=ffffffff counted") == 16
+    assert text.endswith("\n     32 more")
+
+
+def test_a_stack_in_memory_that_faults_is_shown_as_far_as_it_goes():
+    made = machine([encode("BRK")], crs=1024)
+    warp = warp_of(made)
+    for _ in range(5):
+        warp.stack.push(*[StackToken(TokenKind.SYNC, 8, 1)] * 4)
+    warp.local_base = 1 << 39
+    text = describe(made, made.run())
+    assert "error         MMU_FAULT" in text
+    assert text.count("SYNC pc=0x0008 mask=00000001") == 16
+    warp.stack.drop(2)
+    assert "     4 tokens in memory that faults: nothing is mapped at 0x80" in describe(made, made.run())
 
 
 def test_the_limit(tmp_path, capsys):

@@ -361,8 +361,11 @@ def test_a_constant_operand_beyond_the_end():
         assert (made.retire(0).error, vector(warp, 4)) == (error, [value] * 32)
 
 
-def test_constant_offsets_have_16_bits():
-    made, warp, _ = prepared(encode("MOV", "c", Rd=4, bank=3, offset=-4), constants={3: bytes(0xFFFC) + b"\x05\0\0\0"})
+@pytest.mark.parametrize("word", [
+    encode("MOV", "c", Rd=4, bank=3, offset=-4), encode("IADD", "c", Rd=4, Ra=9, bank=3, offset=-4),
+    encode("LDC", Rd=4, Ra=255, bank=3, offset=-4, size=4)])
+def test_constant_offsets_have_16_bits(word):
+    made, warp, _ = prepared(word, constants={3: bytes(0xFFFC) + b"\x05\0\0\0"})
     assert made.retire(0).error is WarpError.NONE
     assert vector(warp, 4) == [5] * 32
 

@@ -1,17 +1,17 @@
 """What an instruction does, as a function made once for its word."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, Form, Values
+from rtl.isa.syntax import RZ, Constant, Form, Values
 from sim.launch import Launch
 from sim.memory import Memory
 
 from .retirement import Retirement
 from .state import Warp
 
-__all__ = ["Action", "Actions", "Core", "Maker", "constant_modulus"]
+__all__ = ["Action", "Core", "Maker", "constant_address"]
 
 
 class Core(Protocol):
@@ -54,10 +54,12 @@ are those whose guard and CC test hold; there may be none. Raises WarpFaultError
 Maker = Callable[[Form, Values], Action]
 """Makes the action of a word; UndefinedModeError when the machine does not have it."""
 
-Actions = Mapping[str, Maker]
-"""Makers by instruction name."""
+_OFFSET_BITS, _SUM_BITS = 16, 32
 
 
-def constant_modulus(values: Values) -> int:
-    """Addresses in a constant bank are computed modulo this: offsets alone have 16 bits, a register's sum 32 (ours)."""
-    return 1 << (16 if values.get("Ra", RZ) == RZ else 32)
+def constant_address(values: Values, operand: Constant, index: int = 0) -> int:
+    """The address that a constant operand names in its bank, with the value of its index register: an offset alone
+    has 16 bits, its sum with a register 32 (ours).
+    """
+    indexed = operand.index is not None and values[operand.index] != RZ
+    return (index + values[operand.offset]) % (1 << (_SUM_BITS if indexed else _OFFSET_BITS))

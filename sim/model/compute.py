@@ -9,7 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Access, Constant, Form, Immediate, Operand, Predicate, Register, Values
 from rtl.isa.table import BY_NAME
 
-from .action import Action, Core, constant_modulus
+from .action import Action, Core, constant_address
 from .retirement import Retirement
 from .state import Warp
 from .vector.lanes import ALL_THREADS, Condition, Outcome, Sources, Words, mask_of, uniform
@@ -28,8 +28,8 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
         case Register(field, access) if access is not Access.WRITE:
             number = values[field] if values[field] == RZ else values[field] + word
             return lambda core, warp: warp.rows[number]
-        case Constant(bank=bank, offset=offset):
-            address = (values[offset] + _WORD * word) % constant_modulus(values)
+        case Constant(bank=bank):
+            address = constant_address(values, operand) + _WORD * word
             return lambda core, warp: uniform(
                 core.constant(values[bank], address, _WORD, WarpError.INVALID_CONST_ADDR))
         case Immediate(field):

@@ -6,10 +6,10 @@ from functools import partial
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import Constant, Form, Target, Values
+from rtl.isa.syntax import Constant, Form, Values
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
 
-from .action import Action, Core, Maker, constant_modulus
+from .action import Action, Core, Maker, constant_address
 from .faults import WarpFaultError
 from .retirement import Retirement, StackToken
 from .state import Warp
@@ -49,14 +49,14 @@ def _signed(word: int) -> int:
     return word - 2 * (word & _SIGN)
 
 
-def _constant_word(core: Core, values: Values, index: int) -> int:
+def _constant_word(core: Core, values: Values, operand: Constant, index: int) -> int:
     """The word of a constant bank that a flow instruction names. MISALIGNED_IMMC_ADDR, with a register
     MISALIGNED_ADDR, where no word starts (ours).
     """
-    address = (index + values["offset"]) % constant_modulus(values)
+    address = constant_address(values, operand, index)
     if address % _CONSTANT_BYTES:
-        raise WarpFaultError(WarpError.MISALIGNED_ADDR if "Ra" in values else WarpError.MISALIGNED_IMMC_ADDR)
-    return core.constant(values["bank"], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR)
+        raise WarpFaultError(WarpError.MISALIGNED_ADDR if operand.index else WarpError.MISALIGNED_IMMC_ADDR)
+    return core.constant(values[operand.bank], address, _CONSTANT_BYTES, WarpError.INVALID_CONST_ADDR)
 
 
 def _target(form: Form, values: Values) -> _TargetOf:
@@ -69,16 +69,18 @@ def _target(form: Form, values: Values) -> _TargetOf:
     operand = form.operands["target"]
     absolute = form.name in _ABSOLUTE
 
-    def from_constant(core: Core, record: Retirement, index: int) -> int:
-        word = _constant_word(core, values, index)
-        return word if absolute else _in_range(record.pc + INSTRUCTION_BYTES + _signed(word))
+    if isinstance(operand, Constant):
+        def from_constant(core: Core, record: Retirement, index: int) -> int:
+            word = _constant_word(core, values, operand, index)
+            return word if absolute else _in_range(record.pc + INSTRUCTION_BYTES + _signed(word))
+
+        return from_constant
 
     def from_immediate(core: Core, record: Retirement, index: int) -> int:
         base = index if absolute else record.pc + INSTRUCTION_BYTES + _signed(index)
         return _in_range(base + values["target"])
 
-    assert isinstance(operand, Constant | Target)
-    return from_constant if isinstance(operand, Constant) else from_immediate
+    return from_immediate
 
 
 def _branch(form: Form, values: Values) -> Action:

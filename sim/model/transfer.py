@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize, size_bytes
-from rtl.isa.syntax import RZ, Address, Form, Literal, Values
+from rtl.isa.syntax import RZ, Address, Constant, Form, Literal, Values
 
-from .action import Action, Core, Maker, constant_modulus
+from .action import Action, Core, Maker, constant_address
 from .faults import WarpFaultError
 from .retirement import MemoryWrite, Retirement
 from .spaces import Access, Accesses, Placed, place, place_generic
@@ -144,15 +144,17 @@ def _load_constant(form: Form, values: Values) -> Action:
     """LDC from c[bank][register + offset]. MISALIGNED_ADDR; INVALID_CONST_ADDR_LDC beyond the end."""
     if values["mode"]:
         raise UndefinedModeError
-    kind, bank = values["size"], values["bank"]
-    size, modulus = size_bytes(kind), constant_modulus(values)
+    operand = form.operands["a"]
+    assert isinstance(operand, Constant)
+    kind, bank = values["size"], values[operand.bank]
+    size = size_bytes(kind)
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if not threads:
             return
         octets = bytearray()
         for index in warp.rows[values["Ra"]][threads_of(threads)].tolist():
-            address = (index + values["offset"]) % modulus
+            address = constant_address(values, operand, index)
             if address % size:
                 raise WarpFaultError(WarpError.MISALIGNED_ADDR)
             octets += core.constant(bank, address, size, WarpError.INVALID_CONST_ADDR_LDC).to_bytes(size, "little")

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from sim.toolchain.assembler import read_sass
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.module import Module, ProgramError
 
 __all__ = ["SUFFIXES", "read_program"]
 
-_READERS: Mapping[str, Callable[[str], Module]] = {".cubin": read_cubin}
+_READERS: Mapping[str, Callable[[str], Module]] = {".cubin": read_cubin, ".sass": read_sass}
 
 SUFFIXES = tuple(_READERS)
 """Suffixes of the files that can be run."""

@@ -54,6 +54,24 @@ def test_a_kernel_runs_and_its_buffers_are_written(tmp_path, capsys):
     assert lines[-1].endswith(": 00000000 00000001 00000002 00000003 00000004 00000005 00000006 00000007 ...")
 
 
+def test_assembly_runs_too(tmp_path, capsys):
+    source = tmp_path / "ids.sass"
+    source.write_text("""
+.kernel ids
+.param out 8
+        S2R R0, SR_TID.X
+        ISCADD R2.CC, R0, c[0x0][out], 0x2
+        IADD.X R3, RZ, c[0x0][out+4]
+        STG.E [R2], R0
+        EXIT
+""")
+    out = tmp_path / "out.json"
+    assert main([str(source), "--arg", "buf:out=u32[8]", "--block", "7", "--json", str(out)]) == 0
+    assert json.loads(out.read_text())["buffers"] == {"out": [*range(7), 0]}
+    source.write_text(".kernel ids\n  FROB R1\n")
+    assert refused(capsys, str(source)).startswith(f"{source}:2:3: ")
+
+
 def test_the_engine_may_be_named(capsys):
     assert main([ADD, *BUFFERS, "--arg", "u32:40", "--engine", "model"]) == 0
     assert "engine" not in capsys.readouterr().out
@@ -133,8 +151,8 @@ def test_the_command_itself():
 
 @pytest.mark.parametrize("arguments,message", [
     ((), "the following arguments are required: PROGRAM"),
-    (("program",), "program: a program is a file with the suffix .cubin"),
-    (("k.ptx",), "k.ptx: a program is a file with the suffix .cubin"),
+    (("program",), "program: a program is a file with the suffix .cubin or .sass"),
+    (("k.ptx",), "k.ptx: a program is a file with the suffix .cubin or .sass"),
     ((ADD,), f"{ADD}: kernel k takes 4 arguments, not 0"),
     ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
     ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: argument 3 of kernel k has 4 bytes, not 8"),

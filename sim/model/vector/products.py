@@ -22,18 +22,15 @@ def _factor(word: Words, high: int, signed: int) -> Words:
     return half.astype(np.uint16).view(np.int16).astype(np.int32).view(np.uint32) if signed else half
 
 
-def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words, signs: int) -> Words:
+def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words:
     """What the CSFU addend takes from c: 0x10000 for each negative factor whose partner's low half is not 0.
 
     The last step of a signed 32-bit high product adds the two middle products as if they were unsigned; each
     that is negative has then carried one too many into the high half. A middle product is negative when its
     signed factor is and the other, a low half, is not 0 (ours, forced by that sequence).
     """
-    surplus = np.zeros_like(a)
-    if signs & 1:
-        surplus += (factor_a.view(np.int32) < 0) & ((b & _HALF) != 0)
-    if signs & 2:
-        surplus += (factor_b.view(np.int32) < 0) & ((a & _HALF) != 0)
+    surplus = ((factor_a.view(np.int32) < 0) & (b & _HALF != 0)).astype(np.uint32)
+    surplus += (factor_b.view(np.int32) < 0) & (a & _HALF != 0)
     return surplus << _HALF_BITS
 
 
@@ -58,7 +55,7 @@ def xmad(values: Values) -> Callable[[Sources], Outcome]:
         elif addend == ProductAddend.CHI.value:
             c = c >> _HALF_BITS
         elif addend == ProductAddend.CSFU.value:
-            c = c - _signed_fixup(a, b, factor_a, factor_b, signs)
+            c = c - _signed_fixup(a, b, factor_a, factor_b)
         elif addend == ProductAddend.CBCC.value:
             c = c + (b << _HALF_BITS)
         outcome = sum_of((product, c), plus(sources), flags)

@@ -25,7 +25,7 @@ from amaranth.hdl import (
 from amaranth.hdl import signed as signed_shape
 from amaranth.lib import data, enum, memory, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
+from amaranth.sim import BrokenTrigger, Simulator
 
 from sim.engine import ENGINES, CxxrtlEngine, EngineError, Ran, choose, engine_of, observe, run_cycles
 from sim.engine.build import cache_folder, without_locations
@@ -65,6 +65,7 @@ class Zoo(wiring.Component):
     seen: Out(8)
     stored: Out(8)
     chain: Out(8)
+    pieces: Out(9)
     nothing: In(0)
     over: Out(1)
 
@@ -87,11 +88,18 @@ class Zoo(wiring.Component):
         m.d.comb += [self.chain[0].eq(self.count[0])]
         m.d.comb += [self.chain[bit].eq(self.chain[bit - 1] ^ self.count[bit]) for bit in range(1, 8)]
         m.d.comb += self.sample.level.eq(self.count)
+        with m.If(self.step[0]):
+            m.d.comb += self.pieces[:4].eq(5)
+        m.d.comb += self.pieces[:4].eq(self.count)      # outdoes what is above
+        with m.If(self.step[1]):
+            m.d.comb += self.pieces[4:7].eq(self.pieces[:3] + 1)
+            with m.If(self.count[2]):
+                m.d.comb += self.pieces[7:].eq(2)
         m.d.comb += self.sample.color.eq(Mux(self.chain[7], self.color, Color.GREEN))
         m.d.sync += [self.count.eq(self.count + self.step), self.wide_sum.eq(self.wide_sum + self.wide)]
         with m.If(self.count == 21):
             m.d.sync += Print(Format("count is {:d}", self.count))
-            m.d.sync += Cover(self.count[0], "odd")
+            m.d.sync += [Cover(self.count[0], "odd"), Cover(self.count[1], "not with 21")]
         m.d.sync += Assert(self.count <= self.limit, Format("count {:d} is over the limit", self.count))
         return m
 
@@ -119,7 +127,8 @@ def stimulate(dut, log, cycles=60):
             ctx.set(dut.row, chance.randrange(8))
             if chance.random() < 0.2:
                 ctx.set(dut.table.data[chance.randrange(6)], chance.getrandbits(8))
-            log.append((cycle, ctx.get(dut.seen), ctx.get(dut.chain), ctx.get(Cat(dut.chain, dut.row))))
+            log.append((cycle, ctx.get(dut.seen), ctx.get(dut.chain), ctx.get(Cat(dut.chain, dut.row)),
+                        ctx.get(dut.pieces)))
             _, _, before, color = await ctx.tick().sample(dut.count, dut.sample)
             log.append((before, color.color, color.level, [ctx.get(dut.sample.pair[i]) for i in range(2)],
                         ctx.get(dut.wide_sum), ctx.get(dut.negative), ctx.get(dut.stored), ctx.get(dut.count),
@@ -142,6 +151,7 @@ def test_both_engines_show_every_value_alike(capsys):
     assert printed["pysim"].replace(" :", ":") == printed["cxxrtl"]
     assert "count is 21\n" in printed["cxxrtl"]
     assert ": odd\n" in printed["cxxrtl"]
+    assert "not with 21" not in printed["cxxrtl"]
 
 
 def test_a_failed_assertion_ends_the_run_with_its_message_and_place(engine):
@@ -229,51 +239,105 @@ def test_a_reset_simulation_runs_again_the_same(engine):
     assert log == first
 
 
+def test_a_wait_for_a_change_sees_what_another_testbench_sets(engine):
+    dut, seen = Zoo(), []
+
+    async def watch(ctx):
+        seen.append(await ctx.changed(dut.seen))
+
+    async def testbench(ctx):
+        await ctx.delay(1e-9)
+        ctx.set(dut.row, 3)
+        await ctx.delay(1e-9)
+
+    simulator = Simulator(dut, engine=engine)
+    simulator.add_testbench(watch)
+    simulator.add_testbench(testbench)
+    simulator.run()
+    assert seen == [(13,)]
+
+
 class Domains(wiring.Component):
-    """Two clocks, one with an asynchronous reset, and a register on the falling edge."""
+    """Two clocks: the second has an asynchronous reset, or acts on falling edges."""
 
     fast: Out(8)
     slow: Out(8)
-    fell: Out(8)
 
-    def __init__(self):
+    def __init__(self, falling):
         super().__init__()
-        self.slow_reset = Signal()
+        self.falling = falling
+        self.reset = Signal()
 
     def elaborate(self, platform):
         m = Module()
         m.domains.sync = ClockDomain()
-        m.domains.slow = ClockDomain(async_reset=True)
-        m.domains.fall = ClockDomain(clk_edge="neg", reset_less=True)
-        m.d.comb += ResetSignal("slow").eq(self.slow_reset)
+        if self.falling:
+            m.domains.slow = ClockDomain(clk_edge="neg")
+        else:
+            m.domains.slow = ClockDomain(async_reset=True)
+        m.d.comb += ResetSignal("slow").eq(self.reset)
         m.d.sync += self.fast.eq(self.fast + 1)
-        m.d.slow += self.slow.eq(self.slow + 1)
-        m.d.fall += self.fell.eq(self.fell + 3)
+        m.d.slow += self.slow.eq(self.slow + self.fast)
         return m
 
 
 @needs_cxxrtl
-def test_clock_domains_edges_and_resets_agree():
+@pytest.mark.parametrize("falling", [False, True])
+def test_clock_domains_edges_and_resets_agree(falling):
     logs = []
     for engine in ENGINES.values():
-        dut, log = Domains(), []
+        dut, log = Domains(falling), []
 
         async def testbench(ctx, dut=dut, log=log):
             for step in range(40):
                 await ctx.delay(1.3e-8)
-                ctx.set(dut.slow_reset, step % 11 == 4)
-                log.append((ctx.get(dut.fast), ctx.get(dut.slow), ctx.get(dut.fell)))
+                ctx.set(dut.reset, step % 11 == 4)
+                log.append((ctx.get(dut.fast), ctx.get(dut.slow)))
 
         simulator = Simulator(dut, engine=engine)
         simulator.add_clock(PERIOD)
         simulator.add_clock(2.7e-8, domain="slow")
-        simulator.add_clock(1.6e-8, domain="fall")
         simulator.add_testbench(testbench)
         simulator.run()
         logs.append(log)
     assert logs[0] == logs[1]
     assert logs[0][-1][0] > 40
-    assert logs[0][-1][2] > 40
+    assert len({slow for _, slow in logs[0]}) > 10
+
+
+class Ripple(wiring.Component):
+    """Bits that are computed from the lower ones of the same word: no loop, but one to who looks at whole words."""
+
+    a: In(1)
+    total: Out(4)
+    kept: Out(4)
+
+    def elaborate(self, platform):
+        m = Module()
+        word, result = Signal(4), Signal(4)
+        m.d.comb += [result.eq(word ^ 3), word.eq(Cat(self.a ^ self.kept[0], result[:3])), self.total.eq(result)]
+        m.d.sync += self.kept.eq(result)
+        return m
+
+
+@needs_cxxrtl
+def test_logic_that_takes_rounds_is_told_apart_and_agrees():
+    logs = []
+    for engine in ENGINES.values():
+        dut, log = Ripple(), []
+
+        async def testbench(ctx, dut=dut, log=log):
+            for step in range(20):
+                ctx.set(dut.a, step % 3 == 1)
+                log.append(ctx.get(dut.total))
+                await run_cycles(ctx, 2)
+                log.append(ctx.get(dut.kept))
+
+        simulate(engine, dut, testbench)
+        logs.append(log)
+    assert logs[0] == logs[1]
+    assert engine_of(Simulator(Ripple(), engine=CxxrtlEngine)).model.settles
+    assert not engine_of(Simulator(Zoo(), engine=CxxrtlEngine)).model.settles
 
 
 def test_running_cycles_is_the_same_as_taking_ticks(engine):
@@ -310,6 +374,34 @@ def test_running_cycles_leaves_other_testbenches_their_moments(engine):
 
     simulate(engine, dut, testbench, background=[alarm])
     assert log == [("alarm", 10), ("three later", 13), Ran(50, False), 52]
+
+
+def test_running_cycles_waits_for_who_woke_at_the_same_edge(engine):
+    dut, log = Zoo(), []
+
+    async def first(ctx):
+        ctx.set(dut.step, 1)
+        await ctx.tick()
+        await run_cycles(ctx, 5)
+        log.append(("first", ctx.get(dut.count)))
+
+    async def second(ctx):
+        await ctx.tick()
+        log.append(("second", ctx.get(dut.count)))
+
+    simulate(engine, dut, first, second)
+    assert log == [("second", 1), ("first", 6)]
+
+
+def test_running_cycles_inside_of_a_loop_over_ticks_breaks_it(engine):
+    dut = Zoo()
+
+    async def testbench(ctx):
+        async for _ in ctx.tick():
+            await run_cycles(ctx, 3)
+
+    with pytest.raises(BrokenTrigger):
+        simulate(engine, dut, testbench)
 
 
 @needs_cxxrtl
@@ -457,12 +549,12 @@ def test_compilers_are_looked_for_in_order(monkeypatch):
 def test_models_are_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "models"))
     assert cache_folder() == tmp_path / "models"
-    Simulator(Domains(), engine=CxxrtlEngine)
+    Simulator(Ripple(), engine=CxxrtlEngine)
     made = list(cache_folder().iterdir())
     assert [path.suffix for path in made] == [".so"]
     os.utime(made[0], (1, 1))
     monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
-    Simulator(Domains(), engine=CxxrtlEngine)
+    Simulator(Ripple(), engine=CxxrtlEngine)
     assert made[0].stat().st_mtime > 1      # what is used stays longest
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import pywellen
-from amaranth.hdl import Fragment, Module, Signal
+from amaranth.hdl import Fragment, Module, Signal, unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -99,13 +99,16 @@ def test_both_engines_write_the_same_bytes(tmp_path, fast):
 
 
 def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
+    class Lamp(data.Struct):
+        on: unsigned(1)
+        mode: Operation
+
     class Blink(wiring.Component):
-        on: Out(1)
-        mode: Out(Operation)
+        lamp: Out(Lamp)
 
         def elaborate(self, platform):
             m = Module()
-            m.d.sync += [self.on.eq(~self.on), self.mode.eq(Operation.POP)]
+            m.d.sync += [self.lamp.on.eq(~self.lamp.on), self.lamp.mode.eq(Operation.POP)]
             return m
 
     dut = Blink()
@@ -116,7 +119,7 @@ def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
         await ctx.tick().repeat(2)
 
     simulator.add_testbench(testbench)
-    tracer = Tracer(simulator, {"led": {"on": dut.on}, "mode": dut.mode}, tmp_path / "a.vcd", period=2e-9, root="blink")
+    tracer = Tracer(simulator, {"lamp": dut.lamp}, tmp_path / "a.vcd", period=2e-9, root="blink")
     assert not (tmp_path / "a.vcd").exists()
     simulator.run()
     tracer.close()
@@ -124,10 +127,10 @@ def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
 $timescale 1 ns $end
 $scope module blink $end
 $var wire 1 ! clk $end
+$scope module lamp $end
+$var wire 1 " on $end
 $var string 1 # mode $end
 $var wire 2 $ mode_bits $end
-$scope module led $end
-$var wire 1 " on $end
 $upscope $end
 $upscope $end
 $enddefinitions $end

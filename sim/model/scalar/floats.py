@@ -120,7 +120,7 @@ def reciprocal(bits: int, form: Format) -> int:
     negative, mantissa, exponent = number
     if mantissa == 0:
         return infinity(negative, form)
-    # Enough quotient bits for any result; a last bit stands for the remainder, so that rounding is exact.
+    # A reciprocal that is not exact differs from the middle between two floats by more than the quotient leaves out, so
+    # that what is left out can't decide the rounding.
     length = 2 * form.bits + mantissa.bit_length()
-    quotient, remainder = divmod(1 << length, mantissa)
-    return encode(negative, quotient << 1 | (remainder > 0), -exponent - length - 1, form, Rounding.NEAREST_EVEN)
+    return encode(negative, (1 << length) // mantissa, -exponent - length, form, Rounding.NEAREST_EVEN)

@@ -4,7 +4,9 @@ Within straight code distances are kept by stall counts, and results of variable
 instruction that may go elsewhere first waits until nothing is on its way, so whatever comes next, wherever it
 is, finds everything there. An unguarded EXIT needs no wait: its threads are gone, unless PEXIT revives them.
 
-Codes that the text gives are taken as they are, and what they leave on its way is known to the rest.
+Codes that the text gives are taken as they are. Whatever depends on an instruction without a code, or is such an
+instruction, is safe; where a given code leaves no way to be, that is an error. What instructions with codes do
+to each other is their author's business.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,53 +49,81 @@ class Slot:
     joins: bool = False
 
 
-@dataclass
-class _Flight:
-    """What is on its way at one point of the code.
-
-    ``fixed``: results of fixed latency, with the cycles since their instruction. ``written`` and ``read``: for
-    each resource the scoreboards that tell when a result is there, or a source was read; None stands for no
-    scoreboard yet, in that pipe. ``raised``: cycles since a scoreboard was raised.
+@dataclass(frozen=True)
+class _Timed:
+    """A result of fixed latency: the cycles since its instruction, and the index of that. The index is None
+    where the result comes by a branch, so that nothing before it can be delayed.
     """
 
-    fixed: dict[tuple[Resource, Form], int] = field(default_factory=dict)
-    written: dict[Resource, frozenset[int | Pipe]] = field(default_factory=dict)
-    read: dict[Resource, frozenset[int | Pipe]] = field(default_factory=dict)
-    raised: dict[int, int] = field(default_factory=dict)
+    age: int
+    index: int | None
+    given: bool
 
-    def pass_time(self, cycles: int) -> None:
-        """Lets cycles pass."""
-        self.fixed = {key: age + cycles for key, age in self.fixed.items() if age + cycles < LONGEST}
-        self.raised = {number: age + cycles for number, age in self.raised.items()
-                       if age + cycles < SCOREBOARD_VISIBLE}
 
-    def settle(self, scoreboards: Iterable[int | Pipe]) -> None:
+@dataclass(frozen=True)
+class _Told:
+    """What tells that something is done: a scoreboard, or as long as it has none the pipe that does it in order.
+    ``given`` tells of an instruction whose code the text gives.
+    """
+
+    teller: int | Pipe
+    given: bool
+
+
+_Key = tuple[Resource, Form, bool, bool]
+"""A result of fixed latency: of which form, whether the text gives its code, and whether it came by a branch."""
+_Tellers = dict[Resource, frozenset[_Told]]
+
+
+@dataclass
+class _Flight:
+    """What is on its way at one point of the code: results of fixed latency, results and late reads that are
+    told, and scoreboards that were just raised. Those of branches have been up for long enough.
+    """
+
+    fixed: dict[_Key, _Timed] = field(default_factory=dict)
+    written: _Tellers = field(default_factory=dict)
+    read: _Tellers = field(default_factory=dict)
+    raised: dict[int, _Timed] = field(default_factory=dict)
+
+    def pass_time(self, cycles: int, upto: int | None = None) -> None:
+        """Lets cycles pass for what began by the instruction with index ``upto``, for all when None."""
+        def later(timed: _Timed) -> _Timed:
+            behind = upto is not None and timed.index is not None and timed.index > upto
+            return timed if behind else replace(timed, age=timed.age + cycles)
+
+        self.fixed = {key: new for key, timed in self.fixed.items() if (new := later(timed)).age < LONGEST}
+        self.raised = {key: new for key, timed in self.raised.items() if (new := later(timed)).age < SCOREBOARD_VISIBLE}
+
+    def settle(self, scoreboards: Iterable[int]) -> None:
         """Notes that these scoreboards are zero."""
-        done = frozenset(scoreboards)
-        self.written = {key: left for key, pending in self.written.items() if (left := pending - done)}
-        self.read = {key: left for key, pending in self.read.items() if (left := pending - done)}
+        zero = set(scoreboards)
+        self.written, self.read = (
+            {key: left for key, tellers in pending.items()
+             if (left := frozenset(told for told in tellers if told.teller not in zero))}
+            for pending in (self.written, self.read))
 
     def adopt(self, pipe: Pipe, scoreboard: int, results: bool) -> None:
         """A scoreboard tells of all before it in the same pipe: the pipe works in order. One for ``results`` tells
         of results and reads, another of reads alone.
         """
         for pending in (self.written, self.read) if results else (self.read,):
-            for key, scoreboards in pending.items():
-                if pipe in scoreboards:
-                    pending[key] = scoreboards - {pipe} | {scoreboard}
+            for key, tellers in pending.items():
+                pending[key] = frozenset(replace(told, teller=scoreboard) if told.teller is pipe else told
+                                         for told in tellers)
 
     def merge(self, other: "_Flight") -> None:
         """Adds what may be on its way by another path."""
-        for key, age in other.fixed.items():
-            self.fixed[key] = min(age, self.fixed.get(key, age))
-        for mine, theirs in ((self.written, other.written), (self.read, other.read)):
-            for key, scoreboards in theirs.items():
-                mine[key] = mine.get(key, frozenset()) | scoreboards
-        for number, age in other.raised.items():
-            self.raised[number] = min(age, self.raised.get(number, age))
+        for (resource, form, given, _), timed in other.fixed.items():
+            key = resource, form, given, True
+            if key not in self.fixed or timed.age < self.fixed[key].age:
+                self.fixed[key] = replace(timed, index=None)
+        for pending, more in ((self.written, other.written), (self.read, other.read)):
+            for key, tellers in more.items():
+                pending[key] = pending.get(key, frozenset()) | tellers
 
-    def pending(self) -> frozenset[int | Pipe]:
-        """All scoreboards that something waits for."""
+    def told(self) -> frozenset[_Told]:
+        """All that something waits for."""
         return frozenset().union(*self.written.values(), *self.read.values())
 
     def copy(self) -> "_Flight":
@@ -103,8 +133,9 @@ class _Flight:
 
 def schedule(slots: Sequence[Slot]) -> list[ControlCode]:
     """The control codes of some code; SourceError where given codes leave no way to be safe."""
-    if all(slot.control is not None for slot in slots):
-        return [slot.control for slot in slots if slot.control is not None]
+    given = [slot.control for slot in slots if slot.control is not None]
+    if len(given) == len(slots):
+        return given
     scheduler = _Scheduler(slots)
     while True:
         arriving = scheduler.arriving.copy()
@@ -138,7 +169,7 @@ class _Scheduler:
             if op is None:
                 self._unknown(slot)
             elif slot.control is not None:
-                self._given(slot.control, op)
+                self._given(slot, slot.control, op)
             else:
                 self._free(index, slot, op)
             after_transfer = op is not None and op.transfers
@@ -156,13 +187,20 @@ class _Scheduler:
         self.codes.append(slot.control if slot.control is not None else ControlCode(stall=LONGEST))
         self.flight.pass_time(LONGEST)
 
-    def _given(self, code: ControlCode, op: Operation) -> None:
+    def _given(self, slot: Slot, code: ControlCode, op: Operation) -> None:
         """An instruction whose code the text gives."""
-        self.flight.settle(number for number in range(SCOREBOARDS) if code.wait >> number & 1)
-        self._launch(op, code)
+        self._keep_distance(slot, op)
+        waits = {number for number in range(SCOREBOARDS) if code.wait >> number & 1}
+        self._let_rise(slot, {number for number in waits & self.flight.raised.keys()
+                              if not self.flight.raised[number].given})
+        self.flight.settle(waits)
+        if any(not told.given for told in self._needed(op)):
+            raise SourceError(slot.token, "this instruction must wait for an earlier one without control codes, for "
+                                          "which its own do not: leave them to the assembler")
+        self._launch(op, code, True)
         if op.reads_late:
             untold = code.write_barrier if code.write_barrier != NO_BARRIER else op.form.pipe
-            self._note_reads(op, code.read_barrier if code.read_barrier != NO_BARRIER else untold)
+            self._note_reads(op, code.read_barrier if code.read_barrier != NO_BARRIER else untold, True)
         self.codes.append(code)
         self.flight.pass_time(max(code.stall, 1))
         if self._ends(op):
@@ -178,16 +216,16 @@ class _Scheduler:
         self.flight.settle(waits)
         stall = op.stall
         if drains:
-            stall = max([stall, *(self._worst_distance(form, resource) - age
-                                  for (resource, form), age in self.flight.fixed.items())])
+            stall = max([stall, *(self._worst_distance(form, resource) - timed.age
+                                  for (resource, form, *_), timed in self.flight.fixed.items())])
         code = ControlCode(stall=stall, wait=sum(1 << number for number in waits), reuse=slot.reuse)
         if op.variable and op.writes:
             code = replace(code, write_barrier=self._allot(NO_BARRIER))
         if self._must_tell_reads(index, op):
             code = replace(code, read_barrier=self._allot(code.write_barrier))
-        self._launch(op, code)
+        self._launch(op, code, False)
         if code.read_barrier != NO_BARRIER:
-            self._note_reads(op, code.read_barrier)
+            self._note_reads(op, code.read_barrier, False)
         self.codes.append(code)
         self.flight.pass_time(stall)
         if op.transfers:
@@ -198,40 +236,56 @@ class _Scheduler:
         return op.form.name == "EXIT" and not op.guarded and not self.revives
 
     def _keep_distance(self, slot: Slot, op: Operation) -> None:
-        """Makes the instruction before this one stall until all results of fixed latency are there."""
-        missing = 0
-        for (resource, form), age in self.flight.fixed.items():
+        """Makes an instruction before this one stall until all results of fixed latency are there."""
+        for key, timed in list(self.flight.fixed.items()):
+            resource, form, given, _ = key
+            needed = 0
             if resource in op.reads:
-                missing = max(missing, read_distance(form, resource, op.form) - age)
+                needed = read_distance(form, resource, op.form)
             if resource in op.writes:
-                missing = max(missing, overwrite_distance(form, resource, op) - age)
-        self._extend(slot, missing)
+                needed = max(needed, overwrite_distance(form, resource, op))
+            if not (given and slot.control is not None):
+                self._delay(slot, needed, timed, key)
+
+    def _delay(self, slot: Slot, needed: int, timed: _Timed, key: _Key | None) -> None:
+        """Lengthens stalls until ``needed`` cycles have passed since something. Earlier delays have helped already
+        where ``key`` finds it in flight.
+        """
+        if key is not None:
+            timed = self.flight.fixed.get(key, replace(timed, age=LONGEST))
+        missing = needed - timed.age
+        if missing <= 0:
+            return
+        first = len(self.codes) if timed.index is None else timed.index
+        for index in range(len(self.codes) - 1, first - 1, -1):
+            if self.slots[index].control is None:
+                self.codes[index] = replace(self.codes[index], stall=self.codes[index].stall + missing)
+                self.flight.pass_time(missing, upto=index)
+                return
+        raise SourceError(slot.token, f"this instruction must come {missing} cycles later: the control codes before "
+                                      "it do not stall for long enough")
+
+    def _needed(self, op: Operation) -> frozenset[_Told]:
+        """What must have been told before an instruction."""
+        flight = self.flight
+        return frozenset().union(*(flight.written.get(resource, frozenset()) for resource in op.reads | op.writes),
+                                 *(flight.read.get(resource, frozenset()) for resource in op.writes))
 
     def _waits(self, slot: Slot, op: Operation, drains: bool) -> frozenset[int]:
         """The scoreboards that must be zero before this instruction."""
-        flight = self.flight
-        needed: frozenset[int | Pipe] = frozenset().union(
-            *(flight.written.get(resource, frozenset()) for resource in op.reads | op.writes),
-            *(flight.read.get(resource, frozenset()) for resource in op.writes),
-            flight.pending() if drains else frozenset())
-        if any(isinstance(item, Pipe) for item in needed):
-            raise SourceError(slot.token, "this instruction must wait for an earlier one whose control code names no "
-                                          "scoreboard: give it one, or leave its code to the assembler")
-        numbers = frozenset(item for item in needed if isinstance(item, int))
-        self._extend(slot, max((SCOREBOARD_VISIBLE - flight.raised.get(number, SCOREBOARD_VISIBLE)
-                                for number in numbers), default=0))
+        needed = self.flight.told() if drains else self._needed(op)
+        numbers = frozenset(told.teller for told in needed if isinstance(told.teller, int))
+        if len(numbers) < len({told.teller for told in needed}):
+            raise SourceError(slot.token, "this instruction must wait for an earlier one whose control codes name no "
+                                          "scoreboard: give it one, or leave them to the assembler")
+        self._let_rise(slot, numbers)
         return numbers
 
-    def _extend(self, slot: Slot, cycles: int) -> None:
-        """Lengthens the stall of the last instruction."""
-        if cycles <= 0:
-            return
-        previous = self.codes[-1]
-        if self.slots[len(self.codes) - 1].control is not None:
-            raise SourceError(slot.token, f"this instruction must come {cycles} cycles later: the control code before "
-                                          f"it says S{previous.stall}")
-        self.codes[-1] = replace(previous, stall=previous.stall + cycles)
-        self.flight.pass_time(cycles)
+    def _let_rise(self, slot: Slot, numbers: Iterable[int]) -> None:
+        """Makes sure that scoreboards which were just raised can be waited for."""
+        for number in numbers:
+            if number in self.flight.raised:
+                self._delay(slot, SCOREBOARD_VISIBLE, self.flight.raised[number], None)
 
     def _worst_distance(self, form: Form, resource: Resource) -> int:
         """How long a result may have to be waited for by whatever comes next in the code."""
@@ -241,7 +295,7 @@ class _Scheduler:
 
     def _allot(self, taken: int) -> int:
         """A scoreboard: the one unused for longest, a free one if there is, not ``taken``."""
-        pending = self.flight.pending()
+        pending = {told.teller for told in self.flight.told()}
         number = min((number for number in self.least_recent if number != taken), key=lambda n: n in pending)
         self.least_recent.remove(number)
         self.least_recent.append(number)
@@ -252,36 +306,34 @@ class _Scheduler:
         sources = {resource for resource in op.reads if resource[0] is Result.REGISTER}
         if not op.reads_late or not sources:
             return False
-        for slot, later in zip(self.slots[index + 1:], self.operations[index + 1:], strict=True):
+        for later in self.operations[index + 1:]:
             if later is None:
                 return True
             if later.transfers:
                 return not self._ends(later) and not op.writes
-            if slot.control is not None:
-                continue
             if op.writes & (later.reads | later.writes):
                 return False
             if sources & later.writes:
                 return True
         return False
 
-    def _launch(self, op: Operation, code: ControlCode) -> None:
+    def _launch(self, op: Operation, code: ControlCode, given: bool) -> None:
         """Puts an instruction's results on their way."""
-        flight, pipe = self.flight, op.form.pipe
+        flight, pipe, index = self.flight, op.form.pipe, len(self.codes)
         for number, results in ((code.write_barrier, True), (code.read_barrier, False)):
             if number != NO_BARRIER:
                 flight.adopt(pipe, number, results)
-                flight.raised[number] = 0
+                flight.raised[number] = _Timed(0, index, given)
         if op.variable:
-            tells = code.write_barrier if code.write_barrier != NO_BARRIER else pipe
+            told = _Told(code.write_barrier if code.write_barrier != NO_BARRIER else pipe, given)
             for resource in op.writes:
-                flight.written[resource] = flight.written.get(resource, frozenset()) | {tells}
+                flight.written[resource] = flight.written.get(resource, frozenset()) | {told}
         if not op.variable or pipe is Pipe.MULTIPLY:
             for resource in op.writes:
-                flight.fixed[resource, op.form] = 0
+                flight.fixed[resource, op.form, given, False] = _Timed(0, index, given)
 
-    def _note_reads(self, op: Operation, tells: int | Pipe) -> None:
+    def _note_reads(self, op: Operation, teller: int | Pipe, given: bool) -> None:
         """Puts an instruction's late reads on their way."""
         for resource in op.reads:
             if resource[0] is Result.REGISTER:
-                self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {tells}
+                self.flight.read[resource] = self.flight.read.get(resource, frozenset()) | {_Told(teller, given)}

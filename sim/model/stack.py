@@ -93,7 +93,8 @@ class CallReturnStack:
         if depth > self.limit:
             raise WarpFaultError(WarpError.STACK_OVERFLOW)
         while depth - self._first > CACHED_TOKENS:
-            self._write_back(self._first // TOKENS_PER_LINE)
+            if (line := self._first // TOKENS_PER_LINE) in self._dirty:
+                self._write_line(line)
             del self._cached[:TOKENS_PER_LINE]
             self._first += TOKENS_PER_LINE
         self._dirty |= {index // TOKENS_PER_LINE for index in range(self.depth, depth)}
@@ -122,16 +123,15 @@ class CallReturnStack:
         if self.depth % TOKENS_PER_LINE:
             lines.add(self.depth // TOKENS_PER_LINE)
         for line in sorted(lines):
-            self._write_back(line)
+            self._write_line(line)
 
-    def _write_back(self, line: int) -> None:
+    def _write_line(self, line: int) -> None:
         start = line * TOKENS_PER_LINE
         tokens = [self.token(index) if index < self.depth else _HOLE
                   for index in range(start, start + TOKENS_PER_LINE)]
-        if line in self._dirty or start + TOKENS_PER_LINE > self.depth:
-            with memory_faults():
-                self.memory.write(self.region + line * LINE_BYTES, b"".join(map(encode_token, tokens)))
-            self._dirty.discard(line)
+        with memory_faults():
+            self.memory.write(self.region + line * LINE_BYTES, b"".join(map(encode_token, tokens)))
+        self._dirty.discard(line)
 
     def reset(self, depth: int) -> None:
         """Forgets what is on chip, and has ``depth`` tokens, all of them in memory."""

@@ -28,7 +28,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import BrokenTrigger, Simulator
 
 from sim.engine import ENGINES, CxxrtlEngine, EngineError, Ran, choose, engine_of, observe, run_cycles
-from sim.engine.build import cache_folder, without_locations
+from sim.engine.build import cache_folder, settles, without_locations
 
 NO_CXXRTL = CxxrtlEngine.missing()
 needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
@@ -251,7 +251,7 @@ def test_a_wait_for_a_change_sees_what_another_testbench_sets(engine):
         await ctx.delay(1e-9)
 
     simulator = Simulator(dut, engine=engine)
-    simulator.add_testbench(watch)
+    simulator.add_testbench(watch, background=True)
     simulator.add_testbench(testbench)
     simulator.run()
     assert seen == [(13,)]
@@ -397,8 +397,11 @@ def test_running_cycles_inside_of_a_loop_over_ticks_breaks_it(engine):
     dut = Zoo()
 
     async def testbench(ctx):
+        ticks = 0
         async for _ in ctx.tick():
             await run_cycles(ctx, 3)
+            ticks += 1
+            assert ticks < 3
 
     with pytest.raises(BrokenTrigger):
         simulate(engine, dut, testbench)
@@ -556,6 +559,14 @@ def test_models_are_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
     Simulator(Ripple(), engine=CxxrtlEngine)
     assert made[0].stat().st_mtime > 1      # what is used stays longest
+
+
+def test_a_model_settles_where_more_than_rising_edges_matters():
+    calm = "bool converged = true; posedge_p_clk", "cell $dff $1\n parameter \\TRG_ENABLE 1\n"
+    assert not settles(*calm)
+    for cxx, rtlil in (("bool converged = false;", ""), ("negedge_p_clk", ""), ("", "cell $adff $1"),
+                       ("", "parameter \\TRG_ENABLE 0")):
+        assert settles(calm[0] + cxx, calm[1] + rtlil)
 
 
 def test_moving_lines_does_not_make_another_model():

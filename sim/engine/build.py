@@ -98,7 +98,8 @@ def shared_object(rtlil: str) -> Path:
         raise EngineError(f"engine cxxrtl: {reason}")
     command = [*(compiler() or ()), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
     rtlil = without_locations(rtlil)
-    key = hashlib.sha256("\0".join([rtlil, str(BuiltinYosys.version()), *command, SHIM.read_text()]).encode())
+    made_by = [SHIM.read_text(), Path(__file__).read_text()]
+    key = hashlib.sha256("\0".join([rtlil, str(BuiltinYosys.version()), *command, *made_by]).encode())
     folder = cache_folder()
     target = folder / f"{key.hexdigest()[:24]}.so"
     if target.exists():

@@ -27,6 +27,15 @@ def test_threads_of_the_last_warp_that_were_not_created_count_as_killed():
     assert made.run() == Result("ok", 2)
 
 
+def test_a_warp_starts_with_nothing():
+    warp = warp_of(machine([EXIT]))
+    assert (warp.pc, warp.stack.depth, warp.api_call_depth, warp.reduction, warp.barrier) == (0, 0, 0, 0, None)
+    assert (warp.kill_future_branch, warp.traps_masked, warp.terminated, warp.cta.keeps_reference) == (False,) * 4
+    assert not warp.registers.any()
+    assert warp.predicates == [0] * 7 + [ALL]
+    assert not warp.condition.nibbles().any()
+
+
 def test_thread_coordinates_run_x_first():
     made = machine([encode("S2R", Rd=4 + axis, special=SpecialRegister.TID_X + axis) for axis in range(3)],
                    block=(5, 3, 4))

@@ -81,6 +81,7 @@ class _Reader:
         sections: dict[str, Section] = {}
         for number, raw in enumerate(self.raw):
             if number and _kind(raw) not in _OF_THE_FORMAT:
+                self._check_name(raw.name)
                 if raw.name in sections:
                     raise ProgramError(f"{self.name}: two sections are called {raw.name}")
                 sections[raw.name] = self._section(raw)
@@ -97,6 +98,12 @@ class _Reader:
             raise ProgramError(f"{self.name}: truncated: section {raw.name} ends at {start + size:#x}, "
                                f"the file at {len(self.content):#x}")
         return self.content[start:start + size]
+
+    def _check_name(self, name: str) -> str:
+        """Refuses a name that would not stand in a line of text."""
+        if not name.isprintable():
+            raise ProgramError(f"{self.name}: the name {name!r} holds characters that can't be printed")
+        return name
 
     def _section(self, raw: ElfSection) -> Section:
         section = Section(raw.name, _kind(raw), raw["sh_flags"], b"", raw["sh_size"], max(raw["sh_addralign"], 1),
@@ -133,7 +140,8 @@ class _Reader:
             raise ProgramError(f"{self.name}: the symbol table names no string table")
         content = self._bytes(table)
         return tuple(
-            Symbol(strings.get_string(at), info & 15, info >> 4, self._name_at(section), value, size, other)
+            Symbol(self._check_name(strings.get_string(at)), info & 15, info >> 4, self._name_at(section), value, size,
+                   other)
             for at, info, other, section, value, size in SYMBOL_ENTRY.iter_unpack(content))
 
     def _relocations(self, symbols: int) -> dict[str, list[Relocation]]:

@@ -62,7 +62,8 @@ class Retirement:
     ``kill_future_branch`` are those after the instruction. ``next_pc`` is the pc as the warp holds it, behind a
     group's last instruction the next group's address; it means nothing once the warp has ``terminated``.
 
-    ``error`` other than NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
+    ``error`` is what was reported; an error that is not is NONE here, an instruction that did nothing. Other than
+    NONE: the instruction did nothing and the warp stays at it. Two errors leave a trace:
     RET_EMPTY_STACK_ERROR comes with the end of the warp, SETCRSPTR's STACK_ERROR with an empty stack.
     """
 

@@ -51,8 +51,10 @@ class StackAccess(wiring.Component):
     turn, turn_warp : In
     follow, follow_warp, follow_seen, outpaced : In
         The walk one stage ahead has a next line on chip; its unwind ends with the line before (known late).
-    busy, busy_warp : In
-        A warp whose last operation is just being committed.
+    busy : In(1)
+        The last operation of the request's warp is just being committed.
+    sized : In(1)
+        A stack launched now has a region in memory.
     installing : In(1)
         A line is written into the cache, so that no token can be.
     warp, view : Out, In(AccessView)
@@ -67,8 +69,8 @@ class StackAccess(wiring.Component):
         The line to read, which of its tokens are on the stack, and the number of the top line.
     push_slot, push_tokens, token : Out, Out(4), Out(Token)
         The token to write, and where.
-    change, changed, changed_full, wraps : Out(1), Out(WidePointer), Out(1), Out(1)
-        The pointer to write, whether it has reached the limit of calls, and whether its high part has changed.
+    change, changed, changed_full : Out(1), Out(WidePointer), Out(1)
+        The pointer to write, and whether it has reached the limit of calls.
     events : Out(AccessEvents)
     set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
     """
@@ -79,12 +81,12 @@ class StackAccess(wiring.Component):
             "request": In(stream.Signature(stack_request(params))),
             "turn": In(1), "turn_warp": In(bits),
             "follow": In(1), "follow_warp": In(bits), "follow_seen": In(SEEN_BITS), "outpaced": In(1),
-            "busy": In(1), "busy_warp": In(bits), "installing": In(1),
+            "busy": In(1), "sized": In(1), "installing": In(1),
             "warp": Out(bits), "view": In(AccessView), "accepted": Out(1), "wants_push": Out(1), "reads": Out(1),
             "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
             "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(LINE_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
-            "change": Out(1), "changed": Out(WidePointer), "changed_full": Out(1), "wraps": Out(1),
+            "change": Out(1), "changed": Out(WidePointer), "changed_full": Out(1),
             "events": Out(AccessEvents), "set_base": Out(1), "set_mode": Out(1),
             "waits_for_line": Out(1), "waits_for_turn": Out(1)})
 
@@ -101,7 +103,7 @@ class StackAccess(wiring.Component):
                 m.d.comb += [pushes.eq(1), counts.eq(operation != StackOperation.PUSH)]
             with m.Case(*_UNWINDS):
                 m.d.comb += unwinds.eq(1)
-        idle = (window.state == WindowState.IDLE) & ~(self.busy & (self.busy_warp == request.warp))
+        idle = (window.state == WindowState.IDLE) & ~self.busy
         m.d.comb += [
             self.warp.eq(Mux(self.turn, self.turn_warp, Mux(self.request.valid, request.warp, self.follow_warp))),
             self.request.ready.eq(~self.turn & idle & ((window.pushable & ~self.installing) | ~pushes)),
@@ -132,8 +134,8 @@ class StackAccess(wiring.Component):
                 m.d.comb += self.error.eq(WarpError.MMU_FAULT)
         calls = Signal(8)
         m.d.comb += [
-            self.wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
-            self.changed.high.eq(pointer.high + self.wraps),
+            step.wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
+            self.changed.high.eq(pointer.high + step.wraps),
             self.changed.calls.eq(Mux(events.push & counts, calls, pointer.calls)),
             self.changed.kill.eq(Mux(prepares, view.calls_full, pointer.kill)),
             self.changed_full.eq(view.calls_full | (counts & view.checks_calls & (calls >= API_CALL_LIMIT))),
@@ -164,7 +166,8 @@ class StackAccess(wiring.Component):
         aligned = (self.top + 1)[:LINE_BITS]
         m.d.comb += [
             step.set.eq(serves & (operation == StackOperation.SET_POINTER)),
-            step.launch.eq(serves & (operation == StackOperation.LAUNCH)), step.mode.eq(self.set_mode),
+            step.launch.eq(serves & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
+            step.mode.eq(self.set_mode),
             self.set_mode.eq(serves & (operation == StackOperation.SET_MODE)),
             self.set_base.eq(serves & (operation == StackOperation.SET_BASE)),
             events.write_back.eq(serves & (operation == StackOperation.WRITE_BACK)),

@@ -4,15 +4,15 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
+from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import LINE_BITS
 from rtl.params import SmParams
 
 from .lines import CACHED_LINES
-from .pointers import HIGH_BITS, WidePointer
-from .setting import PointerSetting
+from .pointers import WidePointer
+from .setting import calls_of, kill_of
 from .stages import SEEN_BITS, Progress, Unwind, commit_stage
-from .window import CommitEvents, LimitFlags, WindowState
+from .window import CommitEvents, WindowState
 from .windows import WindowView
 
 __all__ = ["StackCommit"]
@@ -26,12 +26,10 @@ class StackCommit(wiring.Component):
     valid, stage : In(1), In(commit_stage)
     window, unwind : In(WindowView), In(Unwind)
         Of the stage's warp.
-    steps, flags, has_memory, checks_calls : In
-        The limits of the stage's warp, and how near ``written`` is.
     changes : Out(1)
         The warp's next request has to wait.
-    write, written, calls_full : Out(1), Out(WidePointer), Out(1)
-        The pointer of the stage's warp.
+    write, written, check : Out(1), Out(WidePointer), Out(1)
+        The pointer of the stage's warp; whether it is to be held against the limits.
     events : Out(CommitEvents)
     warp, progress : In, Out(Progress)
         How far the unwind of another warp has come.
@@ -41,13 +39,11 @@ class StackCommit(wiring.Component):
         self._warps = params.warps
         super().__init__({
             "valid": In(1), "stage": In(commit_stage(params)), "window": In(WindowView), "unwind": In(Unwind),
-            "steps": In(HIGH_BITS), "flags": In(LimitFlags), "has_memory": In(1), "checks_calls": In(1),
-            "changes": Out(1), "write": Out(1), "written": Out(WidePointer), "calls_full": Out(1),
+            "changes": Out(1), "write": Out(1), "written": Out(WidePointer), "check": Out(1),
             "events": Out(CommitEvents), "warp": In(params.warp_bits), "progress": Out(Progress)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.setting = setting = PointerSetting()
         m.submodules.progress = known = memory.Memory(shape=Progress, depth=self._warps, init=[])
         stage, step, window, events, written = self.stage, self.stage.step, self.window, self.events, self.written
         before, elsewhere, after = known.read_port(domain="comb"), known.read_port(domain="comb"), known.write_port()
@@ -70,16 +66,17 @@ class StackCommit(wiring.Component):
         top = Signal(LINE_BITS)
         restores = stage.failed & before.data.sunk & ~step.begins
         m.d.comb += [
-            setting.value.eq(stage.value), setting.steps.eq(self.steps), written.eq(stage.pointer),
-            top.eq(Mux(partial, stage.number, stage.below)), events.last.eq(Cat((index - 1)[:2], top)),
-            written.high.eq(top[2:])]
+            written.eq(stage.pointer),
+            top.eq(Mux(partial, stage.number, stage.below)), events.last.eq(Cat((index - 1)[:2], top))]
+        with m.If(stage.found | step.set | step.sink):
+            m.d.comb += written.high.eq(top[2:])
         with m.If(stage.found):
             m.d.comb += [written.calls.eq(stage.pointer.calls - calls),
                          events.cached.eq(window.cached >> dropped),
                          events.dirty.eq((window.dirty >> dropped) | partial)]
         with m.Elif(step.set):
-            m.d.comb += [top.eq(setting.lines - 1), events.last.eq(Cat(Const(3, 2), top)),
-                         written.calls.eq(setting.calls), written.kill.eq(setting.kill)]
+            m.d.comb += [top.eq(stage.lines - 1), events.last.eq(Cat(Const(3, 2), top)),
+                         written.calls.eq(calls_of(stage.value)), written.kill.eq(kill_of(stage.value))]
         with m.Elif(step.sink):
             m.d.comb += [top.eq(stage.number), events.last.eq(Cat(Const(3, 2), top))]
         with m.Elif(restores):
@@ -87,8 +84,7 @@ class StackCommit(wiring.Component):
         with m.Elif(step.launch | stage.ends):
             m.d.comb += [written.high.eq(~0), events.last.eq(~0), written.calls.eq(0), written.kill.eq(0)]
         m.d.comb += [
-            events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, stage.number)),
-            events.flags.eq(self.flags), self.calls_full.eq(self.checks_calls & (written.calls >= API_CALL_LIMIT))]
+            events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, stage.number))]
 
         # What happens to pointer and window.
         done = stage.found | stage.failed | stage.ends | step.finish
@@ -96,11 +92,11 @@ class StackCommit(wiring.Component):
         m.d.comb += [
             self.changes.eq(step.walk | step.set | step.launch | step.mode),
             self.write.eq(self.valid & (stage.found | forget)),
-            events.load.eq(self.write), events.limit.eq(self.valid & step.mode),
+            events.load.eq(self.write), self.check.eq(self.write | (self.valid & (step.mode | step.wraps))),
             events.forget.eq(self.valid & forget & ~step.sink),
-            events.bottom.eq(step.launch | stage.ends | (step.set & (setting.lines == 0))),
+            events.bottom.eq(step.launch | stage.ends | (step.set & (stage.lines == 0))),
             events.heal.eq(self.valid & done),
-            events.launch.eq(self.valid & step.launch), events.sized.eq(self.has_memory),
+            events.launch.eq(self.valid & step.launch), events.sized.eq(step.sized),
             events.state.eq(self.valid & (done | stage.waits | step.sink | step.launch))]
         with m.If(~(done | step.launch)):
             more = Array(window.cached)[seen] & (seen != CACHED_LINES) & ~step.sink

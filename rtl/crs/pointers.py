@@ -40,8 +40,10 @@ class StackPointers(wiring.Component):
         A second look.
     push, pushed, pushed_full : In, In(WidePointer), In(1)
         Write the pointer of ``warp``.
-    commit, commit_warp, committed, committed_full : In, In, In(WidePointer), In(1)
+    commit, commit_warp, committed : In, In, In(WidePointer)
         Write the pointer of ``commit_warp``, which is another warp than that of ``push``.
+    check, check_warp, checked_full : In(1), In, In(1)
+        Whether that pointer has reached the limit of calls, a cycle later.
     calls_full : Out(1)
         What the pointer of ``warp`` was written with: it has reached the limit of calls.
     """
@@ -53,7 +55,7 @@ class StackPointers(wiring.Component):
             "aside_warp": In(params.warp_bits), "aside_high": Out(HIGH_BITS),
             "push": In(1), "pushed": In(WidePointer), "pushed_full": In(1),
             "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
-            "committed_full": In(1), "calls_full": Out(1)})
+            "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1), "calls_full": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -62,13 +64,16 @@ class StackPointers(wiring.Component):
         full = Array(Signal(name=f"full{warp}") for warp in range(self._warps))
         push_is_latest = Array(Signal(name=f"push_is_latest{warp}") for warp in range(self._warps))
 
-        for bank, enable, warp, value, reached in (
-                (by_push, self.push, self.warp, self.pushed, self.pushed_full),
-                (by_commit, self.commit, self.commit_warp, self.committed, self.committed_full)):
+        for bank, enable, warp, value in ((by_push, self.push, self.warp, self.pushed),
+                                          (by_commit, self.commit, self.commit_warp, self.committed)):
             write = bank.write_port()
             m.d.comb += [write.en.eq(enable), write.addr.eq(warp), write.data.eq(value)]
             with m.If(enable):
-                m.d.sync += [push_is_latest[warp].eq(bank is by_push), full[warp].eq(reached)]
+                m.d.sync += push_is_latest[warp].eq(bank is by_push)
+        with m.If(self.push):
+            m.d.sync += full[self.warp].eq(self.pushed_full)
+        with m.If(self.check):
+            m.d.sync += full[self.check_warp].eq(self.checked_full)
         m.d.comb += self.calls_full.eq(full[self.warp])
 
         for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):

@@ -12,6 +12,7 @@ from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import ThreadCode, stack_result
 from rtl.params import SmParams
 
+from .setting import PointerSetting
 from .stages import commit_stage, select_stage
 
 __all__ = ["TokenSelect"]
@@ -77,7 +78,9 @@ class TokenSelect(wiring.Component):
         for index, (code, after) in enumerate(zip(stage.codes, result.codes, strict=True)):
             m.d.comb += after.eq(Mux(result.resume & result.mask[index], ThreadCode.NONE.value, code.as_value()))
 
+        m.submodules.setting = setting = PointerSetting()
         m.d.comb += [
+            setting.value.eq(stage.value), setting.steps.eq(stage.steps), commit.lines.eq(setting.lines),
             commit.warp.eq(stage.warp), commit.step.eq(step), commit.pointer.eq(stage.pointer),
             commit.value.eq(stage.value), commit.number.eq(stage.number), commit.below.eq(stage.number - 1),
             commit.stops.eq(chosen), commit.calls.eq(Cat(verdict.call for verdict in stage.verdicts)),

@@ -1,6 +1,6 @@
 """What SETCRSPTR makes of the value it is given, and GETCRSPTR of a pointer."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from rtl.layouts import DEPTH_BITS, LINE_BITS
 
 from .pointers import HIGH_BITS
 
-__all__ = ["PointerSetting", "pointer_value"]
+__all__ = ["PointerSetting", "calls_of", "kill_of", "pointer_value"]
 
 _RESERVED_BITS = 32 - DEPTH_BITS - 8 - 1
 _LINES_PER_STEP = TRAP_RESERVE // TOKENS_PER_LINE
@@ -20,6 +20,16 @@ def pointer_value(lines: Signal, calls: Signal, kill: Signal) -> Cat:
     return Cat(Const(0, 2), lines, Const(0, _RESERVED_BITS), calls, kill)
 
 
+def calls_of(value: Signal) -> Value:
+    """The API call depth in that format."""
+    return value[DEPTH_BITS + _RESERVED_BITS:31]
+
+
+def kill_of(value: Signal) -> Value:
+    """The kill bit in that format."""
+    return value[31]
+
+
 class PointerSetting(wiring.Component):
     """Rounds the depth up to whole lines and clamps it to the limit.
 
@@ -28,14 +38,12 @@ class PointerSetting(wiring.Component):
     value : In(32)
     steps : In(HIGH_BITS)
         The limit, in steps of the entries reserved for the trap handler.
-    lines, calls, kill : Out
+    lines : Out(LINE_BITS)
     """
 
     value: In(32)
     steps: In(HIGH_BITS)
     lines: Out(LINE_BITS)
-    calls: Out(8)
-    kill: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -43,6 +51,5 @@ class PointerSetting(wiring.Component):
         m.d.comb += [
             lines.eq(self.value[2:DEPTH_BITS] + self.value[:2].any()),
             limit.eq(self.steps * _LINES_PER_STEP),
-            self.lines.eq(Mux(lines > limit, limit, lines)),
-            self.calls.eq(self.value[DEPTH_BITS + _RESERVED_BITS:31]), self.kill.eq(self.value[31])]
+            self.lines.eq(Mux(lines > limit, limit, lines))]
         return m

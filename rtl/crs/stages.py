@@ -10,9 +10,9 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .lines import TokensOfLine
 from .match import TokenVerdict
-from .pointers import WidePointer
+from .pointers import HIGH_BITS, WidePointer
 
-__all__ = ["SEEN_BITS", "Step", "commit_stage", "match_stage", "select_stage"]
+__all__ = ["SEEN_BITS", "Progress", "Step", "Unwind", "check_stage", "commit_stage", "match_stage", "select_stage"]
 
 SEEN_BITS = 3
 """Width of a count of lines that an unwind has seen, of those on chip."""
@@ -40,9 +40,12 @@ class Step(data.Struct):
     set: unsigned(1)
     """The stack pointer is set."""
     launch: unsigned(1)
-    """The stack is emptied for a new warp."""
+    """The stack is emptied for a new warp; if ``sized``, it has a region in memory."""
+    sized: unsigned(1)
     mode: unsigned(1)
     """The limit has changed."""
+    wraps: unsigned(1)
+    """A push has begun a new run of 16 tokens."""
     finish: unsigned(1)
     """A write-back is over."""
 
@@ -58,17 +61,22 @@ def select_stage(params: SmParams) -> data.StructLayout:
     """From the match: a verdict on each token."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "pointer": WidePointer, "number": LINE_BITS,
-        "value": 32, "codes": ThreadCodes, "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
+        "value": 32, "steps": HIGH_BITS, "codes": ThreadCodes, "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
         "revived": data.ArrayLayout(WARP_THREADS, TOKENS_PER_LINE), "pcs": data.ArrayLayout(32, TOKENS_PER_LINE),
         "kinds": data.ArrayLayout(TokenKind, TOKENS_PER_LINE), "returned": 1, "stuck": 1})
 
 
 def commit_stage(params: SmParams) -> data.StructLayout:
-    """From the selection: what the operation makes of the warp's pointer and window."""
+    """From the selection: what the operation makes of pointer and window; ``lines`` is a depth to set."""
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "number": LINE_BITS,
-        "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
+        "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "lines": LINE_BITS,
+        "number": LINE_BITS, "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
         "found": 1, "failed": 1, "ends": 1, "waits": 1, "follower": 1})
+
+
+def check_stage(params: SmParams) -> data.StructLayout:
+    """From the commit: a pointer to hold against the limits; that of a push (``pushed``) only against the depth's."""
+    return data.StructLayout({"warp": params.warp_bits, "high": HIGH_BITS, "calls": 8, "pushed": 1})
 
 
 class Unwind(data.Struct):

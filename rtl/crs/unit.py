@@ -26,7 +26,7 @@ from .mover import LineMover
 from .pointers import StackPointers
 from .request import LineRequest
 from .select import TokenSelect
-from .stages import Unwind, commit_stage, match_stage, select_stage
+from .stages import Unwind, check_stage, commit_stage, match_stage, select_stage
 from .windows import StackWindows
 
 __all__ = ["CallReturnStack"]
@@ -93,6 +93,7 @@ class CallReturnStack(wiring.Component):
         matching, matching_valid = Signal(match_stage(params)), Signal()
         selecting, selecting_valid = Signal(select_stage(params)), Signal()
         committing, committing_valid = Signal(commit_stage(params)), Signal()
+        checking, checking_valid = Signal(check_stage(params)), Signal()
         waiting = Signal()
         view, request = access.view, self.request.payload
 
@@ -105,11 +106,13 @@ class CallReturnStack(wiring.Component):
             access.turn.eq(turns.valid), access.turn_warp.eq(turns.chosen),
             access.follow.eq(matching_valid & matching.step.walk & matching.step.more), access.outpaced.eq(outpaced),
             access.follow_warp.eq(matching.warp), access.follow_seen.eq(matching.step.seen + 1),
-            access.busy.eq(committing_valid & commit.changes), access.busy_warp.eq(committing.warp)]
+            access.busy.eq((committing_valid & commit.changes & (committing.warp == request.warp))
+                           | (checking_valid & ~checking.pushed & (checking.warp == request.warp)))]
         # What is known of that warp.
         unwind, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
         m.d.comb += [
             pointers.warp.eq(access.warp), limits.warp.eq(access.warp), asked.launch_warp.eq(access.warp),
+            access.sized.eq(self.configuration.size != 0),
             commit.warp.eq(access.warp), unwind.addr.eq(access.warp),
             view.window.eq(windows.views[access.warp]), view.pointer.eq(pointers.pointer),
             view.quad.eq(unwind.data.quad), view.seen.eq(commit.progress.seen),
@@ -133,19 +136,18 @@ class CallReturnStack(wiring.Component):
         m.d.sync += [
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(access.step),
             matching.error.eq(access.error), matching.pointer.eq(access.changed), matching.top.eq(access.top),
-            matching.value.eq(access.value), matching.line.eq(lines.line), matching.valid.eq(access.tokens),
-            windows.wrapped.eq(access.wraps)]
+            matching.value.eq(access.value), matching.line.eq(lines.line), matching.valid.eq(access.tokens)]
         known = codes.read_port(domain="comb")
         m.d.comb += [
             known.addr.eq(matching.warp), match.line.eq(matching.line), match.valid.eq(matching.valid),
             match.codes.eq(known.data), match.quad.eq(matching.step.quad),
-            limits.push_warp.eq(matching.warp), limits.push_high.eq(matching.pointer.high),
-            windows.wrapped_warp.eq(matching.warp), windows.flags.eq(limits.push_flags)]
+            limits.clamp_warp.eq(matching.warp)]
         m.d.sync += [
             selecting_valid.eq(matching_valid & ~(outpaced & matching.step.walk)), selecting.warp.eq(matching.warp),
             selecting.step.eq(matching.step), selecting.error.eq(matching.error), selecting.value.eq(matching.value),
             selecting.number.eq(matching.top - matching.step.seen), selecting.codes.eq(known.data),
-            selecting.pointer.eq(matching.pointer), selecting.verdicts.eq(match.verdicts),
+            selecting.pointer.eq(matching.pointer), selecting.steps.eq(limits.steps),
+            selecting.verdicts.eq(match.verdicts),
             selecting.revived.eq(match.revived), selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
             selecting.pcs.eq(Cat(token.pc for token in matching.line)),
             selecting.kinds.eq(Cat(token.kind for token in matching.line))]
@@ -157,19 +159,27 @@ class CallReturnStack(wiring.Component):
             self.result_valid.eq(select.result_valid), self.result.eq(select.result)]
         m.d.sync += [committing_valid.eq(selecting_valid), committing.eq(select.commit)]
 
+
         # Commit.
         origin = unwinds.read_port(domain="comb")
         m.d.comb += [
             commit.valid.eq(committing_valid), commit.stage.eq(committing), origin.addr.eq(committing.warp),
             commit.unwind.eq(origin.data), commit.window.eq(windows.views[committing.warp]),
-            limits.commit_warp.eq(committing.warp), limits.commit_high.eq(commit.written.high),
-            commit.steps.eq(limits.commit_steps), commit.flags.eq(limits.commit_flags),
-            commit.has_memory.eq(limits.commit_has_memory), commit.checks_calls.eq(limits.commit_checks_calls),
             pointers.commit.eq(commit.write), pointers.commit_warp.eq(committing.warp),
-            pointers.committed.eq(commit.written), pointers.committed_full.eq(commit.calls_full),
+            pointers.committed.eq(commit.written),
             windows.commit_warp.eq(committing.warp), windows.commit.eq(commit.events),
             self.commit_valid.eq(commit.write), self.commit_warp.eq(committing.warp),
             self.commit_depth.eq(Cat(commit.events.last, commit.written.high) + 1)]
+
+        # Check the new pointer against the limits.
+        m.d.sync += [checking_valid.eq(commit.check), checking.warp.eq(committing.warp),
+                     checking.high.eq(commit.written.high), checking.calls.eq(commit.written.calls),
+                     checking.pushed.eq(committing.step.wraps)]
+        m.d.comb += [
+            limits.check_warp.eq(checking.warp), limits.high.eq(checking.high), limits.calls.eq(checking.calls),
+            windows.check.eq(checking_valid), windows.check_warp.eq(checking.warp), windows.flags.eq(limits.flags),
+            pointers.check.eq(checking_valid & ~checking.pushed), pointers.check_warp.eq(checking.warp),
+            pointers.checked_full.eq(limits.calls_full)]
 
         # Beside the pipeline, lines move between the cache and memory.
         connect(m, asked.request, flipped(self.port.request))

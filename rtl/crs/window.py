@@ -79,9 +79,6 @@ class CommitEvents(data.Struct):
     launch: unsigned(1)
     """A new warp; if ``sized``, its stack has a region in memory."""
     sized: unsigned(1)
-    flags: LimitFlags
-    """Set with ``load`` and by a new limit (``limit``)."""
-    limit: unsigned(1)
 
 
 class MoverEvents(data.Struct):
@@ -109,8 +106,8 @@ class StackWindow(wiring.Component):
     access, commit, mover : In
         Events of the three places that change the window. Commit and the others never concern the same warp
         in the same cycle.
-    wrapped, flags : In(1), In(LimitFlags)
-        Flags after a push that began a new run of 16 tokens, one cycle late.
+    check, flags : In(1), In(LimitFlags)
+        New flags: some cycles after a push has begun a new run of 16 tokens, and after every commit.
     state, fill : Out
     last : Out(LOW_BITS)
         Number of the topmost token, modulo 16.
@@ -133,7 +130,7 @@ class StackWindow(wiring.Component):
     access: In(AccessEvents)
     commit: In(CommitEvents)
     mover: In(MoverEvents)
-    wrapped: In(1)
+    check: In(1)
     flags: In(LimitFlags)
     state: Out(WindowState)
     fill: Out(WindowFill)
@@ -210,9 +207,7 @@ class StackWindow(wiring.Component):
             m.d.sync += self.last.eq(commit.last)
         with m.Elif(access.push):
             m.d.sync += self.last.eq(self.last + 1)
-        with m.If(commit.load | commit.limit):
-            m.d.sync += [self.near.eq(commit.flags.near), self.reached.eq(commit.flags.reached)]
-        with m.Elif(self.wrapped):
+        with m.If(self.check):
             m.d.sync += [self.near.eq(self.flags.near), self.reached.eq(self.flags.reached)]
 
         # Lines under way.

@@ -41,7 +41,7 @@ class StackWindows(wiring.Component):
     access_warp, access : In, In(AccessEvents)
     commit_warp, commit : In, In(CommitEvents)
     mover_warp, mover : In, In(MoverEvents)
-    wrapped_warp, wrapped, flags : In, In(1), In(LimitFlags)
+    check_warp, check, flags : In, In(1), In(LimitFlags)
     views : Out(array of WindowView)
     ready : Out(warps)
         Warps that wait for nothing: neither an unwind, nor a line for the next token.
@@ -52,7 +52,7 @@ class StackWindows(wiring.Component):
         super().__init__({
             "access_warp": In(bits), "access": In(AccessEvents), "commit_warp": In(bits), "commit": In(CommitEvents),
             "mover_warp": In(bits), "mover": In(MoverEvents),
-            "wrapped_warp": In(bits), "wrapped": In(1), "flags": In(LimitFlags),
+            "check_warp": In(bits), "check": In(1), "flags": In(LimitFlags),
             "views": Out(data.ArrayLayout(WindowView, params.warps)), "ready": Out(params.warps)})
         self.windows = [StackWindow() for _ in range(params.warps)]
 
@@ -64,7 +64,7 @@ class StackWindows(wiring.Component):
                                           (self.commit, window.commit, self.commit_warp),
                                           (self.mover, window.mover, self.mover_warp)):
                 m.d.comb += into.eq(Mux(of_warp == warp, events.as_value(), 0))
-            m.d.comb += [window.wrapped.eq(self.wrapped & (self.wrapped_warp == warp)), window.flags.eq(self.flags)]
+            m.d.comb += [window.check.eq(self.check & (self.check_warp == warp)), window.flags.eq(self.flags)]
             view = self.views[warp]
             m.d.comb += [getattr(view, name).eq(getattr(window, name)) for name, _ in WindowView.as_shape()]
         m.d.comb += self.ready.eq(Cat((view.state == WindowState.IDLE) & view.pushable for view in self.views))

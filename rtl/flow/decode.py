@@ -1,0 +1,87 @@
+"""From an instruction word to what the flow unit does with it."""
+
+from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.condition import ConditionCode
+from rtl.isa.syntax import WORD_BITS, Constant, Field, Form, Pipe, Target
+from rtl.isa.table import FORMS
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import FlowInstruction, FlowOperation, ThreadCode
+
+__all__ = ["FLOW_FORMS", "FlowDecoder"]
+
+FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
+"""The instructions of the flow unit."""
+
+_PUSHED = {"SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
+           "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}
+_LEFT = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
+         "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
+_OTHERS = {"SAM": FlowOperation.PUSH_QUAD, "RAM": FlowOperation.POP_QUAD, "GETCRSPTR": FlowOperation.GET_POINTER,
+           "SETCRSPTR": FlowOperation.SET_POINTER, "GETLMEMBASE": FlowOperation.GET_BASE,
+           "SETLMEMBASE": FlowOperation.SET_BASE, "CCTLL": FlowOperation.WRITE_BACK}
+_BRANCHES = ("BRA", "BRX", "JMP", "JMX")
+_CALLS = {"CAL": True, "JCAL": False}
+"""Whether the target is relative."""
+
+
+class FlowDecoder(wiring.Component):
+    """Reads the instruction table; combinational.
+
+    Members
+    -------
+    word : In(64)
+    instruction : Out(FlowInstruction)
+        NONE for a word that is no flow instruction.
+    """
+
+    word: In(WORD_BITS)
+    instruction: Out(FlowInstruction)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.Switch(self.word):
+            for form in FLOW_FORMS:
+                with m.Case(_pattern(form)):
+                    self._decode(m, form)
+        return m
+
+    def _decode(self, m: Module, form: Form) -> None:
+        instruction = self.instruction
+        for name in ("uniform", "limited", "guard_not", "keep_reference", "counted"):
+            if name in form.fields:
+                m.d.comb += instruction[name].eq(self._field(form.fields[name]))
+        test = self._field(form.fields["test"]) if "test" in form.fields else Const(ConditionCode.T.value, 5)
+        m.d.comb += instruction.test.eq(test)
+        target = form.operands.get("target")
+        if isinstance(target, Target):
+            m.d.comb += [instruction.offset.eq(self._field(form.fields[target.field])),
+                         instruction.indexed.eq(target.index is not None)]
+        if isinstance(target, Constant):
+            m.d.comb += [instruction.constant.eq(1), instruction.indexed.eq(target.index is not None)]
+
+        if form.name in _BRANCHES:
+            m.d.comb += [instruction.operation.eq(FlowOperation.BRANCH), instruction.kind.eq(TokenKind.DIVERGE),
+                         instruction.relative.eq(form.name.startswith("B"))]
+        elif form.name in _CALLS:
+            m.d.comb += [instruction.operation.eq(FlowOperation.CALL), instruction.kind.eq(TokenKind.RETURN),
+                         instruction.relative.eq(_CALLS[form.name])]
+        elif form.name in _PUSHED:
+            m.d.comb += [instruction.operation.eq(FlowOperation.PUSH), instruction.kind.eq(_PUSHED[form.name]),
+                         instruction.relative.eq(1)]
+        elif form.name in _LEFT:
+            m.d.comb += [instruction.operation.eq(FlowOperation.LEAVE), instruction.code.eq(_LEFT[form.name])]
+        else:
+            m.d.comb += [instruction.operation.eq(_OTHERS[form.name]), instruction.kind.eq(TokenKind.QUAD)]
+
+    def _field(self, field: Field) -> Value:
+        """A field of the word."""
+        value = Cat(self.word[lowest:lowest + width] for lowest, width in field.pieces)
+        return value.as_signed() if field.signed else value
+
+
+def _pattern(form: Form) -> str:
+    """The form's fixed bits, as a pattern of the word."""
+    return "".join(str(form.match >> bit & 1) if form.mask >> bit & 1 else "-" for bit in reversed(range(WORD_BITS)))

@@ -68,6 +68,7 @@ class Zoo(wiring.Component):
     pieces: Out(9)
     nothing: In(0)
     over: Out(1)
+    top: Out(2)
 
     def __init__(self):
         super().__init__()
@@ -84,6 +85,7 @@ class Zoo(wiring.Component):
             write.addr.eq(self.count), write.data.eq(self.count * 3), write.en.eq(self.count[0]),
             self.sample.pair[1].eq(self.sample.pair[0] ^ 5), self.sample.pair[0].eq(self.count),
             self.negative.eq(-self.count), self.over.eq(self.count > 100),
+            self.top.eq(self.count[6:]),
         ]
         m.d.comb += [self.chain[0].eq(self.count[0])]
         m.d.comb += [self.chain[bit].eq(self.chain[bit - 1] ^ self.count[bit]) for bit in range(1, 8)]
@@ -132,7 +134,8 @@ def stimulate(dut, log, cycles=60):
             _, _, before, color = await ctx.tick().sample(dut.count, dut.sample)
             log.append((before, color.color, color.level, [ctx.get(dut.sample.pair[i]) for i in range(2)],
                         ctx.get(dut.wide_sum), ctx.get(dut.negative), ctx.get(dut.stored), ctx.get(dut.count),
-                        ctx.get(dut.table.data[chance.randrange(6)]), ctx.get(dut.over), ctx.get(dut.nothing)))
+                        ctx.get(dut.table.data[chance.randrange(6)]), ctx.get(dut.over), ctx.get(dut.nothing),
+                        ctx.get(dut.top)))
             if chance.random() < 0.1:
                 ctx.set(dut.count, chance.randrange(60))
     return testbench

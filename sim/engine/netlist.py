@@ -24,6 +24,8 @@ from sim.engine.internals import (
 __all__ = ["check_loops", "driven_signals", "to_rtlil", "undriven_signals"]
 
 ALWAYS = Net.from_const(1)
+ROOT = "(design)"
+"""The name of the top module: one that no signal has, since C++ would take the two for one."""
 
 
 def driven_signals(design: Any, domain: str | None = None) -> Any:
@@ -55,7 +57,7 @@ def _with_ports(design: Any) -> Any:
             data.update(port._data._lhs_signals())
     ports = [(None, signal, PortDirection.Input) for signal in undriven_signals(design)]
     ports += [(None, signal, PortDirection.Output) for signal in data]
-    return Design(design.fragment, ports, hierarchy=("top",))
+    return Design(design.fragment, ports, hierarchy=(ROOT,))
 
 
 def _netlist(design: Any) -> Any:
@@ -146,5 +148,5 @@ def to_rtlil(design: Any) -> tuple[str, Any]:
         _Emitter(builder, netlist, module, names, empty_checker=_KeepAll(netlist)).emit()
     for name, signal, direction in design.ports:
         if direction is PortDirection.Input:      # can be written at the top level only
-            names[signal] = ("top", name)
+            names[signal] = (ROOT, name)
     return str(text), names

@@ -125,7 +125,7 @@ def test_reuse_is_read_from_the_operands():
     ("IADD3 R0, R1, -2, R2", "IADD3 R0, R1, 0xffffe, R2"), ("RTT.POPCRS", "RTT"), ("IDE.DI", "IDE"),
     ("BPT.PAUSE_QUIET", "BPT.???6"), ("MOV R0,c[0][0x20]", "MOV R0, c[0x0][0x20]"), ("LDS R0, [4+4]", "LDS R0, [0x8]"),
     ("BRA 0x40 + 8", "BRA 0x48"), ("MOV R0, 0b101", "MOV R0, 0x5"),
-    ("LDC R0, c[3][0x8000+R1]", "LDC R0, c[0x3][R1+-0x8000]"),
+    ("LDC R0, c[3][-0x8000+R1]", "LDC R0, c[0x3][R1+-0x8000]"),
 ])
 def test_other_spellings(text, same):
     assert spell(assembled(text)) == same

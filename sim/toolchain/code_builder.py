@@ -62,11 +62,22 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
 
 def _close(code: Code) -> None:
     """Makes the code end in a branch to itself and fill its granule, unless it does so already."""
-    last = next((line.node for line in reversed(code.lines) if not _is_mnemonic(line, "NOP")), None)
-    if not (isinstance(last, Instruction) and last.mnemonic == "BRA" and last.guard is None):
+    last = len(code.lines) - 1
+    while last >= 0 and _is_mnemonic(code.lines[last], "NOP"):
+        last -= 1
+    closed = (last >= 0 and _is_mnemonic(code.lines[last], "BRA") and not _conditional(code.lines[last])
+              and all(index <= last for index in code.labels.values()))
+    if not closed:
         _append(code, _ENDLESS.format(label_place(len(code.lines))))
     while label_place(len(code.lines)) % CODE_GRANULE:
         _append(code, _PADDING)
+
+
+def _conditional(line: Line) -> bool:
+    """Whether a guard or a test may keep threads from an instruction with one operand."""
+    node = line.node
+    return isinstance(node, Instruction) and (node.guard is not None
+                                              or (node.operands is not None and len(node.operands.items) > 1))
 
 
 def _is_mnemonic(line: Line, mnemonic: str) -> bool:

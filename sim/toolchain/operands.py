@@ -118,7 +118,11 @@ class Matcher:
             raise MismatchError(token, f"{token} does not go with the operands before it", close=True)
         self.word = self.form.fields[field].put(self.word, value)
 
-    def _fit(self, field: str, value: int, token: Token) -> None:
+    def _fit(self, field: str, value: int, token: Token, signed: bool = False) -> None:
+        """Sets a field to a number; one without a sign may use a signed field's sign bit, unless it's ``signed``."""
+        bounds = self.form.fields[field].bounds
+        if signed and not bounds[0] <= value <= bounds[-1]:
+            raise MismatchError(token, f"{value:#x} is not in {bounds[0]:#x}..{bounds[-1]:#x}", close=True)
         try:
             self.put(field, fit(self.form.fields[field], value), token)
         except ValueError as error:
@@ -170,7 +174,7 @@ class Matcher:
         for sign in node.signs.items:
             field = fields.get(sign)
             if field is None or field in self._set or self._adds_one():
-                raise MismatchError(node.token, f"expected {phrase}", close=sign in fields and field is None)
+                raise MismatchError(node.token, f"{sign} can't stand before {phrase} here")
             self.put(field, 1, sign)
         if isinstance(node.core, Absolute):
             if adjust.absolute is None or node.core.inner.signs.items:
@@ -244,7 +248,9 @@ class Matcher:
         return total
 
     def _indexed(self, index: str | None, offset: str, node: Sum) -> None:
-        """A sum of at most one register, where ``index`` is its field, and a number."""
+        """A sum of at most one register, where ``index`` is its field, and a number; that alone is an address, and
+        has no sign.
+        """
         found, rest = RZ, []
         for item, (sign, token) in zip(node.items, node.terms, strict=True):
             named = _register_number(token)
@@ -256,7 +262,8 @@ class Matcher:
                 found = named[0]
         if index is not None:
             self.put(index, found, node.token)
-        self._fit(offset, self._number(Sum(rest)) if rest else 0, node.token)
+        unsigned = found == RZ or self.form.fields[offset].width == _WHOLE
+        self._fit(offset, self._number(Sum(rest)) if rest else 0, node.token, signed=not unsigned)
 
     def _constant(self, operand: Constant, node: Operand) -> None:
         inner = self._adjusted(operand.adjust, node, "c[bank][offset]")
@@ -280,11 +287,8 @@ class Matcher:
                 self.put(field, 1, node.token)
                 suffixes.remove(text)
         self._part(operand.adjust, "".join(f".{suffix}" for suffix in suffixes), node.token)
-        field = self.form.fields[operand.field]
-        if operand.bits is None and field.width != _WHOLE and value not in field.bounds:
-            raise MismatchError(node.core.token, f"{value:#x} is not in {field.bounds[0]:#x}..{field.bounds[-1]:#x}",
-                                close=True)
-        self._fit(operand.field, value, node.core.token)
+        signed = operand.bits is None and self.form.fields[operand.field].width != _WHOLE
+        self._fit(operand.field, value, node.core.token, signed)
 
     def _half(self, operand: Immediate, node: Half) -> None:
         """Half of an address, which the relocation fills in."""
@@ -313,8 +317,11 @@ class Matcher:
             raise MismatchError(node.token, "expected a label or an offset")
         negative = bool(node.signs.items)
         if operand.relative:
-            offset = self._number(place, negative, self._scope.target) - self._address - INSTRUCTION_BYTES
-            self._fit(operand.field, offset, place.token)
+            target = self._number(place, negative, self._scope.target)
+            offset = target - self._address - INSTRUCTION_BYTES
+            if offset not in self.form.fields[operand.field].bounds:
+                raise MismatchError(place.token, f"{target:#x} is too far away", close=True)
+            self.put(operand.field, offset, place.token)
         elif any(token.type == "WORD" for _, token in place.terms) and not negative:
             self._refer(RelocationKind.ABS32_20, place)
         else:

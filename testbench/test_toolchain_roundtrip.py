@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.launch import PROGRAM_BASE, prepare
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.disassembly import disassembly
@@ -15,6 +16,7 @@ from sim.toolchain.elf_reader import read_object
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.linking import link
 from sim.toolchain.listing import listing
+from sim.toolchain.module import ProgramError
 from sim.toolchain.object_file import ObjectFile, Section
 
 HERE = Path(__file__).parent
@@ -127,3 +129,23 @@ def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
     assert len(texts) == len(mine)
     for theirs, text in zip(texts, mine, strict=True):
         assert text.startswith(theirs)
+
+
+def test_places_in_code_keep_their_address():
+    """A label as an absolute target, and a place in a section that only the section's symbol names."""
+    text = ".global a 8\n.global b\n.word 1, 2\n.kernel k\nJMP L\n.function f\nL: JCAL L+8\nEXIT\n"
+    file = assemble(text, "t")
+    section = file.sections[".text.k"]
+    index = next(number for number, symbol in enumerate(file.symbols) if symbol.name == ".text.k")
+    assert {(entry.symbol, entry.addend) for entry in section.relocations} == {(index, 0x10), (index, 0x18)}
+    again = listing(file)
+    assert "JMP f\n" in again and "JCAL f+0x8\n" in again
+    memories = [prepare(load(each), ()).memory for each in (file, assemble(again, "t"))]
+    assert memories[0].read(PROGRAM_BASE, 64) == memories[1].read(PROGRAM_BASE, 64)
+
+
+def test_names_that_no_text_can_have():
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
+    with pytest.raises(ProgramError, match=r"the name a b can't be written in assembly text$"):
+        listing(replace(file, symbols=symbols))

@@ -7,7 +7,7 @@ from rtl.isa.syntax import Target
 from rtl.isa.table import find
 
 from .control_text import control_text
-from .data_listing import BINDINGS
+from .data_listing import BINDINGS, address_text
 from .module import PatchKind, ProgramError
 from .nvinfo import Attribute, Record
 from .object_file import Binding, ObjectFile, Relocation, Section
@@ -137,11 +137,7 @@ class CodeLister:
         return None
 
     def _address_text(self, relocation: Relocation, word: int) -> str:
-        symbol = self.file.symbols[relocation.symbol]
-        if symbol.section is None:
-            raise ProgramError(f"{self.file.name}: symbol {symbol.name} is not defined")
-        addend = held_number(word) if relocation.addend is None else relocation.addend
-        name = symbol.name + (f"{addend:+#x}" if addend else "")
+        name = address_text(self.file, relocation, held_number(word) if relocation.addend is None else 0)
         form = find(word)
         if form is not None and any(isinstance(operand, Target) for operand in form.operands.values()):
             return name

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .object_file import Binding, ObjectFile, Role, Section, SymbolKind
+from .module import ProgramError
+from .object_file import Binding, ObjectFile, Relocation, Role, Section, SymbolKind
 from .program import natural_alignment
 from .relocation import place_bytes
 
-__all__ = ["BINDINGS", "data_lines", "memory_lines", "shared_line"]
+__all__ = ["BINDINGS", "address_text", "data_lines", "memory_lines", "shared_line"]
 
 BINDINGS = {Binding.LOCAL: "local", Binding.GLOBAL: "visible", Binding.WEAK: "weak"}
 """Bindings as the text has them."""
@@ -75,11 +76,9 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
     """Data directives of some bytes of a section."""
     addresses = {}
     for relocation in section.relocations:
-        name = file.symbols[relocation.symbol].name
         width = place_bytes(relocation.kind)
         held = int.from_bytes(section.content[relocation.offset:relocation.offset + width], "little")
-        addend = held if relocation.addend is None else relocation.addend
-        addresses[relocation.offset] = (width, f"{name}{addend:+#x}" if addend else name)
+        addresses[relocation.offset] = width, address_text(file, relocation, held)
     unit = _SHORTEST_ALIGNMENT if size % _SHORTEST_ALIGNMENT == 0 else 1
     values: list[str] = []
     kind = _DIRECTIVES[unit]
@@ -97,6 +96,23 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
         position += zeros if directive == ".zero" else width
     if values:
         yield f"{_INDENT}{kind} {', '.join(values)}"
+
+
+def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
+    """The address that a relocation stands for, as a name and a number. ``held`` is the number in its place.
+
+    A place in a section goes by the last name before it.
+    """
+    symbol = file.symbols[relocation.symbol]
+    addend = held if relocation.addend is None else relocation.addend
+    if symbol.kind == SymbolKind.SECTION:
+        named = [other for other in file.symbols if other.section == symbol.section and other.value <= addend
+                 and other.kind in (SymbolKind.OBJECT, SymbolKind.FUNCTION)]
+        symbol = max(named, key=lambda other: other.value, default=symbol)
+        addend -= symbol.value
+    if symbol.section is None or symbol.kind == SymbolKind.SECTION:
+        raise ProgramError(f"{file.name}: symbol {symbol.name} is not defined")
+    return symbol.name + (f"{addend:+#x}" if addend else "")
 
 
 def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, object]) -> int:

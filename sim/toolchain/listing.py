@@ -5,6 +5,7 @@ symbols that are nowhere in the file, and of the ELF form the order of strings, 
 padding and file offsets.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 
 from .assembler import assemble
@@ -12,6 +13,7 @@ from .code_listing import CodeLister, instructions
 from .cubin import load
 from .data_listing import BINDINGS, data_lines, memory_lines, shared_line
 from .linking import link
+from .module import ProgramError
 from .nvinfo import Attribute, Format, Record, decode
 from .object_file import (
     INFO,
@@ -32,6 +34,7 @@ __all__ = ["listing"]
 _SYMBOL_FIRST = (Attribute.REGCOUNT, Attribute.FRAME_SIZE, Attribute.MIN_STACK_SIZE, Attribute.MAX_STACK_SIZE,
                  Attribute.PARAM_CBANK)
 """Records whose first word is a symbol."""
+_NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$?]*")
 _DEBUG = (".debug", ".nv_debug")
 _PARAMETER_SIZE_AT = 18
 _Records = Mapping[int, list[Record]]
@@ -55,6 +58,9 @@ class _Lister:
     """
 
     def __init__(self, file: ObjectFile, linked: bool) -> None:
+        for symbol in file.symbols:
+            if symbol.section is not None and not _NAME.fullmatch(symbol.name):
+                raise ProgramError(f"{file.name}: the name {symbol.name} can't be written in assembly text")
         self.file = file
         self.linked = linked
         self.raw: dict[str, set[int]] = {section.name: set() for section in file.by_role[Role.CODE]}

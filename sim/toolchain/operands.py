@@ -148,7 +148,7 @@ class Matcher:
                 tests = {code: f"CC.{text}" for code, text in TEST_TEXTS.items()}
                 self._choice(field, tests, node)
             case Literal(text):
-                if self._name(node, text) != text:
+                if self._name(node, text) != text or node.signs.items:
                     raise MismatchError(node.token, f"expected {text}")
             case ScoreboardSet(field):
                 self._set_of_scoreboards(field, node)
@@ -164,7 +164,7 @@ class Matcher:
     def _name(node: Operand, phrase: str) -> Token:
         """The name that an operand is, whatever signs it has."""
         terms = list(node.core.terms) if isinstance(node.core, Sum) else []
-        if len(terms) != 1 or terms[0][0] < 0 or terms[0][1].type != "WORD":
+        if len(terms) != 1 or terms[0][0] < 0 or terms[0][1].type != "WORD" or node.suffix:
             raise MismatchError(node.token, f"expected {phrase}")
         return terms[0][1]
 
@@ -220,7 +220,7 @@ class Matcher:
         token = self._name(node, "a predicate")
         index = predicate_number(token)
         signs = [str(sign) for sign in node.signs.items]
-        if index is None or node.suffix or signs not in ([], ["!"]):
+        if index is None or signs not in ([], ["!"]):
             raise MismatchError(node.token, "expected a predicate")
         if signs and negate is None:
             raise MismatchError(node.token, "a result can't be negated", close=True)

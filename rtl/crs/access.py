@@ -1,6 +1,6 @@
 """The first stage: whose turn it is, what is pushed, which line is read."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,32 +11,28 @@ from rtl.params import SmParams
 
 from .pointers import WidePointer
 from .setting import pointer_value
-from .stages import SEEN_BITS, Step
-from .window import SLOT_BITS, AccessEvents, WindowFill, WindowState
+from .stages import Step, turn_stage
+from .turns import tokens_up_to
+from .window import SLOT_BITS, AccessEvents
 from .windows import WindowView
 
-__all__ = ["AccessView", "StackAccess", "tokens_up_to"]
+__all__ = ["AccessView", "StackAccess"]
 
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD)
 
 
-def tokens_up_to(last: Signal) -> Cat:
-    """Which tokens of the top line are on the stack, when ``last`` is the number of the topmost one."""
-    return Cat(last[:2] >= index for index in range(TOKENS_PER_LINE))
-
-
 class AccessView(data.Struct):
-    """What the access sees of its warp."""
+    """What is known of the warp that requests, and of the one whose turn it is."""
 
     window: WindowView
-    pointer: WidePointer
-    quad: unsigned(1)
-    """Its unwind looks for a QUAD token."""
-    seen: unsigned(SEEN_BITS)
-    """Lines on chip that it has seen."""
-    checks_calls: unsigned(1)
+    """Of the warp that requests; early in the cycle."""
     calls_full: unsigned(1)
+    """It has reached the limit of calls."""
+    pointer: WidePointer
+    """Of the warp whose turn it is, as all that follows."""
+    checks_calls: unsigned(1)
+    has_memory: unsigned(1)
     base: unsigned(BLOCK_ADDRESS_BITS)
 
 
@@ -48,41 +44,41 @@ class StackAccess(wiring.Component):
     Members
     -------
     request : In(stream of stack_request)
-    turn, turn_warp : In
-    follow, follow_warp, follow_seen, outpaced : In
-        The walk one stage ahead has a next line on chip; its unwind ends with the line before (known late).
-    busy : In(1)
-        The last operation of the request's warp is just being committed.
+    turn_valid, turn : In(1), In(turn_stage)
+    follow_valid, follow : In(1), In(turn_stage)
+    outpaced : In(1)
+        The unwind to follow ends with the line before; known late.
     sized : In(1)
         A stack launched now has a region in memory.
     installing : In(1)
         A line is written into the cache, so that no token can be.
     warp, view : Out, In(AccessView)
-        Whose turn it is, and what is known of that warp.
+        Whose turn it is.
     accepted : Out(1)
         The request is served.
     wants_push, reads : Out(1)
-        A token may be written, a line may be read: known early in the cycle.
+        A token may be written, a line may be read: known early.
     valid, step, error, value : Out
         What the next stages do.
     slot, tokens, top : Out
-        The line to read, which of its tokens are on the stack, and the number of the top line.
+        The line to read, which of its tokens are on the stack, and the number of the warp's top line.
     push_slot, push_tokens, token : Out, Out(4), Out(Token)
         The token to write, and where.
     change, changed, changed_full : Out(1), Out(WidePointer), Out(1)
         The pointer to write, and whether it has reached the limit of calls.
     events : Out(AccessEvents)
+        What happens to the window of the warp that requests, or whose turn it is.
     set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
     """
 
     def __init__(self, params: SmParams) -> None:
-        bits = params.warp_bits
         super().__init__({
             "request": In(stream.Signature(stack_request(params))),
-            "turn": In(1), "turn_warp": In(bits),
-            "follow": In(1), "follow_warp": In(bits), "follow_seen": In(SEEN_BITS), "outpaced": In(1),
-            "busy": In(1), "sized": In(1), "installing": In(1),
-            "warp": Out(bits), "view": In(AccessView), "accepted": Out(1), "wants_push": Out(1), "reads": Out(1),
+            "turn_valid": In(1), "turn": In(turn_stage(params)),
+            "follow_valid": In(1), "follow": In(turn_stage(params)), "outpaced": In(1),
+            "sized": In(1), "installing": In(1),
+            "warp": Out(params.warp_bits), "view": In(AccessView),
+            "accepted": Out(1), "wants_push": Out(1), "reads": Out(1),
             "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
             "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(LINE_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
@@ -92,35 +88,34 @@ class StackAccess(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        request, view, step = self.request.payload, self.view, self.step
+        request, view, turn, follow = self.request.payload, self.view, self.turn, self.follow
         window, pointer, operation, events = view.window, view.pointer, request.operation, self.events
 
         # Whose turn it is. A request waits while its warp is not idle, or while its push finds no line.
-        follows = self.follow & ~self.turn & ~self.request.valid & ~self.outpaced
         pushes, unwinds, counts = Signal(), Signal(), Signal()
         with m.Switch(operation):
             with m.Case(*_PUSHES):
                 m.d.comb += [pushes.eq(1), counts.eq(operation != StackOperation.PUSH)]
             with m.Case(*_UNWINDS):
                 m.d.comb += unwinds.eq(1)
-        idle = (window.state == WindowState.IDLE) & ~self.busy
         m.d.comb += [
-            self.warp.eq(Mux(self.turn, self.turn_warp, Mux(self.request.valid, request.warp, self.follow_warp))),
-            self.request.ready.eq(~self.turn & idle & ((window.pushable & ~self.installing) | ~pushes)),
+            self.warp.eq(Mux(self.turn_valid, turn.warp, Mux(self.request.valid, request.warp, follow.warp))),
+            self.request.ready.eq(~self.turn_valid & Mux(pushes, window.fits & ~self.installing, window.serves)),
             self.accepted.eq(self.request.valid & self.request.ready),
             self.wants_push.eq(self.request.valid & pushes),
-            self.waits_for_line.eq(self.request.valid & ~self.turn & idle & pushes & ~window.pushable),
-            self.waits_for_turn.eq(self.request.valid & self.turn)]
+            self.reads.eq(self.turn_valid | Mux(self.request.valid, unwinds, self.follow_valid)),
+            self.waits_for_line.eq(self.request.valid & ~self.turn_valid & pushes & window.serves & ~window.fits),
+            self.waits_for_turn.eq(self.request.valid & self.turn_valid)]
         serves = self.accepted & request.enable
 
         # Pushes. A call at the limit of calls and a token without room are refused.
-        full = window.reached | (window.near & (window.last[1:].all() & (window.last[0] | request.pair)))
-        refused = counts & view.calls_full
-        lost = (window.last[:2] != 3) & ~window.cached[0]
         prepares = operation == StackOperation.PREPARE_CALL
+        takes = Mux(request.pair, window.takes_pair, window.takes)
+        refused = counts & view.calls_full
         next_token = Signal.like(window.last)
         m.d.comb += [
-            events.push.eq(serves & pushes & ~(refused | full | lost)),
+            events.push.eq(self.request.valid & ~self.turn_valid & ~self.installing & pushes & request.enable
+                           & takes & ~refused),
             next_token.eq(window.last + 1), self.push_slot.eq(next_token[2:]),
             self.push_tokens.eq(events.push << next_token[:2]),
             self.token.pc.eq(request.operand), self.token.mask.eq(request.mask), self.token.kind.eq(request.kind),
@@ -128,57 +123,49 @@ class StackAccess(wiring.Component):
         with m.If(serves & pushes):
             with m.If(refused):
                 m.d.comb += self.error.eq(Mux(prepares, WarpError.NONE, WarpError.API_STACK_ERROR))
-            with m.Elif(full):
-                m.d.comb += self.error.eq(WarpError.STACK_OVERFLOW)
-            with m.Elif(lost):
-                m.d.comb += self.error.eq(WarpError.MMU_FAULT)
-        calls = Signal(8)
+            with m.Elif(~takes):
+                on_chip = (window.last[:2] == 3) | window.cached[0]
+                m.d.comb += self.error.eq(Mux(on_chip, WarpError.STACK_OVERFLOW, WarpError.MMU_FAULT))
+        calls, wraps = Signal(8), Signal()
         m.d.comb += [
-            step.wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
-            self.changed.high.eq(pointer.high + step.wraps),
+            wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
+            self.changed.high.eq(pointer.high + wraps),
             self.changed.calls.eq(Mux(events.push & counts, calls, pointer.calls)),
-            self.changed.kill.eq(Mux(prepares, view.calls_full, pointer.kill)),
+            self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
             self.changed_full.eq(view.calls_full | (counts & view.checks_calls & (calls >= API_CALL_LIMIT))),
             self.change.eq(events.push | (serves & prepares & refused))]
 
-        # The line to look at: ``seen`` lines below the top.
-        again = window.state == WindowState.AGAIN
-        finishes = window.state == WindowState.WRITE_BACK
-        faulty = window.fill == WindowFill.FAULTY
-        new_walk = serves & unwinds
+        # The step: of the stack's own, of the request, of the walk one stage ahead.
+        step, top = Signal(Step), Signal(SLOT_BITS)
         m.d.comb += [
-            self.top.eq(Cat(window.last[2:], pointer.high)),
-            step.begins.eq(~self.turn & self.request.valid),
-            step.seen.eq(Mux(self.turn, view.seen, Mux(self.request.valid, 0, self.follow_seen))),
-            step.there.eq(Array(window.cached)[step.seen] & (step.seen != len(window.cached))),
-            step.more.eq(Array(window.cached)[step.seen + 1] & (step.seen[:2] != len(window.cached) - 1)),
-            step.lowest.eq(window.bottom & ~step.more),
-            step.quad.eq(Mux(step.begins, operation == StackOperation.POP_QUAD, view.quad)),
-            self.slot.eq(self.top - step.seen),
-            self.tokens.eq(Mux(step.seen == 0, tokens_up_to(window.last), ~0) & step.there.replicate(TOKENS_PER_LINE)),
-            self.reads.eq(self.turn | Mux(self.request.valid, unwinds, self.follow)),
-            step.walk.eq(Mux(self.turn, again | (faulty & ~finishes), new_walk | follows)),
-            step.sink.eq(self.turn & ~again & ~faulty & ~finishes), step.finish.eq(self.turn & finishes)]
-        with m.If(self.turn & ~again & faulty & ~finishes):
-            m.d.comb += self.error.eq(WarpError.MMU_FAULT)
-
-        # What needs no line.
-        aligned = (self.top + 1)[:LINE_BITS]
-        m.d.comb += [
+            step.walk.eq(serves & unwinds), step.quad.eq(operation == StackOperation.POP_QUAD), step.begins.eq(1),
+            step.cached.eq(window.cached), step.bottom.eq(window.bottom), step.wraps.eq(wraps),
             step.set.eq(serves & (operation == StackOperation.SET_POINTER)),
             step.launch.eq(serves & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
-            step.mode.eq(self.set_mode),
-            self.set_mode.eq(serves & (operation == StackOperation.SET_MODE)),
-            self.set_base.eq(serves & (operation == StackOperation.SET_BASE)),
+            step.mode.eq(serves & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
+            top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
+            self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
+            self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
+        with m.If(self.turn_valid):
+            m.d.comb += [self.step.eq(turn.step), top.eq(turn.top), self.slot.eq(turn.slot), self.tokens.eq(turn.tokens),
+                         self.error.eq(turn.error), self.valid.eq(1)]
+        with m.Elif(~self.request.valid):
+            m.d.comb += [self.step.eq(follow.step), top.eq(follow.top), self.slot.eq(follow.slot), self.tokens.eq(follow.tokens),
+                         self.error.eq(WarpError.NONE), self.valid.eq(self.follow_valid & ~self.outpaced)]
+
+        # What needs no line.
+        m.d.comb += [
+            self.top.eq(Cat(top, pointer.high)),
+            self.set_mode.eq(step.mode), self.set_base.eq(serves & (operation == StackOperation.SET_BASE)),
+            events.request.eq(self.accepted & ~pushes), events.turn.eq(self.turn_valid),
             events.write_back.eq(serves & (operation == StackOperation.WRITE_BACK)),
-            events.enter.eq(self.turn | new_walk),
-            self.valid.eq((self.accepted & ~events.write_back) | follows | self.turn),
             self.value.eq(request.operand)]
         with m.Switch(operation):
             with m.Case(StackOperation.GET_POINTER):
-                m.d.comb += self.value.eq(pointer_value(aligned, pointer.calls, pointer.kill))
+                m.d.comb += self.value.eq(pointer_value((self.top + 1)[:LINE_BITS], pointer.calls, pointer.kill))
             with m.Case(StackOperation.GET_BASE):
                 m.d.comb += self.value.eq(view.base)
-        with m.If(step.set & ~window.has_memory):
-            m.d.comb += [self.error.eq(WarpError.STACK_ERROR), self.value[:DEPTH_BITS].eq(0)]
+        with m.If(step.set & ~view.has_memory & ~self.turn_valid):
+            m.d.comb += [self.error.eq(WarpError.STACK_ERROR),
+                         self.value.eq(Cat(Const(0, DEPTH_BITS), request.operand[DEPTH_BITS:]))]
         return m

@@ -26,8 +26,6 @@ class StackCommit(wiring.Component):
     valid, stage : In(1), In(commit_stage)
     window, unwind : In(WindowView), In(Unwind)
         Of the stage's warp.
-    changes : Out(1)
-        The warp's next request has to wait.
     write, written, check : Out(1), Out(WidePointer), Out(1)
         The pointer of the stage's warp; whether it is to be held against the limits.
     events : Out(CommitEvents)
@@ -39,7 +37,7 @@ class StackCommit(wiring.Component):
         self._warps = params.warps
         super().__init__({
             "valid": In(1), "stage": In(commit_stage(params)), "window": In(WindowView), "unwind": In(Unwind),
-            "changes": Out(1), "write": Out(1), "written": Out(WidePointer), "check": Out(1),
+            "write": Out(1), "written": Out(WidePointer), "check": Out(1),
             "events": Out(CommitEvents), "warp": In(params.warp_bits), "progress": Out(Progress)})
 
     def elaborate(self, platform: object) -> Module:
@@ -54,7 +52,7 @@ class StackCommit(wiring.Component):
         m.d.comb += [
             before.addr.eq(stage.warp), elsewhere.addr.eq(self.warp), self.progress.eq(elsewhere.data),
             calls.eq(Mux(step.begins, 0, before.data.calls) + sum(popped)),
-            seen.eq(Mux(step.sink, 0, step.seen + step.there)),
+            seen.eq(Mux(step.sink, 0, step.seen + step.cached[0])),
             after.addr.eq(stage.warp), after.en.eq(self.valid & (step.walk | step.sink)),
             after.data.seen.eq(seen), after.data.sunk.eq(step.sink | (before.data.sunk & ~step.begins)),
             after.data.calls.eq(calls)]
@@ -87,18 +85,16 @@ class StackCommit(wiring.Component):
             events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, stage.number))]
 
         # What happens to pointer and window.
-        done = stage.found | stage.failed | stage.ends | step.finish
         forget = step.set | step.launch | stage.ends | step.sink | restores
         m.d.comb += [
-            self.changes.eq(step.walk | step.set | step.launch | step.mode),
             self.write.eq(self.valid & (stage.found | forget)),
             events.load.eq(self.write), self.check.eq(self.write | (self.valid & (step.mode | step.wraps))),
             events.forget.eq(self.valid & forget & ~step.sink),
             events.bottom.eq(step.launch | stage.ends | (step.set & (stage.lines == 0))),
-            events.heal.eq(self.valid & done),
+            events.heal.eq(self.valid & stage.done),
             events.launch.eq(self.valid & step.launch), events.sized.eq(step.sized),
-            events.state.eq(self.valid & (done | stage.waits | step.sink | step.launch))]
-        with m.If(~(done | step.launch)):
+            events.state.eq(self.valid & (stage.done | stage.waits | step.sink))]
+        with m.If(~stage.done):
             more = Array(window.cached)[seen] & (seen != CACHED_LINES) & ~step.sink
             m.d.comb += events.next_state.eq(Mux(more, WindowState.AGAIN, WindowState.WAIT))
         return m

@@ -9,9 +9,9 @@ from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import LINE_BITS, TokenLine, memory_response
 from rtl.params import SmParams
 
-from .access import tokens_up_to
 from .lines import TokensOfLine
 from .pointers import HIGH_BITS
+from .turns import tokens_up_to
 from .window import SLOT_BITS, MoverEvents
 from .windows import WindowView
 

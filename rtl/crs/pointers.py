@@ -36,6 +36,8 @@ class StackPointers(wiring.Component):
     Members
     -------
     warp, pointer : In, Out(WidePointer)
+    request_warp, calls_full : In, Out(1)
+        Whether that warp's pointer, when it was written, had reached the limit of calls.
     aside_warp, aside_high : In, Out
         A second look.
     push, pushed, pushed_full : In, In(WidePointer), In(1)
@@ -44,8 +46,6 @@ class StackPointers(wiring.Component):
         Write the pointer of ``commit_warp``, which is another warp than that of ``push``.
     check, check_warp, checked_full : In(1), In, In(1)
         Whether that pointer has reached the limit of calls, a cycle later.
-    calls_full : Out(1)
-        What the pointer of ``warp`` was written with: it has reached the limit of calls.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -55,7 +55,8 @@ class StackPointers(wiring.Component):
             "aside_warp": In(params.warp_bits), "aside_high": Out(HIGH_BITS),
             "push": In(1), "pushed": In(WidePointer), "pushed_full": In(1),
             "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
-            "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1), "calls_full": Out(1)})
+            "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1),
+            "request_warp": In(params.warp_bits), "calls_full": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -74,7 +75,7 @@ class StackPointers(wiring.Component):
             m.d.sync += full[self.warp].eq(self.pushed_full)
         with m.If(self.check):
             m.d.sync += full[self.check_warp].eq(self.checked_full)
-        m.d.comb += self.calls_full.eq(full[self.warp])
+        m.d.comb += self.calls_full.eq(full[self.request_warp])
 
         for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):
             pushed, committed = by_push.read_port(domain="comb"), by_commit.read_port(domain="comb")

@@ -54,7 +54,7 @@ class TokenSelect(wiring.Component):
 
         # What it comes to.
         failed, ends = Signal(), Signal()
-        exhausted = step.lowest & ~found
+        exhausted = step.bottom & ~step.cached[1] & ~found
         with m.If(stage.error != WarpError.NONE):
             m.d.comb += [result.error.eq(stage.error), failed.eq(step.walk)]
         with m.Elif(step.walk & found):
@@ -85,7 +85,8 @@ class TokenSelect(wiring.Component):
             commit.value.eq(stage.value), commit.number.eq(stage.number), commit.below.eq(stage.number - 1),
             commit.stops.eq(chosen), commit.calls.eq(Cat(verdict.call for verdict in stage.verdicts)),
             commit.found.eq(result.resume), commit.failed.eq(failed), commit.ends.eq(ends),
-            commit.waits.eq(step.walk & ~over & ~self.next_under_way)]
+            commit.waits.eq(step.walk & ~over & ~self.next_under_way),
+            commit.done.eq(step.ends & Mux(step.walk, over, ~step.sink))]
         return m
 
 

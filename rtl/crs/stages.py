@@ -8,18 +8,19 @@ from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
-from .lines import TokensOfLine
+from .lines import CACHED_LINES, TokensOfLine
 from .match import TokenVerdict
 from .pointers import HIGH_BITS, WidePointer
+from .window import SLOT_BITS
 
-__all__ = ["SEEN_BITS", "Progress", "Step", "Unwind", "check_stage", "commit_stage", "match_stage", "select_stage"]
+__all__ = ["SEEN_BITS", "Progress", "Step", "Unwind", "check_stage", "commit_stage", "match_stage", "select_stage", "turn_stage"]
 
 SEEN_BITS = 3
 """Width of a count of lines that an unwind has seen, of those on chip."""
 
 
 class Step(data.Struct):
-    """What a stage does for its warp."""
+    """What the stages do for a warp."""
 
     walk: unsigned(1)
     """A line is looked at for the token that ends an unwind."""
@@ -29,14 +30,14 @@ class Step(data.Struct):
     """The first line of its unwind."""
     seen: unsigned(SEEN_BITS)
     """Lines on chip above this one."""
-    there: unsigned(1)
-    """The line is on chip."""
-    more: unsigned(1)
-    """So is the one below."""
-    lowest: unsigned(1)
-    """It is line 0, or the stack is empty."""
+    cached: unsigned(CACHED_LINES)
+    """This line and those below it on chip, a run of ones."""
+    bottom: unsigned(1)
+    """No line lies below those on chip."""
     sink: unsigned(1)
     """All lines on chip are dead and in memory: the unwind goes on below them."""
+    finish: unsigned(1)
+    """A write-back is over."""
     set: unsigned(1)
     """The stack pointer is set."""
     launch: unsigned(1)
@@ -46,15 +47,15 @@ class Step(data.Struct):
     """The limit has changed."""
     wraps: unsigned(1)
     """A push has begun a new run of 16 tokens."""
-    finish: unsigned(1)
-    """A write-back is over."""
+    ends: unsigned(1)
+    """The warp's next request may follow, if no unwind goes on."""
 
 
 def match_stage(params: SmParams) -> data.StructLayout:
     """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "line": TokensOfLine, "valid": TOKENS_PER_LINE,
-        "pointer": WidePointer, "top": LINE_BITS, "value": 32})
+        "slot": SLOT_BITS, "pointer": WidePointer, "top": LINE_BITS, "value": 32})
 
 
 def select_stage(params: SmParams) -> data.StructLayout:
@@ -71,7 +72,14 @@ def commit_stage(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "lines": LINE_BITS,
         "number": LINE_BITS, "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
-        "found": 1, "failed": 1, "ends": 1, "waits": 1, "follower": 1})
+        "found": 1, "failed": 1, "ends": 1, "waits": 1, "done": 1})
+
+
+def turn_stage(params: SmParams) -> data.StructLayout:
+    """From the turns: a step of a warp's own, the slots of its top line and of the line it reads, and which tokens
+    of that are on the stack."""
+    return data.StructLayout({"warp": params.warp_bits, "step": Step, "error": WarpError, "top": SLOT_BITS,
+                              "slot": SLOT_BITS, "tokens": TOKENS_PER_LINE})
 
 
 def check_stage(params: SmParams) -> data.StructLayout:

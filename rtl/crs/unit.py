@@ -4,7 +4,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.arbiter import RoundRobin
 from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import (
     DEPTH_BITS,
@@ -27,6 +26,7 @@ from .pointers import StackPointers
 from .request import LineRequest
 from .select import TokenSelect
 from .stages import Unwind, check_stage, commit_stage, match_stage, select_stage
+from .turns import StackTurns
 from .windows import StackWindows
 
 __all__ = ["CallReturnStack"]
@@ -86,7 +86,7 @@ class CallReturnStack(wiring.Component):
         m.submodules.commit = commit = StackCommit(params)
         m.submodules.mover = mover = LineMover(params)
         m.submodules.asked = asked = LineRequest(params)
-        m.submodules.turns = turns = RoundRobin(warps)
+        m.submodules.turns = turns = StackTurns(params)
         m.submodules.codes = codes = memory.Memory(shape=ThreadCodes, depth=warps, init=[])
         m.submodules.unwinds = unwinds = memory.Memory(shape=Unwind, depth=warps, init=[])
 
@@ -97,35 +97,33 @@ class CallReturnStack(wiring.Component):
         waiting = Signal()
         view, request = access.view, self.request.payload
 
-        # Access. Who: a warp whose own step is due, the request, or the walk that is one stage ahead.
+        # Access: a warp whose own step is due, the request, or the walk that is one stage ahead.
         connect(m, flipped(self.request), access.request)
-        wants_turn = Cat(window.wants_turn for window in windows.views)
+        follow, ahead = access.follow, matching.step
         outpaced = select.resolved & (selecting.warp == matching.warp)
+        turning, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
         m.d.comb += [
-            turns.requests.eq(wants_turn & ~turns.valid.replicate(warps)),
-            access.turn.eq(turns.valid), access.turn_warp.eq(turns.chosen),
-            access.follow.eq(matching_valid & matching.step.walk & matching.step.more), access.outpaced.eq(outpaced),
-            access.follow_warp.eq(matching.warp), access.follow_seen.eq(matching.step.seen + 1),
-            access.busy.eq((committing_valid & commit.changes & (committing.warp == request.warp))
-                           | (checking_valid & ~checking.pushed & (checking.warp == request.warp)))]
-        # What is known of that warp.
-        unwind, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
-        m.d.comb += [
-            pointers.warp.eq(access.warp), limits.warp.eq(access.warp), asked.launch_warp.eq(access.warp),
-            access.sized.eq(self.configuration.size != 0),
-            commit.warp.eq(access.warp), unwind.addr.eq(access.warp),
-            view.window.eq(windows.views[access.warp]), view.pointer.eq(pointers.pointer),
-            view.quad.eq(unwind.data.quad), view.seen.eq(commit.progress.seen),
-            view.checks_calls.eq(limits.checks_calls), view.calls_full.eq(pointers.calls_full),
-            view.base.eq(asked.base), self.killed.eq(pointers.pointer.kill), self.ready.eq(windows.ready)]
+            turns.windows.eq(windows.views), turning.addr.eq(turns.warp), turns.quad.eq(turning.data.quad),
+            commit.warp.eq(turns.warp), turns.seen.eq(commit.progress.seen),
+            access.turn_valid.eq(turns.valid), access.turn.eq(turns.turn),
+            access.follow_valid.eq(matching_valid & ahead.walk & ahead.cached[1]), access.outpaced.eq(outpaced),
+            follow.warp.eq(matching.warp), follow.top.eq(matching.top), follow.slot.eq(matching.slot - 1),
+            follow.tokens.eq(~0), follow.step.eq(ahead), follow.step.begins.eq(0),
+            follow.step.seen.eq(ahead.seen + 1), follow.step.cached.eq(ahead.cached >> 1),
+            pointers.request_warp.eq(request.warp), pointers.warp.eq(access.warp), limits.warp.eq(access.warp),
+            asked.launch_warp.eq(access.warp), access.sized.eq(self.configuration.size != 0),
+            view.window.eq(windows.views[request.warp]), view.calls_full.eq(pointers.calls_full),
+            view.pointer.eq(pointers.pointer), view.checks_calls.eq(limits.checks_calls),
+            view.has_memory.eq(limits.has_memory), view.base.eq(asked.base),
+            self.killed.eq(pointers.pointer.kill), self.ready.eq(windows.ready)]
         # What is written at once, so that the next cycle sees it.
         code = codes.write_port()
         m.d.comb += [
             pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
             pointers.pushed_full.eq(access.changed_full),
-            begin.en.eq(access.step.walk & access.step.begins), begin.addr.eq(access.warp),
+            begin.en.eq(access.step.walk & access.step.begins), begin.addr.eq(request.warp),
             begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(access.step.quad),
-            code.en.eq(access.accepted), code.addr.eq(access.warp), code.data.eq(request.codes),
+            code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
             windows.access_warp.eq(access.warp), windows.access.eq(access.events),
             limits.launch.eq(access.step.launch), limits.size.eq(self.configuration.size),
             limits.check_calls.eq(self.configuration.check_calls), limits.set_mode.eq(access.set_mode),
@@ -136,7 +134,7 @@ class CallReturnStack(wiring.Component):
         m.d.sync += [
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(access.step),
             matching.error.eq(access.error), matching.pointer.eq(access.changed), matching.top.eq(access.top),
-            matching.value.eq(access.value), matching.line.eq(lines.line), matching.valid.eq(access.tokens)]
+            matching.value.eq(access.value), matching.slot.eq(access.slot), matching.line.eq(lines.line), matching.valid.eq(access.tokens)]
         known = codes.read_port(domain="comb")
         m.d.comb += [
             known.addr.eq(matching.warp), match.line.eq(matching.line), match.valid.eq(matching.valid),
@@ -207,6 +205,6 @@ class CallReturnStack(wiring.Component):
         m.d.comb += [
             self.events.push.eq(access.events.push), self.events.spill.eq(mover.send), self.events.fill.eq(mover.ask),
             self.events.full.eq(access.waits_for_line), self.events.taken.eq(access.waits_for_turn),
-            self.events.hit.eq(walks & select.resolved & selecting.step.there),
-            self.events.miss.eq(walks & ~select.resolved & ~selecting.step.more)]
+            self.events.hit.eq(walks & select.resolved & selecting.step.cached[0]),
+            self.events.miss.eq(walks & ~select.resolved & ~selecting.step.cached[1])]
         return m

@@ -1,8 +1,10 @@
 """Which lines of one warp's stack are on chip, and what has to happen to them."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
+
+from rtl.isa.tokens import CACHED_TOKENS
 
 from .lines import CACHED_LINES
 from .pointers import LOW_BITS
@@ -19,7 +21,7 @@ class WindowState(enum.Enum, shape=3):
     IDLE = 0
     """Nothing: requests are served."""
     BUSY = 1
-    """A step of its own is in the pipeline."""
+    """An operation other than a push is in the pipeline."""
     AGAIN = 2
     """An unwind goes on: its next line is on chip."""
     WAIT = 3
@@ -53,7 +55,9 @@ class AccessEvents(data.Struct):
 
     push: unsigned(1)
     """A token is pushed."""
-    enter: unsigned(1)
+    request: unsigned(1)
+    """A request is served that is not a push: none follows before it is over."""
+    turn: unsigned(1)
     """A step of the stack's own enters the pipeline."""
     write_back: unsigned(1)
     """Dirty lines are to be written back."""
@@ -119,8 +123,9 @@ class StackWindow(wiring.Component):
     has_memory : Out(1)
     near, reached : Out(1)
         See LimitFlags.
-    pushable : Out(1)
-        A push finds its line.
+    serves, fits, takes, takes_pair : Out(1)
+        Known from the cycle before: a request is served, if it is a push; there is room for one token, for
+        two of the same instruction.
     keeps : Out(1)
         A line that comes is put in: it is the next one, and there is room.
     wants_spill, wants_fill, wants_turn : Out(1)
@@ -142,7 +147,10 @@ class StackWindow(wiring.Component):
     has_memory: Out(1)
     near: Out(1)
     reached: Out(1)
-    pushable: Out(1)
+    serves: Out(1)
+    fits: Out(1)
+    takes: Out(1)
+    takes_pair: Out(1)
     keeps: Out(1)
     wants_spill: Out(1)
     wants_fill: Out(1)
@@ -163,7 +171,6 @@ class StackWindow(wiring.Component):
         faulty = self.fill == WindowFill.FAULTY
         clean = ~self.dirty[0] | ~self.has_memory
         m.d.comb += [
-            self.pushable.eq(Mux(new_line, ~no_room | ~all_dirty | ~self.has_memory, self.cached[0] | faulty)),
             self.keeps.eq((self.fill == WindowFill.COMING) & ~no_room),
             self.wants_spill.eq(self.has_memory & (early | flush)),
             self.wants_fill.eq(~self.bottom & (self.fill == WindowFill.NONE)
@@ -228,13 +235,31 @@ class StackWindow(wiring.Component):
         with m.If(commit.launch):
             m.d.sync += self.has_memory.eq(commit.sized)
 
+        # What the next cycle may do, with what a push in this one leaves.
+        idle = (self.state == WindowState.IDLE) & ~access.request
+        limits = Signal(LimitFlags)
+        m.d.comb += limits.eq(Mux(self.check, self.flags.as_value(), Cat(self.near, self.reached)))
+        line_free = ~no_room | ~all_dirty | ~self.has_memory
+        fits = Mux(new_line, line_free, self.cached[0] | faulty)
+        fits_after = Mux(self.last[:2] == 2, line_free, 1)
+        on_chip = new_line | self.cached[0]
+        for flag, room, room_after in (
+                (self.fits, 1, 1), (self.takes, self._room(limits, 1) & on_chip, self._room(limits, 2)),
+                (self.takes_pair, self._room(limits, 2) & on_chip, self._room(limits, 3))):
+            m.d.sync += flag.eq(idle & Mux(access.push, fits_after & room_after, fits & room))
+        m.d.sync += self.serves.eq(idle)
+
         # What the stack is doing.
         with m.If(commit.state):
             m.d.sync += self.state.eq(commit.next_state)
-        with m.Elif(access.enter):
-            m.d.sync += self.state.eq(WindowState.BUSY)
         with m.Elif(access.write_back):
             m.d.sync += self.state.eq(WindowState.WRITE_BACK)
+        with m.Elif(access.request | access.turn):
+            m.d.sync += self.state.eq(WindowState.BUSY)
         with m.Elif(waiting & gains):
             m.d.sync += self.state.eq(WindowState.AGAIN)
         return m
+
+    def _room(self, limits: LimitFlags, tokens: int) -> Value:
+        """Whether that many more tokens stay below the limit."""
+        return ~(limits.reached | (limits.near & (self.last > CACHED_TOKENS - 1 - tokens)))

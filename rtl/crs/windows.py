@@ -26,7 +26,10 @@ class WindowView(data.Struct):
     has_memory: unsigned(1)
     near: unsigned(1)
     reached: unsigned(1)
-    pushable: unsigned(1)
+    serves: unsigned(1)
+    fits: unsigned(1)
+    takes: unsigned(1)
+    takes_pair: unsigned(1)
     keeps: unsigned(1)
     wants_spill: unsigned(1)
     wants_fill: unsigned(1)
@@ -67,5 +70,5 @@ class StackWindows(wiring.Component):
             m.d.comb += [window.check.eq(self.check & (self.check_warp == warp)), window.flags.eq(self.flags)]
             view = self.views[warp]
             m.d.comb += [getattr(view, name).eq(getattr(window, name)) for name, _ in WindowView.as_shape()]
-        m.d.comb += self.ready.eq(Cat((view.state == WindowState.IDLE) & view.pushable for view in self.views))
+        m.d.comb += self.ready.eq(Cat(view.serves & view.fits for view in self.views))
         return m

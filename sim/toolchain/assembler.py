@@ -68,6 +68,7 @@ from .object_file import (
     ObjectFile,
     Relocation,
     Section,
+    SectionFlag,
     SectionKind,
     Symbol,
     SymbolKind,
@@ -84,7 +85,9 @@ from .source import SourceError, parse
 
 __all__ = ["assemble", "read_sass", "read_text"]
 
-_CODE_FLAGS, _CONSTANT_FLAGS, _VARIABLE_FLAGS = 6, 2, 3
+_CONSTANT_FLAGS = SectionFlag.ALLOCATE
+_CODE_FLAGS = SectionFlag.ALLOCATE | SectionFlag.EXECUTE
+_VARIABLE_FLAGS = SectionFlag.ALLOCATE | SectionFlag.WRITE
 _CODE_ALIGNMENT = 32
 _WORD_ALIGNMENT = 4
 

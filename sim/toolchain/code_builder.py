@@ -10,10 +10,10 @@ from rtl.isa.table import find
 
 from .control_text import read_control
 from .encoding import encode
+from .nvinfo import BRANCH, CALL, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
 from .program import Code, Line, label_place, line_address
-from .records import BranchTargets
 from .schedule import Slot, schedule
 from .scope import CodeScope, FileScope
 from .source import Instruction, SourceError, number, parse
@@ -51,7 +51,7 @@ def build_code(code: Code, file_scope: FileScope) -> BuiltCode:
         address = line_address(index)
         word, reuse = _word(line, address, scope, references)
         control = read_control(line.node.control, reuse) if line.node.control is not None else None
-        slots.append(Slot(word, _token(line), reuse, control, index in joins))
+        slots.append(Slot(word, line.node.token, reuse, control, index in joins))
         if isinstance(line.node, Instruction) and line.node.targets is not None:
             targets.append(_targets(line.node, address, scope))
     words = tuple(slot.word for slot in slots)
@@ -90,10 +90,6 @@ def _append(code: Code, text: str) -> None:
     code.lines.append(Line(node))
 
 
-def _token(line: Line):  # noqa: ANN202
-    return line.node.mnemonic if isinstance(line.node, Instruction) else line.node.word
-
-
 def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
     """The word and reuse bits of a line; notes what in it is still open."""
     if not isinstance(line.node, Instruction):
@@ -110,7 +106,7 @@ def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int
 def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets:
     assert node.targets is not None
     places = node.targets.places.items if node.targets.places is not None else []
-    return BranchTargets(address, node.targets.call is not None,
+    return BranchTargets(address, BRANCH if node.targets.call is None else CALL,
                          tuple(number(place) if place.type == "NUMBER" else scope.target(place) for place in places))
 
 

@@ -7,12 +7,12 @@ from rtl.isa.syntax import Target
 from rtl.isa.table import find
 
 from .control_text import control_text
-from .data_listing import BINDINGS, address_text
+from .data_listing import address_text, binding_text
 from .module import PatchKind, ProgramError
-from .nvinfo import Attribute, Record
+from .nvinfo import CALL, Attribute, BranchTargets, Record
 from .object_file import Binding, ObjectFile, Relocation, Section
 from .operands import NEXT
-from .records import CALL, CODE_MARKS
+from .records import CODE_MARKS
 from .relocation import PATCHES, held_number
 from .spelling import ILLEGAL, spell
 
@@ -59,21 +59,17 @@ class CodeLister:
         self.relocations = {relocation.offset: relocation for relocation in section.relocations}
 
     @staticmethod
-    def _indirect_targets(records: Mapping[int, list[Record]]) -> dict[int, tuple[int, tuple[int, ...]]]:
-        """Kind and places of the targets that records tell, by the address of the instruction."""
-        found = {}
+    def _indirect_targets(records: Mapping[int, list[Record]]) -> dict[int, BranchTargets]:
+        """The targets that records tell, by the address of the instruction."""
+        found: dict[int, BranchTargets] = {}
         for record in records.get(Attribute.INDIRECT_BRANCH_TARGETS, ()):
-            words = list(record.words)
-            while len(words) >= 3:
-                offset, kind, count, *rest = words
-                found[offset] = kind, tuple(rest[:count])
-                words = rest[count:]
+            found |= {entry.offset: entry for entry in BranchTargets.of(record)}
         return found
 
     def _labels(self) -> dict[int, str]:
         """Names of all places that instructions or records go to."""
         places = _places(self.section)
-        wanted = {place for _, targets in self.targets.values() for place in targets}
+        wanted = {place for targets in self.targets.values() for place in targets.places}
         for address, word, _ in instructions(self.section.content):
             form = find(word)
             for operand in form.operands.values() if form is not None else ():
@@ -99,9 +95,8 @@ class CodeLister:
             place = starts.get(address)
             if place in self.functions:
                 index, symbol = self.functions[place]
-                binding = f" {BINDINGS[Binding(symbol.binding)]}" if symbol.binding != Binding.LOCAL else ""
                 yield ""
-                yield f".function {symbol.name}{binding}"
+                yield f".function {symbol.name}{binding_text(symbol.binding, Binding.LOCAL)}"
                 yield from self.stack_lines(index)
             elif place in self.labels and place:
                 yield f"{self.labels[place]}:"
@@ -116,9 +111,9 @@ class CodeLister:
         guard, text = text.split(" ", 1) if text.startswith("@") else ("", text)
         line = f"{control_text(code):{_CODE_COLUMN}}{guard:>4} {text}"
         if address in self.targets:
-            kind, places = self.targets[address]
-            names = ", ".join(self._target_text(place) for place in places)
-            line += f" -> {'call ' if kind == CALL else ''}{names}".rstrip()
+            targets = self.targets[address]
+            names = ", ".join(self._target_text(place) for place in targets.places)
+            line += f" -> {'call ' if targets.kind == CALL else ''}{names}".rstrip()
         return line
 
     def _target_text(self, place: int) -> str:

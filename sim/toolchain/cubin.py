@@ -21,7 +21,7 @@ from pathlib import Path
 from .elf_reader import read_object
 from .linking import link
 from .module import Data, Kernel, Module, Parameter, Patch, PatchKind, ProgramError
-from .nvinfo import UNKNOWN_SIZE, Attribute, Record, decode
+from .nvinfo import UNKNOWN_SIZE, Attribute, KernelParameter, Record, decode
 from .object_file import (
     CODE_GRANULE,
     INFO,
@@ -40,8 +40,6 @@ from .object_file import (
 from .relocation import PATCHES, held_number, place_bytes
 
 __all__ = ["load", "read_cubin"]
-
-_SIZE_AT = 18
 
 
 def read_cubin(path: str | Path) -> Module:
@@ -195,8 +193,6 @@ def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) 
 
 def _parameters(records: Mapping[int, list[Record]]) -> tuple[Parameter, ...]:
     """A kernel's parameters in order."""
-    found = []
-    for record in records.get(Attribute.KPARAM_INFO, ()):
-        _, place, packed = record.words
-        found.append(Parameter(place & 0xFFFF, place >> 16, packed >> _SIZE_AT))
-    return tuple(sorted(found, key=lambda parameter: parameter.ordinal))
+    infos = sorted((KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
+                   key=lambda info: info.ordinal)
+    return tuple(Parameter(info.ordinal, info.place, info.size) for info in infos)

@@ -5,19 +5,17 @@ from dataclasses import dataclass
 
 from .module import ProgramError
 from .object_file import Binding, ObjectFile, Relocation, Role, Section, SymbolKind
-from .program import natural_alignment
+from .program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
 from .relocation import place_bytes
 
-__all__ = ["BINDINGS", "address_text", "data_lines", "memory_lines", "shared_line"]
-
-BINDINGS = {Binding.LOCAL: "local", Binding.GLOBAL: "visible", Binding.WEAK: "weak"}
-"""Bindings as the text has them."""
+__all__ = ["address_text", "binding_text", "data_lines", "memory_lines", "shared_line"]
 
 _INDENT = " " * 8
 _VALUES_A_LINE = 4
 _LONG_ZEROS = 32
 _SHORTEST_ALIGNMENT = 4
-_DIRECTIVES = {1: ".byte", 4: ".word", 8: ".dword"}
+_DIRECTIVES = {size: directive for directive, size in ELEMENT_BYTES.items()}
+_BINDINGS = {binding: text for text, binding in BINDINGS.items()}
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,11 @@ def _runs(file: ObjectFile, section: Section) -> Iterator[_Run]:
         yield _Run(None, Binding.LOCAL, end, section.size - end)
 
 
+def binding_text(binding: int, usual: int) -> str:
+    """Who sees a symbol, with a blank before it; nothing when that is usual."""
+    return f" {_BINDINGS[Binding(binding)]}" if binding != usual else ""
+
+
 def memory_lines(file: ObjectFile, section: Section, directive: str, labels: Mapping[int, str]) -> Iterator[str]:
     """A constant bank or a section of variables. ``labels`` are names for words in it that are places in code."""
     end = 0
@@ -59,8 +62,7 @@ def memory_lines(file: ObjectFile, section: Section, directive: str, labels: Map
         words += [f"{run.size:#x}"] if not section.has_content else []
         words += [f"align {given}"] if given else []
         words += [f"at {run.place:#x}"] if run.place != -(-end // alignment) * alignment else []
-        words += [BINDINGS[Binding(run.binding)]] if run.binding != Binding.LOCAL else []
-        yield " ".join(words)
+        yield " ".join(words) + binding_text(run.binding, Binding.LOCAL)
         if section.has_content:
             yield from data_lines(file, section, run.place, run.size, labels)
         end = run.place + run.size
@@ -87,13 +89,13 @@ def data_lines(file: ObjectFile, section: Section, place: int, size: int,
         width, text = addresses.get(position, (unit, None))
         zeros = _zeros(section.content, position, end, addresses)
         value = int.from_bytes(section.content[position:position + width], "little")
-        directive = ".zero" if zeros >= _LONG_ZEROS else _DIRECTIVES[width]
-        if values and (directive != kind or directive == ".zero" or len(values) == _VALUES_A_LINE):
+        directive = ZERO if zeros >= _LONG_ZEROS else _DIRECTIVES[width]
+        if values and (directive != kind or directive == ZERO or len(values) == _VALUES_A_LINE):
             yield f"{_INDENT}{kind} {', '.join(values)}"
             values = []
         kind = directive
-        values.append(f"{zeros:#x}" if directive == ".zero" else text or labels.get(value) or f"{value:#x}")
-        position += zeros if directive == ".zero" else width
+        values.append(f"{zeros:#x}" if directive == ZERO else text or labels.get(value) or f"{value:#x}")
+        position += zeros if directive == ZERO else width
     if values:
         yield f"{_INDENT}{kind} {', '.join(values)}"
 

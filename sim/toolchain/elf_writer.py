@@ -8,7 +8,18 @@ import struct
 from dataclasses import dataclass
 
 from .elf_reader import ARCHITECTURE, MAGIC, RELOCATION_ENTRY, SYMBOL_ENTRY
-from .object_file import Binding, ObjectFile, Relocation, Role, Section, SectionKind, Symbol, text_name
+from .object_file import (
+    TOOLKIT,
+    Binding,
+    ObjectFile,
+    Relocation,
+    Role,
+    Section,
+    SectionFlag,
+    SectionKind,
+    Symbol,
+    text_name,
+)
 
 __all__ = ["write_object"]
 
@@ -18,13 +29,10 @@ _PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
 _WORD_64, _LITTLE_ENDIAN, _VERSION, _OS_CUDA, _ABI_CUDA = 2, 1, 1, 0x33, 7
 _EXECUTABLE = 2
 _MACHINE_CUDA = 190
-_TOOLKIT = 0x76
-"""The toolkit that the format follows, 11.8, in e_version."""
 _TEXMODE_AND_64BIT = 0x500
 _VIRTUAL_ARCHITECTURE_AT = 16
 _LOAD, _PROGRAM_HEADERS = 1, 6
 _READ_EXECUTE, _READ_WRITE = 5, 6
-_WRITE, _ALLOCATE = 1, 2
 _TABLE_ALIGNMENT = 8
 _TABLES = (".shstrtab", ".strtab", ".symtab")
 _SYMBOLS_INDEX = 3
@@ -75,8 +83,8 @@ class _Writer:
         self.file = file
         self.sections = sorted(file.sections.values(), key=_group)
         related = [section for section in self.sections if section.relocations]
-        resident = [section for section in self.sections if section.flags & _ALLOCATE]
-        other = [section for section in self.sections if not section.flags & _ALLOCATE]
+        resident = [section for section in self.sections if section.flags & SectionFlag.ALLOCATE]
+        other = [section for section in self.sections if not section.flags & SectionFlag.ALLOCATE]
         kinds = [(section, kind) for section in related for kind in dict.fromkeys(map(_kind, section.relocations))]
         names = [*_TABLES, *(section.name for section in other),
                  *(_relocation_name(section, kind) for section, kind in kinds),
@@ -156,9 +164,9 @@ class _Writer:
     def _segments(self, at: int) -> list[tuple[int, int, int, int, int]]:
         """Kind, rights, place, size in the file and in memory of the program headers that will be at ``at``."""
         found = []
-        for flags, rights in ((0, _READ_EXECUTE), (_WRITE, _READ_WRITE)):
+        for flags, rights in ((0, _READ_EXECUTE), (SectionFlag.WRITE, _READ_WRITE)):
             entries = [entry for entry in self.entries
-                       if entry.flags & _ALLOCATE and entry.flags & _WRITE == flags]
+                       if entry.flags & SectionFlag.ALLOCATE and entry.flags & SectionFlag.WRITE == flags]
             if entries:
                 start, end = entries[0].offset, max(entry.offset + len(entry.content) for entry in entries)
                 empty = sum(entry.size - len(entry.content) for entry in entries)
@@ -170,7 +178,7 @@ class _Writer:
     def _header(self, section_headers: int, program_headers: int, segments: int) -> bytes:
         ident = MAGIC + bytes((_WORD_64, _LITTLE_ENDIAN, _VERSION, _OS_CUDA, _ABI_CUDA))
         return _HEADER.pack(
-            ident, _EXECUTABLE, _MACHINE_CUDA, _TOOLKIT, 0,
+            ident, _EXECUTABLE, _MACHINE_CUDA, TOOLKIT, 0,
             program_headers, section_headers,
             ARCHITECTURE | _TEXMODE_AND_64BIT | ARCHITECTURE << _VIRTUAL_ARCHITECTURE_AT, _HEADER.size,
             _PROGRAM_HEADER.size, segments, _SECTION_HEADER.size, len(self.entries) + 1, 1)
@@ -178,9 +186,9 @@ class _Writer:
 
 def _group(section: Section) -> int:
     """Where a section belongs in the file: what isn't loaded, what is read, what is written, what is empty."""
-    if not section.flags & _ALLOCATE:
+    if not section.flags & SectionFlag.ALLOCATE:
         return 0
-    if not section.flags & _WRITE:
+    if not section.flags & SectionFlag.WRITE:
         return 1
     return 2 if section.has_content else 3
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from .assembler import assemble
 from .code_listing import CodeLister, instructions
 from .cubin import load
-from .data_listing import BINDINGS, data_lines, memory_lines, shared_line
+from .data_listing import binding_text, data_lines, memory_lines, shared_line
 from .linking import link
 from .module import ProgramError
-from .nvinfo import Attribute, Format, Record, decode
+from .nvinfo import Attribute, Format, KernelParameter, Record, decode
 from .object_file import (
     INFO,
     Binding,
@@ -36,7 +36,6 @@ _SYMBOL_FIRST = (Attribute.REGCOUNT, Attribute.FRAME_SIZE, Attribute.MIN_STACK_S
 """Records whose first word is a symbol."""
 _NAME = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$?]*")
 _DEBUG = (".debug", ".nv_debug")
-_PARAMETER_SIZE_AT = 18
 _Records = Mapping[int, list[Record]]
 
 
@@ -111,7 +110,7 @@ class _Lister:
                               if symbol.name == name), (0, None))
         kernel = symbol is not None and symbol.is_kernel
         usual = Binding.GLOBAL if kernel else Binding.LOCAL
-        binding = f" {BINDINGS[Binding(symbol.binding)]}" if symbol is not None and symbol.binding != usual else ""
+        binding = binding_text(symbol.binding, usual) if symbol is not None else ""
         if not kernel:
             yield ".end"
         yield f"{'.kernel' if kernel else '.function'} {name}{binding}"
@@ -127,7 +126,7 @@ class _Lister:
             yield shared_line(shared)
         for bank in self.file.by_role[Role.CONSTANT]:
             if bank.owner == name and bank.bank:
-                labels = {place: code.labels[place] for _, places in code.targets.values() for place in places
+                labels = {place: code.labels[place] for targets in code.targets.values() for place in targets.places
                           if place in code.labels}
                 yield from memory_lines(self.file, bank, f".const {bank.bank}", labels)
         yield ""
@@ -203,11 +202,10 @@ def _by_attribute(section: Section) -> dict[int, list[Record]]:
 def _parameter_lines(records: _Records) -> Iterator[str]:
     """A kernel's parameters, of which files do not have the names."""
     end = 0
-    infos = sorted((record.words for record in records.get(Attribute.KPARAM_INFO, ())),
-                   key=lambda words: words[1] & 0xFFFF)
-    for number, (_, place, packed) in enumerate(infos):
-        size, offset = packed >> _PARAMETER_SIZE_AT, place >> 16
-        alignment = natural_alignment(size)
-        at = f" at {offset:#x}" if offset != -(-end // alignment) * alignment else ""
-        yield f".param p{number} {size}{at}"
-        end = max(end, offset + size)
+    infos = sorted((KernelParameter.of(record) for record in records.get(Attribute.KPARAM_INFO, ())),
+                   key=lambda info: info.ordinal)
+    for number, info in enumerate(infos):
+        alignment = natural_alignment(info.size)
+        at = f" at {info.place:#x}" if info.place != -(-end // alignment) * alignment else ""
+        yield f".param p{number} {info.size}{at}"
+        end = max(end, info.place + info.size)

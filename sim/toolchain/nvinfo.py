@@ -9,10 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["UNKNOWN_SIZE", "Attribute", "Format", "Record", "decode", "encode"]
+__all__ = ["BRANCH", "CALL", "UNKNOWN_SIZE", "Attribute", "BranchTargets", "Format", "KernelParameter", "Record",
+           "decode", "encode"]
 
 UNKNOWN_SIZE = 0xFFFF_FFFF
 """A stack size that NVIDIA's assembler could not tell, because of recursion."""
+BRANCH, CALL = 0, 1
+"""Kinds of branches in INDIRECT_BRANCH_TARGETS."""
+_PARAMETER_BANK = 0x1F << 12
+_PARAMETER_SIZE_AT = 18
 _HEADER = struct.Struct("<BBH")
 _WORD = struct.Struct("<I")
 
@@ -89,6 +94,53 @@ class Record:
             raise ValueError(f"record {self.attribute:#x} has a payload of {len(self.payload)} bytes, "
                              f"which are no whole words")
         return tuple(word for word, in _WORD.iter_unpack(self.payload))
+
+
+@dataclass(frozen=True)
+class KernelParameter:
+    """What a record KPARAM_INFO says: which parameter, its place behind the parameter base, its size."""
+
+    ordinal: int
+    place: int
+    size: int
+
+    @classmethod
+    def of(cls, record: Record) -> "KernelParameter":
+        """The parameter of a record."""
+        _, place, packed = record.words
+        return cls(place & 0xFFFF, place >> 16, packed >> _PARAMETER_SIZE_AT)
+
+    def record(self) -> Record:
+        """The record of a parameter."""
+        return Record.sized(Attribute.KPARAM_INFO, (0, self.ordinal | self.place << 16,
+                                                    _PARAMETER_BANK | self.size << _PARAMETER_SIZE_AT))
+
+
+@dataclass(frozen=True)
+class BranchTargets:
+    """Where the instruction at ``offset`` may go: ``places`` in its code, as a BRANCH or a CALL."""
+
+    offset: int
+    kind: int
+    places: tuple[int, ...]
+
+    @classmethod
+    def of(cls, record: Record) -> list["BranchTargets"]:
+        """All entries of a record INDIRECT_BRANCH_TARGETS; what is cut off at its end is none."""
+        found = []
+        words = list(record.words)
+        while len(words) > 2:
+            offset, kind, count, *rest = words
+            found.append(cls(offset, kind, tuple(rest[:count])))
+            words = rest[count:]
+        return found
+
+    @staticmethod
+    def record(entries: Iterable["BranchTargets"]) -> Record:
+        """The record of these entries."""
+        return Record.sized(Attribute.INDIRECT_BRANCH_TARGETS,
+                            [word for entry in entries
+                             for word in (entry.offset, entry.kind, len(entry.places), *entry.places)])
 
 
 def decode(content: bytes) -> list[Record]:

@@ -8,7 +8,7 @@ This is what a cubin holds, free of the ELF format's offsets and indices. :mod:`
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, IntFlag
 
 __all__ = [
     "CODE_GRANULE",
@@ -16,11 +16,13 @@ __all__ = [
     "GLOBAL_INIT",
     "INFO",
     "PARAMETER_BASE",
+    "TOOLKIT",
     "Binding",
     "ObjectFile",
     "Relocation",
     "Role",
     "Section",
+    "SectionFlag",
     "SectionKind",
     "Symbol",
     "SymbolKind",
@@ -32,6 +34,8 @@ __all__ = [
 
 PARAMETER_BASE = 0x140
 """Where a kernel's parameters begin in constant bank 0."""
+TOOLKIT = 0x76
+"""The toolkit whose conventions files follow: 11.8."""
 CODE_GRANULE = 64
 """Code sections are placed, and padded, at multiples of this many bytes."""
 GLOBAL = ".nv.global"
@@ -65,6 +69,14 @@ class SectionKind(IntEnum):
 
 _EMPTY_KINDS = frozenset({SectionKind.NOBITS, SectionKind.CUDA_GLOBAL, SectionKind.CUDA_LOCAL,
                           SectionKind.CUDA_SHARED})
+
+
+class SectionFlag(IntFlag):
+    """What a section is to a program that runs, ``sh_flags`` in the file."""
+
+    WRITE = 1
+    ALLOCATE = 2
+    EXECUTE = 4
 
 
 class Binding(IntEnum):

@@ -17,6 +17,7 @@ from .operands import NEXT, is_reserved
 from .source import Instruction, Raw, SourceError, Statement, number
 
 __all__ = [
+    "BINDINGS",
     "ELEMENT_BYTES",
     "SHARED_BANK",
     "ZERO",
@@ -39,7 +40,8 @@ ELEMENT_BYTES = {".byte": 1, ".half": 2, ".word": 4, ".dword": 8}
 """Bytes of a value by directive."""
 ZERO = ".zero"
 """The directive for a number of zero bytes."""
-_BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.WEAK}
+BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.WEAK}
+"""Who sees a symbol, by the text's words for it."""
 _LARGEST_ALIGNMENT = 8
 _LARGEST = 1 << 28
 
@@ -270,7 +272,7 @@ class _Collector:
     def _line(self, node: Instruction | Raw) -> None:
         if isinstance(node, Instruction) and node.mnemonic.startswith("."):
             raise SourceError(node.mnemonic, f"unknown directive {node.mnemonic}")
-        code = self._open(node.mnemonic if isinstance(node, Instruction) else node.word)
+        code = self._open(node.token)
         code.lines.append(Line(node, frozenset(str(mark) for mark in self.marks)))
         self.marks = []
         self.piece = None
@@ -342,7 +344,7 @@ class _Collector:
 
 
 def _binding(token: Token | None, default: int = Binding.LOCAL) -> int:
-    return default if token is None else _BINDINGS[token]
+    return default if token is None else BINDINGS[token]
 
 
 def _size(token: Token | None) -> int:

@@ -5,31 +5,24 @@ what is found.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.table import find
 
 from . import source
-from .nvinfo import Attribute, Format, Record
-from .object_file import PARAMETER_BASE
+from .nvinfo import Attribute, BranchTargets, Format, KernelParameter, Record
+from .object_file import PARAMETER_BASE, TOOLKIT
 from .program import Code, Part, Program, line_address
 from .source import SourceError, number
 
-__all__ = ["BRANCH", "CALL", "CODE_MARKS", "FORMATS", "BranchTargets", "code_records", "file_records"]
+__all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
 
-TOOLKIT = 0x76
-"""The toolkit whose conventions the records follow: 11.8."""
-BRANCH, CALL = 0, 1
-"""Kinds in INDIRECT_BRANCH_TARGETS."""
 CODE_MARKS = {".coop_group": Attribute.COOP_GROUP_INSTR_OFFSETS, ".warp_wide": Attribute.INT_WARP_WIDE_INSTR_OFFSETS}
 """Records that list the instructions which have a mark."""
 
 FORMATS = {"half": Format.HALF, "byte": Format.BYTE}
 """Formats of records that ``.info`` names."""
 
-_PARAMETER_BANK = 0x1F << 12
-_PARAMETER_SIZE_AT = 18
 _ANY_REGISTERS = 0xFF
 _CTA_REGISTERS = (SpecialRegister.CTAID_X, SpecialRegister.CTAID_Y, SpecialRegister.CTAID_Z)
 _ORDER = (
@@ -37,15 +30,6 @@ _ORDER = (
     Attribute.CBANK_PARAM_SIZE, Attribute.KPARAM_INFO, Attribute.EXPLICIT_CACHING, Attribute.MAXREG_COUNT,
     Attribute.COOP_GROUP_INSTR_OFFSETS, Attribute.INT_WARP_WIDE_INSTR_OFFSETS, Attribute.S2RCTAID_INSTR_OFFSETS,
     Attribute.EXIT_INSTR_OFFSETS, Attribute.CTAIDZ_USED, Attribute.INDIRECT_BRANCH_TARGETS, Attribute.CRS_STACK_SIZE)
-
-
-@dataclass(frozen=True)
-class BranchTargets:
-    """Where the instruction at ``offset`` may go: places in its code."""
-
-    offset: int
-    call: bool
-    places: tuple[int, ...]
 
 
 def file_records(program: Program, symbols: Mapping[str, int]) -> list[Record]:
@@ -69,7 +53,7 @@ def _stack_records(part: Part, index: int) -> list[Record]:
                                     (Attribute.FRAME_SIZE, frame))]
 
 
-def code_records(code: Code, words: Sequence[int], targets: Iterable[BranchTargets],
+def code_records(code: Code, words: Sequence[int], targets: Sequence[BranchTargets],
                  symbols: Mapping[str, int], bank0: int | None) -> list[Record]:
     """The records about one code section of these instruction words. ``bank0`` is its bank 0's symbol."""
     found = [Record.sized(Attribute.CUDA_API_VERSION, (TOOLKIT,)), Record(Attribute.SW2393858_WAR, Format.NONE),
@@ -82,10 +66,8 @@ def code_records(code: Code, words: Sequence[int], targets: Iterable[BranchTarge
         if marked:
             found.append(Record.sized(attribute, marked))
     found += _instruction_records(words)
-    branches = [word for entry in targets
-                for word in (entry.offset, CALL if entry.call else BRANCH, len(entry.places), *entry.places)]
-    if branches:
-        found.append(Record.sized(Attribute.INDIRECT_BRANCH_TARGETS, branches))
+    if targets:
+        found.append(BranchTargets.record(targets))
     if code.amounts.get(".crs"):
         found.append(Record.sized(Attribute.CRS_STACK_SIZE, (code.amounts[".crs"],)))
     return _with_given(found, code.infos, symbols, _ORDER)
@@ -95,8 +77,7 @@ def _parameter_records(code: Code, bank0: int | None) -> list[Record]:
     if not code.parameters or bank0 is None:
         return []
     size = code.parameter_bytes
-    infos = [Record.sized(Attribute.KPARAM_INFO, (0, ordinal | parameter.place << 16,
-                                                  _PARAMETER_BANK | parameter.size << _PARAMETER_SIZE_AT))
+    infos = [KernelParameter(ordinal, parameter.place, parameter.size).record()
              for ordinal, parameter in enumerate(code.parameters)]
     return [Record.sized(Attribute.PARAM_CBANK, (bank0, PARAMETER_BASE | size << 16)),
             Record(Attribute.CBANK_PARAM_SIZE, Format.HALF, size), *reversed(infos)]

@@ -200,6 +200,11 @@ class Instruction(Ast):
     operands: Operands | None
     targets: Targets | None
 
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        return self.mnemonic
+
 
 @dataclass(frozen=True)
 class Raw(Ast):
@@ -207,6 +212,11 @@ class Raw(Ast):
 
     control: Token | None
     word: Token
+
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        return self.word
 
 
 @dataclass(frozen=True)

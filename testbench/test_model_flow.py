@@ -119,7 +119,8 @@ def test_pushed_targets_come_from_constants_too():
 
 @pytest.mark.parametrize("word,error", [
     (encode("BRA", "i", target=-0x18), WarpError.PC_WRAP),
-    (encode("SSY", "i", target=-0x18), WarpError.PC_WRAP),
+    (encode("SSY", "i", target=-0x18), WarpError.PC_WRAP), (encode("SSY", "i", target=-0x11), WarpError.PC_WRAP),
+    (encode("JMX", "r", Ra=4, target=8), WarpError.PC_WRAP),
     (encode("BRX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
     (encode("JMX", "r", Ra=3, target=-0x18), WarpError.PC_WRAP),
     (encode("BRA", "i", target=4), WarpError.MISALIGNED_PC),
@@ -131,7 +132,7 @@ def test_pushed_targets_come_from_constants_too():
     (encode("JMP", "c", bank=2, offset=8), WarpError.INVALID_CONST_ADDR),
 ])
 def test_targets_that_are_no_pc(word, error):
-    _, warp, record = step(word, constants={2: bytes(8)})
+    _, warp, record = step(word, constants={2: bytes(8)}, registers={4: 0xFFFFFFF8})
     assert (record.error, record.next_pc, warp.pc, warp.stack.depth) == (error, 0, 0, 0)
 
 

@@ -338,6 +338,13 @@ def test_loads_from_constants(code):
         assert found == expected_words(BANK, offset - 8, size, is_signed)
 
 
+def test_the_sum_of_a_constant_address_has_32_bits():
+    made, warp, _ = prepared(encode("LDC", Rd=4, Ra=1, bank=3, offset=12, size=4), constants={3: BANK})
+    warp.registers[1] = 0xFFFFFFFC
+    made.retire(0)
+    assert vector(warp, 4) == [0x0B0A0908] * 32
+
+
 @pytest.mark.parametrize("index,error", [(64, WarpError.INVALID_CONST_ADDR_LDC), (2, WarpError.MISALIGNED_ADDR),
                                          (0xFFFFFFFC, WarpError.INVALID_CONST_ADDR_LDC)])
 def test_constants_end(index, error):

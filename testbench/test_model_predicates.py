@@ -6,6 +6,7 @@ import random
 import pytest
 
 from rtl.isa.condition import ConditionCode, holds
+from sim.model.vector.lanes import Condition, bits_of, bools_of, threads_of, uniform
 from testbench.handmade import ALL, alone, encode, machine, vector, warp_of
 
 EDGES = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
@@ -120,6 +121,12 @@ def test_minima_of_numbers_of_several_words(is_signed, smaller, parts):
         assert whole(found, thread) == expected
 
 
+def test_the_verdict_of_a_high_word():
+    word = encode("IMNMX", "r", Rd=4, Ra=1, Rb=2, Pc=7, part=3, cc=1, signed=1)
+    warp, _ = alone(word, {1: [5, 5, 5, 0xFFFFFFFF] * 8, 2: [5, 6, 4, 7] * 8})
+    assert warp.condition == Condition(zero=0x11111111, sign=0x88888888, carry=0x55555555, overflow=0)
+
+
 @pytest.mark.parametrize("signs", range(4))
 @pytest.mark.parametrize("signed_d", [0, 1])
 @pytest.mark.parametrize("then", range(4))
@@ -202,6 +209,12 @@ def test_vote(mode, cases):
         warp, record = alone(word, {4: 9}, active=0xF0, predicates={1: predicate | 0xFF00})
         assert vector(warp, 4) == [9] * 4 + [predicate] * 4 + [9] * 24
         assert record.predicates == {3: (0xF0, 0xF0 if verdict else 0)}
+
+
+@pytest.mark.parametrize("make", [bools_of, bits_of, threads_of, uniform])
+def test_shared_vectors_cannot_be_written(make):
+    with pytest.raises(ValueError, match="read-only"):
+        make(3)[0] = 0
 
 
 def reference_shuffle(mode: int, lane: int, b: int, c: int) -> tuple[int, bool]:

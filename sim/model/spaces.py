@@ -35,7 +35,7 @@ class Access:
     size: int
     """Bytes that each thread accesses: 1, 2, 4, 8 or 16."""
 
-    def subset(self, chosen: NDArray[np.bool_], base: int = 0) -> "Access":
+    def subset(self, chosen: NDArray[np.bool_], base: int) -> "Access":
         """Some of the threads, with addresses counted from ``base``."""
         return Access(self.threads[chosen], self.addresses[chosen] - np.uint64(base), self.size)
 

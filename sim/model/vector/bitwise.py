@@ -67,7 +67,7 @@ def shr(values: Values) -> Callable[[Sources], Outcome]:
 
 
 def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
-    """A 64-bit value shifted by 0 to 64."""
+    """A 64-bit value shifted by any count."""
     near = np.minimum(count, np.uint32(63)).astype(np.uint64)
     if signed:
         return (wide.view(np.int64) >> near.view(np.int64)).view(np.uint64)
@@ -105,7 +105,7 @@ def bfe(values: Values) -> Callable[[Sources], Outcome]:
         a = _reversed(sources.a) if reverse else sources.a
         position, length = sources.b & np.uint32(0xFF), sources.b >> np.uint32(8) & np.uint32(0xFF)
         wide = a.view(np.int32).astype(np.int64).view(np.uint64) if signed else a.astype(np.uint64)
-        moved = _shifted_right(wide, np.minimum(position, np.uint32(64)), signed)
+        moved = _shifted_right(wide, position, signed)
         # A shift up and down again cuts the field to its length and extends it.
         spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
         spare = np.minimum(spare, np.uint64(63))

@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, Token
+from rtl.isa.tokens import TOKENS_PER_LINE, Token
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, StackOperation, stack_request
 from rtl.params import SmParams
 
@@ -64,11 +64,11 @@ class StackAccess(wiring.Component):
         The line to read, which of its tokens are on the stack, and the number of the warp's top line.
     push_slot, push_tokens, token : Out, Out(4), Out(Token)
         The token to write, and where.
-    change, changed, changed_full : Out(1), Out(WidePointer), Out(1)
-        The pointer to write, and whether it has reached the limit of calls.
+    change, changed : Out(1), Out(WidePointer)
+        The pointer to write.
     events : Out(AccessEvents)
         What happens to the window of the warp that requests, or whose turn it is.
-    set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
+    launch, set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -82,8 +82,8 @@ class StackAccess(wiring.Component):
             "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
             "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(LINE_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
-            "change": Out(1), "changed": Out(WidePointer), "changed_full": Out(1),
-            "events": Out(AccessEvents), "set_base": Out(1), "set_mode": Out(1),
+            "change": Out(1), "changed": Out(WidePointer),
+            "events": Out(AccessEvents), "launch": Out(1), "set_base": Out(1), "set_mode": Out(1),
             "waits_for_line": Out(1), "waits_for_turn": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -106,7 +106,7 @@ class StackAccess(wiring.Component):
             self.reads.eq(self.turn_valid | Mux(self.request.valid, unwinds, self.follow_valid)),
             self.waits_for_line.eq(self.request.valid & ~self.turn_valid & pushes & window.serves & ~window.fits),
             self.waits_for_turn.eq(self.request.valid & self.turn_valid)]
-        serves = self.accepted & request.enable
+        asks, serves = self.request.valid & ~self.turn_valid, self.accepted & request.enable
 
         # Pushes. A call at the limit of calls and a token without room are refused.
         prepares = operation == StackOperation.PREPARE_CALL
@@ -126,23 +126,23 @@ class StackAccess(wiring.Component):
             with m.Elif(~takes):
                 on_chip = (window.last[:2] == 3) | window.cached[0]
                 m.d.comb += self.error.eq(Mux(on_chip, WarpError.STACK_OVERFLOW, WarpError.MMU_FAULT))
+        step, top = Signal(Step), Signal(SLOT_BITS)
         calls, wraps = Signal(8), Signal()
         m.d.comb += [
             wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
             self.changed.high.eq(pointer.high + wraps),
             self.changed.calls.eq(Mux(events.push & counts, calls, pointer.calls)),
             self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
-            self.changed_full.eq(view.calls_full | (counts & view.checks_calls & (calls >= API_CALL_LIMIT))),
+            step.counts.eq(events.push & counts & view.checks_calls),
             self.change.eq(events.push | (serves & prepares & refused))]
 
         # The step: of the stack's own, of the request, of the walk one stage ahead.
-        step, top = Signal(Step), Signal(SLOT_BITS)
         m.d.comb += [
             step.walk.eq(serves & unwinds), step.quad.eq(operation == StackOperation.POP_QUAD), step.begins.eq(1),
             step.cached.eq(window.cached), step.bottom.eq(window.bottom), step.wraps.eq(wraps),
-            step.set.eq(serves & (operation == StackOperation.SET_POINTER)),
-            step.launch.eq(serves & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
-            step.mode.eq(serves & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
+            step.set.eq(self.accepted & (operation == StackOperation.SET_POINTER)),
+            step.launch.eq(self.accepted & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
+            step.mode.eq(self.accepted & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
             top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
             self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
             self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
@@ -156,9 +156,12 @@ class StackAccess(wiring.Component):
         # What needs no line.
         m.d.comb += [
             self.top.eq(Cat(top, pointer.high)),
-            self.set_mode.eq(step.mode), self.set_base.eq(serves & (operation == StackOperation.SET_BASE)),
+            # Done again while the request waits, which does no harm.
+            self.launch.eq(asks & (operation == StackOperation.LAUNCH)),
+            self.set_mode.eq(asks & (operation == StackOperation.SET_MODE)),
+            self.set_base.eq(asks & (operation == StackOperation.SET_BASE)),
             events.request.eq(self.accepted & ~pushes), events.turn.eq(self.turn_valid),
-            events.write_back.eq(serves & (operation == StackOperation.WRITE_BACK)),
+            events.write_back.eq(self.accepted & (operation == StackOperation.WRITE_BACK)),
             self.value.eq(request.operand)]
         with m.Switch(operation):
             with m.Case(StackOperation.GET_POINTER):

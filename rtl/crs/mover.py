@@ -43,8 +43,10 @@ class LineMover(wiring.Component):
         What the move may use.
     arrived : Out(1)
         A line waits to be put into the cache.
-    slot, install_slot, install, installed : Out
-        The slot to read; the slot to write, and whether and what.
+    turn_warp, slot : Out
+        The line to read.
+    install, install_warp, install_slot, installed : Out
+        Whether a line is written, where, and what.
     send, ask, number, valid : Out
         A line to be sent to memory or asked for, and which of its tokens are on the stack.
     response : In(stream of memory_response)
@@ -59,7 +61,8 @@ class LineMover(wiring.Component):
             "windows": In(data.ArrayLayout(WindowView, params.warps)), "warp": Out(bits), "high": In(HIGH_BITS),
             "held": In(1), "held_warp": In(bits), "events": Out(MoverEvents),
             "read_free": In(1), "write_free": In(1), "request_free": In(1), "arrived": Out(1),
-            "slot": Out(SLOT_BITS), "install_slot": Out(SLOT_BITS), "install": Out(1), "installed": Out(TokensOfLine),
+            "turn_warp": Out(bits), "slot": Out(SLOT_BITS),
+            "install": Out(1), "install_warp": Out(bits), "install_slot": Out(SLOT_BITS), "installed": Out(TokensOfLine),
             "send": Out(1), "ask": Out(1), "number": Out(LINE_BITS), "valid": Out(TOKENS_PER_LINE),
             "response": In(stream.Signature(memory_response(bits))),
             "write_fault": Out(1), "write_fault_warp": Out(bits)})
@@ -68,37 +71,47 @@ class LineMover(wiring.Component):
         m = Module()
         events = self.events
 
-        # An answer waits here until it can be taken.
-        answer, answered = Signal.like(self.response.payload), Signal()
+        # An answer waits here until it can be taken: for one cycle to find its slot, then until the cache is free.
+        answer, answered, looked = Signal.like(self.response.payload), Signal(), Signal()
         takes = Signal()
         m.d.comb += self.response.ready.eq(~answered | takes)
         with m.If(self.response.ready):
-            m.d.sync += [answered.eq(self.response.valid), answer.eq(self.response.payload)]
+            m.d.sync += [answered.eq(self.response.valid), answer.eq(self.response.payload), looked.eq(0)]
+        with m.Elif(~looked):
+            m.d.sync += looked.eq(1)
+        target = Signal(WindowView)
+        lowest = Signal(SLOT_BITS)
+        m.d.comb += [target.eq(self.windows[answer.tag]), lowest.eq(target.last[2:] + 1 - sum(target.cached))]
+        first = Signal()
+        m.d.sync += [self.install_slot.eq(lowest - 1), self.install_warp.eq(answer.tag), first.eq(self.number == 0)]
+        arrived = answered & ~answer.write
 
         # Whose move it is.
         m.submodules.turns = turns = RoundRobin(self._warps)
         window = Signal(WindowView)
         m.d.comb += [
             turns.requests.eq(Cat(window.wants_spill | window.wants_fill for window in self.windows)),
-            self.warp.eq(Mux(answered, answer.tag, turns.chosen)), window.eq(self.windows[self.warp])]
+            self.turn_warp.eq(turns.chosen), window.eq(self.windows[turns.chosen]),
+            self.warp.eq(Mux(answered, answer.tag, turns.chosen))]
         held = self.held & (self.held_warp == self.warp)
         turn = turns.valid & ~answered & ~held & self.request_free
+        written = answered & answer.write & ~held
+        full = self._count(m, written)
         m.d.comb += [
-            self.arrived.eq(answered & ~answer.write), takes.eq(~held & (answer.write | self.write_free)),
-            events.filled.eq(self.arrived & takes), events.fault.eq(answer.error),
-            self.send.eq(turn & window.wants_spill & self.read_free & ~self._count(m, answered & answer.write & takes)),
+            self.arrived.eq(arrived & looked), takes.eq(~held & Mux(answer.write, 1, looked & self.write_free)),
+            events.filled.eq(arrived & takes), events.fault.eq(answer.error), events.first.eq(first),
+            self.install.eq(arrived & looked & self.write_free & ~held & target.keeps & ~answer.error),
+            self.send.eq(turn & window.wants_spill & self.read_free & ~full),
             self.ask.eq(turn & ~window.wants_spill & window.wants_fill),
             events.spilled.eq(self.send), events.requested.eq(self.ask),
-            self.write_fault.eq(answered & answer.write & takes & answer.error), self.write_fault_warp.eq(answer.tag)]
+            self.write_fault.eq(written & answer.error), self.write_fault_warp.eq(answer.tag)]
 
         # Which line: the oldest dirty one, or the one below those on chip.
-        top = Cat(window.last[2:], self.high)
-        cached, dirty = sum(window.cached), sum(window.dirty)
-        number = Signal(LINE_BITS)
+        moved = Mux(answered, target.as_value(), window.as_value())
+        top = Cat(WindowView(moved).last[2:], self.high)
+        cached, dirty = sum(WindowView(moved).cached), sum(window.dirty)
         m.d.comb += [
-            number.eq(top - Mux(~answered & window.wants_spill, dirty - 1, cached)), self.number.eq(number),
-            self.slot.eq(window.oldest), self.install_slot.eq(number), events.first.eq(number == 0),
-            self.install.eq(events.filled & window.keeps & ~answer.error),
+            self.number.eq(top - Mux(~answered & window.wants_spill, dirty - 1, cached)), self.slot.eq(window.oldest),
             self.valid.eq(Mux(window.dirty[1], ~0, tokens_up_to(window.last))
                           & window.wants_spill.replicate(TOKENS_PER_LINE))]
         for token, stored in zip(self.installed, data.View(TokenLine, answer.data), strict=True):

@@ -37,15 +37,17 @@ class StackPointers(wiring.Component):
     -------
     warp, pointer : In, Out(WidePointer)
     request_warp, calls_full : In, Out(1)
-        Whether that warp's pointer, when it was written, had reached the limit of calls.
+        Whether that warp's pointer has reached the limit of calls.
     aside_warp, aside_high : In, Out
         A second look.
-    push, pushed, pushed_full : In, In(WidePointer), In(1)
+    push, pushed : In, In(WidePointer)
         Write the pointer of ``warp``.
     commit, commit_warp, committed : In, In, In(WidePointer)
         Write the pointer of ``commit_warp``, which is another warp than that of ``push``.
+    counted, counted_warp : In(1), In
+        A push one cycle ago has reached the limit of calls.
     check, check_warp, checked_full : In(1), In, In(1)
-        Whether that pointer has reached the limit of calls, a cycle later.
+        Whether a pointer committed one cycle ago has reached it.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -53,7 +55,8 @@ class StackPointers(wiring.Component):
         super().__init__({
             "warp": In(params.warp_bits), "pointer": Out(WidePointer),
             "aside_warp": In(params.warp_bits), "aside_high": Out(HIGH_BITS),
-            "push": In(1), "pushed": In(WidePointer), "pushed_full": In(1),
+            "push": In(1), "pushed": In(WidePointer),
+            "counted": In(1), "counted_warp": In(params.warp_bits),
             "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
             "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1),
             "request_warp": In(params.warp_bits), "calls_full": Out(1)})
@@ -71,11 +74,11 @@ class StackPointers(wiring.Component):
             m.d.comb += [write.en.eq(enable), write.addr.eq(warp), write.data.eq(value)]
             with m.If(enable):
                 m.d.sync += push_is_latest[warp].eq(bank is by_push)
-        with m.If(self.push):
-            m.d.sync += full[self.warp].eq(self.pushed_full)
+        with m.If(self.counted):
+            m.d.sync += full[self.counted_warp].eq(1)
         with m.If(self.check):
             m.d.sync += full[self.check_warp].eq(self.checked_full)
-        m.d.comb += self.calls_full.eq(full[self.request_warp])
+        m.d.comb += self.calls_full.eq(full[self.request_warp] | (self.counted & (self.counted_warp == self.request_warp)))
 
         for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):
             pushed, committed = by_push.read_port(domain="comb"), by_commit.read_port(domain="comb")

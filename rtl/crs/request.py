@@ -62,13 +62,17 @@ class LineRequest(wiring.Component):
             self.free.eq(~self.request.valid | self.request.ready),
             request.address.eq((region << _LINES_PER_GRANULE_BITS) + number),
             request.mask.eq(Const(~0, LINE_BYTES))]
+        lines = data.View(TokenLine, request.data)
         with m.If(self.free):
             m.d.sync += [
                 self.request.valid.eq(self.take), request.write.eq(self.write), request.tag.eq(self.warp),
                 region.eq(base.data + size.data), number.eq(self.number)]
-            for kept, token, valid in zip(data.View(TokenLine, request.data), self.line, self.valid, strict=True):
+            for kept, token in zip(lines, self.line, strict=True):
                 m.d.sync += [kept.pc.eq(token.pc), kept.mask.eq(token.mask), kept.kind.eq(token.kind),
                              kept.counted.eq(token.counted)]
-                with m.If(~valid):
-                    m.d.sync += kept.eq(0)
+        # Outside of the enable, so that this becomes the registers' own reset.
+        clear = self.free.replicate(TOKENS_PER_LINE) & ~self.valid
+        for index, kept in enumerate(lines):
+            with m.If(clear[index]):
+                m.d.sync += kept.eq(0)
         return m

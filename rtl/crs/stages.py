@@ -45,6 +45,8 @@ class Step(data.Struct):
     sized: unsigned(1)
     mode: unsigned(1)
     """The limit has changed."""
+    counts: unsigned(1)
+    """A push has raised the API call depth, which is limited."""
     wraps: unsigned(1)
     """A push has begun a new run of 16 tokens."""
     ends: unsigned(1)
@@ -55,7 +57,7 @@ def match_stage(params: SmParams) -> data.StructLayout:
     """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "line": TokensOfLine, "valid": TOKENS_PER_LINE,
-        "slot": SLOT_BITS, "pointer": WidePointer, "top": LINE_BITS, "value": 32})
+        "slot": SLOT_BITS, "codes": ThreadCodes, "pointer": WidePointer, "top": LINE_BITS, "value": 32})
 
 
 def select_stage(params: SmParams) -> data.StructLayout:

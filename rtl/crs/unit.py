@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
 from rtl.layouts import (
     DEPTH_BITS,
     MemoryPort,
@@ -117,17 +117,17 @@ class CallReturnStack(wiring.Component):
             view.has_memory.eq(limits.has_memory), view.base.eq(asked.base),
             self.killed.eq(pointers.pointer.kill), self.ready.eq(windows.ready)]
         # What is written at once, so that the next cycle sees it.
-        code = codes.write_port()
+        code, known = codes.write_port(), codes.read_port(domain="comb")
         m.d.comb += [
             pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
-            pointers.pushed_full.eq(access.changed_full),
             begin.en.eq(access.step.walk & access.step.begins), begin.addr.eq(request.warp),
             begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(access.step.quad),
             code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
+            known.addr.eq(Mux(turns.valid, turns.turn.warp, matching.warp)),
             windows.access_warp.eq(access.warp), windows.access.eq(access.events),
-            limits.launch.eq(access.step.launch), limits.size.eq(self.configuration.size),
+            limits.launch.eq(access.launch), limits.size.eq(self.configuration.size),
             limits.check_calls.eq(self.configuration.check_calls), limits.set_mode.eq(access.set_mode),
-            limits.trap.eq(request.operand[0]), asked.launch.eq(access.step.launch), asked.set_base.eq(access.set_base),
+            limits.trap.eq(request.operand[0]), asked.launch.eq(access.launch), asked.set_base.eq(access.set_base),
             asked.configuration.eq(self.configuration)]
 
         # Match: the line's tokens against the threads' codes.
@@ -135,15 +135,16 @@ class CallReturnStack(wiring.Component):
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(access.step),
             matching.error.eq(access.error), matching.pointer.eq(access.changed), matching.top.eq(access.top),
             matching.value.eq(access.value), matching.slot.eq(access.slot), matching.line.eq(lines.line), matching.valid.eq(access.tokens)]
-        known = codes.read_port(domain="comb")
+        m.d.sync += matching.codes.eq(Mux(access.step.begins, request.codes.as_value(), known.data.as_value()))
         m.d.comb += [
-            known.addr.eq(matching.warp), match.line.eq(matching.line), match.valid.eq(matching.valid),
-            match.codes.eq(known.data), match.quad.eq(matching.step.quad),
+            pointers.counted.eq(matching_valid & matching.step.counts & (matching.pointer.calls >= API_CALL_LIMIT)),
+            pointers.counted_warp.eq(matching.warp), match.line.eq(matching.line), match.valid.eq(matching.valid),
+            match.codes.eq(matching.codes), match.quad.eq(matching.step.quad),
             limits.clamp_warp.eq(matching.warp)]
         m.d.sync += [
             selecting_valid.eq(matching_valid & ~(outpaced & matching.step.walk)), selecting.warp.eq(matching.warp),
             selecting.step.eq(matching.step), selecting.error.eq(matching.error), selecting.value.eq(matching.value),
-            selecting.number.eq(matching.top - matching.step.seen), selecting.codes.eq(known.data),
+            selecting.number.eq(matching.top - matching.step.seen), selecting.codes.eq(matching.codes),
             selecting.pointer.eq(matching.pointer), selecting.steps.eq(limits.steps),
             selecting.verdicts.eq(match.verdicts),
             selecting.revived.eq(match.revived), selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
@@ -182,17 +183,19 @@ class CallReturnStack(wiring.Component):
         # Beside the pipeline, lines move between the cache and memory.
         connect(m, asked.request, flipped(self.port.request))
         connect(m, flipped(self.port.response), mover.response)
-        m.d.sync += waiting.eq(self.request.valid & ~self.request.ready)
-        installing = mover.arrived & (waiting | ~access.wants_push)
+        # A line that came is written in a cycle of its own, best while no push is at the door.
+        installing = Signal()
+        m.d.sync += [waiting.eq(self.request.valid & ~self.request.ready),
+                     installing.eq(mover.arrived & ~installing & (waiting | ~access.wants_push))]
         written = [Mux(installing, installed.as_value(), access.token.as_value()) for installed in mover.installed]
         m.d.comb += [
             mover.windows.eq(windows.views), pointers.aside_warp.eq(mover.warp), mover.high.eq(pointers.aside_high),
             mover.held.eq(committing_valid), mover.held_warp.eq(committing.warp),
             mover.read_free.eq(~access.reads), mover.write_free.eq(installing), access.installing.eq(installing),
             mover.request_free.eq(asked.free),
-            lines.read_warp.eq(Mux(access.reads, access.warp, mover.warp)),
+            lines.read_warp.eq(Mux(access.reads, access.warp, mover.turn_warp)),
             lines.read_slot.eq(Mux(access.reads, access.slot, mover.slot)),
-            lines.write_warp.eq(Mux(installing, mover.warp, access.warp)),
+            lines.write_warp.eq(Mux(installing, mover.install_warp, request.warp)),
             lines.write_slot.eq(Mux(installing, mover.install_slot, access.push_slot)),
             lines.write_tokens.eq(access.push_tokens | mover.install.replicate(TOKENS_PER_LINE)),
             lines.write_line.eq(Cat(written)),

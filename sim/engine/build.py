@@ -21,7 +21,8 @@ from sim.engine.internals import BuiltinYosys, YosysError
 
 __all__ = ["cache_folder", "compiler", "missing_tool", "shared_object"]
 
-FLAGS = "-O2 -std=c++17 -fPIC -shared -DNDEBUG"
+FLAGS = "-O2 -std=c++17 -fPIC -shared -DNDEBUG -D__always_inline__=__unused__"
+"""The last one leaves it to the compiler what to inline: forced to, it takes many minutes for a unit of some size."""
 CACHED_MODELS = 64
 """The cache keeps this many models, those used last."""
 SHIM = Path(__file__).with_name("shim.cc")

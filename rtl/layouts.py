@@ -19,11 +19,13 @@ __all__ = [
     "LINE_BITS",
     "FlowInstruction",
     "FlowOperation",
+    "STACK_RESULT_CYCLES",
     "MemoryPort",
     "StackConfiguration",
     "StackEvents",
     "StackOperation",
     "StackPointer",
+    "StackPort",
     "ThreadCode",
     "ThreadCodes",
     "TokenLine",
@@ -44,6 +46,8 @@ BLOCK_ADDRESS_BITS = ADDRESS_BITS - (CRS_GRANULE - 1).bit_length()
 """Width of a local memory address in units of the CRS granule."""
 CRS_GRANULE_BITS = 12
 """Width of a stack region's size in units of the CRS granule."""
+STACK_RESULT_CYCLES = 2
+"""Cycles from a request to the stack to its result, unless the stack needs more steps for it."""
 
 
 # Memory port -------------------------------------------------------------------------------------------------
@@ -183,6 +187,25 @@ def stack_result(params: SmParams) -> data.StructLayout:
         "mask": WARP_THREADS, "codes": ThreadCodes, "value": 32})
 
 
+class StackPort(wiring.Signature):
+    """What the flow unit sees of the call/return stack; the members are those of CallReturnStack.
+
+    Members
+    -------
+    request : Out(stream of stack_request)
+    configuration : Out(StackConfiguration)
+    killed : In(1)
+    pushed : In(1)
+        The request has pushed its token.
+    result_valid, result : In(1), In(stack_result)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "request": Out(stream.Signature(stack_request(params))), "configuration": Out(StackConfiguration),
+            "killed": In(1), "pushed": In(1), "result_valid": In(1), "result": In(stack_result(params))})
+
+
 # Flow -----------------------------------------------------------------------------------------------------------
 
 
@@ -246,11 +269,12 @@ def flow_request(params: SmParams) -> data.StructLayout:
 
     ``pc`` is the instruction's own address. ``guard`` are its threads' guard predicates, ``cc`` their condition
     codes. ``operand`` is what the instruction reads from a register of the lowest thread that executes it, or
-    from a constant bank; ``same`` are the threads whose register has that value.
+    from a constant bank; ``same`` are the threads whose register has that value. ``fault`` tells why the operand
+    could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
-        "cc": data.ArrayLayout(Flags, WARP_THREADS), "operand": 32, "same": WARP_THREADS})
+        "cc": data.ArrayLayout(Flags, WARP_THREADS), "operand": 32, "same": WARP_THREADS, "fault": WarpError})
 
 
 def flow_launch(params: SmParams) -> data.StructLayout:

@@ -1,5 +1,7 @@
 """Which threads' condition codes pass a test."""
 
+from itertools import product
+
 from amaranth.hdl import Array, Cat, Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -32,7 +34,7 @@ class ConditionTest(wiring.Component):
         tables = [_table(truth) for truth in TRUTH]
         reads_carry, table = Signal(), Signal(8)
         m.d.comb += [
-            reads_carry.eq(Const(sum(carry << code for code, (carry, _) in enumerate(tables)), 32).bit_select(self.test, 1)),
+            reads_carry.eq(Array(Const(carry, 1) for carry, _ in tables)[self.test]),
             table.eq(Array(Const(bits, 8) for _, bits in tables)[self.test])]
         for thread, flags in enumerate(self.flags):
             third = (flags.carry & reads_carry) | (flags.sign & ~reads_carry)
@@ -45,7 +47,7 @@ def _table(truth: int) -> tuple[bool, int]:
     def outcome(zero: int, sign: int, carry: int, overflow: int) -> int:
         return truth >> (zero | sign << 1 | carry << 2 | overflow << 3) & 1
 
-    flags = [(zero, sign, carry, overflow) for zero in (0, 1) for sign in (0, 1) for carry in (0, 1) for overflow in (0, 1)]
+    flags = list(product((0, 1), repeat=4))
     reads_carry = any(outcome(z, s, 0, o) != outcome(z, s, 1, o) for z, s, _, o in flags)
     reads_sign = any(outcome(z, 0, c, o) != outcome(z, 1, c, o) for z, _, c, o in flags)
     assert not (reads_carry and reads_sign), "a test reads both sign and carry"

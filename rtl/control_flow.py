@@ -1,0 +1,52 @@
+"""The flow unit and its stack, joined."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.crs import CallReturnStack
+from rtl.flow import FlowUnit
+from rtl.layouts import MemoryPort, flow_launch, flow_request, flow_result
+from rtl.params import SmParams
+
+__all__ = ["ControlFlow"]
+
+
+class ControlFlow(wiring.Component):
+    """All that decides which instruction of a warp is next.
+
+    Members
+    -------
+    request, launch, report_mask, result_valid, result
+        See FlowUnit.
+    ready : Out(warps)
+        Warps whose next instruction would not wait for their stack.
+    write_fault, write_fault_warp, port
+        See CallReturnStack.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        bits = params.warp_bits
+        super().__init__({
+            "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
+            "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
+            "ready": Out(params.warps), "write_fault": Out(1), "write_fault_warp": Out(bits),
+            "port": Out(MemoryPort(bits))})
+        self.flow = FlowUnit(params)
+        self.stack = CallReturnStack(params)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.flow = flow = self.flow
+        m.submodules.stack = stack = self.stack
+        connect(m, flipped(self.request), flow.request)
+        connect(m, flipped(self.launch), flow.launch)
+        connect(m, flow.stack.request, stack.request)
+        connect(m, stack.port, flipped(self.port))
+        m.d.comb += [
+            flow.report_mask.eq(self.report_mask), self.result_valid.eq(flow.result_valid), self.result.eq(flow.result),
+            stack.configuration.eq(flow.stack.configuration), flow.stack.killed.eq(stack.killed),
+            flow.stack.pushed.eq(stack.events.push), flow.stack.result_valid.eq(stack.result_valid),
+            flow.stack.result.eq(stack.result), self.ready.eq(stack.ready), self.write_fault.eq(stack.write_fault),
+            self.write_fault_warp.eq(stack.write_fault_warp)]
+        return m

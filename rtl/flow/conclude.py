@@ -1,0 +1,79 @@
+"""The last stage: what an instruction has come to."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.layouts import ThreadCode, flow_result, stack_result
+from rtl.params import WARP_THREADS, SmParams
+
+from .stages import outcome_stage
+from .states import WarpState
+
+__all__ = ["FlowConclusion"]
+
+REPORT_BITS = 32
+"""Width of the report mask."""
+
+
+class FlowConclusion(wiring.Component):
+    """Joins the stack's result and what the instruction comes to without it; combinational.
+
+    Members
+    -------
+    valid, outcome, stack : In(1), In(outcome_stage), In(stack_result)
+    report_mask : In(32)
+        Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
+    old : In(WarpState)
+        The warp's threads as they were.
+    result_valid, result : Out(1), Out(flow_result)
+    new : Out(WarpState)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "valid": In(1), "outcome": In(outcome_stage(params)), "stack": In(stack_result(params)),
+            "report_mask": In(REPORT_BITS), "old": In(WarpState),
+            "result_valid": Out(1), "result": Out(flow_result(params)), "new": Out(WarpState)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        outcome, stack, result = self.outcome, self.stack, self.result
+        error, failed, reported, done = Signal(WarpError), Signal(), Signal(), Signal()
+        m.d.comb += [
+            error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
+            reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)),
+            failed.eq((error != WarpError.NONE) & ~stack.empty), done.eq(~failed),
+            self.result_valid.eq(self.valid & ~outcome.mute & (failed | ~outcome.half))]
+
+        # Where to go on.
+        following = Signal(32)
+        m.d.comb += [
+            following.eq(outcome.pc + INSTRUCTION_BYTES), result.warp.eq(stack.warp),
+            result.terminated.eq(stack.empty), result.value.eq(stack.value), result.kept.eq(outcome.kept & done),
+            result.error.eq(Mux(reported, error, WarpError.NONE))]
+        with m.If(failed):
+            m.d.comb += result.pc.eq(Mux(reported, outcome.pc, following))
+        with m.Elif(stack.resume & ~outcome.quad):
+            m.d.comb += result.pc.eq(stack.pc)
+        with m.Elif(outcome.jumps):
+            m.d.comb += result.pc.eq(outcome.target)
+        with m.Else():
+            m.d.comb += result.pc.eq(following)
+
+        # Who goes on. Threads that wanted to return when the warp ends have exited.
+        with m.If(stack.resume):
+            m.d.comb += self.new.active.eq(stack.mask)
+        with m.Elif(outcome.moves & done):
+            m.d.comb += self.new.active.eq(outcome.active)
+        with m.Else():
+            m.d.comb += self.new.active.eq(self.old.active & ~stack.empty.replicate(WARP_THREADS))
+        marked = stack.empty | (stack.resume & ~outcome.quad) | (outcome.marks & done)
+        for after, code, old in zip(self.new.codes, stack.codes, self.old.codes, strict=True):
+            ended = stack.empty & (code == ThreadCode.RETURN)
+            m.d.comb += after.eq(Mux(marked, Mux(ended, Const(ThreadCode.EXIT.value, 3), code.as_value()),
+                                     old.as_value()))
+        m.d.comb += [result.active.eq(self.new.active), result.codes.eq(self.new.codes)]
+        return m

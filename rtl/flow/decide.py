@@ -1,0 +1,130 @@
+"""The second stage: what an instruction does to the warp, and what it wants of the stack."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.control_code import INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import FlowOperation, StackOperation, StackPort, ThreadCode
+from rtl.params import WARP_THREADS, SmParams
+
+from .stages import decide_stage, outcome_stage
+
+__all__ = ["FlowDecision"]
+
+_STRAIGHT = {
+    FlowOperation.POP_QUAD: StackOperation.POP_QUAD, FlowOperation.GET_POINTER: StackOperation.GET_POINTER,
+    FlowOperation.SET_POINTER: StackOperation.SET_POINTER, FlowOperation.GET_BASE: StackOperation.GET_BASE,
+    FlowOperation.SET_BASE: StackOperation.SET_BASE, FlowOperation.LAUNCH: StackOperation.LAUNCH}
+"""What the stack does with these is the whole instruction."""
+
+
+class FlowDecision(wiring.Component):
+    """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
+
+    An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in two cycles.
+
+    Members
+    -------
+    gathered : In(stream of decide_stage)
+    stack : Out(StackPort)
+        Its results are the next stage's.
+    decided, outcome : Out(1), Out(outcome_stage)
+        The request that the stack takes in this cycle comes to this.
+    waits : Out(1)
+        It may take the stack more steps than usual.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
+            "decided": Out(1), "outcome": Out(outcome_stage(params)), "waits": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        stage, outcome = self.gathered.payload, self.outcome
+        request, following = self.stack.request.payload, Signal(32)
+        m.d.comb += following.eq(stage.pc + INSTRUCTION_BYTES)
+
+        # Who executes it, who stays.
+        some, others, stay = Signal(), Signal(), Signal()
+        m.d.comb += [some.eq(stage.group.any()), others.eq(stage.rest.any()), stay.eq(stage.left.any())]
+        takes = some & ~(stage.limited & self.stack.killed)
+        wrong = stage.target_error != WarpError.NONE
+        operation = stage.operation
+
+        # Two pushes of one instruction: those that stay are below, those that branch later on top.
+        second, pushed_first = Signal(), Signal()
+        two = (operation == FlowOperation.BRANCH) & stay & others
+        first = two & ~second
+        later = second | ~stay
+        m.d.comb += [
+            self.stack.request.valid.eq(self.gathered.valid), self.stack.configuration.eq(stage.stack),
+            self.decided.eq(self.gathered.valid & self.stack.request.ready),
+            self.gathered.ready.eq(~self.gathered.valid | (self.stack.request.ready & ~first))]
+        with m.If(self.decided):
+            m.d.sync += [second.eq(first), pushed_first.eq(self.stack.pushed)]
+
+        # What of the stack, and what holds unless it fails.
+        m.d.comb += [
+            request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
+            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(first),
+            outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
+            outcome.active.eq(stage.left), outcome.half.eq(first), outcome.mute.eq(second & ~pushed_first)]
+        with m.Switch(operation):
+            with m.Case(FlowOperation.BRANCH):
+                strays = stage.uniform & stay
+                m.d.comb += [
+                    request.operation.eq(StackOperation.PUSH), request.mask.eq(Mux(later, stage.rest, stage.left)),
+                    request.operand.eq(Mux(later, stage.pc, following)),
+                    request.enable.eq(takes & ~wrong & ~strays & Mux(second, pushed_first, stay | others)),
+                    outcome.jumps.eq(takes), outcome.moves.eq(takes), outcome.active.eq(stage.group)]
+                with m.If(takes & strays):
+                    m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
+                with m.Elif(takes):
+                    m.d.comb += outcome.error.eq(stage.target_error)
+            with m.Case(FlowOperation.CALL):
+                m.d.comb += [
+                    request.operation.eq(Mux(stage.counted, StackOperation.CALL, StackOperation.PUSH)),
+                    request.operand.eq(following), request.enable.eq(~wrong), outcome.jumps.eq(1),
+                    outcome.error.eq(stage.target_error)]
+            with m.Case(FlowOperation.PUSH):
+                m.d.comb += [
+                    request.operation.eq(Mux(stage.counted, StackOperation.PREPARE_CALL, StackOperation.PUSH)),
+                    request.enable.eq(~wrong), outcome.error.eq(stage.target_error)]
+            with m.Case(FlowOperation.LEAVE):
+                m.d.comb += [
+                    request.operation.eq(StackOperation.UNWIND), request.enable.eq(some & ~stay),
+                    outcome.moves.eq(some & stay), outcome.marks.eq(some & stay),
+                    outcome.kept.eq(some & stage.keep_reference)]
+            with m.Case(FlowOperation.PUSH_QUAD):
+                m.d.comb += [
+                    request.operation.eq(StackOperation.PUSH), request.operand.eq(0), outcome.moves.eq(1),
+                    outcome.active.eq(Cat(_lives(code) for code in stage.codes))]
+            with m.Case(FlowOperation.WRITE_BACK):
+                m.d.comb += [request.operation.eq(StackOperation.WRITE_BACK), request.enable.eq(some)]
+            with m.Case(*_STRAIGHT):
+                m.d.comb += [outcome.quad.eq(operation == FlowOperation.POP_QUAD)]
+                for meant, asked in _STRAIGHT.items():
+                    with m.If(operation == meant):
+                        m.d.comb += request.operation.eq(asked)
+                launches = operation == FlowOperation.LAUNCH
+                m.d.comb += [outcome.jumps.eq(launches), outcome.moves.eq(launches), outcome.marks.eq(launches)]
+        m.d.comb += self.waits.eq((operation == FlowOperation.LEAVE) | (operation == FlowOperation.POP_QUAD)
+                                  | (operation == FlowOperation.WRITE_BACK))
+
+        # Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts.
+        pops_quad = operation == FlowOperation.POP_QUAD
+        leaves = (operation == FlowOperation.LEAVE) | (operation == FlowOperation.LAUNCH)
+        for thread, code in enumerate(stage.codes):
+            left = Mux(leaves & stage.group[thread], stage.code.as_value(), code.as_value())
+            quad = Mux(_lives(code), ThreadCode.NONE.value, ThreadCode.EXIT.value)
+            m.d.comb += request.codes[thread].eq(Mux(pops_quad, quad, left))
+        return m
+
+
+def _lives(code: ThreadCode) -> Const:
+    """Whether a thread with that code has neither exited nor been killed."""
+    return (code != ThreadCode.EXIT) & (code != ThreadCode.KILLED)

@@ -1,0 +1,84 @@
+"""The first stage: which threads execute an instruction, and where it goes."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.errors import WarpError
+from rtl.layouts import FlowOperation, ThreadCode, flow_launch, flow_request
+from rtl.params import WARP_THREADS, SmParams
+
+from .condition import ConditionTest
+from .stages import decide_stage
+from .states import WarpState
+from .target import TargetResolver
+
+__all__ = ["ThreadGather"]
+
+_OPERAND_ONLY = (FlowOperation.SET_POINTER, FlowOperation.SET_BASE)
+
+
+class ThreadGather(wiring.Component):
+    """Guard, condition and target of an instruction; combinational. A launch goes before an instruction.
+
+    A launch is an instruction, too: with all threads active and no code, those it does not want leave as KILLED.
+
+    Members
+    -------
+    request : In(stream of flow_request)
+    launch : In(stream of flow_launch)
+    state : In(WarpState)
+        Of the warp ``warp``.
+    warp : Out
+    gathered : Out(stream of decide_stage)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
+            "warp": Out(params.warp_bits), "state": In(WarpState),
+            "gathered": Out(stream.Signature(decide_stage(params)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.condition = condition = ConditionTest()
+        m.submodules.resolver = resolver = TargetResolver()
+        request, launch, gathered = self.request.payload, self.launch.payload, self.gathered.payload
+        instruction, launches = request.instruction, self.launch.valid
+        m.d.comb += [
+            self.gathered.valid.eq(self.launch.valid | self.request.valid),
+            self.launch.ready.eq(self.gathered.ready), self.request.ready.eq(self.gathered.ready & ~launches),
+            self.warp.eq(Mux(launches, launch.warp, request.warp)),
+            condition.test.eq(instruction.test), condition.flags.eq(request.cc),
+            resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
+            resolver.fault.eq(request.fault)]
+
+        # Which threads.
+        everybody = Const(~0, WARP_THREADS)
+        threads, active, same = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
+        guard = request.guard ^ instruction.guard_not.replicate(WARP_THREADS)
+        m.d.comb += [
+            active.eq(self.state.active | launches.replicate(WARP_THREADS)),
+            threads.eq(active & Mux(launches, ~launch.threads, guard & condition.passed)),
+            same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
+            gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
+            gathered.left.eq(active & ~threads & everybody),
+            gathered.codes.eq(Mux(launches, 0, self.state.codes.as_value()))]
+
+        # Where to.
+        only_operand = (instruction.operation == _OPERAND_ONLY[0]) | (instruction.operation == _OPERAND_ONLY[1])
+        m.d.comb += [
+            gathered.warp.eq(self.warp), gathered.pc.eq(request.pc),
+            gathered.target.eq(Mux(only_operand, request.operand, resolver.target)),
+            gathered.target_error.eq(resolver.error), gathered.operation.eq(instruction.operation),
+            gathered.kind.eq(instruction.kind), gathered.code.eq(instruction.code),
+            gathered.counted.eq(instruction.counted), gathered.uniform.eq(instruction.uniform),
+            gathered.limited.eq(instruction.limited), gathered.keep_reference.eq(instruction.keep_reference),
+            gathered.stack.eq(launch.stack)]
+        with m.If(launches):
+            m.d.comb += [
+                gathered.operation.eq(FlowOperation.LAUNCH), gathered.code.eq(ThreadCode.KILLED),
+                gathered.pc.eq(launch.pc), gathered.target.eq(launch.pc), gathered.target_error.eq(WarpError.NONE)]
+        with m.Elif(instruction.operation == FlowOperation.SET_BASE):
+            m.d.comb += gathered.stack.base.eq(request.operand)
+        return m

@@ -1,0 +1,48 @@
+"""What the stages of the flow unit hand to each other."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import FlowOperation, StackConfiguration, ThreadCode, ThreadCodes
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = ["WaitingUnwind", "decide_stage", "outcome_stage"]
+
+
+def decide_stage(params: SmParams) -> data.StructLayout:
+    """From the gathering of threads and target.
+
+    ``group`` are the threads that execute the instruction, of an indexed branch those that share its target;
+    ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``target`` is also
+    the operand of an instruction that only has that.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "operation": FlowOperation, "kind": TokenKind, "code": ThreadCode, "counted": 1,
+        "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "target": 32, "target_error": WarpError,
+        "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "codes": ThreadCodes,
+        "stack": StackConfiguration})
+
+
+def outcome_stage(params: SmParams) -> data.StructLayout:
+    """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
+
+    ``moves``: the active threads become those of ``active``. ``marks``: the threads' codes become those that the stack
+    was given. ``jumps``: the warp goes on at ``target``. ``half``: the first of two pushes of one instruction, which
+    comes to something only when it fails; ``mute``: the second of them, after that failed.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "active": WARP_THREADS, "moves": 1, "marks": 1,
+        "quad": 1, "kept": 1, "half": 1, "mute": 1, "error": WarpError})
+
+
+class WaitingUnwind(data.Struct):
+    """What is kept of an instruction while the stack needs more steps than usual."""
+
+    pc: unsigned(32)
+    """The instruction's own address."""
+    quad: unsigned(1)
+    """It pops a QUAD token."""
+    kept: unsigned(1)
+    """It is an EXIT.KEEPREFCOUNT."""

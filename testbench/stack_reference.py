@@ -141,6 +141,8 @@ class StackReference:
                 if token.kind is not TokenKind.QUAD:
                     return Outcome(error=WarpError.STACK_ERROR)
                 revived = [thread for thread in threads if codes[thread] is ThreadCode.NONE]
+                if not revived:
+                    return Outcome(error=WarpError.STACK_ERROR)
             elif token.kind in (TokenKind.SYNC, TokenKind.DIVERGE):
                 revived = [thread for thread in threads if codes[thread] is ThreadCode.NONE]
             elif token.kind in _WAITED_FOR:
@@ -149,7 +151,7 @@ class StackReference:
                 revived = [thread for thread in threads if codes[thread].value == token.kind.value]
             else:
                 return Outcome(error=WarpError.STACK_ERROR)
-            if revived or quad:
+            if revived:
                 if token.pc % 8 and not quad:
                     return Outcome(error=WarpError.MISALIGNED_PC)
                 del self.tokens[position:]

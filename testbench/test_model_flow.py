@@ -391,10 +391,10 @@ def test_ram_skips_holes_and_wants_its_token():
         assert (record.error, warp.stack.depth) == (WarpError.STACK_ERROR, len(wrong))
 
 
-def test_ram_unwinds_when_nobody_of_its_token_lives():
+def test_ram_is_an_error_when_nobody_of_its_token_lives():
     stack = (token(TokenKind.SYNC, 0xF0), token(TokenKind.QUAD, 0xF))
     _, warp, record = step(encode("RAM"), masks=WarpMasks(active=0xF0, exited=0xF), stack=stack)
-    assert (warp.masks.active, record.next_pc, len(record.popped)) == (0xF0, 0x40, 2)
+    assert (record.error, warp.masks.active, warp.stack.depth) == (WarpError.STACK_ERROR, 0xF0, 2)
 
 
 def test_exit_keeps_the_reference_only_if_a_thread_exits():

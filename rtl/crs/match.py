@@ -32,7 +32,8 @@ class TokenMatch(wiring.Component):
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another
     kind those whose code is its kind, and it is an error if a thread of its mask has synchronised past it.
-    The instruction that pops a QUAD token accepts no other, and gives the codes of threads that live as NONE.
+    The instruction that pops a QUAD token accepts no other, and gives the codes of threads that live as NONE; it is
+    an error if none of the token's threads does.
 
     Members
     -------
@@ -79,7 +80,7 @@ class TokenMatch(wiring.Component):
             fits = Mux(self.quad, token.kind == TokenKind.QUAD, waited_for | reconverging)
             m.d.comb += [
                 self.revived[index].eq(matching),
-                verdict.error.eq(passed | ~fits),
+                verdict.error.eq(passed | ~fits | (self.quad & ~alive)),
                 verdict.stop.eq(self.valid[index] & (token.kind != TokenKind.NONE) & (
                     alive | passed | ~fits | self.quad)),
                 verdict.call.eq(self.valid[index] & token.counted & (token.kind == TokenKind.RETURN))]

@@ -135,9 +135,9 @@ def _call(form: Form, values: Values) -> Action:
     target_of, counted = _target(form, values), bool(values["counted"])
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        target = check_pc(target_of(core, record, 0))
         if counted and _at_limit(core, warp):
             raise WarpFaultError(WarpError.API_STACK_ERROR)
-        target = check_pc(target_of(core, record, 0))
         push(warp, record, StackToken(TokenKind.RETURN, record.next_pc, warp.masks.active, counted))
         warp.api_call_depth = (warp.api_call_depth + counted) % CALL_DEPTHS
         record.next_pc = target
@@ -153,10 +153,11 @@ def _push(form: Form, values: Values, kind: TokenKind) -> Action:
     target_of, counted = _target(form, values), bool(values.get("counted", 0))
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        target = target_of(core, record, 0)
         if counted and _at_limit(core, warp):
             warp.kill_future_branch = True
             return
-        push(warp, record, StackToken(kind, target_of(core, record, 0), warp.masks.active, counted))
+        push(warp, record, StackToken(kind, target, warp.masks.active, counted))
         if counted:
             warp.kill_future_branch = False
             warp.api_call_depth = (warp.api_call_depth + 1) % CALL_DEPTHS
@@ -190,7 +191,7 @@ def _all_threads(form: Form, values: Values) -> Action:
 
 def _restore_threads(form: Form, values: Values) -> Action:
     """RAM: the QUAD token on top, under holes at most, gives the active threads back, those of them that still
-    live (ours). STACK_ERROR when it is not there. If none lives any more, the warp unwinds.
+    live (ours). STACK_ERROR when it is not there, or when none of them lives any more (ours).
     """
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
@@ -201,7 +202,9 @@ def _restore_threads(form: Form, values: Values) -> Action:
                 break
         if not popped or popped[-1].kind is not TokenKind.QUAD:
             raise WarpFaultError(WarpError.STACK_ERROR)
-        continue_or_unwind(warp, record, replace(warp.masks, active=popped[-1].mask & warp.live), tuple(popped))
+        if not (active := popped[-1].mask & warp.live):
+            raise WarpFaultError(WarpError.STACK_ERROR)
+        continue_or_unwind(warp, record, replace(warp.masks, active=active), tuple(popped))
 
     return run
 

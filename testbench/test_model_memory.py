@@ -286,7 +286,7 @@ def test_atomic_operations(operation, kind, name):
 @pytest.mark.parametrize("variant", ["bb", "bz", "zb"])
 @pytest.mark.parametrize("name", ["ATOM", "ATOMS"])
 def test_compare_and_swap(bits, variant, name):
-    fields = {"type": 5 if bits == 64 else 4} if name == "ATOMS" else {"wide_data": bits // 64}
+    fields = {"compare_and_swap": 5 if bits == 64 else 4} if name == "ATOMS" else {"wide_data": bits // 64}
     made, warp, _ = prepared(encode(name, variant, Rd=12, Ra=1, Rb=4, **fields))
     made.memory.map("low", 0x100, 256)
     warp.masks = type(warp.masks)(active=0b111)
@@ -315,8 +315,8 @@ def test_compare_and_swap(bits, variant, name):
 
 @pytest.mark.parametrize("word", [
     encode("ATOM", Rd=4, Ra=1, type=3), encode("ATOM", Rd=4, Ra=1, type=4), encode("RED", Rd=4, Ra=1, type=3),
-    encode("ATOM", Rd=4, Ra=1, operation=10), encode("ATOMS", "bb", Rd=4, Ra=1, Rb=2, type=0),
-    encode("LDC", Rd=4, Ra=1, size=4, mode=1)])
+    encode("ATOM", Rd=4, Ra=1, operation=10), encode("LDC", Rd=4, Ra=1, size=4, mode=1),
+    *(encode("ATOMS", "bb", Rd=4, Ra=1, Rb=4, compare_and_swap=kind) for kind in range(4))])
 def test_operations_that_are_not_in_this_machine(word):
     made, _, _ = prepared(word)
     assert made.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING

@@ -141,13 +141,27 @@ def test_what_needs_a_warp_is_refused(name):
 
 
 @pytest.mark.parametrize("content", [
-    word("RTT"), word("R2B", mode=0), word("VOTE.VTG"), word("BAR", "all"), word("B2R", "warp"),
-    word("BPT", mode=BreakpointMode.PAUSE.value), word("BPT", mode=BreakpointMode.CAL.value),
-    word("SHL", "r", extended=1), 0xFFFF_FFFF_FFFF_FFFF])
+    word("VOTE.VTG"), word("BPT", mode=BreakpointMode.CAL.value), word("RTT", mode=3),
+    word("SHL", "r", extended=1), word("SHL", "r", extended=1, guard=0), 0xFFFF_FFFF_FFFF_FFFF])
 def test_what_this_machine_does_not_have_is_an_illegal_encoding(content):
     with pytest.raises(FaultError, match="is not an instruction of this machine") as caught:
         step(content)
     assert caught.value.error is WarpError.ILLEGAL_INSTR_ENCODING
+
+
+@pytest.mark.parametrize("content", [word("RTT"), word("BAR", "all"), word("BPT", mode=BreakpointMode.PAUSE.value)])
+def test_what_is_for_the_trap_handler_is_an_illegal_encoding_elsewhere(content):
+    with pytest.raises(FaultError, match="is for the trap handler alone") as caught:
+        step(content)
+    assert caught.value.error is WarpError.ILLEGAL_INSTR_ENCODING
+
+
+@pytest.mark.parametrize("content", [
+    word("R2B", mode=0), word("B2R", "warp"), word("BAR", "ii", mode=BarrierMode.SCAN.value)])
+def test_the_state_of_barriers_is_not_in_this_oracle(content):
+    with pytest.raises(FaultError) as caught:
+        step(content)
+    assert caught.value.error is None
 
 
 # Meetings

@@ -96,7 +96,7 @@ def test_a_given_warp_can_be_driven_alone():
 
 def test_a_spin_lock_makes_progress():
     program = Program()
-    program("MOV32I", Rd=5, imm32=1).label("again")("ATOMS", "bb", Rd=4, Ra=255, Rb=6, type=4)
+    program("MOV32I", Rd=5, imm32=1).label("again")("ATOMS", "bb", Rd=4, Ra=255, Rb=6, compare_and_swap=4)
     program("ISETP", "r", Pd=0, Pd2=7, Ra=4, Rb=255, compare=5, Pc=7)("BRA", to="again", guard=0)
     program("LDS", Rd=8, Ra=255, offset=4, uniform_size=4)("IADD32I", Rd=8, Ra=8, imm32=1)
     program("STS", Rd=8, Ra=255, offset=4, size=4)("STS", Rd=255, Ra=255, size=4)("EXIT")

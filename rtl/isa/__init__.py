@@ -15,6 +15,7 @@ conversion           conversions, bit counts, reciprocal
 memory               loads, stores, atomics, shuffles
 table                all of them, and the lookup of a word
 effects              what an instruction reads and writes
+legality             which words nobody can execute: what the machine refuses
 kinds                vocabularies of fields
 condition            CC and its 32 tests
 special_registers    numbers and names of special registers

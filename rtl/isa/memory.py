@@ -113,7 +113,7 @@ def _global_cas(values: Values) -> int:
 
 def _shared_cas(values: Values) -> int:
     """Registers of a shared compare and swap's operands."""
-    return 1 + values["type"] % 2
+    return 1 + values["compare_and_swap"] % 2
 
 
 _OFFSET20 = {"offset": bits(28, 20, signed=True)}
@@ -146,7 +146,7 @@ ATOMICS: list[Form] = [
            (choice("operation", bits(52, 4), _SHARED_OPERATIONS), choice("type", bits(28, 2), _SHARED_TYPES)),
            fields=_OFFSET22),
     *_compare_and_swap("ATOMS", 0xEE00 << 48, 0xFF80 << 48, 28, _OFFSET, _shared_cas,
-                       (choice("type", bits(52, 3), _CAS_TYPES),), _OFFSET22),
+                       (choice("compare_and_swap", bits(52, 3), _CAS_TYPES),), _OFFSET22),
     define("RED", 0xEBF8 << 48, 0xFFF8 << 48, Pipe.MEMORY,
            {"address": _POINTER, "b": Register("Rd", span=_atomic)},
            (flag("wide", 48, ".E"), choice("operation", bits(23, 3), _REDUCTIONS),

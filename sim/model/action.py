@@ -52,7 +52,7 @@ Action = Callable[[Core, Warp, int, Retirement], None]
 are those whose guard and CC test hold; there may be none. Raises WarpFaultError before it changes anything."""
 
 Maker = Callable[[Form, Values], Action]
-"""Makes the action of a word; UndefinedModeError when the machine does not have it."""
+"""Makes the action of a word that encoding_error lets pass."""
 
 _OFFSET_BITS, _SUM_BITS = 16, 32
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rtl.isa.condition import ConditionCode
-from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import PT, RZ, Address, ConditionTest, Form, Register, Values
+from rtl.isa.legality import encoding_error
+from rtl.isa.syntax import PT, ConditionTest
 from rtl.isa.table import find
 
 from .action import Action, Maker
@@ -16,7 +16,6 @@ from .flow import FLOW
 from .state import Warp
 from .system import SYSTEM
 from .transfer import TRANSFERS
-from .vector.bitwise import UndefinedModeError
 from .vector.operations import OPERATIONS
 
 __all__ = ["Instruction", "decode"]
@@ -27,7 +26,7 @@ _MAKERS: Mapping[str, Maker] = {**dict.fromkeys(OPERATIONS, compute_action), **F
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """A decoded word. ``error`` other than NONE: nobody can execute it, whatever the guard says (ours)."""
+    """A decoded word. ``error`` other than NONE: nobody can execute it, whatever the guard says."""
 
     word: int
     error: WarpError
@@ -47,42 +46,18 @@ class Instruction:
         return threads
 
 
-def _misaligned(form: Form, values: Values) -> bool:
-    """Whether a register that begins a group of two or four is not a multiple of that."""
-    extents: dict[str, int] = {}
-    for operand in form.operands.values():
-        match operand:
-            case Register(field):
-                span = operand.span(values) if callable(operand.span) else operand.span
-                offset = operand.offset(values) if callable(operand.offset) else operand.offset
-                extents[field] = max(extents.get(field, 1), offset + span)
-            case Address(register, _, wide):
-                extents[register] = 2 if wide and values[wide] else 1
-    return any(values[field] != RZ and values[field] % extent for field, extent in extents.items())
-
-
 def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
     """The action of a word that has an error instead."""
 
 
 def decode(word: int, registers: int) -> Instruction:
-    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers.
-
-    Errors, the first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have or refuses, OOR_REG
-    for a register beyond those of the launch, MISALIGNED_REG.
-    """
+    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers."""
+    error = encoding_error(word, registers)
+    if error is not WarpError.NONE:
+        return Instruction(word, error, _refused)
     form = find(word)
-    if form is None or form.name not in _MAKERS or form.refuses(values := form.values(word)):
-        return Instruction(word, WarpError.ILLEGAL_INSTR_ENCODING, _refused)
-    try:
-        action = _MAKERS[form.name](form, values)
-    except UndefinedModeError:
-        return Instruction(word, WarpError.ILLEGAL_INSTR_ENCODING, _refused)
-    used = effects(form, values)
-    if max(used.reads | used.writes, default=-1) >= registers:
-        return Instruction(word, WarpError.OOR_REG, _refused)
-    if _misaligned(form, values):
-        return Instruction(word, WarpError.MISALIGNED_REG, _refused)
+    assert form is not None
+    values = form.values(word)
     test = values["test"] if any(isinstance(o, ConditionTest) for o in form.operands.values()) else None
-    return Instruction(word, WarpError.NONE, action, values.get("guard", PT), bool(values.get("guard_not", 0)),
-                       ConditionCode.T.value if test is None else test)
+    return Instruction(word, WarpError.NONE, _MAKERS[form.name](form, values), values.get("guard", PT),
+                       bool(values.get("guard_not", 0)), ConditionCode.T.value if test is None else test)

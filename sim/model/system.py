@@ -16,7 +16,6 @@ from .faults import WarpFaultError
 from .flow import write_back_action
 from .retirement import Retirement
 from .state import Warp
-from .vector.bitwise import UndefinedModeError
 from .vector.lanes import Words, mask_of, uniform
 
 __all__ = ["SYSTEM"]
@@ -166,8 +165,6 @@ def _local_cache(form: Form, values: Values) -> Action:
 
 def _breakpoint(form: Form, values: Values) -> Action:
     """BPT: notes a trap or an interrupt. BPT.PAUSE belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
-    if values["mode"] not in (mode.value for mode in BreakpointMode):
-        raise UndefinedModeError
     mode, reason = BreakpointMode(values["mode"]), values["reason"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
@@ -196,8 +193,12 @@ def _mask_traps(form: Form, values: Values) -> Action:
 
 
 def _return_from_trap(form: Form, values: Values) -> Action:
-    """RTT belongs to the trap handler."""
-    raise UndefinedModeError
+    """RTT belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+
+    return run
 
 
 SYSTEM: Mapping[str, Maker] = {
@@ -205,4 +206,4 @@ SYSTEM: Mapping[str, Maker] = {
     **dict.fromkeys(("NOP", "DEPBAR", "MEMBAR", "CCTL"), _nothing), "CCTLL": _local_cache,
     "BPT": _breakpoint, "IDE": _mask_traps, "RTT": _return_from_trap,
 }
-"""Makers of these instructions. VOTE.VTG belongs to graphics and is missing."""
+"""Makers of these instructions."""

@@ -10,7 +10,7 @@ For a program without races the final memory is the machine's. What each instruc
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
@@ -24,10 +24,10 @@ from sim.toolchain.module import Kernel
 
 from .scalar import access, arithmetic, bitwise, comparison, conversion, flow, system
 from .scalar.decode import Program
-from .scalar.integers import VISIBLE, WORD
+from .scalar.integers import WORD
 from .scalar.state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
 
-__all__ = ["Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step"]
+__all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
 
 SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, flow, system)
 """The modules that know the instructions."""
@@ -155,7 +155,7 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     more than ``max_instructions`` have been executed (give or take a turn).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
-    program = Program(code, launch.banks)
+    program = Program(code, launch.banks, launch.registers)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     width, height, depth = launch.grid
     for z, y, x in product(range(depth), range(height), range(width)):
@@ -166,6 +166,15 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
         if number:
             counts[name] += number
     return ThreadResult(counts, state.trap)
+
+
+@dataclass(frozen=True)
+class Before:
+    """A thread before an instruction: registers by their numbers, predicates from P0 on, CC. What is not given is 0."""
+
+    registers: Mapping[int, int] = field(default_factory=dict)
+    predicates: Iterable[int] = ()
+    condition: int = 0
 
 
 @dataclass(frozen=True)
@@ -182,33 +191,45 @@ class Step:
 def step(word: int, registers: Mapping[int, int] = MappingProxyType({}), *, predicates: Iterable[int] = (),
          condition: int = 0, pc: int = INSTRUCTION_BYTES, banks: Mapping[int, bytes] = MappingProxyType({}),
          launch: Launch | None = None) -> Step:
-    """Executes one instruction word on a thread of its own, for tests of single instructions.
-
-    Registers that are not given are 0, and so are predicates. ``launch`` gives memory, sizes and windows; without one
-    there is an empty memory, 1 KiB of shared and of local memory, and one thread. An instruction that needs neighbours
-    meets nobody. Raises FaultError as the instruction does, and TrappedError.
+    """Executes one instruction word on a thread of its own; see :func:`step_together`. An instruction that needs
+    neighbours meets nobody.
     """
-    launch = launch or _lone_launch(banks)
+    done, = step_together(word, [Before(registers, predicates, condition)], pc=pc, banks=banks, launch=launch)
+    return done
+
+
+def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_BYTES,
+                  banks: Mapping[int, bytes] = MappingProxyType({}), launch: Launch | None = None) -> list[Step]:
+    """Executes one instruction word on the first threads of a group, for tests of single instructions.
+
+    ``launch`` gives memory, sizes and windows; without one there is an empty memory, 1 KiB of shared and of local
+    memory, and no more threads than asked for. Raises FaultError as the instruction does, and TrappedError.
+    """
+    launch = launch or _lone_launch(banks, len(before))
     size = -(-(pc + INSTRUCTION_BYTES) // GROUP_BYTES) * GROUP_BYTES
     code = bytearray(size)
     code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
-    program = Program(bytes(code), launch.banks)
-    cta = Cta(launch, (0, 0, 0), program.constants, deque())
-    thread = cta.groups[0].threads[0]
-    for number, value in registers.items():
-        thread.values[number] = value & WORD
-    for number, value in enumerate(predicates):
-        thread.predicates[number] = value
-    thread.condition, thread.index = condition, pc // INSTRUCTION_BYTES
-    following = program.operations[thread.index](thread)
-    if following == WAITING:
-        cta.settle(cta.groups[0])
-        following = thread.index
-    return Step(tuple(thread.values[:RZ]), tuple(thread.predicates[:PT]), thread.condition & VISIBLE,
-                None if following == ENDED else following * INSTRUCTION_BYTES, thread)
+    program = Program(bytes(code), launch.banks, launch.registers)
+    cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
+    group, following = cta.groups[0], []
+    threads = group.threads[:len(before)]
+    for thread, state in zip(threads, before, strict=True):
+        for number, value in state.registers.items():
+            thread.values[number] = value & WORD
+        for number, value in enumerate(state.predicates):
+            thread.predicates[number] = value
+        thread.condition, thread.index = state.condition, index
+        following.append(program.operations[index](thread))
+    if WAITING in following:
+        cta.settle(group)
+    places = (thread.index if place == WAITING else place for thread, place in zip(threads, following, strict=True))
+    return [Step(tuple(thread.values[:RZ]), tuple(thread.predicates[:PT]), thread.condition,
+                 None if place == ENDED else place * INSTRUCTION_BYTES, thread)
+            for thread, place in zip(threads, places, strict=True)]
 
 
-def _lone_launch(banks: Mapping[int, bytes]) -> Launch:
-    """One thread, nothing in memory."""
+def _lone_launch(banks: Mapping[int, bytes], threads: int) -> Launch:
+    """One CTA of so many threads, nothing in memory."""
     kernel = Kernel("step", INSTRUCTION_BYTES, 255, 0, 1024, 1024, 0, 0, ())
-    return Launch(kernel, Memory(), 0, 0, INSTRUCTION_BYTES, (1, 1, 1), (1, 1, 1), banks, 255, 0, 1024, 1024, 0, {})
+    return Launch(kernel, Memory(), 0, 0, INSTRUCTION_BYTES, (1, 1, 1), (threads, 1, 1), banks, 255, 0, 1024, 1024, 0,
+                  {})

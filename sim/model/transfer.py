@@ -15,7 +15,6 @@ from .faults import WarpFaultError
 from .retirement import MemoryWrite, Retirement
 from .spaces import Access, Accesses, Placed, place, place_generic
 from .state import Warp
-from .vector.bitwise import UndefinedModeError
 from .vector.lanes import pair, threads_of
 
 __all__ = ["TRANSFERS"]
@@ -142,8 +141,6 @@ def _store(form: Form, values: Values) -> Action:
 
 def _load_constant(form: Form, values: Values) -> Action:
     """LDC from c[bank][register + offset]. MISALIGNED_ADDR; INVALID_CONST_ADDR_LDC beyond the end."""
-    if values["mode"]:
-        raise UndefinedModeError
     operand = form.operands["a"]
     assert isinstance(operand, Constant)
     kind, bank = values["size"], values[operand.bank]
@@ -184,10 +181,8 @@ def _modified(operation: AtomicOperation, old: int, operand: int, bits: int, sig
             return old | operand
         case AtomicOperation.XOR:
             return old ^ operand
-        case AtomicOperation.EXCH:
+        case _:  # EXCH: what else there is, the machine does not have
             return operand
-        case _:
-            raise UndefinedModeError
 
 
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
@@ -233,15 +228,11 @@ def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ..
 
 
 def _atomic(form: Form, values: Values, result: str | None, shared: bool = False) -> Action:
-    """ATOM, ATOMS and RED on 32-bit and 64-bit integers. Floating-point and 128-bit types, and SAFEADD, are not
-    in this machine.
-    """
+    """ATOM, ATOMS and RED on 32-bit and 64-bit integers."""
     if "c" in form.operands:
         return _compare_and_swap(form, values, shared)
     kind = _SHARED_TYPES[values["type"]] if shared else AtomicType(values["type"])
     operation = AtomicOperation(values["operation"])
-    if kind not in _BYTES_OF_TYPE or operation is AtomicOperation.SAFEADD:
-        raise UndefinedModeError
     size, signed = _BYTES_OF_TYPE[kind], kind in _SIGNED_TYPES
     operand = values["Rd" if result is None else "Rb"]
     return _atomic_action(form, values, size, (operand,), RZ if result is None else values[result],
@@ -249,14 +240,9 @@ def _atomic(form: Form, values: Values, result: str | None, shared: bool = False
 
 
 def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
-    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ``.CAST`` has no public meaning."""
-    if shared:
-        kind = CompareAndSwapType(values["type"])
-        if kind not in (CompareAndSwapType.CAS, CompareAndSwapType.CAS_64):
-            raise UndefinedModeError
-        size = 8 if kind is CompareAndSwapType.CAS_64 else 4
-    else:
-        size = 8 if values["wide_data"] else 4
+    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first."""
+    wide = values["compare_and_swap"] == CompareAndSwapType.CAS_64.value if shared else values["wide_data"]
+    size = 8 if wide else 4
     first = values["Rb"]
     second = RZ if first == RZ else first + size // _WORD
     compare, swap = form.operands["b"], form.operands["c"]

@@ -4,20 +4,16 @@ LDG, STG, ATOM and RED address global memory; LD and ST are generic: an address 
 shared or local memory, and their predicate operand, which tells the same, is not looked at. ``.E`` makes the address
 a pair of registers, else it is one, extended with zeros. A load that is shorter than a register is extended as its
 type says. Atomics happen at once.
-
-Choices of this project: ATOMS.CAST is a compare and swap that returns 1 if it swapped and else 0, and .SPIN means
-nothing more. Floating-point and 128-bit atomics, SAFEADD, and LDC with an index of its own kind (.IL, .IS, .ISL) are
-not instructions of this machine.
 """
 
 from collections.abc import Callable
 
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize, size_bytes, size_registers
+from rtl.isa.kinds import AtomicOperation, AtomicType, MemorySize, size_bytes, size_registers
 from rtl.isa.syntax import RZ, Literal, Register
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .decode import Instruction, no_such_instruction, semantics
+from .decode import Instruction, semantics
 from .integers import WORD, signed
 from .state import FaultError, Operation, Thread
 
@@ -94,12 +90,7 @@ def _write_generic(thread: Thread, address: int, size: int, value: int) -> None:
 def _address(i: Instruction, size: int) -> Callable[[Thread], int]:
     """The address of an access, which must be a multiple of its size."""
     base, offset = i["Ra"], i["offset"]
-    if not i["wide"]:
-        high = RZ
-    elif base % 2 and base != RZ:
-        raise FaultError(WarpError.MISALIGNED_REG, f"an address of 64 bits can't start at R{base}")
-    else:
-        high = base if base == RZ else base + 1
+    high = base + 1 if i["wide"] and base != RZ else RZ
     wrap = _LONG if i["wide"] else WORD
 
     def address(thread: Thread) -> int:
@@ -143,8 +134,6 @@ def _load_memory(i: Instruction) -> Operation:
 
 @semantics("LDC")
 def _load_constant(i: Instruction) -> Operation:
-    if i["mode"]:
-        raise no_such_instruction("LDC with .IL, .IS or .ISL")
     bank, program = i["bank"], i.program
     return _load(i, _address(i, size_bytes(i["size"])), lambda _, address, size: program.constant(bank, address, size))
 
@@ -189,10 +178,8 @@ def _updated(kind: AtomicOperation, old: int, operand: int, bits: int, is_signed
             return old | operand
         case AtomicOperation.XOR:
             return old ^ operand
-        case AtomicOperation.EXCH:
+        case _:
             return operand
-        case AtomicOperation.SAFEADD:
-            raise no_such_instruction("a SAFEADD atomic")
 
 
 _GLOBAL_TYPES = {AtomicType.U32.value: (32, False), AtomicType.S32.value: (32, True),
@@ -205,10 +192,7 @@ def _atomic(i: Instruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
     shared, kind, following = i.name == "ATOMS", AtomicOperation(i["operation"]), i.next
-    types = _SHARED_TYPES if shared else _GLOBAL_TYPES
-    if i["type"] not in types or kind is AtomicOperation.SAFEADD:
-        raise no_such_instruction("an atomic of floats, of 128 bits, or SAFEADD")
-    bits, is_signed = types[i["type"]]
+    bits, is_signed = (_SHARED_TYPES if shared else _GLOBAL_TYPES)[i["type"]]
     read, write = _SPACES["LDS" if shared else "LDG"]
     address = _address(i, bits // 8)
     operands = i.sources("b", bits // 32)
@@ -236,7 +220,6 @@ def _compare_and_swap(i: Instruction) -> Operation:
     count = operand.span(i.values) if callable(operand.span) else operand.span
     size, following = 4 * count, i.next
     shared = i.name == "ATOMS"
-    tells = shared and CompareAndSwapType(i["type"]).value < CompareAndSwapType.CAS.value
     read, write = _SPACES["LDS" if shared else "LDG"]
     address, results = _address(i, size), i.destinations(count)
     compare, swap = _swap_operand(i, "b", count), _swap_operand(i, "c", count)
@@ -244,12 +227,10 @@ def _compare_and_swap(i: Instruction) -> Operation:
     def operation(thread: Thread) -> int:
         place, new = address(thread), _joined(thread, swap)
         old = read(thread, place, size)
-        equal = old == _joined(thread, compare)
-        if equal:
+        if old == _joined(thread, compare):
             write(thread, place, size, new)
-        result = int(equal) if tells else old
         for number, at in enumerate(results):
-            thread.values[at] = result >> 32 * number & WORD
+            thread.values[at] = old >> 32 * number & WORD
         return following
     return operation
 

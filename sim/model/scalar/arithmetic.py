@@ -10,6 +10,8 @@ Rules that no public page gives, and that are choices of this project unless com
 - XMAD's CSFU takes 1 << 16 from the third operand for each factor that is negative while the low half of the other
   register is not zero. This is forced by the sequence in which the assembler uses it, the upper half of a signed
   product: the two middle products are summed by IADD3.RS without their signs, and exactly this puts it right.
+- IADD3 leaves in carry whether the sum carried, and in overflow whether it carried twice; IADD3.X adds both. NVIDIA's
+  assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which is right only if a carry of 2 gets there.
 - LEA's predicate result is 1 when the address lies outside the windows of shared and local memory. LEA.HI takes the
   address's upper half from its result and the lower half from its first operand, as it has nothing else.
 """
@@ -22,7 +24,6 @@ from .integers import (
     CARRY,
     HALF,
     OVERFLOW,
-    SECOND_CARRY,
     TOP,
     WORD,
     carry_in,
@@ -94,7 +95,8 @@ def _address_high(i: Instruction) -> Operation:
         values = thread.values
         scaled = (values[c] << 32 | values[a]) << shift
         if negate:
-            scaled = -scaled
+            # LEA.CC's carry stands for the one that completes the negation of the pair.
+            scaled = ~scaled if extended else -scaled
         x, y = scaled >> 32 & WORD, values[b]
         total = x + y + (carry_in(thread.condition) if extended else 0)
         result = total & WORD
@@ -128,7 +130,7 @@ def _add_three(i: Instruction) -> Operation:
                    for at, half, invert in zip((a, b, c), halves, inverts, strict=True))
         condition = thread.condition
         first = x + y + (0 if extended else ones_ab)
-        carry = carry_in(condition) + (1 if condition & SECOND_CARRY else 0) if extended else one_c
+        carry = carry_in(condition) + (1 if condition & OVERFLOW else 0) if extended else one_c
         if shift is SumShift.RS:
             first = first >> 16 & 0x1_FFFF
         elif shift is SumShift.LS:
@@ -137,11 +139,8 @@ def _add_three(i: Instruction) -> Operation:
         result = total & WORD
         values[d] = result
         if set_cc:
-            exact = signed(z) + carry
-            exact += signed(first) if shift is not SumShift.NONE else signed(x) + signed(y) + first - x - y
             thread.condition = (flags_of_result(result) | (CARRY if total >> 32 else 0)
-                                | (SECOND_CARRY if total >> 33 else 0)
-                                | (0 if -TOP <= exact < TOP else OVERFLOW))
+                                | (OVERFLOW if total >> 33 else 0))
         return following
 
     def plain(thread: Thread) -> int:

@@ -1,16 +1,14 @@
 """Shifts, logic, bit fields, permutes and moves.
 
 Choices of this project, where no public page has a rule: CC of all of these is zero and sign of the result, carry and
-overflow clear. A logic operation with .X counts as zero only if CC's zero flag was set too, so that a chain of them
-tests a long number; a predicate result without a test is false. MOV's lane mask names the threads of a quad (thread
-number modulo 4) that move. The .X parts of SHL, SHR and SHF and the .HI part of SHF have no public meaning and nothing
-compiled has them: they are not instructions of this machine.
+overflow clear. The predicate result of a logic operation without a test is false. MOV's lane mask names the threads of
+a quad (thread number modulo 4) that move.
 """
 
-from rtl.isa.kinds import FunnelPart, FunnelWidth, Logic, PermuteMode, PredicateTest, ShiftPart
+from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 
-from .decode import Instruction, no_such_instruction, semantics
-from .integers import SECOND_CARRY, SIGN, TOP, VISIBLE, WORD, ZERO, flags_of_result, signed
+from .decode import Instruction, semantics
+from .integers import FLAGS, WORD, flags_of_result, signed
 from .state import DISCARD_PREDICATE, Operation, Thread
 
 __all__ = ["reversed_bits"]
@@ -26,8 +24,6 @@ def reversed_bits(value: int) -> int:
 @semantics("SHL")
 def _shift_left(i: Instruction) -> Operation:
     d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
-    if i["extended"]:
-        raise no_such_instruction("SHL.X")
 
     def operation(thread: Thread) -> int:
         values = thread.values
@@ -44,8 +40,6 @@ def _shift_left(i: Instruction) -> Operation:
 def _shift_right(i: Instruction) -> Operation:
     d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
     arithmetic, reverse = i["signed"], i["reverse"]
-    if ShiftPart(i["part"]) is not ShiftPart.WHOLE:
-        raise no_such_instruction("SHR with .X or .XHI")
 
     def operation(thread: Thread) -> int:
         values = thread.values
@@ -66,8 +60,6 @@ def _funnel_shift(i: Instruction) -> Operation:
     """The pair {c, a} shifted: upper word of a left shift, lower word of a right shift."""
     d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
     left, wrap, set_cc = i.name == "SHF.L", i["wrap"], i["cc"]
-    if FunnelPart(i["part"]) is not FunnelPart.LOW:
-        raise no_such_instruction(f"{i.name} with .HI, .X or .XHI")
     width = FunnelWidth(i["width"])
     most = 32 if width is FunnelWidth.B32 else 64
 
@@ -142,17 +134,16 @@ def _tested(test: PredicateTest, zero: bool) -> int:
 
 def _logic_result(i: Instruction, destination: int) -> Operation | None:
     """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
-    extended, set_cc, test = i["extended"], i["cc"], PredicateTest(i["predicate_test"])
+    set_cc, test = i["cc"], PredicateTest(i["predicate_test"])
     predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
     if not set_cc and predicate == DISCARD_PREDICATE:
         return None
 
     def finish(thread: Thread) -> int:
         result = thread.values[destination]
-        zero = not result and (not extended or bool(thread.condition & ZERO))
-        thread.predicates[predicate] = _tested(test, zero)
+        thread.predicates[predicate] = _tested(test, result == 0)
         if set_cc:
-            thread.condition = (ZERO if zero else 0) | (SIGN if result & TOP else 0)
+            thread.condition = flags_of_result(result)
         return 0
     return finish
 
@@ -266,7 +257,7 @@ def _predicates_to_register(i: Instruction) -> Operation:
     def operation(thread: Thread) -> int:
         values = thread.values
         if condition:
-            bits = thread.condition & VISIBLE
+            bits = thread.condition
         else:
             bits = sum(thread.predicates[number] << number for number in range(8))
         mask = values[b] & 0xFF
@@ -284,8 +275,8 @@ def _register_to_predicates(i: Instruction) -> Operation:
         values = thread.values
         bits, mask = values[a] >> shift, values[b]
         if condition:
-            mask &= VISIBLE
-            thread.condition = thread.condition & ~mask & ~SECOND_CARRY | bits & mask
+            mask &= FLAGS
+            thread.condition = thread.condition & ~mask | bits & mask
         else:
             for number in range(7):
                 if mask >> number & 1:

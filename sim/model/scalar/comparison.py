@@ -5,8 +5,9 @@ are equal only if CC's zero flag says that the lower ones were. That is what 64-
 RZ.CC before it.
 
 The upper word of a long minimum or maximum (IMNMX.XHI) is compared first and leaves in CC: zero if the words were
-equal, carry unless a was below b, sign if it was, whatever the signedness. The lower parts go on with that: they
-follow the decision if there was one, else make it themselves (ours; the order is the one that compiled code has).
+equal, carry unless a was below b, the result's sign, and no overflow. The lower parts go on with that: they follow the
+decision if there was one, else make it themselves, and leave the same (ours; the order is the one that compiled code
+has).
 IMNMX of a whole word, and everything else here that writes CC, leaves zero and sign of its result (ours).
 """
 
@@ -16,7 +17,7 @@ from rtl.isa.condition import TRUTH
 from rtl.isa.kinds import Boolean, Compare, MinMaxPart, VideoSecond
 
 from .decode import Instruction, semantics
-from .integers import CARRY, SIGN, TOP, VISIBLE, WORD, ZERO, carry_in, flags_of_result, signed
+from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result, signed
 from .state import Operation, Thread
 
 __all__: list[str] = []
@@ -100,7 +101,7 @@ def _compare_to_register(i: Instruction) -> Operation:
 
 def _condition_test(i: Instruction) -> Callable[[Thread], int]:
     truth = TRUTH[i["test"]]
-    return lambda thread: truth >> (thread.condition & VISIBLE) & 1
+    return lambda thread: truth >> thread.condition & 1
 
 
 @semantics("CSETP")
@@ -172,7 +173,7 @@ def _lesser_or_greater(i: Instruction) -> Operation:
             less, equal = not thread.condition & CARRY, False
         result = values[d] = left if less == (thread.predicates[x] != negated) else right
         if set_cc:
-            order = (ZERO if equal else 0) | (SIGN if less else CARRY)
+            order = (ZERO if equal else 0) | (0 if less else CARRY) | flags_of_result(result) & SIGN
             thread.condition = flags_of_result(result) if part is MinMaxPart.WHOLE else order
         return following
     return operation

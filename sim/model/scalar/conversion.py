@@ -2,15 +2,15 @@
 
 Choices of this project where no public page has a rule: an I2I result of 8 or 16 bits fills the register with the
 sign or zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where
-it is the number with only the top bit set (this is PTX's rule). The reciprocal is the nearest float, subnormal numbers
-included; RCP64H is the upper word of the nearest reciprocal of a double whose lower word is 0. CC is zero and sign of
-the result's upper word. Half-precision floats and MUFU's other functions are not part of this machine.
+it is the number with only the top bit set (this is PTX's rule). The reciprocal is the nearest float; subnormal numbers
+are zeros of their sign, the operand and the result, since compiled code scales both to do without them. CC is zero of
+the whole result and sign of its upper word.
 """
 
-from rtl.isa.kinds import FloatFormat, MultiFunction
+from rtl.isa.kinds import FloatFormat
 
-from .decode import Instruction, no_such_instruction, semantics
-from .floats import DOUBLE, SINGLE, Format, Rounding, Special, decode, encode, infinity, reciprocal, round_to_integer
+from .decode import Instruction, semantics
+from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity, reciprocal, round_to_integer
 from .integers import SIGN, TOP, WORD, ZERO, flags_of_result, signed
 from .state import Operation, Thread
 
@@ -19,12 +19,6 @@ __all__: list[str] = []
 _FORMATS = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
 _SIGNED_TYPE = 4
 _FLOAT_ONE, _FLOAT_INFINITY = 0x3F80_0000, infinity(False, SINGLE)
-
-
-def _float_format(code: int) -> Format:
-    if code not in _FORMATS:
-        raise no_such_instruction("a conversion of half-precision floats")
-    return _FORMATS[code]
 
 
 def _integer_bits(field: int) -> tuple[int, bool]:
@@ -108,7 +102,7 @@ def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
 
 @semantics("I2F")
 def _integer_to_float(i: Instruction) -> Operation:
-    form = _float_format(i["destination"])
+    form = _FORMATS[i["destination"]]
     source, following, set_cc, rounding = _IntegerSource(i), i.next, i["cc"], Rounding(i["round"])
     places = i.destinations(form.bits // 32)
 
@@ -121,15 +115,13 @@ def _integer_to_float(i: Instruction) -> Operation:
 
 @semantics("F2I")
 def _float_to_integer(i: Instruction) -> Operation:
-    form = _float_format(i["source"])
+    form = _FORMATS[i["source"]]
     words, following, set_cc = i.sources("b", form.bits // 32), i.next, i["cc"]
     bits, is_signed = _integer_bits(i["destination"])
     places = i.destinations(2 if bits == 64 else 1)
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
     no_number = 1 << bits - 1 if bits == 64 or form is DOUBLE else 0
     rounding, flush, absolute, negate = Rounding(i["round"]), i["flush"], i["absolute_b"], i["negate_b"]
-    if i["part"]:
-        raise no_such_instruction("F2I with half of its source")
 
     def operation(thread: Thread) -> int:
         number = decode(sum(thread.values[at] << 32 * place for place, at in enumerate(words)), form)
@@ -146,11 +138,15 @@ def _float_to_integer(i: Instruction) -> Operation:
     return operation
 
 
+def _flushed(number: int) -> int:
+    """A float, or zero of its sign where its exponent field is zero."""
+    return number if number & _FLOAT_INFINITY else number & TOP
+
+
 @semantics("MUFU")
 def _reciprocal(i: Instruction) -> Operation:
-    function, d, a, following = MultiFunction(i["function"]), i.destination(), i.source("a"), i.next
-    if function not in (MultiFunction.RCP, MultiFunction.RCP64H):
-        raise no_such_instruction(f"MUFU.{function.name}")
+    """MUFU.RCP: one divided by a."""
+    d, a, following = i.destination(), i.source("a"), i.next
     absolute, negate, saturate = i["absolute_a"], i["negate_a"], i["saturate"]
 
     def operation(thread: Thread) -> int:
@@ -159,10 +155,7 @@ def _reciprocal(i: Instruction) -> Operation:
             value &= ~TOP
         if negate:
             value ^= TOP
-        if function is MultiFunction.RCP:
-            result = reciprocal(value, SINGLE)
-        else:
-            result = reciprocal(value << 32, DOUBLE) >> 32
+        result = _flushed(reciprocal(_flushed(value), SINGLE))
         if saturate:
             result = 0 if result > _FLOAT_INFINITY else min(result, _FLOAT_ONE)
         thread.values[d] = result

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from rtl.isa.condition import TRUTH, ConditionCode
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
+from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Register, Target, Values
 from rtl.isa.table import find
 from sim.toolchain.spelling import spell
@@ -16,7 +17,7 @@ from sim.toolchain.spelling import spell
 from .integers import WORD, signed
 from .state import DISCARD, DISCARD_PREDICATE, FIRST_VALUE, FaultError, Operation, Thread
 
-__all__ = ["Instruction", "Program", "no_such_instruction", "semantics"]
+__all__ = ["Instruction", "Program", "semantics"]
 
 _SEMANTICS: dict[str, Callable[["Instruction"], Operation]] = {}
 
@@ -30,9 +31,18 @@ def semantics(*names: str) -> Callable[[Callable[["Instruction"], Operation]], C
     return register
 
 
-def no_such_instruction(what: str) -> FaultError:
-    """The fault of an instruction that NVIDIA's decoder knows and this machine does not have."""
-    return FaultError(WarpError.ILLEGAL_INSTR_ENCODING, f"{what} is not an instruction of this machine")
+def _encoding_fault(word: int, registers: int) -> FaultError | None:
+    """Why nobody can execute a word, None if somebody can."""
+    error = encoding_error(word, registers)
+    match error:
+        case WarpError.NONE:
+            return None
+        case WarpError.OOR_REG:
+            return FaultError(error, f"a thread has {registers} registers")
+        case WarpError.MISALIGNED_REG:
+            return FaultError(error, "a group of registers does not begin at a multiple of its size")
+        case _:
+            return FaultError(error, f"{word:#018x} is not an instruction of this machine")
 
 
 def _failing(fault: FaultError) -> Operation:
@@ -96,12 +106,7 @@ class Instruction:
         number = self.values[operand.field]
         if number == RZ:
             return [zero] * count
-        if operand.offset:
-            number += operand.offset(self.values) if callable(operand.offset) else operand.offset
-        elif number % count:
-            raise FaultError(WarpError.MISALIGNED_REG, f"{count} registers can't start at R{number}")
-        if number + count > RZ:
-            raise FaultError(WarpError.OOR_REG, f"{count} registers from R{number} go beyond R{RZ - 1}")
+        number += operand.offset(self.values) if callable(operand.offset) else operand.offset
         return list(range(number, number + count))
 
     def predicate(self, role: str) -> tuple[int, int]:
@@ -138,13 +143,13 @@ class Instruction:
 
 
 class Program:
-    """Code and constant banks, decoded.
+    """Code and constant banks, decoded, for threads of so many registers.
 
     ``operations``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what the
     instruction behind it has. ``constants`` are the values that follow a thread's registers.
     """
 
-    def __init__(self, code: bytes, banks: Mapping[int, bytes]) -> None:
+    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:
         self.banks = banks
         self.constants: list[int] = []
         self._positions: dict[int, int] = {}
@@ -156,7 +161,7 @@ class Program:
         self.operations: list[Operation] = [_failing(beyond)] * (size + 1)
         for index in reversed(range(size)):
             if index * INSTRUCTION_BYTES % GROUP_BYTES:
-                self._decode(index)
+                self._decode(index, registers)
             elif index + 1 < size:
                 self.operations[index], self.names[index] = self.operations[index + 1], self.names[index + 1]
 
@@ -191,14 +196,14 @@ class Program:
             raise FaultError(WarpError.PC_OVERFLOW, f"target {signed(pc):#x} is outside the program")
         return pc // INSTRUCTION_BYTES
 
-    def _decode(self, index: int) -> None:
+    def _decode(self, index: int, registers: int) -> None:
         word = self.words[index]
-        form = find(word)
-        if form is None or form.refuses(values := form.values(word)):
-            self.operations[index] = _failing(no_such_instruction(f"{word:#018x}"))
-            self.names[index] = "illegal"
+        form, fault = find(word), _encoding_fault(word, registers)
+        if form is None or fault is not None:
+            assert fault is not None
+            self.operations[index], self.names[index] = _failing(fault), "illegal"
             return
-        self.names[index] = form.name
+        self.names[index], values = form.name, form.values(word)
         try:
             operation = _SEMANTICS[form.name](Instruction(self, form, values, index))
         except FaultError as fault:

@@ -98,22 +98,17 @@ def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rou
 
 
 def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number, rounded, as bits of the format. A mantissa may be of any length.
-
-    What is too large becomes infinity: only a reciprocal can be, and that is rounded to the nearest.
-    """
+    """The number, rounded, as bits of the format, which has a finite one for it. A mantissa may be of any length."""
     last = max(exponent + mantissa.bit_length() - 1 - form.fraction, form.smallest)
     kept = abs(round_to_integer(negative, mantissa, exponent - last, rounding))
     if kept >> form.fraction + 1:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
-    if stored >= (1 << form.exponent) - 1:
-        return infinity(negative, form)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
 
 
 def reciprocal(bits: int, form: Format) -> int:
-    """One divided by a number of the format, rounded to the nearest."""
+    """One divided by a number of the format that is not subnormal, rounded to the nearest."""
     number = decode(bits, form)
     if len(number) == 2:
         return not_a_number(form) if number[1] is Special.NAN else number[0] << form.bits - 1

@@ -14,8 +14,8 @@ from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT
 
-from .decode import Instruction, no_such_instruction, semantics
-from .integers import VISIBLE
+from .decode import Instruction, semantics
+from .integers import FLAGS
 from .state import ENDED, FaultError, Operation, Place, Thread
 
 __all__: list[str] = []
@@ -24,11 +24,11 @@ __all__: list[str] = []
 def _under_test(i: Instruction, operation: Operation) -> Operation:
     """The operation where the instruction's test of CC holds, else the next instruction."""
     truth, following = i.condition_test(), i.next
-    if truth == (1 << VISIBLE + 1) - 1:
+    if truth == (1 << FLAGS + 1) - 1:
         return operation
 
     def tested(thread: Thread) -> int:
-        return operation(thread) if truth >> (thread.condition & VISIBLE) & 1 else following
+        return operation(thread) if truth >> thread.condition & 1 else following
     return tested
 
 
@@ -157,20 +157,19 @@ def _warp_state(i: Instruction) -> Operation:
     raise FaultError(None, f"{i.name} is about the warp's masks, stack or memory block, and here is no warp")
 
 
+@semantics("RTT")
+def _return_from_trap(_: Instruction) -> Operation:
+    raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "RTT is for the trap handler alone")
+
+
 @semantics("LEPC")
 def _own_pc(i: Instruction) -> Operation:
-    """The instruction's own pc (ours)."""
-    d, pc, following = i.destination(), i.pc, i.next
+    """The pc of the next instruction (ours)."""
+    d, pc, following = i.destination(), i.pc + INSTRUCTION_BYTES, i.next
 
     def operation(thread: Thread) -> int:
         thread.values[d] = pc
         return following
     return operation
-
-
-@semantics("VOTE.VTG", "R2B", "RTT")
-def _absent(i: Instruction) -> Operation:
-    """Graphics, and instructions that are legal in a trap handler only."""
-    raise no_such_instruction(i.name)
 
 

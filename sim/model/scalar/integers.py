@@ -1,15 +1,13 @@
-"""32-bit arithmetic on Python integers: wrapping, signs, and CC.
-
-CC is kept as one number, laid out as :class:`rtl.isa.condition.Flags`, with one bit more that no program can see:
-see SECOND_CARRY.
+"""32-bit arithmetic on Python integers: wrapping, signs, and CC, one number laid out as
+:class:`rtl.isa.condition.Flags`.
 """
 
 from amaranth.lib.data import Layout
 
 from rtl.isa.condition import Flags
 
-__all__ = ["CARRY", "HALF", "OVERFLOW", "SECOND_CARRY", "SIGN", "TOP", "VISIBLE", "WORD", "ZERO", "carry_in",
-           "flags_of_result", "flags_of_sum", "signed"]
+__all__ = ["CARRY", "FLAGS", "HALF", "OVERFLOW", "SIGN", "TOP", "WORD", "ZERO", "carry_in", "flags_of_result",
+           "flags_of_sum", "signed"]
 
 WORD = 0xFFFF_FFFF
 """All bits of a register."""
@@ -24,14 +22,8 @@ def _flag(name: str) -> int:
 
 
 ZERO, SIGN, CARRY, OVERFLOW = (_flag(name) for name in ("zero", "sign", "carry", "overflow"))
-VISIBLE = ZERO | SIGN | CARRY | OVERFLOW
-"""The flags that P2R and R2P move."""
-SECOND_CARRY = VISIBLE + 1
-"""Set beside CARRY when a sum of three carries out 2; IADD3.X adds both, everything else knows only CARRY (ours).
-
-NVIDIA's assembler adds three 64-bit numbers with IADD3.CC and IADD3.X, which is right only if a carry of 2
-reaches the second instruction, and CC's four flags have no room for it.
-"""
+FLAGS = ZERO | SIGN | CARRY | OVERFLOW
+"""All four flags."""
 
 
 def signed(value: int, bits: int = 32) -> int:

@@ -23,7 +23,7 @@ from rtl.isa.syntax import Immediate
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .decode import Instruction, no_such_instruction, semantics
+from .decode import Instruction, semantics
 from .integers import WORD
 from .state import WAITING, Arrival, FaultError, Operation, Thread, TrappedError
 
@@ -176,8 +176,10 @@ def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
 @semantics("BAR")
 def _barrier(i: Instruction) -> Operation:
     mode, following = BarrierMode(i["mode"]), i.next
-    if mode in (BarrierMode.SCAN, BarrierMode.SYNCALL):
-        raise no_such_instruction(f"BAR.{mode.name} in user mode")
+    if mode is BarrierMode.SYNCALL:
+        raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BAR.SYNCALL is for the trap handler alone")
+    if mode is BarrierMode.SCAN:
+        raise FaultError(None, "BAR.SCAN counts by the order in which warps arrive, and here are no warps")
     barrier, count = _either(i, "a", "barrier"), _either(i, "b", "count")
     combine = _REDUCTIONS[BarrierReduction(i["reduction"])] if mode is BarrierMode.RED else None
     x, negated = i.predicate("x") if combine else (0, 0)
@@ -208,7 +210,7 @@ def _barrier(i: Instruction) -> Operation:
 def _read_barrier(i: Instruction) -> Operation:
     """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
-        raise no_such_instruction("B2R of a barrier's or warp's state in user mode")
+        raise FaultError(None, "B2R of a barrier's or warp's state is about warps, and here are none")
     d, p, following = i.destination(), i.predicate_destination("p"), i.next
 
     def operation(thread: Thread) -> int:
@@ -218,6 +220,11 @@ def _read_barrier(i: Instruction) -> Operation:
     return operation
 
 
+@semantics("R2B")
+def _write_barrier(_: Instruction) -> Operation:
+    raise FaultError(None, "R2B is about a barrier's state as the machine keeps it, and here is none")
+
+
 @semantics("BPT")
 def _breakpoint(i: Instruction) -> Operation:
     """BPT.TRAP ends the run, unless IDE masks its reason; then it waits for IDE.EN."""
@@ -225,7 +232,7 @@ def _breakpoint(i: Instruction) -> Operation:
     if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
         return lambda _: following
     if mode != BreakpointMode.TRAP.value:
-        raise no_such_instruction(f"BPT of mode {mode} in user mode")
+        raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BPT.PAUSE is for the trap handler alone")
     if not 1 <= reason <= _LAST_REASON:
         raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"{reason} is no reason for a trap")
 

@@ -20,6 +20,7 @@ __all__ = ["extended_addend", "iadd", "iadd3", "iscadd", "lea", "lea_high", "neg
 
 PLUS_ONE = 3
 """Both negations of a sum of two at once: neither negates, but one is added."""
+_LOW_33_BITS = np.uint64((1 << 33) - 1)
 _LOWEST, _HIGHEST = np.int64(-1 << 31), np.int64((1 << 31) - 1)
 
 
@@ -109,6 +110,7 @@ def iadd3(values: Values) -> Callable[[Sources], Outcome]:
         else:
             # The ones of a and b belong to their sum, that of c to the whole.
             total = total + np.uint64(0 if extended else negate[0] + negate[1])
+            total &= _LOW_33_BITS
             total = total >> np.uint64(16) if shift == SumShift.RS.value else total << np.uint64(16)
             total = (total & np.uint64(0xFFFF_FFFF)) + np.uint64(0 if extended else negate[2])
         total = total + c.astype(np.uint64)

@@ -6,27 +6,16 @@ from operator import and_, or_
 
 import numpy as np
 
-from rtl.isa.kinds import FunnelPart, FunnelWidth, Logic, PermuteMode, PredicateTest, ShiftPart
+from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 from rtl.isa.syntax import PT, Values
 
 from .lanes import Doubles, Outcome, Sources, Words, mask_of, pair, uniform
 
-__all__ = ["UndefinedModeError", "bfe", "bfi", "flo", "highest_bit", "lop", "lop3", "popc", "prmt", "shf", "shl",
-           "shr"]
+__all__ = ["bfe", "bfi", "flo", "highest_bit", "lop", "lop3", "popc", "prmt", "shf", "shl", "shr"]
 
 _WORD_BITS = np.uint32(32)
 _TOP_BIT = np.uint32(31)
 _NONE = uniform(0xFFFF_FFFF)
-
-
-class UndefinedModeError(Exception):
-    """A mode whose meaning no public source tells. The machine refuses it as an illegal encoding (ours)."""
-
-
-def _refuse_extended(values: Values) -> None:
-    """Shifts and logic with ``.X`` have no public meaning."""
-    if values.get("extended"):
-        raise UndefinedModeError
 
 
 def _count(values: Values) -> Callable[[Words], Words]:
@@ -45,15 +34,12 @@ def _reversed(word: Words) -> Words:
 
 def shl(values: Values) -> Callable[[Sources], Outcome]:
     """SHL: a << b."""
-    _refuse_extended(values)
     count = _count(values)
     return lambda sources: Outcome((sources.a.astype(np.uint64) << count(sources.b)).astype(np.uint32))
 
 
 def shr(values: Values) -> Callable[[Sources], Outcome]:
     """SHR: a >> b, filled with the sign or with zeros; ``.BREV`` turns a around first."""
-    if values["part"] != ShiftPart.WHOLE.value:
-        raise UndefinedModeError
     count, signed, reverse = _count(values), values["signed"], values["reverse"]
 
     def run(sources: Sources) -> Outcome:
@@ -78,8 +64,6 @@ def shf(values: Values, left: bool) -> Callable[[Sources], Outcome]:
     """SHF: the pair (c, a) shifted by b: its high word after a shift to the left, its low word after one to
     the right. The count is at most 32, or 64 where the pair is one number; ``.W`` takes it modulo that.
     """
-    if values["part"] != FunnelPart.LOW.value:
-        raise UndefinedModeError
     most = 32 if values["width"] == FunnelWidth.B32.value else 64
     signed = values["width"] == FunnelWidth.S64.value
     wrap = np.uint32(most - 1) if values["wrap"] else None
@@ -145,7 +129,6 @@ def _predicate_of(values: Values) -> Callable[[Words], int | None]:
 
 def lop(values: Values) -> Callable[[Sources], Outcome]:
     """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked."""
-    _refuse_extended(values)
     invert_a, invert_b, operation = values["invert_a"], values["invert_b"], Logic(values["operation"])
     predicate = _predicate_of(values)
 
@@ -168,7 +151,6 @@ def lop(values: Values) -> Callable[[Sources], Outcome]:
 
 def lop3(values: Values) -> Callable[[Sources], Outcome]:
     """LOP3: any function of a, b and c, bit by bit; its truth table is indexed by {a, b, c}."""
-    _refuse_extended(values)
     lut, predicate = values["lut"], _predicate_of(values)
     minterms = [index for index in range(8) if lut >> index & 1]
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rtl.isa.kinds import FloatFormat, MultiFunction
+from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import Values
 
-from .bitwise import UndefinedModeError, highest_bit
+from .bitwise import highest_bit
 from .lanes import Bools, Doubles, Outcome, Sources, Words, pair
 
 __all__ = ["f2i", "i2f", "i2i", "mufu"]
@@ -41,7 +41,7 @@ class Format(NamedTuple):
         return 1 << self.fraction + self.exponent
 
 
-_FORMATS = {FloatFormat.F16: Format(10, 5), FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
+_FORMATS = {FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
 _NEAREST, _DOWN, _UP, _ZERO = range(4)
 """The rounding field of both conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
 
@@ -117,7 +117,7 @@ def i2i(values: Values) -> Callable[[Sources], Outcome]:
 
 
 def i2f(values: Values) -> Callable[[Sources], Outcome]:
-    """I2F: an integer rounded to a floating-point format."""
+    """I2F: an integer rounded to a floating-point format, of which even F32 has no integer of 64 bits as infinity."""
     read, mode, kind = _integer_source(values), values["round"], FloatFormat(values["destination"])
     target = _FORMATS[kind]
 
@@ -131,9 +131,6 @@ def i2f(values: Values) -> Callable[[Sources], Outcome]:
         fraction = _rounded(magnitude << up >> down, rest, half, negative, mode)
         # The fraction's own top bit raises the exponent by one, a carry out of rounding by another.
         bits = ((top + _u64(target.bias - 1)) << _u64(target.fraction)) + fraction
-        outward = (mode == _NEAREST) | np.where(negative, mode == _DOWN, mode == _UP)
-        largest = np.where(outward, _u64(target.infinity), _u64(target.infinity - 1))
-        bits = np.where(bits >= target.infinity, largest, bits)
         bits = np.where(magnitude == 0, _u64(0), bits | np.where(negative, _u64(target.sign), _u64(0)))
         return _words(bits, kind is FloatFormat.F64)
 
@@ -141,13 +138,9 @@ def i2f(values: Values) -> Callable[[Sources], Outcome]:
 
 
 def _float_source(values: Values) -> Callable[[Sources], Doubles]:
-    """The pattern of operand b: a half, a word or two."""
-    kind = FloatFormat(values["source"])
-    shift = np.uint32(16 * values["part"])
-    if kind is FloatFormat.F64:
+    """The pattern of operand b: a word or two."""
+    if FloatFormat(values["source"]) is FloatFormat.F64:
         return lambda sources: pair(sources.b, sources.b_high)
-    if kind is FloatFormat.F16:
-        return lambda sources: (sources.b >> shift & np.uint32(0xFFFF)).astype(np.uint64)
     return lambda sources: sources.b.astype(np.uint64)
 
 
@@ -195,11 +188,9 @@ def _flushed(number: Words) -> Words:
 
 
 def mufu(values: Values) -> Callable[[Sources], Outcome]:
-    """MUFU.RCP: the reciprocal, rounded to nearest, numbers below the normal range as zeros (ours: the real
-    unit is within 1 ulp). The other functions are floating point only and not in this machine.
+    """MUFU.RCP: the reciprocal, rounded to nearest (ours: the real unit is within 1 ulp). Numbers below the normal
+    range are zeros, as source and as result: compiled code scales both where it wants them.
     """
-    if values["function"] != MultiFunction.RCP.value:
-        raise UndefinedModeError
     sign = np.uint32(_FORMATS[FloatFormat.F32].sign)
 
     def run(sources: Sources) -> Outcome:

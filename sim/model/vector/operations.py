@@ -28,5 +28,4 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "MOV32I": predicates.mov,
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i, "MUFU": conversion.mufu,
 })
-"""From an instruction's name to what makes its operation from the fields of a word; it may raise
-UndefinedModeError."""
+"""From an instruction's name to what makes its operation from the fields of a word that encoding_error lets pass."""

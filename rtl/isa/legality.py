@@ -1,0 +1,115 @@
+"""Which words nobody can execute, whatever their guard says (ours): the one list that every decoder reads.
+
+A word that has no form, or that its form refuses, is no instruction at all. :data:`REFUSALS` are instructions of the
+instruction set, with a text, that this machine does not have: their meaning is not public and compiled code does
+without them, or they belong to floating point or to graphics. The rest is about registers: those that the launch
+does not give a thread, and groups of registers that do not begin where such a group can.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from amaranth.lib import enum
+
+from .effects import effects
+from .errors import WarpError
+from .kinds import (
+    AtomicOperation,
+    AtomicType,
+    BreakpointMode,
+    CompareAndSwapType,
+    FloatFormat,
+    FunnelPart,
+    MultiFunction,
+    ReturnFromTrapMode,
+    ShiftPart,
+)
+from .syntax import RZ, Address, Form, Register, Values
+from .table import find
+
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "refusal_of"]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
+
+    A form without the field is not meant; without a ``field`` every word of these names is. ``why`` completes the
+    sentence "is refused: ...".
+    """
+
+    names: tuple[str, ...]
+    field: str | None
+    codes: frozenset[int]
+    why: str
+
+    def covers(self, form: Form, values: Values) -> bool:
+        """Whether the instruction is one of these."""
+        return form.name in self.names and (self.field is None or values.get(self.field) in self.codes)
+
+
+def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str) -> Refusal:
+    numbers = (code.value if isinstance(code, enum.Enum) else code for code in codes)
+    return Refusal(names, field, frozenset(numbers), why)
+
+
+_NO_MEANING = "what it does is not public, and compiled code does without it"
+_NO_FLOATS = "floating point is in this machine only as far as integer division needs it"
+
+REFUSALS: tuple[Refusal, ...] = (
+    _refuse("SHL", "LOP", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
+    _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
+    _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
+    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_FLOATS),
+    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_FLOATS),
+    _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
+            why=_NO_FLOATS),
+    _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
+    _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
+    _refuse("ATOMS", field="compare_and_swap",
+            codes=(CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
+                   CompareAndSwapType.CAST_SPIN_64), why=_NO_MEANING),
+    _refuse("BPT", field="mode", codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7), why=_NO_MEANING),
+    _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
+    _refuse("VOTE.VTG", why="it belongs to graphics"),
+)
+"""What this machine does not have (ours)."""
+
+
+def refusal_of(form: Form, values: Values) -> Refusal | None:
+    """Why the machine does not have an instruction, None if it has it."""
+    return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
+
+
+def _extents(form: Form, values: Values) -> Mapping[str, int]:
+    """Of each register field: how many registers the group has that begins there."""
+    extents: dict[str, int] = {}
+    for operand in form.operands.values():
+        match operand:
+            case Register(field):
+                span = operand.span(values) if callable(operand.span) else operand.span
+                offset = operand.offset(values) if callable(operand.offset) else operand.offset
+                extents[field] = max(extents.get(field, 1), offset + span)
+            case Address(register, _, wide):
+                extents[register] = 2 if wide and values[wide] else 1
+    return MappingProxyType(extents)
+
+
+def encoding_error(word: int, registers: int) -> WarpError:
+    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can.
+
+    The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
+    those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
+    """
+    form = find(word)
+    if form is None or form.refuses(values := form.values(word)) or refusal_of(form, values) is not None:
+        return WarpError.ILLEGAL_INSTR_ENCODING
+    used = effects(form, values)
+    if max(used.reads | used.writes, default=-1) >= registers:
+        return WarpError.OOR_REG
+    if any(values[field] != RZ and values[field] % extent for field, extent in _extents(form, values).items()):
+        return WarpError.MISALIGNED_REG
+    return WarpError.NONE

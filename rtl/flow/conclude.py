@@ -46,7 +46,7 @@ class FlowConclusion(wiring.Component):
             error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
             reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)),
             failed.eq((error != WarpError.NONE) & ~stack.empty), done.eq(~failed),
-            self.result_valid.eq(self.valid & ~outcome.mute & (failed | ~outcome.half))]
+            self.result_valid.eq(self.valid & ~outcome.mute)]
 
         # Where to go on.
         following = Signal(32)

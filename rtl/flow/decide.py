@@ -25,6 +25,7 @@ class FlowDecision(wiring.Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
     An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in two cycles.
+    The stack takes the first only if there is room for both, so that the first tells what becomes of it.
 
     Members
     -------
@@ -72,7 +73,7 @@ class FlowDecision(wiring.Component):
             request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
             request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(first),
             outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
-            outcome.active.eq(stage.left), outcome.half.eq(first), outcome.mute.eq(second & ~pushed_first)]
+            outcome.active.eq(stage.left), outcome.mute.eq(second)]
         with m.Switch(operation):
             with m.Case(FlowOperation.BRANCH):
                 strays = stage.uniform & stay
@@ -80,7 +81,7 @@ class FlowDecision(wiring.Component):
                     request.operation.eq(StackOperation.PUSH), request.mask.eq(Mux(later, stage.rest, stage.left)),
                     request.operand.eq(Mux(later, stage.pc, following)),
                     request.enable.eq(takes & ~wrong & ~strays & Mux(second, pushed_first, stay | others)),
-                    outcome.jumps.eq(takes), outcome.moves.eq(takes), outcome.active.eq(stage.group)]
+                    outcome.jumps.eq(takes), outcome.moves.eq(takes & ~second), outcome.active.eq(stage.group)]
                 with m.If(takes & strays):
                     m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
                 with m.Elif(takes):

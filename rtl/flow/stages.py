@@ -29,12 +29,12 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
     """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
 
     ``moves``: the active threads become those of ``active``. ``marks``: the threads' codes become those that the stack
-    was given. ``jumps``: the warp goes on at ``target``. ``half``: the first of two pushes of one instruction, which
-    comes to something only when it fails; ``mute``: the second of them, after that failed.
+    was given. ``jumps``: the warp goes on at ``target``. ``mute``: the second of two pushes of one instruction, of which
+    the first has told everything.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "active": WARP_THREADS, "moves": 1, "marks": 1,
-        "quad": 1, "kept": 1, "half": 1, "mute": 1, "error": WarpError})
+        "quad": 1, "kept": 1, "mute": 1, "error": WarpError})
 
 
 class WaitingUnwind(data.Struct):

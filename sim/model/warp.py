@@ -172,8 +172,8 @@ class Machine:
         """The warps that have not ended."""
         return [warp for warp in self.warps if warp is not None]
 
-    def _choose(self) -> Warp | None:
-        """The warp whose turn it is."""
+    def choose(self) -> Warp | None:
+        """The warp whose turn it is; None when no warp can go on."""
         ready = [warp for warp in self.warps if warp is not None and warp.barrier is None]
         if not ready:
             return None
@@ -187,7 +187,7 @@ class Machine:
         """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
         if self.error_status is not None:
             return None
-        warp = self._choose()
+        warp = self.choose()
         return None if warp is None else self.retire(warp.slot)
 
     def _fetch(self, address: int) -> Instruction:

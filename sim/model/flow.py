@@ -227,18 +227,18 @@ def _get_stack_pointer(form: Form, values: Values) -> Action:
 
 def _set_stack_pointer(form: Form, values: Values) -> Action:
     """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
-    forgets every token on chip. Without a region in memory the stack is empty then, and that is a STACK_ERROR
-    (ours): the one error that leaves a trace.
+    forgets every token on chip. Without a region in memory the stack is empty then, whatever the depth, and that is
+    a STACK_ERROR (ours): the one error that leaves a trace.
     """
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
+        warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
+        warp.kill_future_branch = bool(number >> _KILL_AT)
         if not warp.stack.size:
             warp.stack.reset(0)
             raise WarpFaultError(WarpError.STACK_ERROR)
-        number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
         warp.stack.reset(min(_rounded_up(number & _DEPTH_MASK), warp.stack.limit))
-        warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
-        warp.kill_future_branch = bool(number >> _KILL_AT)
 
     return run
 

@@ -121,7 +121,8 @@ def test_floats_become_integers_rounded_and_clamped(value, size, is_signed, roun
 
 
 @pytest.mark.parametrize(("form", "size", "expected"), [
-    ("F32", 32, 0), ("F32", 16, 0), ("F32", 64, 1 << 63), ("F64", 32, 1 << 31), ("F64", 64, 1 << 63)])
+    ("F32", 32, 0), ("F32", 16, 0), ("F32", 64, 1 << 63), ("F64", 32, 1 << 31), ("F64", 64, 1 << 63),
+    ("F64", 16, 0xFFFF8000)])
 def test_no_number_becomes_what_ptx_says(form, size, expected):
     assert to_integer(as_bits(math.nan, form), form, size, True, ZERO) == expected
 

@@ -4,21 +4,30 @@ The warp oracle has masks, stacks and vectors of threads; the thread oracle runs
 """
 
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, Form
+from rtl.isa.control_code import GROUP_INSTRUCTIONS
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.legality import encoding_error
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import FORMS, find
+from rtl.isa.tokens import API_CALL_LIMIT
+from rtl.params import WARP_THREADS
 from sim.launch import Launch
 from sim.model import thread
+from sim.model.decode import decode
 from sim.model.scalar.state import FaultError
 from sim.model.vector.operations import OPERATIONS
 from sim.model.warp import Machine
 from sim.toolchain.spelling import spell
-from testbench.handmade import machine, warp_of
+from testbench.handmade import NOP, address, encode, machine, warp_of
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import LEVELS, RUNS, Run, build
+from testbench.words import branch, move, results
 
 LIMIT = 1_000_000
 
@@ -65,73 +74,162 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
         assert memory(launch) == memory(on_warps(run, "O3"))
 
 
+# Single instructions, on all threads of a warp at once
+
+REGISTERS = 32
+ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL")]
+WORDS = 32
+"""Words of each form, besides one for every code of every small field."""
+SMALL = 5
+"""Bits of a field whose codes are all tried."""
+REFUSED = 0.05
+"""How readily a word is taken that nobody can execute."""
 EDGES = [0, 1, 2, 31, 32, 33, 64, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0x80000001,
-         0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0x7FC00000, 0x4F800000, 0x4F000000, 0xCF000000]
-REGISTERS = 16
-# VOTE needs neighbours, and a move's lane mask threads of other numbers: the thread oracle's single steps have neither.
-ARITHMETIC = [form for form in FORMS if form.name in OPERATIONS and form.name != "VOTE" and "lanes" not in form.fields]
+         0xFFFFFFFF, 0x3F800000, 0xBF800000, 0x7F800000, 0x7FC00000, 0x4F800000, 0x4F000000, 0xCF000000, 0x7FF00000]
 
 
-def random_word(source: random.Random, form: Form) -> int:
+def random_number(source: random.Random) -> int:
+    """A register's value: anything, an edge of some type, a place and a length, or a float near the integers."""
+    match source.randrange(6):
+        case 0:
+            return source.getrandbits(32)
+        case 1:
+            return source.getrandbits(source.randrange(33))
+        case 2:
+            return source.randrange(36) | source.randrange(36) << 8
+        case 3:  # 32 bits
+            return source.getrandbits(1) << 31 | source.randrange(0x70, 0xC0) << 23 | source.getrandbits(23)
+        case 4:  # the upper word of 64 bits
+            return source.getrandbits(1) << 31 | source.randrange(0x3F0, 0x440) << 20 | source.getrandbits(20)
+        case _:
+            return source.choice(EDGES)
+
+
+def any_word(source: random.Random, form: Form) -> int:
     """A word of a form, any field at any value."""
     word = form.match
     for name, field in form.fields.items():
         if name in ("Rd", "Ra", "Rb", "Rc"):
-            value = source.choice([RZ, 2 * source.randrange(REGISTERS // 2), source.randrange(REGISTERS)])
-        elif name in ("bank", "offset"):
-            value = {"bank": 2, "offset": 4 * source.randrange(32)}[name]
-        elif name in ("guard", "guard_not"):
-            value = {"guard": 7, "guard_not": 0}[name]
+            value = source.choice([RZ, 2 * source.randrange(REGISTERS // 2), source.randrange(REGISTERS),
+                                   source.randrange(REGISTERS + 1)])
+        elif name == "bank":
+            value = source.choice([2, 2, 2, source.choice(field.bounds)])
+        elif name == "offset":
+            value = source.choice([4 * source.randrange(66), source.choice(field.bounds)])
+        elif name == "guard":
+            value = source.choice([PT, source.randrange(PT)])
         else:
-            value = source.choice(field.bounds)
+            value = source.choice([source.choice(field.bounds), field.bounds[0], field.bounds[-1]])
         word = field.put(word, value)
     return word
 
 
-def differs(form: Form, values: dict[str, int]) -> str:
-    """Why the oracles may come to different ends: choices of each that no fact decides."""
-    if form.name == "IMNMX" and values["cc"]:
-        return "how CC carries the verdict between the words of a minimum"
-    if form.name == "IADD3" and (values["cc"] or values["extended"]):
-        return "where CC holds the second carry of a sum of three"
-    if form.name == "LEA.HI" and values["negate_a"] and values["extended"]:
-        return "what a negated scaled pair continues"
-    return ""
+def random_word(source: random.Random, form: Form, /, **pinned: int) -> int:
+    """A word of a form, the pinned fields at these values, most often one that somebody can execute."""
+    while True:
+        word = any_word(source, form)
+        for name, code in pinned.items():
+            word = form.fields[name].put(word, code)
+        if encoding_error(word, REGISTERS) is WarpError.NONE or source.random() < REFUSED:
+            return word
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_single_instructions_compute_the_same(seed):
-    source = random.Random(seed)
-    bank = bytes(source.getrandbits(8) for _ in range(256))
-    compared = 0
-    for _ in range(60):
-        form = source.choice(ARITHMETIC)
-        word = random_word(source, form)
-        if find(word) is not form or form.refuses(values := form.values(word)) or differs(form, values):
-            continue
-        made = machine([word], constants={2: bank})
-        warp = warp_of(made)
-        for number in range(REGISTERS):
-            warp.registers[number] = [source.choice(EDGES) if source.random() < 0.5 else source.getrandbits(32)
-                                      for _ in range(32)]
-        warp.predicates[:7] = [source.getrandbits(32) for _ in range(7)]
-        condition = warp.condition
-        condition.zero, condition.sign, condition.carry, condition.overflow = (source.getrandbits(32) for _ in range(4))
-        number = source.randrange(32)
-        registers = {index: int(warp.registers[index][number]) for index in range(REGISTERS)}
-        predicates = [mask >> number & 1 for mask in warp.predicates[:7]]
-        flags = int(condition.nibbles()[number])
-        record = made.retire(0)
-        try:
-            step = thread.step(word, registers, predicates=predicates, condition=flags, banks=made.launch.banks)
-        except FaultError:
-            continue  # a mode that one of them refuses
-        if record.error is not WarpError.NONE:
-            continue
-        compared += 1
-        where = f"{word:#x} {spell(word)}, registers {registers}, CC {flags:04b}"
-        assert [int(warp.registers[index][number]) for index in range(REGISTERS)] == list(
-            step.registers[:REGISTERS]), where
-        assert [mask >> number & 1 for mask in warp.predicates[:7]] == list(step.predicates)[:7], where
-        assert int(warp.condition.nibbles()[number]) == step.condition, where
-    assert compared > 15
+def executed_alike(source: random.Random, word: int) -> bool:
+    """Whether somebody executes the word; fails unless both oracles make the same of it, errors too."""
+    slot, bank = source.randrange(GROUP_INSTRUCTIONS), source.randbytes(256)
+    made = machine([*[NOP] * slot, word], constants={2: bank}, registers=REGISTERS, report_mask=REPORT_MASK_RESET)
+    warp, pc = warp_of(made), address(slot)
+    warp.pc = pc
+    numbers = [[random_number(source) for _ in range(REGISTERS)] for _ in range(WARP_THREADS)]
+    for lane in numbers:  # equal words, for comparisons
+        lane[source.randrange(REGISTERS)] = lane[source.randrange(REGISTERS)]
+    warp.registers[:REGISTERS] = np.array(numbers, np.uint32).T
+    warp.predicates[:PT] = [source.choice([0, 0xFFFFFFFF, source.getrandbits(32), source.getrandbits(32)])
+                            for _ in range(PT)]
+    condition = warp.condition
+    condition.zero, condition.sign, condition.carry, condition.overflow = (source.getrandbits(32) for _ in range(4))
+    before = [thread.Before(dict(enumerate(lane)), [mask >> number & 1 for mask in warp.predicates[:PT]], int(flags))
+              for number, (lane, flags) in enumerate(zip(numbers, condition.nibbles(), strict=True))]
+    where = f"{word:#018x} {spell(word)}"
+    record = made.retire(0)
+    try:
+        after = thread.step_together(word, before, pc=pc, launch=made.launch)
+    except FaultError as fault:
+        assert record.error is fault.error, where
+        return False
+    assert record.error is WarpError.NONE, where
+    flags = warp.condition.nibbles()
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        found = (warp.registers[:REGISTERS, number].tolist(), [mask >> number & 1 for mask in warp.predicates[:PT]],
+                 f"{flags[number]:04b}", warp.pc)
+        expected = (list(new.registers[:REGISTERS]), list(new.predicates), f"{new.condition:04b}", new.next_pc)
+        assert found == expected, f"{where}, thread {number}: {old}"
+    return True
+
+
+@pytest.mark.parametrize("form", ARITHMETIC, ids=lambda form: f"{form.name}:{form.variant}")
+def test_single_instructions_compute_the_same(form):
+    source = random.Random(f"{form.name}:{form.variant}")
+    pinned = [(name, code) for name, field in form.fields.items() if field.width <= SMALL for code in field.bounds]
+    executed = sum(executed_alike(source, random_word(source, form, **{name: code})) for name, code in pinned)
+    executed += sum(executed_alike(source, random_word(source, form)) for _ in range(WORDS))
+    assert executed > (len(pinned) + WORDS) // 4
+
+
+# These count, or tell how large the machine is, which the thread oracle is not.
+UNLIKE = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO, SpecialRegister.VIRTCFG}
+
+
+@pytest.mark.parametrize("name", ["S2R", "CS2R"])
+def test_special_registers_read_the_same(name):
+    source = random.Random(name)
+    for number in set(range(256)) - UNLIKE:
+        assert executed_alike(source, encode(name, Rd=4, special=number))
+
+
+def test_nobody_executes_what_either_refuses_whatever_the_guard():
+    source, refused = random.Random(1), 0
+    for form in FORMS:
+        for _ in range(WORDS):
+            word = any_word(source, form)
+            if form.guarded:
+                word = form.fields["guard_not"].put(form.fields["guard"].put(word, PT), 1)
+            if find(word) not in (None, form):
+                continue
+            error = decode(word, REGISTERS).error
+            if error is WarpError.NONE and not form.guarded:
+                continue  # it is executed, and no matter of encoding what comes of it
+            try:
+                thread.step(word, launch=machine([word]).launch)
+            except FaultError as fault:
+                assert fault.error is error, f"{word:#018x} {spell(word)}"
+                refused += 1
+            else:
+                assert error is WarpError.NONE, f"{word:#018x} {spell(word)}"
+    assert refused > 2 * len(FORMS)
+
+
+# API calls
+
+def on_both(body: list[int]) -> int:
+    """What one thread stores when a launch that limits API calls runs; fails unless it does so on both oracles."""
+    ended = [results(lambda made, run=run: run(replace(made, check_api_calls=True)), body)
+             for run in (thread.run, lambda made: Machine(made).run(LIMIT))]
+    assert ended[0] == ended[1]
+    return ended[0][0]
+
+
+def test_the_call_beyond_the_limit_is_not_taken():
+    body = [move(0, 0), branch(1, 4, "CAL"), branch(2, 7), encode("EXIT"), encode("IADD32I", Rd=0, Ra=0, imm32=1),
+            branch(5, 4, "CAL"), encode("RET")]
+    assert on_both(body) == API_CALL_LIMIT
+
+
+@pytest.mark.parametrize("calls", [API_CALL_LIMIT - 1, API_CALL_LIMIT])
+def test_a_return_pushed_at_the_limit_kills_limited_branches(calls):
+    # Every call goes to the next instruction. The return that is pushed then would come to 5.
+    body = [move(0, 0), *[encode("CAL", "i", target=0)] * calls, *[NOP] * (API_CALL_LIMIT - calls), move(0, 1)]
+    push = len(body)
+    body += [branch(push, push + 3, "PRET"), branch(push + 1, push + 3, limited=1), branch(push + 2, push + 4),
+             move(0, 5), NOP]
+    assert on_both(body) == (5 if calls < API_CALL_LIMIT else 1)

@@ -1,10 +1,10 @@
 """Integer and floating-point conversions, bit counts, and the reciprocal.
 
-Choices of this project where no public page has a rule: an I2I result of 8 or 16 bits fills the register with the
-sign or zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where
-it is the number with only the top bit set (this is PTX's rule). The reciprocal is the nearest float; subnormal numbers
-are zeros of their sign, the operand and the result, since compiled code scales both to do without them. CC is zero of
-the whole result and sign of its upper word.
+Choices of this project where no public page has a rule: a result of 8 or 16 bits fills the register with the sign or
+zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where it is
+the number of the type with only the top bit set (this is PTX's rule). The reciprocal is the nearest float; subnormal
+numbers are zeros of their sign, the operand and the result, since compiled code scales both to do without them;
+saturated, what is not above 0 is +0. CC is zero of the whole result and sign of its upper word.
 """
 
 from rtl.isa.kinds import FloatFormat
@@ -120,7 +120,8 @@ def _float_to_integer(i: Instruction) -> Operation:
     bits, is_signed = _integer_bits(i["destination"])
     places = i.destinations(2 if bits == 64 else 1)
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-    no_number = 1 << bits - 1 if bits == 64 or form is DOUBLE else 0
+    top_bit_alone = lowest if is_signed else 1 << bits - 1
+    no_number = top_bit_alone if bits == 64 or form is DOUBLE else 0
     rounding, flush, absolute, negate = Rounding(i["round"]), i["flush"], i["absolute_b"], i["negate_b"]
 
     def operation(thread: Thread) -> int:

@@ -189,7 +189,8 @@ def _flushed(number: Words) -> Words:
 
 def mufu(values: Values) -> Callable[[Sources], Outcome]:
     """MUFU.RCP: the reciprocal, rounded to nearest (ours: the real unit is within 1 ulp). Numbers below the normal
-    range are zeros, as source and as result: compiled code scales both where it wants them.
+    range are zeros, as source and as result: compiled code scales both where it wants them. ``.SAT`` makes +0 of what
+    is not above it, no number included (ours).
     """
     sign = np.uint32(_FORMATS[FloatFormat.F32].sign)
 
@@ -199,7 +200,7 @@ def mufu(values: Values) -> Callable[[Sources], Outcome]:
         with np.errstate(all="ignore"):
             result = np.divide(np.float32(1), a.view(np.float32))
             if values["saturate"]:
-                result = np.clip(np.where(np.isnan(result), np.float32(0), result), np.float32(0), np.float32(1))
+                result = np.where(result > 0, np.minimum(result, np.float32(1)), np.float32(0))
         return Outcome(np.where(np.isnan(result), NAN, _flushed(result.view(np.uint32))))
 
     return run

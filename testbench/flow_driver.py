@@ -29,7 +29,6 @@ ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
 HIT_CYCLES = 5
 """From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
-_PUSHES = {"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"}
 _QUIET_CYCLES = 4
 """Cycles after a result until the stack pointer has surely been written."""
 
@@ -101,6 +100,8 @@ class _Warp:
     quiet_at: int = 0
     """From this cycle on nothing of it is under way."""
     expected_depth: int | None = None
+    accepted_at: int = 0
+    """When its last request was."""
 
 
 class FlowDriver:
@@ -126,7 +127,9 @@ class FlowDriver:
     steps, depths : int
         Results compared; stack pointers compared.
     cycles : dict[str, list[int]]
-        By instruction, for those that needed no memory: from the request to the warp's next.
+        By instruction: from the request to the cycle in which the warp's next may come.
+    gaps : dict[str, list[int]]
+        By instruction: from the request to the warp's next.
     sent, busy_cycles : int
         Requests, and the cycles from the first to the last.
     """
@@ -139,6 +142,7 @@ class FlowDriver:
         self.server = MemoryServer(self.dut.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
         self.steps = self.depths = self.sent = self.busy_cycles = 0
         self.cycles: dict[str, list[int]] = {}
+        self.gaps: dict[str, list[int]] = {}
         self._streams: Iterator[Stream] = iter(streams)
         self._warps = [_Warp() for _ in range(warps)]
         self._report_mask = report_mask
@@ -236,9 +240,13 @@ class FlowDriver:
         warp = self._warps[number]
         assert warp.stream is not None
         item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
+        if isinstance(item, FlowStep) and warp.position > 0:
+            name = warp.stream.steps[warp.position - 1].form.name
+            self.gaps.setdefault(name, []).append(self._cycle - warp.accepted_at)
         warp.flying.append((item, self._cycle))
+        warp.accepted_at = self._cycle
         warp.position += 1
-        warp.blocked = isinstance(item, Start) or item.form.name not in _PUSHES
+        warp.blocked = isinstance(item, Start) or not item.pushes
 
     def _result(self, bits: int) -> None:
         """Compares a result with what was to become of the oldest step of its warp."""
@@ -254,7 +262,7 @@ class FlowDriver:
             expected = FlowStep(0, 0, item.pc, item.threads, _codes_at_start(item.threads))
         else:
             expected = item
-            self.cycles.setdefault(item.form.name, []).append(self._cycle - accepted + 1)
+            self.cycles.setdefault(item.form.name, []).append(1 if item.pushes else self._cycle - accepted + 1)
         got = (WarpError(result.error), bool(result.terminated), bool(result.kept))
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:

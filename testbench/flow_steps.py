@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Form, Pipe, Target, Values
 from rtl.isa.table import find
-from rtl.isa.tokens import CRS_GRANULE, TOKENS_PER_LINE
+from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
 from rtl.layouts import ThreadCode
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
 from sim.model.action import constant_address
 from sim.model.faults import WarpFaultError
-from sim.model.retirement import Retirement, StackToken, WarpMasks
+from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
 from sim.model.vector.lanes import mask_of
 from sim.model.warp import Machine
@@ -26,7 +27,8 @@ ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _CODE_BITS = 3
 _SPREAD = [sum((byte >> bit & 1) << _CODE_BITS * bit for bit in range(8)) for byte in range(256)]
-_HOLE = bytes(16)
+_HOLE = bytes(TOKEN_BYTES)
+_PUSHES = {"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"}
 
 
 def _spread(mask: int) -> int:
@@ -87,6 +89,12 @@ class FlowStep:
         return form
 
 
+    @property
+    def pushes(self) -> bool:
+        """Whether it only pushes, so that the next instruction follows at once."""
+        return self.form.name in _PUSHES
+
+
 @dataclass(frozen=True)
 class Stream:
     """A warp's life: its start, then its steps."""
@@ -105,10 +113,9 @@ def start_of(warp: Warp, launch: Launch) -> Start:
 def _operand(machine: Machine, warp: Warp, form: Form, values: Values, threads: int) -> tuple[int, int, WarpError]:
     """What the instruction reads, which threads' index register has that value, and why it can't be read."""
     lowest = (threads & -threads).bit_length() - 1 if threads else 0
-    register = next((values[name] for name in ("Ra",) if name in values), None)
     index, same = 0, ALL
-    if register is not None:
-        row = warp.rows[register]
+    if "Ra" in values:
+        row = warp.rows[values["Ra"]]
         index = int(row[lowest])
         same = mask_of(np.asarray(row) == index)
     target = form.operands.get("target")
@@ -146,7 +153,7 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
     assert warp is not None
     predicates = list(warp.predicates)
     nibbles = warp.condition.nibbles().tolist()
-    word = machine.memory.read_number(machine.launch.program_base + (warp.pc + 8 * (warp.pc % 32 == 0)), 8)
+    word = machine.memory.read_number(machine.launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
     form = find(word)
     if form is None or form.pipe is not Pipe.FLOW:
         return machine.retire(slot), None
@@ -171,8 +178,9 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:
     """A write-back that the program does not have, so that what is in memory can be looked at."""
-    return FlowStep(word, warp.pc + 8 * (warp.pc % 32 == 0), (warp.pc + 8 * (warp.pc % 32 == 0)) + 8,
-                    warp.masks.active, codes_of(warp.masks), warp.stack.depth, memory=memory_of(warp))
+    pc = instruction_address(warp.pc)
+    return FlowStep(word, pc, next_address(pc), warp.masks.active, codes_of(warp.masks), warp.stack.depth,
+                    memory=memory_of(warp))
 
 
 def streams(name: str, machine: Machine, place: Iterator[int], write_back: int, limit: int) -> Iterator[Stream]:

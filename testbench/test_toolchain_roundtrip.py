@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sim.launch import PROGRAM_BASE, prepare
 from sim.toolchain.assembler import assemble
@@ -147,5 +149,20 @@ def test_places_in_code_keep_their_address():
 def test_names_that_no_text_can_have():
     file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
     symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
-    with pytest.raises(ProgramError, match=r"the name a b can't be written in assembly text$"):
+    with pytest.raises(ProgramError, match=r"the name 'a b' can't be written in assembly text$"):
         listing(replace(file, symbols=symbols))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
+       st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_files_are_shown_or_refused(path, changes):
+    content = bytearray(path.read_bytes())
+    for at, value in changes:
+        content[at % len(content)] = value
+    try:
+        file = read_object(bytes(content), "x")
+        assert disassembly(file)
+        assert assemble(listing(file), "x").sections
+    except ProgramError as error:
+        assert str(error).startswith("x:") and "\n" not in str(error)

@@ -216,8 +216,9 @@ def test_files_that_are_no_cubins(content, message):
     assert str(caught.value) == message
 
 
-def test_a_file_without_kernels():
-    file = read_object(SIMPLE.read_bytes(), "x")
+@pytest.mark.parametrize("path", [SIMPLE, DATA / "toolchain_switch.relocatable.cubin"], ids=lambda path: path.stem)
+def test_a_file_without_kernels(path):
+    file = read_object(path.read_bytes(), "x")
     file = replace(file, symbols=tuple(replace(symbol, other=0) for symbol in file.symbols))
     with pytest.raises(ProgramError, match=r"^x: has no kernel$"):
         load(file)

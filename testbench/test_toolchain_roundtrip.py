@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rtl.isa.control_code import pack, unpack
 from sim.launch import PROGRAM_BASE, prepare
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
@@ -20,6 +21,7 @@ from sim.toolchain.linking import link
 from sim.toolchain.listing import listing
 from sim.toolchain.module import ProgramError
 from sim.toolchain.object_file import ObjectFile, Section
+from sim.toolchain.relocation import RelocationKind
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "programs").glob("*.cubin"))
@@ -151,6 +153,37 @@ def test_names_that_no_text_can_have():
     symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
     with pytest.raises(ProgramError, match=r"the name 'a b' can't be written in assembly text$"):
         listing(replace(file, symbols=symbols))
+
+
+def with_section(file: ObjectFile, section: Section) -> ObjectFile:
+    return replace(file, sections={**file.sections, section.name: section})
+
+
+def test_sections_whose_names_no_text_can_have():
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    section = replace(file.sections[".nv.rel.action"], name=".nv action")
+    with pytest.raises(ProgramError, match=r"the name '\.nv action' can't be written in assembly text$"):
+        listing(with_section(file, section))
+
+
+def test_relocations_for_data_in_code():
+    file = read(HERE / "programs" / "k10_calltable_global.O3.cubin")
+    section = file.sections[".text.k"]
+    first, *rest = section.relocations
+    broken = replace(section, relocations=(replace(first, kind=RelocationKind.DATA_32), *rest))
+    with pytest.raises(ProgramError, match=rf"\.k\+{first.offset:#x}: a relocation of kind 0x1, which is for data$"):
+        listing(with_section(file, broken))
+
+
+def test_what_the_assembler_refuses_is_the_files_fault():
+    """A control code whose scoreboard does not exist: the message names the file, and the line of its text."""
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    section = file.sections[".text.k"]
+    control, *rest = unpack(int.from_bytes(section.content[:8], "little"))
+    content = pack([replace(control, write_barrier=6), *rest]).to_bytes(8, "little") + section.content[8:]
+    with pytest.raises(ProgramError, match=r"^k01_vecadd\.O3\.cubin: can't be written as assembly text:9:1: control "
+                                           r"codes .*W6 is no part"):
+        listing(with_section(file, replace(section, content=content)))
 
 
 @settings(max_examples=60, deadline=None)

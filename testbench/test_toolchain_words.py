@@ -59,6 +59,39 @@ def test_texts_assemble_to_words_of_the_same_text(chunk):
             assert spell(assembled(text, address), address) == text
 
 
+@pytest.mark.parametrize(("legal", "text", "illegal"), [
+    # an operation, a register or an offset that the operation does not have
+    (0xEF60000000070409, "CCTL.RSLB [R4]", (0xEF60000000070408, 0xEF6000000007040A, 0xEF6000000007040F)),
+    (0xEF6000000007FF06, "CCTL.IVALL", (0xEF60000000070406, 0xEF6000000047FF06)),
+    (0xEF80000000070404, "CCTLL.WB [R4]", (0xEF80000000070400, 0xEF8000000007040A, 0xEF88000000070404)),
+    (0xEF8000000007FF06, "CCTLL.IVALL", (0xEF80000000070406, 0xEF8000000007FF16, 0xEF8000000047FF06)),
+    (0xEF8000000007FF18, "CCTLL.CRS.WBALL", (0xEF80000000070418, 0xEF8000000047FF18)),
+    (0xF0B8E0010007FF05, "B2R.RESULT R5", (0xF0B8E00100070205,)),
+    (0xF0B800020007FF05, "B2R.WARP R5", (0xF0B8000200070205,)),
+    # modes that are none, and predicates where a barrier takes none
+    (0xF0A81B8300070000, "BAR.SCAN 0x0, 0x0, PT", (0xF0A81B8500070000, 0xF0A81B8600070000, 0xF0A81B8700070000)),
+    (0xF0A81B8000070000, "BAR.SYNC 0x0", (0xF0A8180000070000, 0xF0A81F8000070000)),
+    (0xF0A81B8108070400, "BAR.ARV 0x4, 0x80", (0xF0A8180108070400, 0xF0A81F8108070400)),
+    (0xF0A803840FF70000, "BAR.SYNCALL", (0xF0A800040FF70000, 0xF0A807840FF70000, 0xF0A8038400070000)),
+    # bits between the opcode and its fields
+    (0x010000000087F002, "MOV32I R2, 0x8", (0x011000000087F002, 0x018000000087F002)),
+    (0x1D80000000170000, "IADD32I.PO R0, R0, 0x1", (0x1C80000000170000,)),
+    # the layout of what is compared and what is swapped in
+    (0xEEF1000000470200, "ATOM.E.CAS R0, [R2], R4, R5", (0xEEFD000000470200,)),
+    (0xEE4000000027FF00, "ATOMS.CAS R0, [RZ], R2, R3", (0xEE4000003027FF00, 0xEE6000000027FF00, 0xEE7000000027FF00)),
+])
+def test_illegal_combinations_beside_a_legal_one(legal, text, illegal):
+    assert spell(legal) == text
+    assert [spell(word) for word in illegal] == [ILLEGAL] * len(illegal)
+
+
+def test_every_special_register_and_test_is_legal():
+    """No number of a special register and no code of a condition test is refused; each has a text of its own."""
+    registers = {spell(0xF0C8000000070005 | number << 20) for number in range(256)}
+    tests = {spell(0xE300000000070000 | test) for test in range(32)}
+    assert (len(registers), len(tests)) == (256, 32) and ILLEGAL not in registers | tests
+
+
 def test_every_instruction_is_among_the_words():
     spelled = {id(find(word)) for word, _, text in rows() if text != ILLEGAL}
     assert [f"{form.name}:{form.variant}" for form in FORMS if id(form) not in spelled] == []

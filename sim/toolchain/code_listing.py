@@ -136,4 +136,8 @@ class CodeLister:
         form = find(word)
         if form is not None and any(isinstance(operand, Target) for operand in form.operands.values()):
             return name
-        return f"{_HALVES[PATCHES[relocation.kind]]}({name})"
+        half = _HALVES.get(PATCHES[relocation.kind])
+        if half is None:
+            raise ProgramError(f"{self.file.name}: {self.section.name}+{relocation.offset:#x}: a relocation of kind "
+                               f"{relocation.kind:#x}, which is for data")
+        return f"{half}({name})"

@@ -39,7 +39,7 @@ from .object_file import (
 )
 from .relocation import PATCHES, held_number, place_bytes
 
-__all__ = ["load", "read_cubin"]
+__all__ = ["load", "read_cubin", "records_of"]
 
 
 def read_cubin(path: str | Path) -> Module:
@@ -54,6 +54,20 @@ def read_cubin(path: str | Path) -> Module:
 def load(file: ObjectFile) -> Module:
     """The program in an object file; ProgramError when there is none."""
     return _Loader(link(file)).module()
+
+
+def records_of(file: ObjectFile, name: str) -> Mapping[int, list[Record]]:
+    """The records of a section by their attributes, none when there is no such section; ProgramError when they are
+    damaged.
+    """
+    section = file.sections.get(name)
+    found: dict[int, list[Record]] = {}
+    try:
+        for record in decode(section.content) if section is not None else ():
+            found.setdefault(record.attribute, []).append(record)
+    except ValueError as error:
+        raise ProgramError(f"{file.name}: {name}: {error}") from error
+    return found
 
 
 def _round_up(value: int, granule: int) -> int:
@@ -75,9 +89,7 @@ class _Loader:
     def module(self) -> Module:
         """The whole program."""
         kernels = [symbol for symbol in self.file.symbols if symbol.is_kernel]
-        if not kernels:
-            raise ProgramError(f"{self.file.name}: has no kernel")
-        self.records = self._records(INFO)
+        self.records = records_of(self.file, INFO)
         code = self._joined(self.file.by_role[Role.CODE], CODE_GRANULE)
         data = self._joined((*self.file.by_role[Role.GLOBAL_INIT], *self.file.by_role[Role.GLOBAL]))
         banks = self.file.by_role[Role.CONSTANT]
@@ -144,7 +156,7 @@ class _Loader:
         kernels = {text_name(other.name) for other in self.file.symbols if other.is_kernel}
         reached = [code, *(other for other in self.file.by_role[Role.CODE] if other.name not in kernels)]
         shared = self._section(shared_name(symbol.name))
-        records = self._records(info_name(symbol.name))
+        records = records_of(self.file, info_name(symbol.name))
         bank0 = self._section(constant_name(0, symbol.name))
         return Kernel(
             symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
@@ -154,17 +166,6 @@ class _Loader:
 
     def _section(self, name: str) -> Section | None:
         return self.file.sections.get(name)
-
-    def _records(self, name: str) -> Mapping[int, list[Record]]:
-        """The records of a section by their attributes."""
-        section = self._section(name)
-        found: dict[int, list[Record]] = {}
-        try:
-            for record in decode(section.content) if section is not None else ():
-                found.setdefault(record.attribute, []).append(record)
-        except ValueError as error:
-            raise ProgramError(f"{self.file.name}: {name}: {error}") from error
-        return found
 
     def _stack(self, kernel: Symbol, reached: list[Section]) -> int:
         """Bytes of stack that a thread needs: the kernel's with all it calls where the file knows, else every

@@ -86,6 +86,11 @@ class _Reader:
                     raise ProgramError(f"{self.name}: two sections are called {raw.name}")
                 sections[raw.name] = self._section(raw)
         symbols = self._symbols()
+        for symbol in symbols:
+            home = sections.get(symbol.section or "")
+            if home is not None and not symbol.is_shared and symbol.value + symbol.size > home.size:
+                raise ProgramError(f"{self.name}: {symbol.name} ends at {symbol.value + symbol.size:#x}, "
+                                   f"{home.name} at {home.size:#x}")
         for name, relocations in self._relocations(len(symbols)).items():
             if name in sections:
                 sections[name] = replace(sections[name], relocations=tuple(relocations))

@@ -29,7 +29,11 @@ _KINDS = {Role.CONSTANT: SectionKind.PROGBITS, Role.GLOBAL_INIT: SectionKind.PRO
 
 
 def link(file: ObjectFile) -> ObjectFile:
-    """The complete file of a relocatable one, and a complete one as it is. ProgramError where that can't be."""
+    """The complete file of a relocatable one, and a complete one as it is. ProgramError where that can't be, and
+    for a file without kernels: there is nothing that anything could be linked to.
+    """
+    if not any(symbol.is_kernel for symbol in file.symbols):
+        raise ProgramError(f"{file.name}: has no kernel")
     return _Linker(file).linked() if file.relocatable else file
 
 

@@ -1,8 +1,8 @@
 """A cubin as assembly text: what the assembler reads back to the same code, constants, variables and records.
 
 Relocatable files are shown as they are linked. Not kept are what bank 0 of a kernel holds, debug information,
-symbols that are nowhere in the file, and of the ELF form the order of strings, relocations and foreign records,
-padding and file offsets.
+symbols that are nowhere in the file, unknown records that are no whole words, and of the ELF form the order of
+strings, relocations and foreign records, padding and file offsets.
 """
 
 import re
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from .assembler import assemble
 from .code_listing import CodeLister, instructions
-from .cubin import load
+from .cubin import load, records_of
 from .data_listing import binding_text, data_lines, memory_lines, shared_line
 from .linking import link
 from .module import ProgramError
-from .nvinfo import Attribute, Format, KernelParameter, Record, decode
+from .nvinfo import WORD_BYTES, Attribute, Format, KernelParameter, Record
 from .object_file import (
     INFO,
     Binding,
@@ -42,11 +42,12 @@ _Records = Mapping[int, list[Record]]
 def listing(file: ObjectFile) -> str:
     """The assembly text of an object file; ProgramError when it can't be written as one.
 
-    The text is assembled, and what the assembler does not find by itself is added to it.
+    The text is assembled, and what the assembler does not find by itself is added to it. What it refuses, only a
+    damaged file holds.
     """
     lister = _Lister(link(file), file.relocatable)
     text = lister.text()
-    while lister.learn(assemble(text, file.name)):
+    while lister.learn(assemble(text, f"{file.name}: can't be written as assembly text")):
         text = lister.text()
     return text
 
@@ -57,15 +58,16 @@ class _Lister:
     """
 
     def __init__(self, file: ObjectFile, linked: bool) -> None:
-        for symbol in file.symbols:
-            if symbol.section is not None and not _NAME.fullmatch(symbol.name):
-                raise ProgramError(f"{file.name}: the name {symbol.name} can't be written in assembly text")
+        for name in (*file.sections, *(symbol.name for symbol in file.symbols if symbol.section is not None)):
+            if not _NAME.fullmatch(name):
+                raise ProgramError(f"{file.name}: the name {name!r} can't be written in assembly text")
         self.file = file
         self.linked = linked
+        self.kernels = load(file).kernels
         self.raw: dict[str, set[int]] = {section.name: set() for section in file.by_role[Role.CODE]}
         self.infos: dict[str, dict[int, list[Record]]] = {}
         self.order: list[str] = []
-        self.records = {section.name: _by_attribute(section) for section in file.by_role[Role.INFO]}
+        self.records = {section.name: records_of(file, section.name) for section in file.by_role[Role.INFO]}
         self.stacks = self._stacks()
         self.codes = {section.name: CodeLister(file, section, self.records.get(info_name(section.owner or ""), {}),
                                                self.stacks) for section in file.by_role[Role.CODE]}
@@ -76,7 +78,7 @@ class _Lister:
         records = self.records.get(INFO, {})
         whole, alone = ({record.words[0]: record.words[1] for record in records.get(attribute, ())}
                         for attribute in (Attribute.MIN_STACK_SIZE, Attribute.FRAME_SIZE))
-        kernels = load(self.file).kernels if self.linked else {}
+        kernels = self.kernels if self.linked else {}
         for index, symbol in enumerate(self.file.symbols):
             size = whole.get(index, alone.get(index, 0))
             if symbol.name in kernels and symbol.is_kernel:
@@ -176,27 +178,21 @@ class _Lister:
         for name, records in self.records.items():
             if name not in assembled.sections:
                 continue
-            found = _by_attribute(assembled.sections[name])
+            found = records_of(assembled, name)
             for attribute, mine in records.items():
                 named = [_named(record, self.file.symbols) for record in mine]
                 theirs = [_named(record, assembled.symbols) for record in found.get(attribute, ())]
-                if sorted(named) != sorted(theirs) and all(entry[0] in known for entry in named):
+                whole_words = all(len(record.payload) % WORD_BYTES == 0 for record in mine)
+                if sorted(named) != sorted(theirs) and whole_words and all(entry[0] in known for entry in named):
                     self.infos.setdefault(name, {})[attribute] = mine
 
 
-def _named(record: Record, symbols: tuple[Symbol, ...]) -> tuple[str, Format, int, bytes]:
+def _named(record: Record, symbols: tuple[Symbol, ...]) -> tuple[str, Format, int, tuple[int, ...]]:
     """A record with the name of the symbol that it is about."""
     if record.attribute not in _SYMBOL_FIRST:
-        return "", record.format, record.value, record.payload
-    return symbols[record.words[0]].name, record.format, record.value, record.payload[4:]
-
-
-def _by_attribute(section: Section) -> dict[int, list[Record]]:
-    """The records of a section by attribute."""
-    found: dict[int, list[Record]] = {}
-    for record in decode(section.content):
-        found.setdefault(record.attribute, []).append(record)
-    return found
+        return "", record.format, record.value, tuple(record.payload)
+    index, *rest = record.words
+    return (symbols[index].name if index < len(symbols) else f"#{index}"), record.format, record.value, tuple(rest)
 
 
 def _parameter_lines(records: _Records) -> Iterator[str]:

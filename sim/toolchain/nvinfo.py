@@ -9,8 +9,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["BRANCH", "CALL", "UNKNOWN_SIZE", "Attribute", "BranchTargets", "Format", "KernelParameter", "Record",
-           "decode", "encode"]
+__all__ = [
+    "BRANCH",
+    "CALL",
+    "UNKNOWN_SIZE",
+    "WORD_BYTES",
+    "Attribute",
+    "BranchTargets",
+    "Format",
+    "KernelParameter",
+    "Record",
+    "decode",
+    "encode",
+]
 
 UNKNOWN_SIZE = 0xFFFF_FFFF
 """A stack size that NVIDIA's assembler could not tell, because of recursion."""
@@ -20,6 +31,8 @@ _PARAMETER_BANK = 0x1F << 12
 _PARAMETER_SIZE_AT = 18
 _HEADER = struct.Struct("<BBH")
 _WORD = struct.Struct("<I")
+WORD_BYTES = _WORD.size
+"""Most payloads are words of this size."""
 
 
 class Format(IntEnum):
@@ -165,6 +178,8 @@ def decode(content: bytes) -> list[Record]:
         if expected is not None and len(payload) != expected * _WORD.size:
             raise ValueError(f"a record {Attribute(attribute).name} has {len(payload)} bytes, "
                              f"not {expected * _WORD.size}")
+        if attribute in tuple(Attribute) and len(payload) % _WORD.size:
+            raise ValueError(f"a record {Attribute(attribute).name} has {len(payload)} bytes, which are no whole words")
         records.append(Record(attribute, Format(form), value, payload))
     return records
 

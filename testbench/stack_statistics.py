@@ -1,0 +1,62 @@
+"""What the runs of the stack have measured."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from rtl.layouts import StackEvents, StackOperation
+
+__all__ = ["StackStatistics", "Wait"]
+
+
+class Wait(Enum):
+    """Why a request is not taken in a cycle."""
+
+    LINE = "for a line of the cache"
+    TURN = "for a step of the stack's own"
+    OPERATION = "for its warp's last operation"
+
+
+@dataclass
+class StackStatistics:
+    """Measured in any number of simulations.
+
+    Attributes
+    ----------
+    cycles, operations : int
+        Clock cycles, and requests taken.
+    latencies : dict[StackOperation, list[int]]
+        Cycles from each request taken to its result.
+    waits, push_waits : Counter[Wait]
+        Cycles in which a request, or one that is a push, was not taken.
+    events : Counter[str]
+        How often each event of :class:`rtl.layouts.StackEvents` was there.
+    """
+
+    cycles: int = 0
+    operations: int = 0
+    latencies: dict[StackOperation, list[int]] = field(default_factory=dict)
+    waits: Counter[Wait] = field(default_factory=Counter)
+    push_waits: Counter[Wait] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: "StackStatistics") -> None:
+        """Adds what another one has measured."""
+        self.cycles += other.cycles
+        self.operations += other.operations
+        for operation, latencies in other.latencies.items():
+            self.latencies.setdefault(operation, []).extend(latencies)
+        self.waits += other.waits
+        self.push_waits += other.push_waits
+        self.events += other.events
+
+    def count(self, events: Any) -> None:
+        """Adds the events of a cycle."""
+        if events.as_bits():
+            self.events.update(name for name, _ in StackEvents.as_shape() if events[name])
+
+    def latency_rows(self) -> list[list[Any]]:
+        """Each operation: how often, and least, mean and most cycles from request to result."""
+        return [[operation.name, len(cycles), min(cycles), sum(cycles) / len(cycles), max(cycles)]
+                for operation, cycles in sorted(self.latencies.items(), key=lambda entry: entry[0].value)]

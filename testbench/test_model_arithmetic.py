@@ -129,6 +129,14 @@ def test_iadd3(fields, formula):
     compare(results(encode("IADD3", "r", Rd=4, Ra=1, Rb=2, Rc=3, **fields)), lambda a, b, c, carry: formula(a, b, c))
 
 
+def test_33_bits_of_a_sum_are_shifted():
+    fields = {"Rd": 4, "Ra": 1, "Rb": 2, "Rc": 3, "shift": 1}
+    warp, _ = alone(encode("IADD3", "r", **fields, negate_a=1, negate_b=1), {1: 0, 2: 0, 3: 5})
+    assert vector(warp, 4) == [5] * 32
+    warp, _ = alone(encode("IADD3", "r", **fields), {1: WORD, 2: WORD, 3: 5})
+    assert vector(warp, 4) == [0x1FFFF + 5] * 32
+
+
 @pytest.mark.parametrize("negate", [(0, 0, 0), (1, 0, 0), (0, 1, 1), (1, 1, 0)])
 def test_three_numbers_of_two_words_add_exactly(negate):
     """The low sum carries up to two, which reach the high one through CC."""

@@ -183,6 +183,8 @@ def test_sums_of_three_shift_and_take_halves(x, y, z):
     fields = {"Rd": 0, "Ra": 1, "Rb": 2, "Rc": 3}
     assert result(word("IADD3", "r", **fields, shift=SumShift.LS.value), x, y, z) == (((x + y) << 16) + z) & WORD
     assert result(word("IADD3", "r", **fields, shift=SumShift.RS.value), x, y, z) == ((x + y >> 16) + z) & WORD
+    both = word("IADD3", "r", **fields, shift=SumShift.RS.value, negate_a=1, negate_b=1)
+    assert result(both, 0, 0, z) == z
     content = word("IADD3", "r", **fields, half_a=HalfSelect.H0.value, half_b=HalfSelect.H1.value, negate_b=1)
     assert result(content, x, y, z) == ((x & 0xFFFF) - (y >> 16) + z) & WORD
 

@@ -185,6 +185,18 @@ def test_constants_are_operands_and_are_loaded_by_index():
     assert step(word("LDC", Rd=4, Ra=1, bank=3, offset=8, size=5), {1: 8}, banks=BANK).registers[4:6] == (
         0x13121110, 0x17161514)
     assert step(word("LDC", Rd=0, Ra=1, bank=3, offset=-4, size=0), {1: 9}, banks=BANK).registers[0] == 5
+    far = {3: bytes(0x8000) + b"\7"}
+    assert step(word("LDC", Rd=0, Ra=RZ, bank=3, offset=-0x8000, size=0), banks=far).registers[0] == 7
+    for place, expected in ((0x8000, 7), (0x18000, 0)):
+        assert step(word("LDC", Rd=0, Ra=1, bank=3, size=0), {1: place, 0: 9}, banks=far).registers[0] == expected
+
+
+def test_an_offset_alone_is_not_signed():
+    made = launch([word("EXIT")])
+    made.memory.map("far", 0xFFFFF0, 256)
+    made.memory.write_number(0xFFFFF8, 4, 0x1234)
+    content = word("LDG", Rd=0, Ra=RZ, wide=1, offset=-8, size=4)
+    assert step(content, launch=made).registers[0] == 0x1234
 
 
 @pytest.mark.parametrize(("bank", "place"), [(3, 32), (3, -4), (5, 0)])

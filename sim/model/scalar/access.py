@@ -88,8 +88,13 @@ def _write_generic(thread: Thread, address: int, size: int, value: int) -> None:
 
 
 def _address(i: Instruction, size: int) -> Callable[[Thread], int]:
-    """The address of an access, which must be a multiple of its size."""
+    """The address of an access, which must be a multiple of its size. Without a register the offset is the address,
+    and not signed: so does compiled code.
+    """
     base, offset = i["Ra"], i["offset"]
+    if base == RZ:
+        field = i.form.fields["offset"]
+        offset %= field.scale << field.width
     high = base + 1 if i["wide"] and base != RZ else RZ
     wrap = _LONG if i["wide"] else WORD
 
@@ -134,8 +139,8 @@ def _load_memory(i: Instruction) -> Operation:
 
 @semantics("LDC")
 def _load_constant(i: Instruction) -> Operation:
-    bank, program = i["bank"], i.program
-    return _load(i, _address(i, size_bytes(i["size"])), lambda _, address, size: program.constant(bank, address, size))
+    bank, constant = i["bank"], i.program.indexed_constant
+    return _load(i, _address(i, size_bytes(i["size"])), lambda _, address, size: constant(bank, address, size))
 
 
 @semantics("STG", "STL", "STS", "ST")

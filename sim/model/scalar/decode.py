@@ -182,10 +182,14 @@ class Program:
         return self._positions[value]
 
     def constant(self, bank: int, offset: int, size: int) -> int:
-        """``size`` bytes of a constant bank, its addresses taken modulo 64 KiB (ours). Beyond its end there are zeros:
-        the drivers leave INVALID_CONST_ADDR unreported, and such a read gives 0."""
-        offset &= 0xFFFF
-        return int.from_bytes(self.banks.get(bank, b"")[offset:offset + size], "little")
+        """``size`` bytes of a constant bank, at an offset of 16 bits (ours). Beyond its end there are zeros: drivers
+        leave INVALID_CONST_ADDR unreported, and such a read gives 0."""
+        return self.indexed_constant(bank, offset & 0xFFFF, size)
+
+    def indexed_constant(self, bank: int, address: int, size: int) -> int:
+        """The same at an address of 32 bits, the sum of a register and an offset (ours)."""
+        address &= WORD
+        return int.from_bytes(self.banks.get(bank, b"")[address:address + size], "little")
 
     def place(self, pc: int) -> int:
         """The index that a pc names; FaultError where no instruction can be."""

@@ -12,6 +12,7 @@ the program base, also where a constant bank holds them (ours).
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
+from rtl.isa.syntax import RZ
 from rtl.isa.tokens import API_CALL_LIMIT
 
 from .decode import Instruction, semantics
@@ -46,13 +47,14 @@ def _indexed_branch(i: Instruction) -> Operation:
     index, offset, program = i["Ra"], i["offset"], i.program
     base = i.pc + INSTRUCTION_BYTES if i.name == "BRX" else 0
     bank = i["bank"] if "bank" in i.form.fields else None
+    table_entry = program.constant if index == RZ else program.indexed_constant
 
     def to_register(thread: Thread) -> int:
         return program.place(base + thread.values[index] + i["target"])
 
     def to_table_entry(thread: Thread) -> int:
         assert bank is not None
-        return program.place(base + program.constant(bank, thread.values[index] + offset, 4))
+        return program.place(base + table_entry(bank, thread.values[index] + offset, 4))
     return _under_test(i, to_register if bank is None else to_table_entry)
 
 

@@ -4,12 +4,10 @@
 line on stderr says what and where, and no file is written.
 """
 
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from sim.command import Parser
+from sim.command import OutputError, Parser, write_file
 from sim.toolchain.assembler import assemble, read_text
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.module import ProgramError
@@ -25,24 +23,12 @@ def _parser() -> Parser:
     return parser
 
 
-def _write(path: str, content: bytes) -> None:
-    """Writes a file as a whole or not at all."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise ProgramError(f"{path}: {error.strerror}") from error
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        _write(options.output, write_object(assemble(read_text(options.input), options.input)))
-    except ProgramError as error:
+        write_file(options.output, write_object(assemble(read_text(options.input), options.input)))
+    except (OutputError, ProgramError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim.command import Parser
+from sim.command import OutputError, Parser, print_text
 from sim.toolchain.disassembly import disassembly, raw_disassembly
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.listing import listing
@@ -43,11 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        text = _text(options.input, options.raw, options.source)
-    except ProgramError as error:
+        print_text(_text(options.input, options.raw, options.source))
+    except (OutputError, ProgramError) as error:
         print(error, file=sys.stderr)
         return 2
-    sys.stdout.write(text)
     return 0
 
 

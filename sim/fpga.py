@@ -21,7 +21,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.params import PRESETS
-from sim.command import Parser
+from sim.command import OutputError, Parser, write_file
 from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize
 
 __all__ = ["Measurement", "main", "measure"]
@@ -145,13 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = options.build or Path("build", "fpga", f"{options.unit}-{options.preset}")
     try:
         result = measure(options.unit, options.preset, options.seeds, folder)
-    except FpgaError as error:
+        print(result.text(), end="")
+        if options.json is not None:
+            write_file(options.json, result.json().encode())
+    except (FpgaError, OutputError) as error:
         parser.error(str(error))
-    print(result.text(), end="")
-    if options.json is not None:
-        unfinished = options.json.with_name(options.json.name + ".unfinished")
-        unfinished.write_text(result.json(), encoding="utf-8")
-        unfinished.replace(options.json)
     return 0
 
 

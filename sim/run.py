@@ -6,17 +6,15 @@ stderr says why.
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tqdm import tqdm
 
 from rtl.params import PRESETS
 from sim.arguments import ArgumentError, parse_arguments
-from sim.command import Parser
+from sim.command import OutputError, Parser, write_file
 from sim.launch import Launch, prepare
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.programs import SUFFIXES, read_program
@@ -159,18 +157,6 @@ def results(machine: Machine, result: Result) -> dict[str, object]:
             "buffers": buffers, "esr": _error_status(result.error_status, sorted(machine.raised))}
 
 
-def _write(path: str, content: dict[str, object]) -> None:
-    """Writes a JSON file as a whole or not at all."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(content) + "\n")
-        temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise RunError(f"{path}: {error.strerror}") from error
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     parser = _parser()
@@ -183,8 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = _run(machine, options.max_cycles)
         print(describe(machine, result))
         if options.json is not None:
-            _write(options.json, results(machine, result))
-    except (RunError, ArgumentError, ProgramError) as error:
+            write_file(options.json, f"{json.dumps(results(machine, result))}\n".encode())
+    except (RunError, ArgumentError, OutputError, ProgramError) as error:
         parser.error(str(error))
     return 0 if result.status == "ok" else 1
 

@@ -23,7 +23,7 @@ from typing import Any, cast, get_args
 import pywellen
 import wavedrom
 
-from sim.command import Parser
+from sim.command import OutputError, Parser, write_file
 from sim.waves.tracer import CLOCK
 from sim.waves.traces import NumberFormat
 
@@ -182,12 +182,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         picture = draw(options.vcd, options.rows, options.first, options.cycles, options.title)
-    except PictureError as error:
+        write_file(options.output, picture.encode())
+    except (OutputError, PictureError) as error:
         print(error, file=sys.stderr)
         return 2
-    unfinished = options.output.with_name(options.output.name + ".unfinished")
-    unfinished.write_text(picture, encoding="utf-8")
-    unfinished.replace(options.output)
     return 0
 
 

@@ -1,0 +1,98 @@
+"""How commands write their results: files as a whole or not at all, long texts to whoever wants to read them."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sim.command import OutputError, Parser, write_file
+
+LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parent / "programs" / "k22_alu64.O0.cubin")]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_and_replaced(tmp_path):
+    path = tmp_path / "out"
+    for content in (b"long content", b"short"):
+        write_file(path, content)
+        assert path.read_bytes() == content
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(("path", "reason"), [
+    ("folder", "Is a directory"), ("none/out", "No such file or directory"), ("file/out", "Not a directory"),
+    ("n" * 300, "File name too long")], ids=["folder", "nowhere", "below a file", "long name"])
+def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"kept")
+    with pytest.raises(OutputError) as caught:
+        write_file(tmp_path / path, b"new")
+    assert str(caught.value) == f"{tmp_path / path}: {reason}"
+    assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+def test_the_empty_path_is_no_file():
+    with pytest.raises(OutputError, match=r"^: "):
+        write_file("", b"")
+
+
+def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.write_bytes(b"kept")
+
+    def cut_off(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_file(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=write_file, args=(path, b"content"), daemon=True)
+    writer.start()
+    assert path.read_bytes() == b"content"
+    writer.join()
+    assert path.is_fifo() and names(tmp_path) == ["pipe"]
+
+
+def test_a_reader_that_stops_is_no_error():
+    with subprocess.Popen(LONG, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"// .text.k\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device /dev/full")
+def test_a_full_output_is_an_error():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(LONG, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (2, b"standard output: No space left on device\n")
+
+
+def test_wrong_arguments_get_one_line(capsys):
+    parser = Parser(prog="python -m sim.any")
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(["--wrong"])
+    assert caught.value.code == 2
+    assert capsys.readouterr() == ("", "python -m sim.any: unrecognized arguments: --wrong\n")

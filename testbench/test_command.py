@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -67,10 +66,10 @@ def test_a_link_stays_one(tmp_path):
 def test_a_pipe_is_written_to(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    writer = threading.Thread(target=write_file, args=(path, b"content"), daemon=True)
-    writer.start()
-    assert path.read_bytes() == b"content"
-    writer.join()
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    write_file(path, b"content")
+    assert os.read(reader, 100) == b"content"
+    os.close(reader)
     assert path.is_fifo() and names(tmp_path) == ["pipe"]
 
 

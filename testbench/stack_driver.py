@@ -255,7 +255,9 @@ class Driver:
         done = lane.pending.popleft()
         step, stack = done.step, lane.stack
         operation = step.request.operation
-        if done.before is not None and WarpError(result.error) is WarpError.MMU_FAULT:
+        if WarpError(result.error) is WarpError.MMU_FAULT:
+            self._check_fault(lane, operation)
+        if step.may_fault and WarpError(result.error) is WarpError.MMU_FAULT:
             self._forgive(lane, done)
         else:
             self._compare(result, done)
@@ -285,14 +287,16 @@ class Driver:
         if outcome.codes is not None:
             self._bench.expect(f"{where}: codes", result.codes.as_bits(), _code_bits(outcome.codes))
 
-    def _forgive(self, lane: _Lane, done: _Pending) -> None:
-        """A step has failed because memory did: nothing has happened."""
-        assert done.before is not None
-        lane.read_faults += 1
+    def _check_fault(self, lane: _Lane, operation: StackOperation) -> None:
+        """A step has failed because memory did. A refused line fails one unwind, and pushes before that."""
+        lane.read_faults += operation not in PUSHES
         refused = sum(map(lane.stack.owns, self.memory.refused_reads))
-        if lane.read_faults > refused:
-            self._bench.fail(
-                f"warp {lane.stack.warp}: {lane.read_faults} MMU_FAULTs, and memory has refused {refused} lines")
+        if lane.read_faults > refused or not refused:
+            self._bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
+
+    def _forgive(self, lane: _Lane, done: _Pending) -> None:
+        """That was to be expected: nothing has happened."""
+        assert done.before is not None
         if done.step.request.operation in PUSHES:
             self._pushed -= done.depth - len(done.before.tokens)
         lane.stack.reference = done.before

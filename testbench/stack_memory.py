@@ -11,28 +11,36 @@ class StackMemory(Memory):
     """Memory for :class:`sim.memory_port.MemoryServer`.
 
     A read or write may fail at random. A write that fails so is done all the same: the stack that it belongs to goes
-    on and can be compared.
+    on and can be compared. Where ``refusing`` says so all of them fail. The
+    testbench's own ``read`` and ``put`` never do.
 
     Attributes
     ----------
     refused_reads, refused_writes : list[int]
         Addresses that it refused.
+    refusing : range
+        Addresses that it refuses.
     """
 
     def __init__(self, random: Random | None = None, failures: float = 0.0) -> None:
         super().__init__()
         self._random = random
         self._failures = failures
+        self.refusing = range(0)
         self.refused_reads: list[int] = []
         self.refused_writes: list[int] = []
 
     def _fails(self) -> bool:
         return self._random is not None and self._random.random() < self._failures
 
+    def put(self, address: int, content: bytes) -> None:
+        """Writes ``content``, whatever is refused."""
+        super().write(address, content)
+
     def read_number(self, address: int, size: int) -> int:
         """What a port reads."""
         try:
-            if self._fails():
+            if address in self.refusing or self._fails():
                 raise MemoryFaultError(address)
             return super().read_number(address, size)
         except MemoryFaultError:
@@ -42,6 +50,8 @@ class StackMemory(Memory):
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
         """What a port writes."""
         try:
+            if address in self.refusing:
+                raise MemoryFaultError(address)
             super().write(address, content)
             if self._fails():
                 raise MemoryFaultError(address)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CRS_GRANULE, TokenKind
+from rtl.isa.tokens import TOKEN_BYTES, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
-from sim.memory import Memory
 from testbench.stack_reference import Request
 from testbench.stack_steps import Codes, Source, Step, WarpStack, code_for, unwind, whole_lines
 
@@ -58,15 +57,11 @@ def _push(stack: WarpStack, random: Random, pair: bool) -> Step:
     return Step(Request(operation, kind, pc, mask, _random_codes(stack, random, _NEAR), random.random() < 0.97, pair))
 
 
-def _move(stack: WarpStack, random: Random) -> Iterator[Step]:
+def _move(stack: WarpStack) -> Iterator[Step]:
     """The stack's memory moves to another place, as software does it."""
-    reference = stack.reference
     yield stack.ask(StackOperation.WRITE_BACK)
-    size = stack.local + reference.granules
-    base = stack.allocate(size)
-    content = stack.memory.read(stack.region, reference.granules * CRS_GRANULE) if reference.granules else b""
-    if content:
-        Memory.write(stack.memory, (base + stack.local) * CRS_GRANULE, content)
+    base = stack.allocate(stack.local + stack.reference.granules)
+    stack.copy_to(base)
     yield stack.ask(StackOperation.SET_BASE, base)
 
 
@@ -74,7 +69,7 @@ def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
     """The pointer is set anywhere, to tokens that are in memory."""
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
-    depth = random.choice((whole_lines(stack.depth), random.randrange(stack.reference.granules * 32 + 8),
+    depth = random.choice((whole_lines(stack.depth), random.randrange(stack.size // TOKEN_BYTES + 8),
                            random.getrandbits(17)))
     yield stack.ask(StackOperation.SET_POINTER, random.getrandbits(9) << 23 | depth)
 
@@ -96,7 +91,7 @@ def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
         case "set":
             yield from _set(stack, random)
         case "move":
-            yield from _move(stack, random)
+            yield from _move(stack)
 
 
 def _sequence(stack: WarpStack, random: Random) -> Iterator[Step]:

@@ -13,17 +13,17 @@ push is taken, that of anything else once the hardware has said the same.
 """
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
-from sim.memory import Memory
 from sim.model.retirement import StackToken
+from testbench.stack_memory import StackMemory
 from testbench.stack_reference import Outcome, Request, StackReference, decode_token
 
-__all__ = ["PUSHES", "Codes", "Launch", "Shown", "Source", "Start", "Step", "WarpStack", "aimed_at", "code_for", "codes_of", "push",
-           "unwind", "whole_lines"]
+__all__ = ["PUSHES", "Codes", "Launch", "Shown", "Source", "Start", "Step", "WarpStack", "aimed_at", "code_for",
+           "codes_of", "push", "unwind", "whole_lines"]
 
 Codes = tuple[ThreadCode, ...]
 """The code of each thread."""
@@ -115,10 +115,10 @@ def push(kind: TokenKind, pc: int = 0, mask: int = 0, *, operation: StackOperati
     return Step(Request(operation, kind, pc, mask, pair=pair, enable=enable))
 
 
-def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False) -> Step:
+def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enable: bool = True) -> Step:
     """An unwind with the threads' codes, or the mask of each code, all others being killed."""
     operation = StackOperation.POP_QUAD if quad else StackOperation.UNWIND
-    return Step(Request(operation, codes=codes if isinstance(codes, tuple) else codes_of(codes)))
+    return Step(Request(operation, codes=codes if isinstance(codes, tuple) else codes_of(codes), enable=enable))
 
 
 class WarpStack:
@@ -128,7 +128,7 @@ class WarpStack:
     ----------
     warp : int
         Its slot.
-    memory : Memory
+    memory : StackMemory
         What lies behind the hardware.
     reference : StackReference
         The stack as it is after every step that was taken.
@@ -136,7 +136,7 @@ class WarpStack:
         Granules of local memory before the stack's region.
     """
 
-    def __init__(self, warp: int, memory: Memory) -> None:
+    def __init__(self, warp: int, memory: StackMemory) -> None:
         self.warp = warp
         self.memory = memory
         self.reference = StackReference(0)
@@ -153,31 +153,29 @@ class WarpStack:
         """Address of the stack in memory."""
         return (self.reference.base + self.local) * CRS_GRANULE
 
+    @property
+    def size(self) -> int:
+        """Bytes of that region."""
+        return self.reference.granules * CRS_GRANULE
+
     def owns(self, address: int) -> bool:
         """Whether an address belongs to a block that the warp has or had."""
         return any(0 <= address - base < size for base, size in self._blocks)
 
-    def allocate(self, granules: int, mapped: int | None = None) -> int:
-        """Memory for a warp of so many granules; returns its address in granules. Only the first ``mapped`` bytes
-        exist, all if it is None.
-        """
+    def allocate(self, granules: int) -> int:
+        """Memory for the warp, of so many granules; returns its address in granules."""
         size = granules * CRS_GRANULE
-        name = f"warp {self.warp} block {len(self._blocks)}"
-        address = self.memory.allocate(name, size if mapped is None else mapped, CRS_GRANULE)
+        address = self.memory.allocate(f"warp {self.warp} block {len(self._blocks)}", size, CRS_GRANULE)
         self._blocks.append((address, size))
         return address // CRS_GRANULE
 
-    def launch(self, granules: int, *, check_calls: bool = False, local: int = 1, mapped: int | None = None) -> Step:
-        """A new warp whose stack has a region of so many granules in new memory, of which only ``mapped`` bytes exist,
-        all if it is None.
-        """
-        reach = None if mapped is None else local * CRS_GRANULE + mapped
-        reference = StackReference(granules, check_calls, self.allocate(local + granules, reach))
-        return self.launch_on(reference, local)
+    def launch(self, granules: int, *, check_calls: bool = False, local: int = 1) -> Step:
+        """A new warp whose stack has a region of so many granules in new memory, behind ``local`` other ones."""
+        return self.launch_on(StackReference(granules, check_calls, self.allocate(local + granules)), local)
 
     def launch_on(self, reference: StackReference, local: int) -> Step:
         """A new warp with a given stack."""
-        return Step(Request(StackOperation.LAUNCH), Launch(replace(reference, tokens=[], memory=[]), local))
+        return Step(Request(StackOperation.LAUNCH), Launch(reference, local))
 
     def ask(self, operation: StackOperation, operand: int = 0) -> Step:
         """Any other request."""
@@ -193,11 +191,16 @@ class WarpStack:
         may have been left. Right after a write-back only.
         """
         own = whole_lines(self.depth)
-        self.reference.memory[own:] = self.stored(own, self.reference.granules * CRS_GRANULE // TOKEN_BYTES)
+        self.reference.memory[own:] = self.stored(own, self.size // TOKEN_BYTES)
+
+    def copy_to(self, base: int) -> None:
+        """Copies the region to where it will be when the warp's memory begins at ``base``."""
+        content = self.memory.read(self.region, self.size) if self.size else b""
+        self.memory.put((base + self.local) * CRS_GRANULE, content)
 
     def overwrite(self, index: int, content: bytes) -> None:
         """Changes what memory holds from token ``index`` on, as software does. Right after a write-back only."""
-        Memory.write(self.memory, self.region + index * TOKEN_BYTES, content)
+        self.memory.put(self.region + index * TOKEN_BYTES, content)
         end = index + len(content) // TOKEN_BYTES
         self.reference.memory += self.stored(len(self.reference.memory), end)
         self.reference.memory[index:end] = self.stored(index, end)

@@ -1,14 +1,17 @@
 """A fair choice among requesters."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
+
+from rtl.component import Component
 
 __all__ = ["RoundRobin"]
 
 
-class RoundRobin(wiring.Component):
+class RoundRobin(Component):
     """Registered round robin: the next requester after the one chosen last.
 
     A requester is chosen again within ``count`` choices. The choice is a cycle old, so whoever takes it has
@@ -35,9 +38,9 @@ class RoundRobin(wiring.Component):
         return m
 
 
-def _first(requests: Signal) -> object:
+def _first(requests: Signal) -> Any:
     """Number of the lowest bit that is 1, as a tree."""
-    def lowest(start: int, stop: int) -> tuple[object, object]:
+    def lowest(start: int, stop: int) -> tuple[Any, Any]:
         if stop - start == 1:
             return requests[start], 0
         middle = (start + stop) // 2

@@ -1,9 +1,10 @@
 """The flow unit and its stack, joined."""
 
 from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from rtl.component import Component
 from rtl.crs import CallReturnStack
 from rtl.flow import FlowUnit
 from rtl.layouts import MemoryPort, flow_launch, flow_request, flow_result
@@ -12,7 +13,7 @@ from rtl.params import SmParams
 __all__ = ["ControlFlow"]
 
 
-class ControlFlow(wiring.Component):
+class ControlFlow(Component):
     """All that decides which instruction of a warp is next.
 
     Members

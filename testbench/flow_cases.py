@@ -43,10 +43,9 @@ class Life:
         self.masks = WarpMasks(active=threads, killed=ALL & ~threads)
         self.depth = 0
 
-    def __call__(self, word: int, after: int | None = NEXT, *, error: WarpError = WarpError.NONE, pc: int = PC,
-                 depth: int | None = None, pushed: int = 0, terminated: bool = False, value: int | None = None,
-                 kept: bool = False, guard: int = ALL, conditions: int = 0, operand: int = 0, same: int = ALL,
-                 fault: WarpError = WarpError.NONE, memory: bytes | None = None, **masks: int) -> "Life":
+    def __call__(self, word, after=NEXT, *, error=WarpError.NONE, pc=PC, depth=None, pushed=0, terminated=False,
+                 value=None, kept=False, guard=ALL, conditions=0, operand=0, same=ALL, fault=WarpError.NONE,
+                 memory=None, **masks) -> "Life":
         """An instruction, the pc afterwards, and the masks: those not named stay as they were."""
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
@@ -62,9 +61,9 @@ class Life:
         """A push of a token for the active threads."""
         return self(_to(name, to, pc), pc + 8, pc=pc, pushed=1)
 
-    def fail(self, word: int, error: WarpError, **inputs: int | WarpError) -> "Life":
+    def fail(self, word: int, error: WarpError, **inputs) -> "Life":
         """An instruction that only raises an error."""
-        return self(word, error=error, **inputs)  # pyright: ignore[reportArgumentType]
+        return self(word, error=error, **inputs)
 
 
 def _to(name: str, to: int, pc: int = PC, **fields: int) -> int:
@@ -122,7 +121,8 @@ def _indexed() -> Iterator[Life]:
                (encode("SYNC"), PC, active=HIGH, depth=0)
                (word(), TARGET + 32, operand=TARGET + 32 - 0x100 - base, same=HIGH))
         yield (Life(f"{name}: several targets, and threads that stay")
-               (word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=0xFFFF00, same=0xFFF, pushed=2, active=0xF00)
+               (word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=0xFFFF00, same=0xFFF, pushed=2,
+                active=0xF00)
                (encode("SYNC"), PC, active=0xFFF000, depth=1)
                (encode("SYNC"), NEXT, active=ALL & ~0xFFFF00, depth=0))
         yield (Life(f"{name}: one target, and threads that stay")

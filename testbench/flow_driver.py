@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from rtl.component import Component
 from rtl.control_flow import ControlFlow
 from rtl.flow import FlowDecoder
 from rtl.isa.condition import Flags
@@ -21,7 +22,7 @@ from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
-from testbench.flow_steps import ALL, FlowStep, Start, Stream
+from testbench.flow_steps import FlowStep, Start, Stream
 
 __all__ = ["ALL_REPORTED", "HIT_CYCLES", "FlowBench", "FlowDriver"]
 
@@ -33,7 +34,7 @@ _QUIET_CYCLES = 4
 """Cycles after a result until the stack pointer has surely been written."""
 
 
-class FlowBench(wiring.Component):
+class FlowBench(Component):
     """The hardware under test: the decoder, the flow unit and the stack.
 
     Members
@@ -47,8 +48,6 @@ class FlowBench(wiring.Component):
     pushed, pushed_warp : Out(1), Out
     committed, committed_warp, committed_depth : Out(1), Out, Out(DEPTH_BITS)
         What changes a stack pointer.
-    miss : Out(1)
-        An unwind needs memory.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -61,7 +60,7 @@ class FlowBench(wiring.Component):
             "launch_pc": In(32), "configuration": In(StackConfiguration),
             "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
             "port": Out(MemoryPort(bits)), "pushed": Out(1), "pushed_warp": Out(bits), "committed": Out(1),
-            "committed_warp": Out(bits), "committed_depth": Out(DEPTH_BITS), "miss": Out(1)})
+            "committed_warp": Out(bits), "committed_depth": Out(DEPTH_BITS)})
         self.unit = ControlFlow(params)
 
     def elaborate(self, platform: object) -> Module:
@@ -81,7 +80,7 @@ class FlowBench(wiring.Component):
             self.result_valid.eq(unit.result_valid), self.result.eq(unit.result),
             self.pushed.eq(stack.events.push), self.pushed_warp.eq(stack.request.payload.warp),
             self.committed.eq(stack.commit_valid), self.committed_warp.eq(stack.commit_warp),
-            self.committed_depth.eq(stack.commit_depth), self.miss.eq(stack.events.miss)]
+            self.committed_depth.eq(stack.commit_depth)]
         return m
 
 
@@ -97,9 +96,11 @@ class _Warp:
     blocked: bool = False
     """The next step has to wait for the last one's result."""
     depth: int = 0
-    quiet_at: int = 0
+    quiet_at: int = -1
     """From this cycle on nothing of it is under way."""
-    expected_depth: int | None = None
+    done: str = ""
+    """The last step that is over."""
+    expected_depth: int = 0
     accepted_at: int = 0
     """When its last request was."""
 
@@ -163,8 +164,8 @@ class FlowDriver:
         first = None
         quiet = 0
         stack = Cat(dut.pushed, dut.pushed_warp), Cat(dut.committed, dut.committed_warp), dut.committed_depth
-        ticks = ctx.tick().sample(dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack, dut.miss)
-        async for _, _, ready, launch_ready, result_valid, result, pushed, committed, depth, _ in ticks:
+        ticks = ctx.tick().sample(dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack)
+        async for _, _, ready, launch_ready, result_valid, result, pushed, committed, depth in ticks:
             self._cycle += 1
             if pushed & 1:
                 self._warps[pushed >> 1].depth += 1
@@ -180,17 +181,19 @@ class FlowDriver:
             if result_valid:
                 quiet = 0
                 self._result(result)
+            for number, warp in enumerate(self._warps):
+                if warp.quiet_at == self._cycle and not warp.flying:
+                    self._check_depth(number, warp)
             if sent is None and self.bench.random.random() >= self._idle:
                 sent = self._send(ctx)
             quiet += 1
-            if sent is None and not any(warp.flying for warp in self._warps) and not self._left():
+            flying = sent is not None or any(warp.flying for warp in self._warps)
+            if quiet > _QUIET_CYCLES and not flying and not self._left():
                 break
             if quiet > 20_000:
                 stuck = [f"warp {number} at {_name(warp.flying[0][0])}" for number, warp in enumerate(self._warps)
                          if warp.flying]
                 self.bench.fail("no result for 20,000 cycles: " + ", ".join(stuck))
-        for number, warp in enumerate(self._warps):
-            self._check_depth(number, warp)
 
     def _left(self) -> bool:
         """Whether anything is left to send."""
@@ -215,7 +218,6 @@ class FlowDriver:
         warp, dut = self._warps[number], self.dut
         assert warp.stream is not None
         if warp.position < 0:
-            self._check_depth(number, warp)
             start = warp.stream.start
             if start.size:
                 self.memory.map(f"stack {start.base:#x}", start.base + start.local, start.size)
@@ -227,8 +229,6 @@ class FlowDriver:
                 "size": start.size // CRS_GRANULE, "check_calls": start.check_calls})
             return number, True
         step = warp.stream.steps[warp.position]
-        if self._cycle >= warp.quiet_at and not warp.flying:
-            self._check_depth(number, warp)
         for port, value in ((dut.warp, number), (dut.word, step.word), (dut.pc, step.pc), (dut.guard, step.guard),
                             (dut.conditions.as_value(), step.conditions), (dut.operand, step.operand),
                             (dut.same, step.same), (dut.fault, step.fault), (dut.valid, 1)):
@@ -279,13 +279,11 @@ class FlowDriver:
         self.steps += 1
         warp.blocked = warp.blocked and bool(warp.flying)
         warp.quiet_at = self._cycle + _QUIET_CYCLES
-        warp.expected_depth = expected.depth
+        warp.expected_depth, warp.done = expected.depth, where
 
     def _check_depth(self, number: int, warp: _Warp) -> None:
-        if warp.expected_depth is not None and warp.stream is not None:
-            self.bench.expect(f"{warp.stream.name}: depth of the stack before step {warp.position}", warp.depth,
-                              warp.expected_depth)
-            self.depths += 1
+        self.bench.expect(f"warp {number}: depth of the stack after {warp.done}", warp.depth, warp.expected_depth)
+        self.depths += 1
 
 
 def _codes_at_start(threads: int) -> int:

@@ -80,7 +80,8 @@ def _word(source: Random, warp: Warp, name: str) -> int:
         return encode(name, variant, bank=_BANK, offset=offset, **fields)
     if name in ("BRX", "JMX"):
         width = 24 if relative else 32
-        return encode(name, variant, target=source.randrange(-1 << width - 4, 1 << width - 4, INSTRUCTION_BYTES), **fields)
+        offset = source.randrange(-1 << width - 4, 1 << width - 4, INSTRUCTION_BYTES)
+        return encode(name, variant, target=offset, **fields)
     if name in ("BRA", "JMP", "CAL", "JCAL", "PRET", "PLONGJMP", "SSY", "PBK", "PCNT", "PEXIT"):
         width = 24 if relative else 32
         value = _target(source, pc, relative, width)

@@ -7,7 +7,7 @@ import numpy as np
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import Constant, Form, Pipe, Target, Values
+from rtl.isa.syntax import Constant, Form, Pipe, Values
 from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
 from rtl.layouts import ThreadCode

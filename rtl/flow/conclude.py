@@ -1,9 +1,9 @@
 """The last stage: what an instruction has come to."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.layouts import ThreadCode, flow_result, stack_result
@@ -18,7 +18,7 @@ REPORT_BITS = 32
 """Width of the report mask."""
 
 
-class FlowConclusion(wiring.Component):
+class FlowConclusion(Component):
     """Joins the stack's result and what the instruction comes to without it; combinational.
 
     Members
@@ -41,18 +41,18 @@ class FlowConclusion(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         outcome, stack, result = self.outcome, self.stack, self.result
-        error, failed, reported, done = Signal(WarpError), Signal(), Signal(), Signal()
+        error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
         m.d.comb += [
             error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
             reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)),
-            failed.eq((error != WarpError.NONE) & ~stack.empty), done.eq(~failed),
+            refused.eq(stack.error != WarpError.NONE), failed.eq((error != WarpError.NONE) & ~stack.empty),
             self.result_valid.eq(self.valid & ~outcome.mute)]
 
         # Where to go on.
         following = Signal(32)
         m.d.comb += [
             following.eq(outcome.pc + INSTRUCTION_BYTES), result.warp.eq(stack.warp),
-            result.terminated.eq(stack.empty), result.value.eq(stack.value), result.kept.eq(outcome.kept & done),
+            result.terminated.eq(stack.empty), result.value.eq(stack.value), result.kept.eq(outcome.kept & ~failed),
             result.error.eq(Mux(reported, error, WarpError.NONE))]
         with m.If(failed):
             m.d.comb += result.pc.eq(Mux(reported, outcome.pc, following))
@@ -63,14 +63,15 @@ class FlowConclusion(wiring.Component):
         with m.Else():
             m.d.comb += result.pc.eq(following)
 
-        # Who goes on. Threads that wanted to return when the warp ends have exited.
+        # Who goes on. What marks threads can't fail, nor asks it the stack for more than to remember their codes.
+        # Threads that wanted to return when the warp ends have exited.
         with m.If(stack.resume):
             m.d.comb += self.new.active.eq(stack.mask)
-        with m.Elif(outcome.moves & done):
+        with m.Elif(outcome.moves & ~refused):
             m.d.comb += self.new.active.eq(outcome.active)
         with m.Else():
             m.d.comb += self.new.active.eq(self.old.active & ~stack.empty.replicate(WARP_THREADS))
-        marked = stack.empty | (stack.resume & ~outcome.quad) | (outcome.marks & done)
+        marked = stack.empty | (stack.resume & ~outcome.quad) | outcome.marks
         for after, code, old in zip(self.new.codes, stack.codes, self.old.codes, strict=True):
             ended = stack.empty & (code == ThreadCode.RETURN)
             m.d.comb += after.eq(Mux(marked, Mux(ended, Const(ThreadCode.EXIT.value, 3), code.as_value()),

@@ -1,14 +1,16 @@
 """The second stage: what an instruction does to the warp, and what it wants of the stack."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TokenKind
 from rtl.layouts import FlowOperation, StackOperation, StackPort, ThreadCode
-from rtl.params import WARP_THREADS, SmParams
+from rtl.params import SmParams
 
 from .stages import decide_stage, outcome_stage
 
@@ -21,7 +23,7 @@ _STRAIGHT = {
 """What the stack does with these is the whole instruction."""
 
 
-class FlowDecision(wiring.Component):
+class FlowDecision(Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
     An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in two cycles.
@@ -49,39 +51,40 @@ class FlowDecision(wiring.Component):
         request, following = self.stack.request.payload, Signal(32)
         m.d.comb += following.eq(stage.pc + INSTRUCTION_BYTES)
 
-        # Who executes it, who stays.
-        some, others, stay = Signal(), Signal(), Signal()
-        m.d.comb += [some.eq(stage.group.any()), others.eq(stage.rest.any()), stay.eq(stage.left.any())]
+        some, others, stay = stage.some, stage.others, stage.stay
         takes = some & ~(stage.limited & self.stack.killed)
         wrong = stage.target_error != WarpError.NONE
         operation = stage.operation
 
-        # Two pushes of one instruction: those that stay are below, those that branch later on top.
-        second, pushed_first = Signal(), Signal()
-        two = (operation == FlowOperation.BRANCH) & stay & others
-        first = two & ~second
+        # Two pushes of one instruction: those that stay are below, those that branch later on top. An indexed branch
+        # has both cycles, whether it needs the second or not.
+        second, two, pushed_first = Signal(), Signal(), Signal()
+        first = stage.indexed & ~second
         later = second | ~stay
+        served = ~self.stack.request.valid | self.stack.request.ready
         m.d.comb += [
-            self.stack.request.valid.eq(self.gathered.valid), self.stack.configuration.eq(stage.stack),
-            self.decided.eq(self.gathered.valid & self.stack.request.ready),
-            self.gathered.ready.eq(~self.gathered.valid | (self.stack.request.ready & ~first))]
-        with m.If(self.decided):
-            m.d.sync += [second.eq(first), pushed_first.eq(self.stack.pushed)]
+            self.stack.request.valid.eq(self.gathered.valid & (~second | two)),
+            self.stack.configuration.eq(stage.stack),
+            self.decided.eq(self.stack.request.valid & self.stack.request.ready),
+            self.gathered.ready.eq(~self.gathered.valid | (served & ~first))]
+        with m.If(served & self.gathered.valid):
+            m.d.sync += [second.eq(first), two.eq(stay & others), pushed_first.eq(self.stack.pushed)]
 
         # What of the stack, and what holds unless it fails.
         m.d.comb += [
             request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
-            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(first),
+            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(stay & others),
             outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
             outcome.active.eq(stage.left), outcome.mute.eq(second)]
         with m.Switch(operation):
             with m.Case(FlowOperation.BRANCH):
                 strays = stage.uniform & stay
+                goes = takes & ~wrong & ~strays
                 m.d.comb += [
                     request.operation.eq(StackOperation.PUSH), request.mask.eq(Mux(later, stage.rest, stage.left)),
                     request.operand.eq(Mux(later, stage.pc, following)),
-                    request.enable.eq(takes & ~wrong & ~strays & Mux(second, pushed_first, stay | others)),
-                    outcome.jumps.eq(takes), outcome.moves.eq(takes & ~second), outcome.active.eq(stage.group)]
+                    request.enable.eq(goes & Mux(second, pushed_first, stay | others)),
+                    outcome.jumps.eq(goes), outcome.moves.eq(goes & ~second), outcome.active.eq(stage.group)]
                 with m.If(takes & strays):
                     m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
                 with m.Elif(takes):
@@ -126,6 +129,6 @@ class FlowDecision(wiring.Component):
         return m
 
 
-def _lives(code: ThreadCode) -> Const:
+def _lives(code: ThreadCode) -> Any:
     """Whether a thread with that code has neither exited nor been killed."""
     return (code != ThreadCode.EXIT) & (code != ThreadCode.KILLED)

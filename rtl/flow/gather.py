@@ -1,9 +1,10 @@
 """The first stage: which threads execute an instruction, and where it goes."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation, ThreadCode, flow_launch, flow_request
 from rtl.params import WARP_THREADS, SmParams
@@ -18,7 +19,7 @@ __all__ = ["ThreadGather"]
 _OPERAND_ONLY = (FlowOperation.SET_POINTER, FlowOperation.SET_BASE)
 
 
-class ThreadGather(wiring.Component):
+class ThreadGather(Component):
     """Guard, condition and target of an instruction; combinational. A launch goes before an instruction.
 
     A launch is an instruction, too: with all threads active and no code, those it does not want leave as KILLED.
@@ -28,16 +29,14 @@ class ThreadGather(wiring.Component):
     request : In(stream of flow_request)
     launch : In(stream of flow_launch)
     state : In(WarpState)
-        Of the warp ``warp``.
-    warp : Out
+        Of the warp that requests.
     gathered : Out(stream of decide_stage)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
-            "warp": Out(params.warp_bits), "state": In(WarpState),
-            "gathered": Out(stream.Signature(decide_stage(params)))})
+            "state": In(WarpState), "gathered": Out(stream.Signature(decide_stage(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -48,7 +47,6 @@ class ThreadGather(wiring.Component):
         m.d.comb += [
             self.gathered.valid.eq(self.launch.valid | self.request.valid),
             self.launch.ready.eq(self.gathered.ready), self.request.ready.eq(self.gathered.ready & ~launches),
-            self.warp.eq(Mux(launches, launch.warp, request.warp)),
             condition.test.eq(instruction.test), condition.flags.eq(request.cc),
             resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
             resolver.fault.eq(request.fault)]
@@ -62,23 +60,26 @@ class ThreadGather(wiring.Component):
             threads.eq(active & Mux(launches, ~launch.threads, guard & condition.passed)),
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
-            gathered.left.eq(active & ~threads & everybody),
+            gathered.left.eq(active & ~threads & everybody), gathered.some.eq(threads.any()),
+            gathered.others.eq(gathered.rest.any()), gathered.stay.eq(gathered.left.any()),
             gathered.codes.eq(Mux(launches, 0, self.state.codes.as_value()))]
 
         # Where to.
         only_operand = (instruction.operation == _OPERAND_ONLY[0]) | (instruction.operation == _OPERAND_ONLY[1])
         m.d.comb += [
-            gathered.warp.eq(self.warp), gathered.pc.eq(request.pc),
+            gathered.warp.eq(request.warp), gathered.pc.eq(request.pc),
             gathered.target.eq(Mux(only_operand, request.operand, resolver.target)),
             gathered.target_error.eq(resolver.error), gathered.operation.eq(instruction.operation),
-            gathered.kind.eq(instruction.kind), gathered.code.eq(instruction.code),
+            gathered.indexed.eq(instruction.indexed & ~launches), gathered.kind.eq(instruction.kind),
+            gathered.code.eq(instruction.code),
             gathered.counted.eq(instruction.counted), gathered.uniform.eq(instruction.uniform),
             gathered.limited.eq(instruction.limited), gathered.keep_reference.eq(instruction.keep_reference),
             gathered.stack.eq(launch.stack)]
         with m.If(launches):
             m.d.comb += [
-                gathered.operation.eq(FlowOperation.LAUNCH), gathered.code.eq(ThreadCode.KILLED),
-                gathered.pc.eq(launch.pc), gathered.target.eq(launch.pc), gathered.target_error.eq(WarpError.NONE)]
+                gathered.warp.eq(launch.warp), gathered.operation.eq(FlowOperation.LAUNCH),
+                gathered.code.eq(ThreadCode.KILLED), gathered.pc.eq(launch.pc), gathered.target.eq(launch.pc),
+                gathered.target_error.eq(WarpError.NONE)]
         with m.Elif(instruction.operation == FlowOperation.SET_BASE):
             m.d.comb += gathered.stack.base.eq(request.operand)
         return m

@@ -15,22 +15,23 @@ def decide_stage(params: SmParams) -> data.StructLayout:
     """From the gathering of threads and target.
 
     ``group`` are the threads that execute the instruction, of an indexed branch those that share its target;
-    ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``target`` is also
-    the operand of an instruction that only has that.
+    ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``some``, ``others``
+    and ``stay`` tell whether there are any; there are ``others`` only where a branch is ``indexed``. ``target`` is
+    also the operand of an instruction that only has that.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": FlowOperation, "kind": TokenKind, "code": ThreadCode, "counted": 1,
-        "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "target": 32, "target_error": WarpError,
-        "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "codes": ThreadCodes,
-        "stack": StackConfiguration})
+        "indexed": 1, "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "target": 32,
+        "target_error": WarpError, "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "some": 1,
+        "others": 1, "stay": 1, "codes": ThreadCodes, "stack": StackConfiguration})
 
 
 def outcome_stage(params: SmParams) -> data.StructLayout:
     """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
 
-    ``moves``: the active threads become those of ``active``. ``marks``: the threads' codes become those that the stack
-    was given. ``jumps``: the warp goes on at ``target``. ``mute``: the second of two pushes of one instruction, of which
-    the first has told everything.
+    ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
+    become those that the stack was given. ``jumps``: the warp goes on at ``target``. ``mute``: the second of two pushes
+    of one instruction, of which the first has told everything.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "active": WARP_THREADS, "moves": 1, "marks": 1,

@@ -1,9 +1,10 @@
 """Which threads of each warp are active, and why the others are not."""
 
 from amaranth.hdl import Module
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.layouts import ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
@@ -17,7 +18,7 @@ class WarpState(data.Struct):
     codes: ThreadCodes
 
 
-class WarpStates(wiring.Component):
+class WarpStates(Component):
     """Written by the last stage, read by it and by the first; reads see what earlier cycles have written.
 
     Members

@@ -3,6 +3,7 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
@@ -11,6 +12,7 @@ from rtl.layouts import FlowInstruction, FlowOperation
 __all__ = ["TargetResolver"]
 
 _PC_BITS = 32
+_STEP_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
 class TargetResolver(wiring.Component):
@@ -43,17 +45,18 @@ class TargetResolver(wiring.Component):
         m = Module()
         instruction = self.instruction
         reads_operand = instruction.indexed | instruction.constant
-        base, operand, offset = Signal(_PC_BITS + 1), Signal(_PC_BITS + 1), Signal(_PC_BITS + 1)
+        pc, operand, offset = Signal(_PC_BITS), Signal(_PC_BITS + 1), Signal(_PC_BITS + 1)
         operand_sign = self.operand[-1] & instruction.relative
         offset_sign = instruction.offset[-1] & (instruction.relative | instruction.indexed)
         m.d.comb += [
-            base.eq(Mux(instruction.relative, self.pc + INSTRUCTION_BYTES, 0)),
+            pc.eq(Mux(instruction.relative, self.pc, 0)),
             operand.eq(Mux(reads_operand, self.operand | operand_sign << _PC_BITS, 0)),
             offset.eq(Mux(instruction.constant, 0, instruction.offset | offset_sign << _PC_BITS))]
 
         total = Signal(_PC_BITS + 2)
         m.d.comb += [
-            total.eq(base + operand.as_signed() + offset.as_signed()),
+            # One sum, of which synthesis makes a tree that carries only once.
+            total.eq(pc + (instruction.relative << _STEP_BITS) + operand.as_signed() + offset.as_signed()),
             self.target.eq(total)]
         pushes = instruction.operation == FlowOperation.PUSH
         with m.If(reads_operand & (self.fault != WarpError.NONE)):

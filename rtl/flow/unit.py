@@ -1,22 +1,23 @@
 """The flow unit, joined."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from rtl.component import Component
 from rtl.layouts import STACK_RESULT_CYCLES, StackPort, flow_launch, flow_request, flow_result, stack_result
 from rtl.params import SmParams
 
 from .conclude import REPORT_BITS, FlowConclusion
 from .decide import FlowDecision
 from .gather import ThreadGather
-from .stages import WaitingUnwind, decide_stage, outcome_stage
+from .stages import WaitingUnwind, outcome_stage
 from .states import WarpStates
 
 __all__ = ["FlowUnit"]
 
 
-class FlowUnit(wiring.Component):
+class FlowUnit(Component):
     """Keeps the threads' masks of all warps, and executes the instructions that change them or the pc.
 
     A warp may send an instruction in the cycle after one that only pushes, and in the cycle after the result of any
@@ -53,7 +54,7 @@ class FlowUnit(wiring.Component):
         # Gather threads and target.
         connect(m, flipped(self.request), gather.request)
         connect(m, flipped(self.launch), gather.launch)
-        m.d.comb += [states.warp.eq(gather.warp), gather.state.eq(states.state)]
+        m.d.comb += [states.warp.eq(self.request.payload.warp), gather.state.eq(states.state)]
 
         # Decide, and ask the stack.
         gathered, deciding = gather.gathered, decision.gathered

@@ -1,53 +1,23 @@
-"""Programs made by hand, word by word from the instruction table, and machines that run them."""
+"""Programs with labels, made by hand, and reference machines that run them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.table import BY_NAME
-from sim.launch import Argument, Launch, prepare
+from sim.launch import Argument, Launch
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from sim.toolchain.module import Data, Kernel, Module, Parameter
+from testbench.words import NOP, address, encode, place
+from testbench.words import launch as launch_words
 
-__all__ = ["ALL", "NOP", "Program", "address", "alone", "encode", "entry", "launch", "machine", "vector",
-           "warp_of"]
+__all__ = ["ALL", "NOP", "Program", "address", "alone", "encode", "launch", "machine", "place", "vector", "warp_of"]
 
 ALL = 0xFFFF_FFFF
 """Every thread."""
-_NEGATED = 8
-_CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
-
-
-def encode(name: str, variant: str | None = None, **fields: int) -> int:
-    """The word of an instruction: a form's default with some fields set. ``guard=8 + n`` is ``@!Pn``."""
-    if fields.get("guard", 0) >= _NEGATED:
-        fields |= {"guard": fields["guard"] - _NEGATED, "guard_not": 1}
-    for form in BY_NAME[name]:
-        if variant in (None, form.variant) and fields.keys() <= form.fields.keys():
-            word = form.default
-            for field, value in fields.items():
-                word = form.fields[field].put(word, value)
-            if word & form.mask == form.match:
-                return word
-    raise ValueError(f"{name} has no form {variant} with {fields}")
-
-
-NOP = encode("NOP")
-
-
-def address(index: int) -> int:
-    """Where instruction ``index`` is."""
-    return GROUP_BYTES * (index // GROUP_INSTRUCTIONS) + INSTRUCTION_BYTES * (1 + index % GROUP_INSTRUCTIONS)
-
-
-def entry(index: int) -> int:
-    """How instruction ``index`` is named as a target: the first of a group by the group."""
-    place = address(index)
-    return place - INSTRUCTION_BYTES if place % GROUP_BYTES == INSTRUCTION_BYTES else place
 
 
 class Program:
@@ -74,7 +44,7 @@ class Program:
 
     def pc(self, label: str) -> int:
         """The pc of a label, as targets name it."""
-        return entry(self.labels[label])
+        return place(self.labels[label])
 
     def words(self) -> list[int]:
         """All words."""
@@ -91,29 +61,15 @@ class Program:
         return result
 
 
-def code(words: Sequence[int]) -> bytes:
-    """Words with their control words, filled up to whole groups."""
-    padded = [*words, *[NOP] * (-len(words) % GROUP_INSTRUCTIONS)]
-    groups = [[_CONTROL_WORD, *padded[at:at + GROUP_INSTRUCTIONS]] for at in range(0, len(padded), GROUP_INSTRUCTIONS)]
-    return b"".join(word.to_bytes(8, "little") for group in groups for word in group)
-
-
-def launch(words: Program | Sequence[int], arguments: Sequence[Argument] = (), *, registers: int = 32,
-           shared: int = 0, constants: Mapping[int, bytes] | None = None, block: tuple[int, int, int] = (32, 1, 1),
-           grid: tuple[int, int, int] = (1, 1, 1), crs: int = 512, local: int = 64,
-           barriers: int = 16, check_calls: bool = False) -> Launch:
-    """A launch of a program whose parameters are 8 bytes each."""
-    content = code(words.words() if isinstance(words, Program) else words)
-    kernel = Kernel("k", 0, registers, barriers, shared, 0, 0, 0x140,
-                    tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
-                    {bank: Data(content) for bank, content in (constants or {}).items()})
-    prepared = prepare(Module("handmade", Data(content), {"k": kernel}), arguments, block=block, grid=grid, crs=crs,
-                       local=local)
-    return replace(prepared, check_api_calls=check_calls)
+def launch(words: Program | Sequence[int], arguments: Sequence[Argument] = (), *,
+           block: tuple[int, int, int] = (32, 1, 1), crs: int = 512, local: int = 64, **kind: Any) -> Launch:
+    """A launch of a whole warp with little stack and memory; ``kind`` is what :func:`testbench.words.launch` takes."""
+    words = words.words() if isinstance(words, Program) else words
+    return launch_words(words, arguments, block=block, crs=crs, local=local, **kind)
 
 
 def machine(words: Program | Sequence[int], *, report_mask: int = 0x00FF_FFFF, warps: int = 4, order: int | None = None,
-            **kind) -> Machine:
+            **kind: Any) -> Machine:
     """A machine with a launch of a program, all errors reported."""
     return Machine(launch(words, **kind), warps=warps, report_mask=report_mask, order=order)
 
@@ -127,7 +83,7 @@ def warp_of(made: Machine, slot: int = 0) -> Warp:
 
 def alone(word: int, registers: Mapping[int, Sequence[int] | int] | None = None, *, active: int = ALL,
           report_mask: int = 0x00FF_FFFF, predicates: Mapping[int, int] | None = None,
-          **kind) -> tuple[Warp, Retirement]:
+          **kind: Any) -> tuple[Warp, Retirement]:
     """One instruction retired by a warp whose registers and predicates are set first; the warp and the record."""
     made = machine([word], report_mask=report_mask, **kind)
     warp = warp_of(made)

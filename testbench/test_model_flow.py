@@ -7,7 +7,7 @@ from rtl.isa.tokens import TokenKind
 from sim.model.retirement import Retirement, StackToken, WarpMasks
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import ALL, NOP, Program, address, encode, entry, machine, warp_of
+from testbench.handmade import ALL, NOP, Program, address, encode, machine, place, warp_of
 
 LEAVING = {"BRK": ("broken", TokenKind.BREAK), "CONT": ("continued", TokenKind.CONTINUE),
            "RET": ("returned", TokenKind.RETURN), "EXIT": ("exited", TokenKind.EXIT),
@@ -354,7 +354,7 @@ def test_code_after_the_exit_runs_before_the_warp_ends():
     records = list(iter(made.step, None))
     assert [record.pc for record in records] == [address(index) for index in range(6)]
     assert records[3].after == WarpMasks(active=ALL & ~0xFFFF, exited=0xFFFF)
-    assert (records[4].after, records[4].next_pc) == (WarpMasks(active=ALL), entry(5))
+    assert (records[4].after, records[4].next_pc) == (WarpMasks(active=ALL), place(5))
     assert records[5].terminated
 
 

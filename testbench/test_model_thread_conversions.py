@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from sim.model.scalar.state import FaultError
 from sim.model.thread import step
-from testbench.words import for_many, word
+from testbench.words import encode, for_many
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 F32, F64 = FloatFormat.F32.value, FloatFormat.F64.value
@@ -44,8 +44,8 @@ def as_bits(value: float, form: str) -> int:
 
 def from_integer(value: int, bits: int, is_signed: bool, form: str, rounding: int) -> int:
     """The bits that I2F makes of a register or pair."""
-    content = word("I2F", "r", Rd=4, Rb=2, source=integer_type(bits, is_signed), round=rounding,
-                   destination=F64 if form == "F64" else F32)
+    content = encode("I2F", "r", Rd=4, Rb=2, source=integer_type(bits, is_signed), round=rounding,
+                     destination=F64 if form == "F64" else F32)
     left = step(content, {2: value & WORD, 3: value >> 32}).registers
     return left[4] | left[5] << 32
 
@@ -94,14 +94,14 @@ def test_long_integers_become_floats_too(value, rounding, is_signed):
     (8, 0, False, 0xEF), (8, 1, False, 0xCD), (8, 3, True, -0x77), (16, 0, True, signed(0xCDEF, 16)),
     (16, 2, False, 0x89AB)])
 def test_parts_of_a_register_become_floats(bits, part, is_signed, expected):
-    content = word("I2F", "r", Rd=0, Rb=1, source=integer_type(bits, is_signed), destination=F32, part=part)
+    content = encode("I2F", "r", Rd=0, Rb=1, source=integer_type(bits, is_signed), destination=F32, part=part)
     assert as_float(step(content, {1: 0x89ABCDEF}).registers[0], "F32") == expected
 
 
 def to_integer(bits: int, form: str, size: int, is_signed: bool, rounding: int, **fields: int) -> int:
     """What F2I makes of a float: all of the result's registers."""
-    content = word("F2I", "r", Rd=4, Rb=2, source=F64 if form == "F64" else F32, round=rounding,
-                   destination=integer_type(size, is_signed), **fields)
+    content = encode("F2I", "r", Rd=4, Rb=2, source=F64 if form == "F64" else F32, round=rounding,
+                     destination=integer_type(size, is_signed), **fields)
     left = step(content, {2: bits & WORD, 3: bits >> 32, 5: 0}).registers
     return left[4] | left[5] << 32
 
@@ -149,7 +149,7 @@ def test_integers_become_narrower_by_cutting_or_clamping(value, source, from_sig
               "destination": integer_type(size, to_signed)}
 
     def converted(**more: int) -> int:
-        return step(word("I2I", "r", **fields, **more), {1: value}).registers[0]
+        return step(encode("I2I", "r", **fields, **more), {1: value}).registers[0]
     assert converted(saturate=1) == max(low, min(number, high)) & WORD
     assert converted() == (signed(number, size) & WORD if to_signed else number & high)
     assert converted(saturate=1, absolute_b=1) == max(low, min(abs(number), high)) & WORD
@@ -157,7 +157,7 @@ def test_integers_become_narrower_by_cutting_or_clamping(value, source, from_sig
 
 
 def reciprocal(bits: int, **fields: int) -> int:
-    return step(word("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP.value, **fields), {1: bits}).registers[0]
+    return step(encode("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP.value, **fields), {1: bits}).registers[0]
 
 
 @for_many(st.integers(0x00800000, 0x7E800000), st.booleans())
@@ -184,11 +184,11 @@ def test_reciprocal_with_changed_sign_and_saturation():
 
 
 @pytest.mark.parametrize("content", [
-    word("MUFU", Rd=0, Ra=1, function=MultiFunction.SIN.value),
-    word("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP64H.value),
-    word("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, part=1, destination=2),
-    word("I2F", "r", Rd=0, Rb=1, source=2, destination=FloatFormat.F16.value),
-    word("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F16.value, destination=2)])
+    encode("MUFU", Rd=0, Ra=1, function=MultiFunction.SIN.value),
+    encode("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP64H.value),
+    encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, part=1, destination=2),
+    encode("I2F", "r", Rd=0, Rb=1, source=2, destination=FloatFormat.F16.value),
+    encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F16.value, destination=2)])
 def test_other_functions_and_half_floats_are_not_of_this_machine(content):
     with pytest.raises(FaultError, match="not an instruction of this machine"):
         step(content)

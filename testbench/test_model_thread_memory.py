@@ -12,7 +12,7 @@ from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
 from sim.model.scalar.state import FaultError
 from sim.model.thread import run, step
 from testbench import words
-from testbench.words import FINISH, START, contents, launch, move, word
+from testbench.words import FINISH, START, contents, encode, launch, move
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 results = partial(words.results, run)
@@ -21,9 +21,9 @@ BYTES = bytes(range(0x80, 0x90))
 
 def loaded(name: str, size: MemorySize, place: int, **fields: int) -> tuple[int, ...]:
     """R4 to R7 after a load from that place of BYTES in global memory."""
-    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
     base, _ = made.buffers["o"]
-    content = word(name, Rd=4, Ra=2, wide=1, size=size.value, offset=place, **fields)
+    content = encode(name, Rd=4, Ra=2, wide=1, size=size.value, offset=place, **fields)
     return step(content, {2: base & WORD, 3: base >> 32}, launch=made).registers[4:8]
 
 
@@ -42,32 +42,32 @@ def test_loads_of_every_size(name, size, place, expected):
                                              (MemorySize.B64, 8), (MemorySize.B128, 16)])
 @pytest.mark.parametrize("name", ["STG", "ST"])
 def test_stores_of_every_size(name, size, count):
-    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
     base, _ = made.buffers["o"]
     values = {2: base & WORD, 3: base >> 32, 4: 0x03020100, 5: 0x07060504, 6: 0x0B0A0908, 7: 0x0F0E0D0C}
-    step(word(name, Rd=4, Ra=2, wide=1, size=size.value), values, launch=made)
+    step(encode(name, Rd=4, Ra=2, wide=1, size=size.value), values, launch=made)
     assert made.memory.read(base, 16) == bytes(range(count)) + BYTES[count:]
 
 
 def test_the_zero_register_stores_zeros_of_any_size():
-    made = launch([word("EXIT")], [Buffer("o", BYTES)])
+    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
     base, _ = made.buffers["o"]
-    step(word("STG", Rd=RZ, Ra=2, wide=1, size=MemorySize.B64.value), {2: base & WORD, 3: base >> 32}, launch=made)
+    step(encode("STG", Rd=RZ, Ra=2, wide=1, size=MemorySize.B64.value), {2: base & WORD, 3: base >> 32}, launch=made)
     assert made.memory.read(base, 16) == bytes(8) + BYTES[8:]
 
 
 @pytest.mark.parametrize(("store", "load", "fields"), [
     ("STS", "LDS", {"uniform_size": MemorySize.B64.value}), ("STL", "LDL", {"size": MemorySize.B64.value})])
 def test_shared_and_local_memory_keep_what_is_stored(store, load, fields):
-    body = [move(6, 0x11), move(7, 0x22), word(store, Rd=6, Ra=RZ, offset=24, size=MemorySize.B64.value),
-            word(load, Rd=4, Ra=RZ, offset=24, **fields), word("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
+    body = [move(6, 0x11), move(7, 0x22), encode(store, Rd=6, Ra=RZ, offset=24, size=MemorySize.B64.value),
+            encode(load, Rd=4, Ra=RZ, offset=24, **fields), encode("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
     assert results(body, shared=64) == [0x2211]
 
 
 def test_local_memory_is_a_threads_own_and_shared_memory_its_ctas():
-    body = [word("STL", Rd=1, Ra=RZ, size=4), word("STS", Rd=1, Ra=RZ, size=4), word("BAR", "ii", mode=0),
-            word("LDL", Rd=4, Ra=RZ, size=4), word("LDS", Rd=5, Ra=RZ, uniform_size=4), word("BAR", "ii", mode=0),
-            word("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
+    body = [encode("STL", Rd=1, Ra=RZ, size=4), encode("STS", Rd=1, Ra=RZ, size=4), encode("BAR", "ii", mode=0),
+            encode("LDL", Rd=4, Ra=RZ, size=4), encode("LDS", Rd=5, Ra=RZ, uniform_size=4), encode("BAR", "ii", mode=0),
+            encode("ISCADD", "r", Rd=0, Ra=5, Rb=4, shift=8)]
     found = results(body, 5, shared=16)
     assert [value & 0xFF for value in found] == list(range(5))
     assert len({value >> 8 for value in found}) == 1
@@ -76,28 +76,28 @@ def test_local_memory_is_a_threads_own_and_shared_memory_its_ctas():
 @pytest.mark.parametrize(("window", "load", "fields"), [
     (SHARED_WINDOW, "LDS", {"uniform_size": 4}), (LOCAL_WINDOW, "LDL", {"size": 4})])
 def test_generic_addresses_reach_shared_and_local_memory(window, load, fields):
-    body = [move(4, window + 8), move(5, 0), move(6, 99), word("ST", Rd=6, Ra=4, wide=1, size=4, offset=4),
-            word(load, Rd=7, Ra=RZ, offset=12, **fields), word("LD", Rd=8, Ra=4, wide=1, size=4, offset=4),
-            word("IADD", "r", Rd=0, Ra=7, Rb=8)]
+    body = [move(4, window + 8), move(5, 0), move(6, 99), encode("ST", Rd=6, Ra=4, wide=1, size=4, offset=4),
+            encode(load, Rd=7, Ra=RZ, offset=12, **fields), encode("LD", Rd=8, Ra=4, wide=1, size=4, offset=4),
+            encode("IADD", "r", Rd=0, Ra=7, Rb=8)]
     assert results(body, shared=64) == [198]
 
 
 def test_addresses_of_32_bits_wrap():
-    body = [move(4, -8 & WORD), move(5, 33), word("STS", Rd=5, Ra=4, size=4, offset=16),
-            word("LDS", Rd=0, Ra=RZ, uniform_size=4, offset=8)]
+    body = [move(4, -8 & WORD), move(5, 33), encode("STS", Rd=5, Ra=4, size=4, offset=16),
+            encode("LDS", Rd=0, Ra=RZ, uniform_size=4, offset=8)]
     assert results(body, shared=16) == [33]
 
 
 @pytest.mark.parametrize(("content", "error", "cause"), [
-    (word("LDS", Ra=1, uniform_size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of shared memory"),
-    (word("STS", Ra=1, size=5, offset=-4), WarpError.MISALIGNED_ADDR, "0x3fc is no multiple of the access's 8 bytes"),
-    (word("LDL", Ra=1, size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of local memory"),
-    (word("LDG", Ra=2, wide=1, size=6, offset=8), WarpError.MISALIGNED_ADDR, "no multiple of the access's 16 bytes"),
-    (word("LDG", Ra=3, wide=1, size=4), WarpError.MISALIGNED_REG, "does not begin at a multiple of its size"),
-    (word("LDG", Rd=5, Ra=2, wide=1, size=5), WarpError.MISALIGNED_REG, "does not begin at a multiple of its size"),
-    (word("LDG", Rd=252, Ra=2, wide=1, size=6), WarpError.OOR_REG, "a thread has 255 registers"),
-    (word("ATOMS", Ra=1, operation=0), WarpError.OOR_ADDR, "beyond the 0x400 bytes of shared memory"),
-    (word("LDC", Ra=2, size=4, offset=2), WarpError.MISALIGNED_ADDR, "0x2 is no multiple of the access's 4 bytes")])
+    (encode("LDS", Ra=1, uniform_size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of shared memory"),
+    (encode("STS", Ra=1, size=5, offset=-4), WarpError.MISALIGNED_ADDR, "0x3fc is no multiple of the access's 8 bytes"),
+    (encode("LDL", Ra=1, size=4), WarpError.OOR_ADDR, "0x400 is beyond the 0x400 bytes of local memory"),
+    (encode("LDG", Ra=2, wide=1, size=6, offset=8), WarpError.MISALIGNED_ADDR, "no multiple of the access's 16 bytes"),
+    (encode("LDG", Ra=3, wide=1, size=4), WarpError.MISALIGNED_REG, "does not begin at a multiple of its size"),
+    (encode("LDG", Rd=5, Ra=2, wide=1, size=5), WarpError.MISALIGNED_REG, "does not begin at a multiple of its size"),
+    (encode("LDG", Rd=252, Ra=2, wide=1, size=6), WarpError.OOR_REG, "a thread has 255 registers"),
+    (encode("ATOMS", Ra=1, operation=0), WarpError.OOR_ADDR, "beyond the 0x400 bytes of shared memory"),
+    (encode("LDC", Ra=2, size=4, offset=2), WarpError.MISALIGNED_ADDR, "0x2 is no multiple of the access's 4 bytes")])
 def test_accesses_that_fault(content, error, cause):
     with pytest.raises(FaultError, match=cause) as caught:
         step(content, {1: 0x400})
@@ -121,15 +121,15 @@ PAIRS = [(0, 0), (5, 3), (3, 5), (5, 5), (0, 7), (WORD, 1), (0x80000000, 0x7FFFF
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_atomics_on_global_and_shared_words(operation, old, new):
     expected = ATOMICS[operation](old, new) & WORD
-    made = launch([word("EXIT")], [Buffer("o", old.to_bytes(4, "little"))], shared=16)
+    made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(4, "little"))], shared=16)
     base, _ = made.buffers["o"]
     values = {2: base & WORD, 3: base >> 32, 4: new}
-    done = step(word("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value), values,
+    done = step(encode("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value), values,
                 launch=made)
     assert (done.registers[5], contents(made, "o")) == (old, [expected])
-    body = [move(4, old), move(5, new), word("STS", Rd=4, Ra=RZ, size=4, offset=8),
-            word("ATOMS", Rd=6, Ra=RZ, Rb=5, offset=8, operation=operation.value, type=0),
-            word("LDS", Rd=7, Ra=RZ, uniform_size=4, offset=8), word("LOP", "r", Rd=0, Ra=6, Rb=7, operation=2)]
+    body = [move(4, old), move(5, new), encode("STS", Rd=4, Ra=RZ, size=4, offset=8),
+            encode("ATOMS", Rd=6, Ra=RZ, Rb=5, offset=8, operation=operation.value, type=0),
+            encode("LDS", Rd=7, Ra=RZ, uniform_size=4, offset=8), encode("LOP", "r", Rd=0, Ra=6, Rb=7, operation=2)]
     assert results(body, shared=16) == [old ^ expected]
 
 
@@ -137,9 +137,9 @@ def test_atomics_on_global_and_shared_words(operation, old, new):
 @pytest.mark.parametrize("operation", [AtomicOperation.MIN, AtomicOperation.MAX, AtomicOperation.ADD])
 def test_reductions_by_type(kind, bits, operation):
     old, new = 1 << bits - 1 | 5, 7
-    made = launch([word("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
+    made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
     base, _ = made.buffers["o"]
-    step(word("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value),
+    step(encode("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value),
          {2: base & WORD, 3: base >> 32, 4: new, 5: 0}, launch=made)
     lesser, greater = (old, new) if kind is not AtomicType.U64 else (new, old)
     expected = {AtomicOperation.MIN: lesser, AtomicOperation.MAX: greater, AtomicOperation.ADD: old + new}[operation]
@@ -150,26 +150,26 @@ def test_reductions_by_type(kind, bits, operation):
     ("bb", 8, 9), ("bb", 7, 7), ("bz", 8, 0), ("bz", 9, 9), ("zb", 0, 8), ("zb", 8, 8)])
 def test_compare_and_swap_by_layout(variant, old, left):
     for wide in (0, 1):
-        made = launch([word("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
+        made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
         base, _ = made.buffers["o"]
         swap = {4: 8, 5: 9} if not wide else {4: 8, 5: 0, 6: 9, 7: 0}
-        done = step(word("ATOM", variant, Rd=8, Ra=2, Rb=4, wide=1, wide_data=wide, compare_and_swap=15),
+        done = step(encode("ATOM", variant, Rd=8, Ra=2, Rb=4, wide=1, wide_data=wide, compare_and_swap=15),
                     {2: base & WORD, 3: base >> 32, **swap}, launch=made)
         assert (done.registers[8], contents(made, "o")) == (old, [left, 0])
 
 
 @pytest.mark.parametrize(("old", "left"), [(8, 9), (3, 3)])
 def test_compare_and_swap_of_shared_memory(old, left):
-    body = [move(6, old), move(4, 8), move(5, 9), word("STS", Rd=6, Ra=RZ, size=4),
-            word("ATOMS", "bb", Rd=7, Ra=RZ, Rb=4, compare_and_swap=CompareAndSwapType.CAS.value),
-            word("LDS", Rd=8, Ra=RZ, uniform_size=4), word("ISCADD", "r", Rd=0, Ra=7, Rb=8, shift=8)]
+    body = [move(6, old), move(4, 8), move(5, 9), encode("STS", Rd=6, Ra=RZ, size=4),
+            encode("ATOMS", "bb", Rd=7, Ra=RZ, Rb=4, compare_and_swap=CompareAndSwapType.CAS.value),
+            encode("LDS", Rd=8, Ra=RZ, uniform_size=4), encode("ISCADD", "r", Rd=0, Ra=7, Rb=8, shift=8)]
     assert results(body, shared=16) == [old << 8 | left]
 
 
 @pytest.mark.parametrize("content", [
-    word("ATOM", operation=0, type=AtomicType.F32.value), word("RED", operation=0, type=AtomicType.F32.value),
-    word("ATOM", operation=AtomicOperation.SAFEADD.value), word("ATOM", operation=8, type=AtomicType.U128.value),
-    word("ATOMS", "bb", compare_and_swap=CompareAndSwapType.CAST.value), word("LDC", size=4, mode=2)])
+    encode("ATOM", operation=0, type=AtomicType.F32.value), encode("RED", operation=0, type=AtomicType.F32.value),
+    encode("ATOM", operation=AtomicOperation.SAFEADD.value), encode("ATOM", operation=8, type=AtomicType.U128.value),
+    encode("ATOMS", "bb", compare_and_swap=CompareAndSwapType.CAST.value), encode("LDC", size=4, mode=2)])
 def test_what_has_no_meaning_here_is_not_of_this_machine(content):
     with pytest.raises(FaultError, match="not an instruction of this machine"):
         step(content)
@@ -181,27 +181,27 @@ BANK = {3: bytes(range(32))}
 
 
 def test_constants_are_operands_and_are_loaded_by_index():
-    assert step(word("MOV", "c", Rd=0, bank=3, offset=4), banks=BANK).registers[0] == 0x07060504
-    assert step(word("LDC", Rd=4, Ra=1, bank=3, offset=8, size=5), {1: 8}, banks=BANK).registers[4:6] == (
+    assert step(encode("MOV", "c", Rd=0, bank=3, offset=4), banks=BANK).registers[0] == 0x07060504
+    assert step(encode("LDC", Rd=4, Ra=1, bank=3, offset=8, size=5), {1: 8}, banks=BANK).registers[4:6] == (
         0x13121110, 0x17161514)
-    assert step(word("LDC", Rd=0, Ra=1, bank=3, offset=-4, size=0), {1: 9}, banks=BANK).registers[0] == 5
+    assert step(encode("LDC", Rd=0, Ra=1, bank=3, offset=-4, size=0), {1: 9}, banks=BANK).registers[0] == 5
     far = {3: bytes(0x8000) + b"\7"}
-    assert step(word("LDC", Rd=0, Ra=RZ, bank=3, offset=-0x8000, size=0), banks=far).registers[0] == 7
+    assert step(encode("LDC", Rd=0, Ra=RZ, bank=3, offset=-0x8000, size=0), banks=far).registers[0] == 7
     for place, expected in ((0x8000, 7), (0x18000, 0)):
-        assert step(word("LDC", Rd=0, Ra=1, bank=3, size=0), {1: place, 0: 9}, banks=far).registers[0] == expected
+        assert step(encode("LDC", Rd=0, Ra=1, bank=3, size=0), {1: place, 0: 9}, banks=far).registers[0] == expected
 
 
 def test_an_offset_alone_is_not_signed():
-    made = launch([word("EXIT")])
+    made = launch([encode("EXIT")])
     made.memory.map("far", 0xFFFFF0, 256)
     made.memory.write_number(0xFFFFF8, 4, 0x1234)
-    content = word("LDG", Rd=0, Ra=RZ, wide=1, offset=-8, size=4)
+    content = encode("LDG", Rd=0, Ra=RZ, wide=1, offset=-8, size=4)
     assert step(content, launch=made).registers[0] == 0x1234
 
 
 @pytest.mark.parametrize(("bank", "place"), [(3, 32), (3, -4), (5, 0)])
 def test_beyond_a_constant_bank_there_are_zeros(bank, place):
-    assert step(word("MOV", "c", Rd=0, bank=bank, offset=place), {0: 9}, banks=BANK).registers[0] == 0
+    assert step(encode("MOV", "c", Rd=0, bank=bank, offset=place), {0: 9}, banks=BANK).registers[0] == 0
 
 
 @pytest.mark.parametrize(("register", "expected"), [
@@ -213,20 +213,20 @@ def test_beyond_a_constant_bank_there_are_zeros(bank, place):
     (SpecialRegister.SWINLO, SHARED_WINDOW), (SpecialRegister.LWINLO, LOCAL_WINDOW), (255, 0)])
 def test_special_registers(register, expected):
     # One thread of many stores: number 45 of its CTA, the 13th of its warp.
-    body = [word("S2R", Rd=4, special=SpecialRegister.TID), move(5, 1 | 2 << 16 | 3 << 26),
-            word("ISETP", "r", Pd=0, Ra=4, Rb=5, compare=5), word("S2R", Rd=6, special=SpecialRegister.CTAID_X),
-            word("ISETP", "i", Pd=1, Ra=6, imm=1, compare=5), word("EXIT", guard=0), word("EXIT", guard=1),
-            word("S2R", Rd=0, special=register), word("ISCADD", "r", Rd=2, Ra=1, Rb=2, shift=2, negate_a=1)]
+    body = [encode("S2R", Rd=4, special=SpecialRegister.TID), move(5, 1 | 2 << 16 | 3 << 26),
+            encode("ISETP", "r", Pd=0, Ra=4, Rb=5, compare=5), encode("S2R", Rd=6, special=SpecialRegister.CTAID_X),
+            encode("ISETP", "i", Pd=1, Ra=6, imm=1, compare=5), encode("EXIT", guard=0), encode("EXIT", guard=1),
+            encode("S2R", Rd=0, special=register), encode("ISCADD", "r", Rd=2, Ra=1, Rb=2, shift=2, negate_a=1)]
     made = launch([*START, *body, *FINISH], [Buffer("o", bytes(4))], grid=(2, 1, 1), block=(4, 3, 4), shared=48)
     run(made)
     assert contents(made, "o") == [13 if register == SpecialRegister.LANEID else expected]
 
 
 def test_a_clock_never_stands_still():
-    body = [word("CS2R", Rd=4, special=SpecialRegister.CLOCKLO), word("CS2R", Rd=5, special=SpecialRegister.CLOCKLO),
-            word("IADD", "r", Rd=0, Ra=5, Rb=4, negate_b=1)]
+    body = [*(encode("CS2R", Rd=register, special=SpecialRegister.CLOCKLO) for register in (4, 5)),
+            encode("IADD", "r", Rd=0, Ra=5, Rb=4, negate_b=1)]
     assert 0 < results(body)[0] < 1000
 
 
 def test_an_instruction_knows_the_pc_of_the_next_one():
-    assert [step(word("LEPC", Rd=0), pc=pc).registers[0] for pc in (0x48, 0x58)] == [0x50, 0x60]
+    assert [step(encode("LEPC", Rd=0), pc=pc).registers[0] for pc in (0x48, 0x58)] == [0x50, 0x60]

@@ -1,25 +1,27 @@
 """Instruction words and small programs for tests, made from the table of the machine language."""
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
 from rtl.isa.kinds import Compare, MemorySize
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Predicate
 from rtl.isa.table import BY_NAME
 from sim.launch import Argument, Buffer, Launch, prepare
 from sim.toolchain.module import Data, Kernel, Module, Parameter
+from sim.toolchain.object_file import PARAMETER_BASE
 
-__all__ = ["FINISH", "PARAMETERS", "START", "STORE", "address", "branch", "compare", "contents", "for_many", "launch",
-           "move", "offset", "place", "results", "word"]
+__all__ = ["FINISH", "NOP", "START", "STORE", "address", "branch", "code", "compare", "contents", "encode",
+           "for_many", "launch", "move", "offset", "place", "results"]
 
-PARAMETERS = 0x140
-"""Where a kernel's parameters begin in constant bank 0."""
+_NEGATED = 8
+_CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
 
 
 def for_many(*strategies: SearchStrategy) -> Callable[[Callable], Callable]:
@@ -27,20 +29,23 @@ def for_many(*strategies: SearchStrategy) -> Callable[[Callable], Callable]:
     return lambda test: settings(max_examples=80, deadline=None, derandomize=True)(given(*strategies)(test))
 
 
-def word(name: str, variant: str | None = None, /, **fields: int) -> int:
-    """An instruction in the form of this variant that has these fields. Predicates that are not named are PT, other
-    fields at their defaults."""
+def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
+    """The word of an instruction: the form of this variant that has these fields, with predicates that are not named
+    PT and other fields at their defaults. ``guard=8 + n`` is ``@!Pn``.
+    """
+    if fields.get("guard", 0) >= _NEGATED:
+        fields |= {"guard": fields["guard"] - _NEGATED, "guard_not": 1}
     found = []
     for form in BY_NAME[name]:
         if variant in (None, form.variant) and fields.keys() <= form.fields.keys():
-            result = form.default
+            word = form.default
             for operand in form.operands.values():
                 if isinstance(operand, Predicate):
-                    result = form.fields[operand.field].put(result, PT)
+                    word = form.fields[operand.field].put(word, PT)
             for field, value in fields.items():
-                result = form.fields[field].put(result, value)
-            if result & form.mask == form.match:
-                found.append(result)
+                word = form.fields[field].put(word, value)
+            if word & form.mask == form.match:
+                found.append(word)
     if len(found) != 1:
         raise ValueError(f"{len(found)} forms of {name} are {variant} and have {', '.join(fields)}")
     return found[0]
@@ -59,17 +64,18 @@ def place(number: int) -> int:
 
 def branch(source: int, target: int, name: str = "BRA", **fields: int) -> int:
     """A relative branch or push between two instructions of a body, both counted from its first."""
-    return word(name, "" if name == "PEXIT" else "i", target=offset(len(START) + source, len(START) + target), **fields)
+    distance = offset(len(START) + source, len(START) + target)
+    return encode(name, "" if name == "PEXIT" else "i", target=distance, **fields)
 
 
 def move(register: int, value: int) -> int:
     """A register set to a number."""
-    return word("MOV32I", Rd=register, imm32=value - (value >> 31 << 32))
+    return encode("MOV32I", Rd=register, imm32=value - (value >> 31 << 32))
 
 
 def compare(predicate: int, relation: Compare, register: int, value: int) -> int:
     """A predicate that tells how a register, as an unsigned number, compares to one."""
-    return word("ISETP", "i", Pd=predicate, Ra=register, imm=value, compare=relation.value)
+    return encode("ISETP", "i", Pd=predicate, Ra=register, imm=value, compare=relation.value)
 
 
 def offset(source: int, target: int) -> int:
@@ -77,27 +83,33 @@ def offset(source: int, target: int) -> int:
     return place(target) - address(source) - INSTRUCTION_BYTES
 
 
-def launch(words: Sequence[int], arguments: Iterable[Argument] = (), *, grid: tuple[int, int, int] = (1, 1, 1),
-           block: tuple[int, int, int] = (1, 1, 1), shared: int = 0, banks: dict[int, bytes] | None = None,
-           local: int | None = None) -> Launch:
+def code(words: Sequence[int]) -> bytes:
+    """Words with their control words, filled up to whole groups."""
+    padded = [*words, *[NOP] * (-len(words) % GROUP_INSTRUCTIONS)]
+    groups = [[_CONTROL_WORD, *padded[at:at + GROUP_INSTRUCTIONS]] for at in range(0, len(padded), GROUP_INSTRUCTIONS)]
+    return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for group in groups for word in group)
+
+
+def launch(words: Sequence[int], arguments: Sequence[Argument] = (), *, registers: int = 32, barriers: int = 16,
+           shared: int = 0, constants: Mapping[int, bytes] | None = None, grid: tuple[int, int, int] = (1, 1, 1),
+           block: tuple[int, int, int] = (1, 1, 1), crs: int | None = None, local: int | None = None,
+           check_calls: bool = False) -> Launch:
     """A launch of these instructions. Every argument is 8 bytes."""
-    groups = -(-len(words) // GROUP_INSTRUCTIONS)
-    code = bytearray(groups * GROUP_BYTES)
-    for number, content in enumerate(words):
-        code[address(number):address(number) + INSTRUCTION_BYTES] = content.to_bytes(INSTRUCTION_BYTES, "little")
-    arguments = list(arguments)
-    kernel = Kernel("k", 0, 32, 16, shared, 0, 0, PARAMETERS,
+    kernel = Kernel("k", 0, registers, barriers, shared, 0, 0, PARAMETER_BASE,
                     tuple(Parameter(number, 8 * number, 8) for number in range(len(arguments))),
-                    {number: Data(content) for number, content in (banks or {}).items()})
-    return prepare(Module("test", Data(bytes(code)), {"k": kernel}), arguments, grid=grid, block=block, local=local)
+                    {number: Data(content) for number, content in (constants or {}).items()})
+    prepared = prepare(Module("test", Data(code(words)), {"k": kernel}), arguments, grid=grid, block=block, crs=crs,
+                       local=local)
+    return replace(prepared, check_api_calls=check_calls)
 
 
-START = (word("S2R", Rd=1, special=SpecialRegister.TID_X), word("MOV", "c", Rd=3, offset=PARAMETERS + 4),
-         word("ISCADD", "c", Rd=2, Ra=1, offset=PARAMETERS, shift=2, cc=1),
-         word("IADD", "r", Rd=3, Ra=3, Rb=RZ, extended=1))
+NOP = encode("NOP")
+START = (encode("S2R", Rd=1, special=SpecialRegister.TID_X), encode("MOV", "c", Rd=3, offset=PARAMETER_BASE + 4),
+         encode("ISCADD", "c", Rd=2, Ra=1, offset=PARAMETER_BASE, shift=2, cc=1),
+         encode("IADD", "r", Rd=3, Ra=3, Rb=RZ, extended=1))
 """R1 = tid.x, R2 and R3 the address of word tid.x of the first buffer. What comes behind is a body."""
-STORE = word("STG", Rd=0, Ra=2, wide=1, size=MemorySize.B32.value)
-FINISH = (STORE, word("EXIT"))
+STORE = encode("STG", Rd=0, Ra=2, wide=1, size=MemorySize.B32.value)
+FINISH = (STORE, encode("EXIT"))
 """R0 stored to that word, and the thread's end."""
 
 

@@ -5,7 +5,6 @@ random words of every form, and words that it refuses.
 """
 
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
@@ -14,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Token
 
-from rtl.isa.control_code import ControlCode, pack
 from rtl.isa.syntax import Form
 from rtl.isa.table import FORMS, find
 from sim.toolchain.encoding import encode
 from sim.toolchain.source import Instruction, SourceError, parse
 from sim.toolchain.spelling import ILLEGAL, spell
+from testbench.words import NOP, code
 
 DATA = Path(__file__).parent / "data" / "toolchain_words.txt"
 CHUNKS = 16
@@ -169,10 +168,8 @@ def test_other_spellings(text, same):
 def test_nvidia_prints_the_same(chunk, tmp_path):
     """The texts of the data file, printed again."""
     legal = [(word, text) for word, address, text in rows() if text != ILLEGAL and address == 8][chunk::4]
-    codes = pack([ControlCode(stall=1)] * 3)
-    nop = 0x50B0000000070F00
     raw = tmp_path / "words.bin"
-    raw.write_bytes(b"".join(struct.pack("<4Q", codes, word, nop, nop) for word, _ in legal))
+    raw.write_bytes(code([content for word, _ in legal for content in (word, NOP, NOP)]))
     printed = subprocess.run(["nvdisasm", "-hex", "-ndf", "-novliw", "-b", "SM50", raw], capture_output=True, text=True,
                              check=True).stdout
     lines = [" ".join(line.split("*/", 1)[1].split(";")[0].split()) for line in printed.splitlines()

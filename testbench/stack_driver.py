@@ -120,6 +120,8 @@ class Driver:
         The hardware.
     stacks : list[WarpStack]
         By warp.
+    taken : list[int]
+        The cycle in which each request was taken.
     statistics : StackStatistics
         What was measured.
     """
@@ -136,6 +138,7 @@ class Driver:
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
         self._left: tuple[int, int] | None = None
+        self.taken: list[int] = []
         self._cycle = self._progress = self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
 
@@ -234,6 +237,7 @@ class Driver:
         assert self._asked is not None
         lane, step = self._asked
         self._asked, self._progress = None, self._cycle
+        self.taken.append(self._cycle)
         self.statistics.operations += 1
         stack, request = lane.stack, step.request
         self._bench.expect(f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill)

@@ -190,7 +190,7 @@ class CallReturnStack(wiring.Component):
         written = [Mux(installing, installed.as_value(), access.token.as_value()) for installed in mover.installed]
         m.d.comb += [
             mover.windows.eq(windows.views), pointers.aside_warp.eq(mover.warp), mover.high.eq(pointers.aside_high),
-            mover.held.eq(committing_valid), mover.held_warp.eq(committing.warp),
+            mover.held.eq(committing_valid & committing.step.ends), mover.held_warp.eq(committing.warp),
             mover.read_free.eq(~access.reads), mover.write_free.eq(installing), access.installing.eq(installing),
             mover.request_free.eq(asked.free),
             lines.read_warp.eq(Mux(access.reads, access.warp, mover.turn_warp)),

@@ -72,7 +72,7 @@ def _word(source: Random, warp: Warp, name: str) -> int:
         fields["keep_reference"] = source.random() < 0.3
     if name in ("GETCRSPTR", "GETLMEMBASE"):
         fields["Rd"] = source.choice([_RESULT, RZ])
-    variant = None
+    variant = "stack" if name == "CCTLL" else None
     if name in ("BRA", "JMP", "JCAL", "CAL", "PRET", "PLONGJMP", "SSY", "PBK", "PCNT", "BRX", "JMX"):
         variant = "c" if source.random() < 0.15 else "r" if name in ("BRX", "JMX") else "i"
     if variant == "c":

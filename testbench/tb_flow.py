@@ -10,7 +10,7 @@ from dataclasses import replace
 from statistics import mean
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.tokens import CACHED_TOKENS
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
 from sim.memory_port import MemoryBehaviour
 from sim.model.warp import Machine
 from sim.testbench import Bench
@@ -26,6 +26,7 @@ __all__ = ["check_directed", "check_programs", "check_random", "check_speed", "r
 
 WRITE_BACK = encode("CCTLL", "stack")
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
+LINE_A_PUSH = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 WARPS = 8
 _MOVING = {"CCTLL", "SETCRSPTR", "SETLMEMBASE"}
@@ -65,7 +66,13 @@ def check_speed(bench: Bench) -> None:
     bench.table("cycles from an instruction to its warp's next, nothing in the way", ["", "least", "most", "count"],
                 [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())])
 
-    start = next(directed()).start
+    start = replace(next(directed()).start, size=1 << 14)
+    pushes = [FlowStep(encode("SSY", "i", target=0x1000), 0x1008, 0x1010, start.threads, depth=number + 1)
+              for number in range(600)]
+    driver = _play(bench, "timed", [Stream("pushes", start, pushes)], 1, behaviour=LINE_A_PUSH, idle=0.0)
+    bench.expect("cycles of a push, memory taking a line per 4 of them", max(driver.gaps["SSY"]), 1)
+    bench.figure("cycles a push, 600 on end, memory taking a line per 4", mean(driver.gaps["SSY"]))
+
     jumps = [FlowStep(encode("JMP", "i", target=0x1000), 0x1008, 0x1000, start.threads)] * 200
     driver = _play(bench, "timed", [Stream(f"jumps {warp}", replace(start, size=0), jumps) for warp in range(WARPS)],
                    behaviour=HANDS_OFF, idle=0.0)

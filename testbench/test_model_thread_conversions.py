@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from sim.model.scalar.state import FaultError
 from sim.model.thread import step
-from testbench.words import encode, for_many
+from testbench.properties import for_many
+from testbench.words import encode
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 F32, F64 = FloatFormat.F32.value, FloatFormat.F64.value

@@ -24,7 +24,8 @@ from rtl.isa.kinds import (
 )
 from rtl.isa.syntax import RZ
 from sim.model.thread import Step, step
-from testbench.words import encode, for_many
+from testbench.properties import for_many
+from testbench.words import encode
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0xFFFF0000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFF8000, WORD)

@@ -269,3 +269,11 @@ def test_background_testbenches_act_first():
 
     assert run("counter", body, PysimEngine).passed
     assert log == ["device", "testbench"] * 2 + ["device"]
+
+
+@pytest.mark.parametrize("path", run_tb.testbenches().values(), ids=lambda path: path.stem)
+def test_testbenches_need_nothing_of_the_extra_test(path):
+    """Who installs the package alone can run them."""
+    missing = "sys.modules |= dict.fromkeys(('pytest', 'hypothesis', 'vcdvcd'))"
+    script = f"import sys; {missing}; import testbench.{path.stem}"
+    subprocess.run([sys.executable, "-c", script], cwd=run_tb.ROOT, check=True)

@@ -5,9 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis.strategies import SearchStrategy
-
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
 from rtl.isa.kinds import Compare, MemorySize
 from rtl.isa.special_registers import SpecialRegister
@@ -18,15 +15,10 @@ from sim.toolchain.module import Data, Kernel, Module, Parameter
 from sim.toolchain.object_file import PARAMETER_BASE
 
 __all__ = ["FINISH", "NOP", "START", "STORE", "address", "branch", "code", "compare", "contents", "encode",
-           "for_many", "launch", "move", "offset", "place", "results"]
+           "launch", "move", "offset", "place", "results"]
 
 _NEGATED = 8
 _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
-
-
-def for_many(*strategies: SearchStrategy) -> Callable[[Callable], Callable]:
-    """Runs a test on many inputs, the same ones each time."""
-    return lambda test: settings(max_examples=80, deadline=None, derandomize=True)(given(*strategies)(test))
 
 
 def encode(name: str, variant: str | None = None, /, **fields: int) -> int:

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from amaranth.lib.wiring import PureInterface
-from amaranth.sim import SimulatorContext
-
 from rtl.isa.tokens import LINE_BYTES
 from sim.memory import Memory, MemoryFaultError
 
@@ -46,12 +43,12 @@ class MemoryServer:
         Requests taken.
     """
 
-    def __init__(self, port: PureInterface, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
+    def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
         self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
         self._queues: dict[int, deque[_Answer]] = {}
         self.reads = self.writes = 0
 
-    async def serve(self, ctx: SimulatorContext) -> None:
+    async def serve(self, ctx: Any) -> None:
         """The testbench; run it in the background."""
         request, response = self._port.request, self._port.response
         ready, answering, cycle, pause = False, None, 0, 0

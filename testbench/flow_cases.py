@@ -1,6 +1,7 @@
 """What each flow instruction does to a warp, written out by hand: the rows of the manual's tables, and every error."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from rtl.isa.condition import ConditionCode
 from rtl.isa.errors import WarpError
@@ -43,9 +44,9 @@ class Life:
         self.masks = WarpMasks(active=threads, killed=ALL & ~threads)
         self.depth = 0
 
-    def __call__(self, word, after=NEXT, *, error=WarpError.NONE, pc=PC, depth=None, pushed=0, terminated=False,
-                 value=None, kept=False, guard=ALL, conditions=0, operand=0, same=ALL, fault=WarpError.NONE,
-                 memory=None, **masks) -> "Life":
+    def __call__(self, word, after=NEXT, *, error: Any = WarpError.NONE, pc=PC, depth=None, pushed=0,
+                 terminated: Any = False, value=None, kept: Any = False, guard=ALL, conditions=0, operand=0, same=ALL,
+                 fault: Any = WarpError.NONE, memory: Any = None, **masks) -> "Life":
         """An instruction, the pc afterwards, and the masks: those not named stay as they were."""
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}

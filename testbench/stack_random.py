@@ -1,6 +1,6 @@
 """Random operations on one warp's stack, which mean something: unwinds look for tokens that are there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -14,6 +14,8 @@ from testbench.stack_steps import Codes, Source, Step, WarpStack, code_for, unwi
 __all__ = ["operations"]
 
 _GRANULES = (0, 1, 1, 2, 2, 6)
+_GRANULES_OF_FAULTS = (1, 1, 2)
+"""So few that an unwind has a chance to come through."""
 _KINDS = (TokenKind.SYNC, TokenKind.DIVERGE, TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT,
           TokenKind.LONGJMP)
 _ODD_KINDS = (TokenKind.QUAD, TokenKind.TRAP, TokenKind.NONE, TokenKind.MASKS)
@@ -94,8 +96,9 @@ def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
             yield from _move(stack)
 
 
-def _sequence(stack: WarpStack, random: Random) -> Iterator[Step]:
-    """Operations without end."""
+def _sequence(stack: WarpStack, random: Random, granules: Sequence[int]) -> Iterator[Step]:
+    """Operations without end, from a launch on."""
+    yield _launch(stack, random, granules)
     while True:
         mood = random.choice(_MOODS)
         for _ in range(random.randint(1, _MOOD_LENGTH)):
@@ -109,11 +112,11 @@ def _sequence(stack: WarpStack, random: Random) -> Iterator[Step]:
             else:
                 yield from _others(stack, random)
         if random.random() < 0.05:
-            yield _launch(stack, random)
+            yield _launch(stack, random, granules)
 
 
-def _launch(stack: WarpStack, random: Random) -> Step:
-    return stack.launch(random.choice(_GRANULES), check_calls=random.random() < 0.5, local=random.randrange(4))
+def _launch(stack: WarpStack, random: Random, granules: Sequence[int]) -> Step:
+    return stack.launch(random.choice(granules), check_calls=random.random() < 0.5, local=random.randrange(4))
 
 
 def operations(stack: WarpStack, random: Random, count: int, *, faults: bool = False) -> Source:
@@ -121,8 +124,8 @@ def operations(stack: WarpStack, random: Random, count: int, *, faults: bool = F
 
     With ``faults`` memory may refuse lines: a step that fails for it has changed nothing, and is tried again.
     """
-    yield _launch(stack, random)
-    for _, step in zip(range(count), _sequence(stack, random), strict=False):
+    granules = _GRANULES_OF_FAULTS if faults else _GRANULES
+    for _, step in zip(range(count), _sequence(stack, random, granules), strict=False):
         tried = replace(step, may_fault=faults)
         while (yield tried).error is WarpError.MMU_FAULT:
             yield stack.ask(StackOperation.GET_POINTER)

@@ -1,11 +1,17 @@
 """Every message about wrong text, and what the commands do with bad input."""
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sim import asm, dis
 from sim.toolchain.assembler import assemble, read_sass
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.listing import listing
 from sim.toolchain.module import ProgramError
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -111,13 +117,30 @@ def message(text: str) -> str:
     (".global v; .word nosuch", 18, "nosuch is not defined"),
     (".global v; .zero con", 18, "expected a number of bytes"),
     (".global v; .zero 0x20000000", 18, "0x20000000 bytes are too many: 0x10000000 at most"),
-    (".shared 8 align 3", 17, "3 is no power of two"),
+    (".shared 8 align 3", 17, "3 is no power of two up to 0x1000"),
+    (".shared 8 align 0x2000", 17, "0x2000 is no power of two up to 0x1000"),
     (".info FOO 3", 7, "unknown attribute FOO"),
     (".info 0x5 nosuch", 11, "nosuch is no symbol of the file"),
     (".info MAXREG_COUNT half", 7, "MAXREG_COUNT: expected one value behind half"),
     (".info MAXREG_COUNT half 0x10000", 25, "0x10000 does not fit 16 bits"),
     (".symbols nosuch", 10, "nosuch is no symbol of the file"),
-    (".section .s 5; .word g", 22, ".s can't hold addresses"),
+    (".section .s 0x70000005; .word g", 31, ".s can't hold addresses"),
+    (".section .s 5", 13, "5 is no kind of section that is carried: 0x70000000 at least"),
+    (".section .s 0x100000000", 13, "0x100000000 is too large: 0xffffffff at most"),
+    (".section .s 0x70000005 entry 0x100000000", 30, "0x100000000 is too large: 0xffffffff at most"),
+    (".section .text.k 0x70000005", 10, ".text.k is a section that the assembler makes"),
+    (".section .s 0x70000005; .section .s 0x70000006", 34, f".s is defined twice, first in line {LINE}"),
+    (".registers 256", 12, "256 is too large: 0xff at most"),
+    (".barriers 32", 11, "32 is too large: 0x1f at most"),
+    (".crs 0x100000000", 6, "0x100000000 is too large: 0xffffffff at most"),
+    (".frame 0x100000000", 8, "0x100000000 is too large: 0xffffffff at most"),
+    (".param big 0x4000", 12, "0x4000 is too large: 0x3fff at most"),
+    (".param far 8 at 0xfeb9", 8, "far ends at 0xfec1: parameters have 0xfec0 bytes at most"),
+    (".const 32; .word 5", 8, "32 is too large: 0x1f at most"),
+    (".info 0x100 3", 7, "0x100 is too large: 0xff at most"),
+    ("NOP -> 0x100000000", 8, "0x100000000 is too large: 0xffffffff at most"),
+    ("MOV32I R0, 32@lo(g+0x8000000000000000)", 18,
+     "0x8000000000000000, which is added to g, does not fit 64 bits"),
     # grammar
     ("IADD R0, R1,", 13, "the line ends here: expected '32@lo' or '32@hi', '[', 'c[', '{', '|', a name, a number or "
                          "a sign"),
@@ -148,6 +171,28 @@ def test_messages(line, column, expected):
 ])
 def test_messages_about_the_whole(text, expected):
     assert message(text) == expected
+
+
+TOKEN = re.compile(r"\s+|[\w.$]+|\W")
+TOKENS = TOKEN.findall(listing(read_object((PROGRAMS / "k06_switch_brx.O3.cubin").read_bytes(), "k06")))
+ANY_TOKEN = st.one_of(st.sampled_from(sorted(set(TOKENS))), st.sampled_from(
+    ["-1", "0xffffffffffffffff", "99999999999", "R255", "32@lo(", "c[", "\n", "-> call", "align 0", "at 5", ".zero 5",
+     "half", "visible", ".const 5", ".function f", ".kernel z", ".end", ".section .s 0x70000001"]))
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, len(TOKENS) - 1), ANY_TOKEN), min_size=1, max_size=3))
+def test_damaged_text_is_assembled_or_refused(changes):
+    """Whatever stands in a text, there is a file that can be read again, or one line that says where it is wrong."""
+    tokens = TOKENS.copy()
+    for at, token in changes:
+        tokens[at] = token
+    try:
+        file = assemble("".join(tokens), "t")
+    except ProgramError as error:
+        assert re.match(r"t:\d+:\d+: .+$", str(error)) or str(error) == "t: has no kernel"
+    else:
+        assert read_object(write_object(file), "t").sections.keys() == file.sections.keys()
 
 
 def test_places_count_tabs_and_lines_as_they_are():

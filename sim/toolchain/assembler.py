@@ -81,7 +81,7 @@ from .operands import Reference
 from .program import Code, Memory, Program, collect, label_place
 from .records import code_records, file_records
 from .scope import CodeScope, FileScope
-from .source import SourceError, parse
+from .source import SourceError, number, parse
 
 __all__ = ["assemble", "read_sass", "read_text"]
 
@@ -171,8 +171,8 @@ class _Assembler:
             content, references = build_memory(Memory([piece], piece.size), self.scope, self.scope.addressed)
             if references:
                 raise SourceError(references[0][1].name, f"{node.name} can't hold addresses")
-            self._add(Section(str(node.name), int(node.kind, 0), 0, content, len(content), piece.alignment,
-                              0 if node.entry is None else int(node.entry, 0)))
+            self._add(Section(str(node.name), number(node.kind), 0, content, len(content), piece.alignment,
+                              0 if node.entry is None else number(node.entry)))
         for bank, memory in self.program.banks.items():
             self._add_memory(constant_name(bank), memory, _CONSTANT_FLAGS)
         for code in self.program.codes:
@@ -263,6 +263,8 @@ class _Assembler:
             addend += label_place(code.labels[name])
         else:
             raise SourceError(reference.name, f"{name} has no address")
+        if not -1 << 63 <= addend < 1 << 63:
+            raise SourceError(reference.name, f"{addend:#x}, which is added to {name}, does not fit 64 bits")
         return Relocation(offset, reference.kind, symbol, addend or None)
 
 

@@ -10,7 +10,7 @@ from rtl.isa.table import find
 
 from .control_text import read_control
 from .encoding import encode
-from .nvinfo import BRANCH, CALL, BranchTargets
+from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
 from .program import Code, Line, label_place, line_address
@@ -107,7 +107,8 @@ def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets
     assert node.targets is not None
     places = node.targets.places.items if node.targets.places is not None else []
     return BranchTargets(address, BRANCH if node.targets.call is None else CALL,
-                         tuple(number(place) if place.type == "NUMBER" else scope.target(place) for place in places))
+                         tuple(number(place, LARGEST_WORD) if place.type == "NUMBER" else scope.target(place)
+                               for place in places))
 
 
 def _registers(words: tuple[int, ...]) -> int:

@@ -12,7 +12,7 @@ from elftools.elf.sections import Section as ElfSection
 from elftools.elf.sections import StringTableSection
 
 from .module import ProgramError
-from .object_file import ObjectFile, Relocation, Role, Section, SectionKind, Symbol
+from .object_file import ALIGNMENTS, ObjectFile, Relocation, Role, Section, SectionKind, Symbol
 from .relocation import place_bytes
 
 __all__ = ["ARCHITECTURE", "MAGIC", "RELOCATION_ENTRY", "SYMBOL_ENTRY", "read_object"]
@@ -21,7 +21,6 @@ MAGIC = b"\x7fELF"
 ARCHITECTURE = 50
 """The SM version that files are for."""
 _EMPTY_LIMIT = 1 << 30
-_ALIGNMENTS = tuple(1 << power for power in range(13))
 SYMBOL_ENTRY = struct.Struct("<IBBHQQ")
 """A symbol: name, kind and binding, st_other, section, value, size."""
 RELOCATION_ENTRY = {SectionKind.RELOCATIONS: struct.Struct("<QQ"),
@@ -117,9 +116,9 @@ class _Reader:
             section = replace(section, content=self._bytes(raw))
         elif section.size > _EMPTY_LIMIT:
             raise ProgramError(f"{self.name}: section {raw.name} has {section.size:#x} bytes, which is too many")
-        if section.alignment not in _ALIGNMENTS:
+        if section.alignment not in ALIGNMENTS:
             raise ProgramError(f"{self.name}: section {raw.name} is aligned to {section.alignment:#x}, not to a power "
-                               f"of two up to {_ALIGNMENTS[-1]:#x}")
+                               f"of two up to {ALIGNMENTS[-1]:#x}")
         if section.role is Role.CODE:
             flags, barriers = Section.split_flags(section.flags)
             section = replace(section, flags=flags, barriers=barriers,

@@ -12,6 +12,9 @@ from enum import IntEnum
 __all__ = [
     "BRANCH",
     "CALL",
+    "LARGEST_ATTRIBUTE",
+    "LARGEST_PARAMETER",
+    "LARGEST_WORD",
     "UNKNOWN_SIZE",
     "WORD_BYTES",
     "Attribute",
@@ -29,8 +32,12 @@ BRANCH, CALL = 0, 1
 """Kinds of branches in INDIRECT_BRANCH_TARGETS."""
 _PARAMETER_BANK = 0x1F << 12
 _PARAMETER_SIZE_AT = 18
+LARGEST_PARAMETER = (1 << 32 - _PARAMETER_SIZE_AT) - 1
+"""Bytes that a parameter has at most."""
+LARGEST_ATTRIBUTE = 0xFF
 _HEADER = struct.Struct("<BBH")
 _WORD = struct.Struct("<I")
+LARGEST_WORD = 0xFFFF_FFFF
 WORD_BYTES = _WORD.size
 """Most payloads are words of this size."""
 
@@ -76,8 +83,6 @@ class Attribute(IntEnum):
     INDIRECT_BRANCH_TARGETS = 0x34
     """{offset, 0 branch or 1 call, count, targets} for every branch whose targets are not in the instruction"""
     CUDA_API_VERSION = 0x37
-
-
 
 
 _WORDS = {Attribute.PARAM_CBANK: 2, Attribute.FRAME_SIZE: 2, Attribute.MIN_STACK_SIZE: 2, Attribute.KPARAM_INFO: 3,

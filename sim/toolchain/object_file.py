@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 
 __all__ = [
+    "ALIGNMENTS",
     "CODE_GRANULE",
     "GLOBAL",
     "GLOBAL_INIT",
@@ -38,6 +39,8 @@ TOOLKIT = 0x76
 """The toolkit whose conventions files follow: 11.8."""
 CODE_GRANULE = 64
 """Code sections are placed, and padded, at multiples of this many bytes."""
+ALIGNMENTS = tuple(1 << power for power in range(13))
+"""Alignments that a section can have."""
 GLOBAL = ".nv.global"
 """The section of zeroed global variables."""
 GLOBAL_INIT = ".nv.global.init"
@@ -142,6 +145,7 @@ class Section:
 
     REGISTERS_AT = 24
     """Where sh_info of code has its registers, above the index of its symbol."""
+    REGISTERS_MASK = 0xFF
     BARRIERS_AT, BARRIERS_MASK = 20, 0x1F
     """Where sh_flags of code has its barriers."""
 

@@ -12,7 +12,8 @@ from lark import Token
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 
 from . import source
-from .object_file import PARAMETER_BASE, Binding
+from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
+from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
 from .operands import NEXT, is_reserved
 from .source import Instruction, Raw, SourceError, Statement, number
 
@@ -44,6 +45,10 @@ BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.W
 """Who sees a symbol, by the text's words for it."""
 _LARGEST_ALIGNMENT = 8
 _LARGEST = 1 << 28
+_LARGEST_BANK = 31
+_BANK_BYTES = 1 << 16
+_LARGEST_AMOUNTS = {".registers": Section.REGISTERS_MASK, ".barriers": Section.BARRIERS_MASK}
+"""Directives whose number a section's header holds; others are words."""
 
 
 def natural_alignment(size: int) -> int:
@@ -212,7 +217,7 @@ class _Collector:
             case source.End():
                 self.code = self.piece = None
             case source.Amount(kind, value):
-                self._amount(kind, number(value))
+                self._amount(kind, value)
             case source.Param():
                 self._param(statement)
             case source.Shared(name, size, align):
@@ -231,8 +236,7 @@ class _Collector:
                 self._open(kind)
                 self.marks.append(kind)
             case source.NamedSection():
-                self.piece = Piece(None, Binding.LOCAL, _alignment(statement.align), None)
-                self.program.sections.append((statement, self.piece))
+                self._section(statement)
             case source.Symbols(names):
                 self.program.symbol_order += names.items
 
@@ -291,9 +295,10 @@ class _Collector:
         self.code.parts.append(Part(name, _binding(binding), len(self.code.lines)))
         self.code.labels[str(name)] = len(self.code.lines)
 
-    def _amount(self, kind: Token, value: int) -> None:
+    def _amount(self, kind: Token, given: Token) -> None:
         code = self._open(kind)
         part = code.parts[-1]
+        value = number(given, _LARGEST_AMOUNTS.get(str(kind), LARGEST_WORD))
         if kind == ".local":
             part.local = value
         elif kind == ".frame":
@@ -306,9 +311,12 @@ class _Collector:
         if not code.kernel:
             raise SourceError(node.name, f"{code.name} is no kernel: only kernels have parameters")
         self._define(node.name, code.name)
-        size = _size(node.size)
+        size = number(node.size, LARGEST_PARAMETER)
         alignment = natural_alignment(size)
         place = -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
+        if PARAMETER_BASE + place + size > _BANK_BYTES:
+            raise SourceError(node.name, f"{node.name} ends at {place + size:#x}: parameters have "
+                                         f"{_BANK_BYTES - PARAMETER_BASE:#x} bytes at most")
         code.parameters.append(Parameter(node.name, place, size))
 
     def _shared(self, name: Token | None, size: Token, align: Token | None) -> None:
@@ -320,7 +328,7 @@ class _Collector:
         code.shared.pieces.append(Piece(name, Binding.LOCAL, _alignment(align), None, _size(size)))
 
     def _bank(self, node: source.Bank) -> None:
-        bank = SHARED_BANK if node.number is None else number(node.number)
+        bank = SHARED_BANK if node.number is None else number(node.number, _LARGEST_BANK)
         if bank == 0:
             raise SourceError(node.number or node.token, "bank 0 holds the parameters: expected another one")
         owner: Program | Code = self.program
@@ -332,6 +340,19 @@ class _Collector:
             self._define(node.name, *([None, owner.name] if isinstance(owner, Code) else [None]))
         self.piece = Piece(node.name, _binding(node.binding), _alignment(node.align), _place(node.at))
         owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
+
+    def _section(self, node: source.NamedSection) -> None:
+        kind = number(node.kind, LARGEST_WORD)
+        if kind < SectionKind.CUDA_INFO:
+            raise SourceError(node.kind, f"{node.kind} is no kind of section that is carried: "
+                                         f"{SectionKind.CUDA_INFO:#x} at least")
+        if Section(str(node.name), kind, 0, b"", 0).role is not Role.OTHER:
+            raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
+        self._define(node.name)
+        if node.entry is not None:
+            number(node.entry, LARGEST_WORD)
+        self.piece = Piece(None, Binding.LOCAL, _alignment(node.align), None)
+        self.program.sections.append((node, self.piece))
 
     def _data(self, node: source.Data) -> None:
         if self.piece is None:
@@ -363,7 +384,7 @@ def _alignment(token: Token | None) -> int | None:
     if token is None:
         return None
     value = number(token)
-    if value.bit_count() != 1:
-        raise SourceError(token, f"{token} is no power of two")
+    if value not in ALIGNMENTS:
+        raise SourceError(token, f"{token} is no power of two up to {ALIGNMENTS[-1]:#x}")
     return value
 

@@ -10,7 +10,7 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.table import find
 
 from . import source
-from .nvinfo import Attribute, BranchTargets, Format, KernelParameter, Record
+from .nvinfo import LARGEST_ATTRIBUTE, Attribute, BranchTargets, Format, KernelParameter, Record
 from .object_file import PARAMETER_BASE, TOOLKIT
 from .program import Code, Part, Program, line_address
 from .source import SourceError, number
@@ -111,7 +111,7 @@ def _with_given(found: list[Record], infos: Iterable[source.Info], symbols: Mapp
 def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
     """The record of an ``.info`` directive."""
     if info.attribute.type == "NUMBER":
-        attribute = number(info.attribute)
+        attribute = number(info.attribute, LARGEST_ATTRIBUTE)
     elif info.attribute in Attribute.__members__:
         attribute = Attribute[info.attribute].value
     else:

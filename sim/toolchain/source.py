@@ -370,9 +370,12 @@ def _parser() -> Lark:
                 transformer=create_transformer(sys.modules[__name__], _Start()))
 
 
-def number(token: Token) -> int:
-    """The value of a number."""
-    return int(token, 0)
+def number(token: Token, largest: int | None = None) -> int:
+    """The value of a number; SourceError when it is larger than that."""
+    value = int(token, 0)
+    if largest is not None and value > largest:
+        raise SourceError(token, f"{token} is too large: {largest:#x} at most")
+    return value
 
 
 def parse(text: str) -> list[Statement]:

@@ -133,7 +133,8 @@ def _strange_kinds(stack: WarpStack) -> Source:
         stack.learn()
         stack.overwrite(0, bytes.fromhex("40000000 ffffffff") + bytes([kind, 0]) + bytes(6))
         yield _set(stack, 4)
-        assert (yield unwind({ThreadCode.NONE: 1})).error is WarpError.STACK_ERROR
+        # With all threads killed the warp would end if the token were skipped.
+        assert (yield unwind({})).error is WarpError.STACK_ERROR
         assert (yield _get(stack)).value == 4
     yield _set(stack, 1 << 23)
     yield _write_back(stack)

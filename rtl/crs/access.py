@@ -1,19 +1,21 @@
 """The first stage: whose turn it is, what is pushed, which line is read."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, Token
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, StackOperation, stack_request
 from rtl.params import SmParams
 
+from .lines import SLOT_BITS
 from .pointers import WidePointer
 from .setting import pointer_value
 from .stages import Step, turn_stage
 from .turns import tokens_up_to
-from .window import SLOT_BITS, AccessEvents
+from .window import AccessEvents
 from .windows import WindowView
 
 __all__ = ["AccessView", "StackAccess"]
@@ -36,7 +38,7 @@ class AccessView(data.Struct):
     base: unsigned(BLOCK_ADDRESS_BITS)
 
 
-class StackAccess(wiring.Component):
+class StackAccess(Component):
     """Serves, in this order: a step of the stack's own (``turn``), a request, the next line of the walk that is
     one stage ahead (``follow``). A push is done here, so that the next cycle sees it; all else is decided here
     and done by the last stage.
@@ -51,13 +53,15 @@ class StackAccess(wiring.Component):
     sized : In(1)
         A stack launched now has a region in memory.
     installing : In(1)
-        A line is written into the cache, so that no token can be.
+        A line is written into the cache or the top lines, so that no token can be.
     warp, view : Out, In(AccessView)
         Whose turn it is.
     accepted : Out(1)
         The request is served.
-    wants_push, reads : Out(1)
-        A token may be written, a line may be read: known early.
+    wants_push : Out(1)
+        A token may be written; known early.
+    reads, below : Out(1), Out
+        The slot of the line that a walk needs next, if it goes on.
     valid, step, error, value : Out
         What the next stages do.
     slot, tokens, top : Out
@@ -67,7 +71,7 @@ class StackAccess(wiring.Component):
     change, changed : Out(1), Out(WidePointer)
         The pointer to write.
     events : Out(AccessEvents)
-        What happens to the window of the warp that requests, or whose turn it is.
+        What is to happen to the window of the warp that requests, or whose turn it is.
     launch, set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
     """
 
@@ -78,7 +82,7 @@ class StackAccess(wiring.Component):
             "follow_valid": In(1), "follow": In(turn_stage(params)), "outpaced": In(1),
             "sized": In(1), "installing": In(1),
             "warp": Out(params.warp_bits), "view": In(AccessView),
-            "accepted": Out(1), "wants_push": Out(1), "reads": Out(1),
+            "accepted": Out(1), "wants_push": Out(1), "reads": Out(1), "below": Out(SLOT_BITS),
             "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
             "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(LINE_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
@@ -98,26 +102,28 @@ class StackAccess(wiring.Component):
                 m.d.comb += [pushes.eq(1), counts.eq(operation != StackOperation.PUSH)]
             with m.Case(*_UNWINDS):
                 m.d.comb += unwinds.eq(1)
+        asks = self.request.valid & ~self.turn_valid
         m.d.comb += [
             self.warp.eq(Mux(self.turn_valid, turn.warp, Mux(self.request.valid, request.warp, follow.warp))),
             self.request.ready.eq(~self.turn_valid & Mux(pushes, window.fits & ~self.installing, window.serves)),
             self.accepted.eq(self.request.valid & self.request.ready),
             self.wants_push.eq(self.request.valid & pushes),
-            self.reads.eq(self.turn_valid | Mux(self.request.valid, unwinds, self.follow_valid)),
+            self.reads.eq(Mux(self.turn_valid, turn.step.walk, Mux(self.request.valid, unwinds, self.follow_valid))),
+            self.below.eq(Mux(self.turn_valid, turn.slot, Mux(self.request.valid, window.last[2:], follow.slot)) - 1),
             self.waits_for_line.eq(self.request.valid & ~self.turn_valid & pushes & window.serves & ~window.fits),
             self.waits_for_turn.eq(self.request.valid & self.turn_valid)]
-        asks, serves = self.request.valid & ~self.turn_valid, self.accepted & request.enable
+        serves = self.accepted & request.enable
 
         # Pushes. A call at the limit of calls and a token without room are refused.
         prepares = operation == StackOperation.PREPARE_CALL
         takes = Mux(request.pair, window.takes_pair, window.takes)
         refused = counts & view.calls_full
-        next_token = Signal.like(window.last)
+        push, next_token = Signal(), Signal.like(window.last)
         m.d.comb += [
-            events.push.eq(self.request.valid & ~self.turn_valid & ~self.installing & pushes & request.enable
-                           & takes & ~refused),
+            events.push.eq(asks & ~self.installing & pushes & request.enable & ~refused),
+            events.pair.eq(request.pair), push.eq(events.push & takes),
             next_token.eq(window.last + 1), self.push_slot.eq(next_token[2:]),
-            self.push_tokens.eq(events.push << next_token[:2]),
+            self.push_tokens.eq(push << next_token[:2]),
             self.token.pc.eq(request.operand), self.token.mask.eq(request.mask), self.token.kind.eq(request.kind),
             self.token.counted.eq(counts)]
         with m.If(serves & pushes):
@@ -129,17 +135,18 @@ class StackAccess(wiring.Component):
         step, top = Signal(Step), Signal(SLOT_BITS)
         calls, wraps = Signal(8), Signal()
         m.d.comb += [
-            wraps.eq(events.push & window.last.all()), calls.eq(pointer.calls + 1),
+            wraps.eq(push & window.last.all()), calls.eq(pointer.calls + 1),
             self.changed.high.eq(pointer.high + wraps),
-            self.changed.calls.eq(Mux(events.push & counts, calls, pointer.calls)),
+            self.changed.calls.eq(Mux(push & counts, calls, pointer.calls)),
             self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
-            step.counts.eq(events.push & counts & view.checks_calls),
-            self.change.eq(events.push | (serves & prepares & refused))]
+            step.counts.eq(push & counts & view.checks_calls),
+            self.change.eq(push | (serves & prepares & refused))]
 
         # The step: of the stack's own, of the request, of the walk one stage ahead.
         m.d.comb += [
             step.walk.eq(serves & unwinds), step.quad.eq(operation == StackOperation.POP_QUAD), step.begins.eq(1),
-            step.cached.eq(window.cached), step.bottom.eq(window.bottom), step.wraps.eq(wraps),
+            step.cached.eq(window.cached & window.top.replicate(len(window.cached))),
+            step.bottom.eq(window.bottom & (window.top | ~window.cached[0])), step.wraps.eq(wraps),
             step.set.eq(self.accepted & (operation == StackOperation.SET_POINTER)),
             step.launch.eq(self.accepted & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
             step.mode.eq(self.accepted & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
@@ -147,11 +154,12 @@ class StackAccess(wiring.Component):
             self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
             self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
         with m.If(self.turn_valid):
-            m.d.comb += [self.step.eq(turn.step), top.eq(turn.top), self.slot.eq(turn.slot), self.tokens.eq(turn.tokens),
-                         self.error.eq(turn.error), self.valid.eq(1)]
+            m.d.comb += [self.step.eq(turn.step), top.eq(turn.top), self.slot.eq(turn.slot),
+                         self.tokens.eq(turn.tokens), self.error.eq(turn.error), self.valid.eq(1)]
         with m.Elif(~self.request.valid):
-            m.d.comb += [self.step.eq(follow.step), top.eq(follow.top), self.slot.eq(follow.slot), self.tokens.eq(follow.tokens),
-                         self.error.eq(WarpError.NONE), self.valid.eq(self.follow_valid & ~self.outpaced)]
+            m.d.comb += [self.step.eq(follow.step), top.eq(follow.top), self.slot.eq(follow.slot),
+                         self.tokens.eq(follow.tokens), self.error.eq(WarpError.NONE),
+                         self.valid.eq(self.follow_valid & ~self.outpaced)]
 
         # What needs no line.
         m.d.comb += [
@@ -160,8 +168,8 @@ class StackAccess(wiring.Component):
             self.launch.eq(asks & (operation == StackOperation.LAUNCH)),
             self.set_mode.eq(asks & (operation == StackOperation.SET_MODE)),
             self.set_base.eq(asks & (operation == StackOperation.SET_BASE)),
-            events.request.eq(self.accepted & ~pushes), events.turn.eq(self.turn_valid),
-            events.write_back.eq(self.accepted & (operation == StackOperation.WRITE_BACK)),
+            events.request.eq(asks & ~pushes), events.turn.eq(self.turn_valid),
+            events.write_back.eq(operation == StackOperation.WRITE_BACK),
             self.value.eq(request.operand)]
         with m.Switch(operation):
             with m.Case(StackOperation.GET_POINTER):

@@ -1,24 +1,24 @@
 """The last stage: pointer and window after an operation that went through the pipeline."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import memory, wiring
+from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import LINE_BITS
 from rtl.params import SmParams
 
-from .lines import CACHED_LINES
-from .pointers import WidePointer
+from .lines import CACHED_LINES, SLOT_BITS
 from .setting import calls_of, kill_of
-from .stages import SEEN_BITS, Progress, Unwind, commit_stage
-from .window import CommitEvents, WindowState
+from .stages import SEEN_BITS, Progress, Unwind, apply_stage, commit_stage
+from .window import WindowState
 from .windows import WindowView
 
 __all__ = ["StackCommit"]
 
 
-class StackCommit(wiring.Component):
+class StackCommit(Component):
     """Writes what an operation comes to, and keeps how far each unwind has come.
 
     Members
@@ -26,9 +26,9 @@ class StackCommit(wiring.Component):
     valid, stage : In(1), In(commit_stage)
     window, unwind : In(WindowView), In(Unwind)
         Of the stage's warp.
-    write, written, check : Out(1), Out(WidePointer), Out(1)
-        The pointer of the stage's warp; whether it is to be held against the limits.
-    events : Out(CommitEvents)
+    apply : Out(apply_stage)
+    read, slot : Out(1), Out
+        The line that is to be the copy of the top line.
     warp, progress : In, Out(Progress)
         How far the unwind of another warp has come.
     """
@@ -37,13 +37,14 @@ class StackCommit(wiring.Component):
         self._warps = params.warps
         super().__init__({
             "valid": In(1), "stage": In(commit_stage(params)), "window": In(WindowView), "unwind": In(Unwind),
-            "write": Out(1), "written": Out(WidePointer), "check": Out(1),
-            "events": Out(CommitEvents), "warp": In(params.warp_bits), "progress": Out(Progress)})
+            "apply": Out(apply_stage(params)), "read": Out(1), "slot": Out(SLOT_BITS),
+            "warp": In(params.warp_bits), "progress": Out(Progress)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.progress = known = memory.Memory(shape=Progress, depth=self._warps, init=[])
-        stage, step, window, events, written = self.stage, self.stage.step, self.window, self.events, self.written
+        stage, step, window, apply = self.stage, self.stage.step, self.window, self.apply
+        events, written = apply.events, apply.pointer
         before, elsewhere, after = known.read_port(domain="comb"), known.read_port(domain="comb"), known.write_port()
 
         # How far the unwind has come: lines seen, and the calls whose tokens it has popped.
@@ -87,14 +88,20 @@ class StackCommit(wiring.Component):
         # What happens to pointer and window.
         forget = step.set | step.launch | stage.ends | step.sink | restores
         m.d.comb += [
-            self.write.eq(self.valid & (stage.found | forget)),
-            events.load.eq(self.write), self.check.eq(self.write | (self.valid & (step.mode | step.wraps))),
+            apply.warp.eq(stage.warp), apply.write.eq(self.valid & (stage.found | forget)),
+            apply.check.eq(apply.write | (self.valid & (step.mode | step.wraps))), apply.check_calls.eq(apply.write),
+            apply.restores.eq(self.read), self.read.eq(self.valid & stage.restores),
+            self.slot.eq(Mux(step.restore, window.last[2:], top[:SLOT_BITS])),
+            events.load.eq(apply.write), events.top_known.eq((apply.write & forget) | self.read),
+            events.top.eq(stage.restores & Mux(step.restore, window.cached[0], events.cached[0])),
             events.forget.eq(self.valid & forget & ~step.sink),
             events.bottom.eq(step.launch | stage.ends | (step.set & (stage.lines == 0))),
             events.heal.eq(self.valid & stage.done),
             events.launch.eq(self.valid & step.launch), events.sized.eq(step.sized),
             events.state.eq(self.valid & (stage.done | stage.waits | step.sink))]
-        with m.If(~stage.done):
+        with m.If(restores):
+            m.d.comb += events.next_state.eq(WindowState.RESTORE)
+        with m.Elif(~stage.done):
             more = Array(window.cached)[seen] & (seen != CACHED_LINES) & ~step.sink
             m.d.comb += events.next_state.eq(Mux(more, WindowState.AGAIN, WindowState.WAIT))
         return m

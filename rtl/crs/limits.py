@@ -1,9 +1,10 @@
 """How far each warp's stack may grow."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE
 from rtl.layouts import CRS_GRANULE_BITS
 from rtl.params import SmParams
@@ -26,7 +27,7 @@ class _Limit(data.Struct):
     """In the trap handler: the limit includes the reserved step."""
 
 
-class DepthLimits(wiring.Component):
+class DepthLimits(Component):
     """User mode may not fill the last 16 entries of the region, the trap handler may. Without a region in
     memory the entries on chip are all there is, in any mode.
 

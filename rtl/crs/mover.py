@@ -1,18 +1,19 @@
 """Moves lines between the stack cache and memory, ahead of need."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import RoundRobin
+from rtl.component import Component
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import LINE_BITS, TokenLine, memory_response
 from rtl.params import SmParams
 
-from .lines import TokensOfLine
+from .lines import SLOT_BITS, TokensOfLine
 from .pointers import HIGH_BITS
 from .turns import tokens_up_to
-from .window import SLOT_BITS, MoverEvents
+from .window import MoverEvents
 from .windows import WindowView
 
 __all__ = ["LineMover"]
@@ -22,7 +23,7 @@ _WRITES = 15
 """Lines of one warp that may be on their way to memory."""
 
 
-class LineMover(wiring.Component):
+class LineMover(Component):
     """One move a cycle: an answer of memory is taken (a line that came is put into its slot), else a dirty line
     is sent to memory, else a line is asked for.
 
@@ -35,8 +36,8 @@ class LineMover(wiring.Component):
         All windows, and the upper part of the number of the topmost token of ``warp``.
     warp : Out
         Whose move it is in this cycle.
-    held, held_warp : In
-        A warp whose window is just being changed by another.
+    held : In(warps)
+        Warps whose windows are just being changed by others.
     events : Out(MoverEvents)
         What happens to the window of ``warp``.
     read_free, write_free, request_free : In(1)
@@ -59,10 +60,11 @@ class LineMover(wiring.Component):
         bits = params.warp_bits
         super().__init__({
             "windows": In(data.ArrayLayout(WindowView, params.warps)), "warp": Out(bits), "high": In(HIGH_BITS),
-            "held": In(1), "held_warp": In(bits), "events": Out(MoverEvents),
+            "held": In(self._warps), "events": Out(MoverEvents),
             "read_free": In(1), "write_free": In(1), "request_free": In(1), "arrived": Out(1),
             "turn_warp": Out(bits), "slot": Out(SLOT_BITS),
-            "install": Out(1), "install_warp": Out(bits), "install_slot": Out(SLOT_BITS), "installed": Out(TokensOfLine),
+            "install": Out(1), "install_warp": Out(bits), "install_slot": Out(SLOT_BITS),
+            "installed": Out(TokensOfLine),
             "send": Out(1), "ask": Out(1), "number": Out(LINE_BITS), "valid": Out(TOKENS_PER_LINE),
             "response": In(stream.Signature(memory_response(bits))),
             "write_fault": Out(1), "write_fault_warp": Out(bits)})
@@ -74,11 +76,12 @@ class LineMover(wiring.Component):
         # An answer waits here until it can be taken: for one cycle to find its slot, then until the cache is free.
         answer, answered, looked = Signal.like(self.response.payload), Signal(), Signal()
         takes = Signal()
-        m.d.comb += self.response.ready.eq(~answered | takes)
-        with m.If(self.response.ready):
-            m.d.sync += [answered.eq(self.response.valid), answer.eq(self.response.payload), looked.eq(0)]
-        with m.Elif(~looked):
-            m.d.sync += looked.eq(1)
+        m.d.comb += self.response.ready.eq(~answered)
+        m.d.sync += looked.eq(answered)
+        with m.If(~answered):
+            m.d.sync += [answered.eq(self.response.valid), answer.eq(self.response.payload)]
+        with m.Elif(takes):
+            m.d.sync += [answered.eq(0), looked.eq(0)]
         target = Signal(WindowView)
         lowest = Signal(SLOT_BITS)
         m.d.comb += [target.eq(self.windows[answer.tag]), lowest.eq(target.last[2:] + 1 - sum(target.cached))]
@@ -93,14 +96,14 @@ class LineMover(wiring.Component):
             turns.requests.eq(Cat(window.wants_spill | window.wants_fill for window in self.windows)),
             self.turn_warp.eq(turns.chosen), window.eq(self.windows[turns.chosen]),
             self.warp.eq(Mux(answered, answer.tag, turns.chosen))]
-        held = self.held & (self.held_warp == self.warp)
-        turn = turns.valid & ~answered & ~held & self.request_free
-        written = answered & answer.write & ~held
+        answer_held = Array(self.held)[answer.tag]
+        turn = turns.valid & ~answered & ~Array(self.held)[turns.chosen] & self.request_free
+        written = answered & answer.write & ~answer_held
         full = self._count(m, written)
         m.d.comb += [
-            self.arrived.eq(arrived & looked), takes.eq(~held & Mux(answer.write, 1, looked & self.write_free)),
+            self.arrived.eq(arrived & looked), takes.eq(~answer_held & Mux(answer.write, 1, looked & self.write_free)),
             events.filled.eq(arrived & takes), events.fault.eq(answer.error), events.first.eq(first),
-            self.install.eq(arrived & looked & self.write_free & ~held & target.keeps & ~answer.error),
+            self.install.eq(arrived & looked & self.write_free & ~answer_held & target.keeps & ~answer.error),
             self.send.eq(turn & window.wants_spill & self.read_free & ~full),
             self.ask.eq(turn & ~window.wants_spill & window.wants_fill),
             events.spilled.eq(self.send), events.requested.eq(self.ask),

@@ -1,9 +1,10 @@
 """The wide part of all warps' stack pointers."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, unsigned
-from amaranth.lib import data, memory, wiring
+from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.layouts import DEPTH_BITS
 from rtl.params import SmParams
 
@@ -26,7 +27,7 @@ class WidePointer(data.Struct):
     """Whether limited branches are killed."""
 
 
-class StackPointers(wiring.Component):
+class StackPointers(Component):
     """Two reads and two writes a cycle.
 
     A push must be seen by the warp's next instruction, one cycle later, while the outcome of another warp's
@@ -78,7 +79,8 @@ class StackPointers(wiring.Component):
             m.d.sync += full[self.counted_warp].eq(1)
         with m.If(self.check):
             m.d.sync += full[self.check_warp].eq(self.checked_full)
-        m.d.comb += self.calls_full.eq(full[self.request_warp] | (self.counted & (self.counted_warp == self.request_warp)))
+        just_counted = self.counted & (self.counted_warp == self.request_warp)
+        m.d.comb += self.calls_full.eq(full[self.request_warp] | just_counted)
 
         for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):
             pushed, committed = by_push.read_port(domain="comb"), by_commit.read_port(domain="comb")

@@ -1,9 +1,10 @@
 """The request for a line of a stack, waiting for memory to take it."""
 
 from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import BLOCK_ADDRESS_BITS, LINE_BITS, StackConfiguration, TokenLine, memory_request
 from rtl.params import SmParams
@@ -15,7 +16,7 @@ __all__ = ["LineRequest"]
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 
 
-class LineRequest(wiring.Component):
+class LineRequest(Component):
     """Knows where each warp's stack lies, and holds one line's request until memory takes it.
 
     Members
@@ -24,10 +25,11 @@ class LineRequest(wiring.Component):
         Where the stack of ``launch_warp`` lies from now on; with ``set_base`` only the block's base is set.
     free : Out(1)
         ``take`` is allowed.
-    take, write, warp, number : In
-        Ask for line ``number`` of a warp's stack, or write it.
-    line, valid : In(TokensOfLine), In(4)
-        What to write; a token that is not valid is written as zeros, which is NONE.
+    take, write, warp, number, valid : In
+        Ask for line ``number`` of a warp's stack, or write it; a token that is not valid is written as zeros,
+        which is NONE.
+    line : In(TokensOfLine)
+        What to write, a cycle after ``take``.
     base : Out(BLOCK_ADDRESS_BITS)
         Where the local memory of ``launch_warp`` begins.
     request : Out(stream of memory_request)
@@ -56,23 +58,28 @@ class LineRequest(wiring.Component):
         m.d.comb += [base.addr.eq(self.warp), size.addr.eq(self.warp), asked.addr.eq(self.launch_warp),
                      self.base.eq(asked.data)]
 
-        region, number = Signal(BLOCK_ADDRESS_BITS), Signal(LINE_BITS)
+        region, number, valid, taken = Signal(BLOCK_ADDRESS_BITS), Signal(LINE_BITS), Signal(TOKENS_PER_LINE), Signal()
         request = self.request.payload
         m.d.comb += [
-            self.free.eq(~self.request.valid | self.request.ready),
+            self.free.eq(~taken & ~self.request.valid),
             request.address.eq((region << _LINES_PER_GRANULE_BITS) + number),
             request.mask.eq(Const(~0, LINE_BYTES))]
-        lines = data.View(TokenLine, request.data)
-        with m.If(self.free):
+        with m.If(self.take):
             m.d.sync += [
-                self.request.valid.eq(self.take), request.write.eq(self.write), request.tag.eq(self.warp),
-                region.eq(base.data + size.data), number.eq(self.number)]
-            for kept, token in zip(lines, self.line, strict=True):
+                taken.eq(1), request.write.eq(self.write), request.tag.eq(self.warp),
+                region.eq(base.data + size.data), number.eq(self.number), valid.eq(self.valid)]
+        with m.Elif(taken):
+            m.d.sync += [taken.eq(0), self.request.valid.eq(1)]
+        with m.Elif(self.request.ready):
+            m.d.sync += self.request.valid.eq(0)
+        for index, kept in enumerate(data.View(TokenLine, request.data)):
+            token = self.line[index]
+            with m.If(taken):
                 m.d.sync += [kept.pc.eq(token.pc), kept.mask.eq(token.mask), kept.kind.eq(token.kind),
                              kept.counted.eq(token.counted)]
-        # Outside of the enable, so that this becomes the registers' own reset.
-        clear = self.free.replicate(TOKENS_PER_LINE) & ~self.valid
-        for index, kept in enumerate(lines):
-            with m.If(clear[index]):
+            # Outside of the enable, so that this becomes the registers' own reset.
+            clear = Signal(name=f"clear{index}")
+            m.d.comb += clear.eq(taken & ~valid[index])
+            with m.If(clear):
                 m.d.sync += kept.eq(0)
         return m

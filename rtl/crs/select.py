@@ -4,9 +4,9 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.layouts import ThreadCode, stack_result
@@ -18,7 +18,7 @@ from .stages import commit_stage, select_stage
 __all__ = ["TokenSelect"]
 
 
-class TokenSelect(wiring.Component):
+class TokenSelect(Component):
     """Takes the topmost token that stops the unwind, or says that the next line is needed.
 
     Members
@@ -73,7 +73,7 @@ class TokenSelect(wiring.Component):
         over = found | exhausted | (stage.error != WarpError.NONE)
         m.d.comb += [
             self.resolved.eq(self.valid & step.walk & over),
-            self.result_valid.eq(self.valid & Mux(step.walk, over, ~step.sink)),
+            self.result_valid.eq(self.valid & Mux(step.walk, over, ~step.sink & ~step.restore)),
             result.warp.eq(stage.warp), result.value.eq(stage.value)]
         for index, (code, after) in enumerate(zip(stage.codes, result.codes, strict=True)):
             m.d.comb += after.eq(Mux(result.resume & result.mask[index], ThreadCode.NONE.value, code.as_value()))
@@ -86,6 +86,7 @@ class TokenSelect(wiring.Component):
             commit.stops.eq(chosen), commit.calls.eq(Cat(verdict.call for verdict in stage.verdicts)),
             commit.found.eq(result.resume), commit.failed.eq(failed), commit.ends.eq(ends),
             commit.waits.eq(step.walk & ~over & ~self.next_under_way),
+            commit.restores.eq((result.resume & ((step.seen != 0) | chosen[0])) | step.restore),
             commit.done.eq(step.ends & Mux(step.walk, over, ~step.sink))]
         return m
 

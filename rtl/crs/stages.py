@@ -8,12 +8,22 @@ from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
-from .lines import CACHED_LINES, TokensOfLine
+from .lines import CACHED_LINES, SLOT_BITS, TokensOfLine
 from .match import TokenVerdict
 from .pointers import HIGH_BITS, WidePointer
-from .window import SLOT_BITS
+from .window import CommitEvents
 
-__all__ = ["SEEN_BITS", "Progress", "Step", "Unwind", "check_stage", "commit_stage", "match_stage", "select_stage", "turn_stage"]
+__all__ = [
+    "SEEN_BITS",
+    "Progress",
+    "Step",
+    "Unwind",
+    "apply_stage",
+    "commit_stage",
+    "match_stage",
+    "select_stage",
+    "turn_stage",
+]
 
 SEEN_BITS = 3
 """Width of a count of lines that an unwind has seen, of those on chip."""
@@ -34,6 +44,8 @@ class Step(data.Struct):
     """This line and those below it on chip, a run of ones."""
     bottom: unsigned(1)
     """No line lies below those on chip."""
+    restore: unsigned(1)
+    """The copy of the top line is made again."""
     sink: unsigned(1)
     """All lines on chip are dead and in memory: the unwind goes on below them."""
     finish: unsigned(1)
@@ -64,7 +76,8 @@ def select_stage(params: SmParams) -> data.StructLayout:
     """From the match: a verdict on each token."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "pointer": WidePointer, "number": LINE_BITS,
-        "value": 32, "steps": HIGH_BITS, "codes": ThreadCodes, "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
+        "value": 32, "steps": HIGH_BITS, "codes": ThreadCodes,
+        "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
         "revived": data.ArrayLayout(WARP_THREADS, TOKENS_PER_LINE), "pcs": data.ArrayLayout(32, TOKENS_PER_LINE),
         "kinds": data.ArrayLayout(TokenKind, TOKENS_PER_LINE), "returned": 1, "stuck": 1})
 
@@ -74,7 +87,7 @@ def commit_stage(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "lines": LINE_BITS,
         "number": LINE_BITS, "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
-        "found": 1, "failed": 1, "ends": 1, "waits": 1, "done": 1})
+        "found": 1, "failed": 1, "ends": 1, "waits": 1, "done": 1, "restores": 1})
 
 
 def turn_stage(params: SmParams) -> data.StructLayout:
@@ -84,9 +97,12 @@ def turn_stage(params: SmParams) -> data.StructLayout:
                               "slot": SLOT_BITS, "tokens": TOKENS_PER_LINE})
 
 
-def check_stage(params: SmParams) -> data.StructLayout:
-    """From the commit: a pointer to hold against the limits; that of a push (``pushed``) only against the depth's."""
-    return data.StructLayout({"warp": params.warp_bits, "high": HIGH_BITS, "calls": 8, "pushed": 1})
+def apply_stage(params: SmParams) -> data.StructLayout:
+    """From the commit: what happens to window and pointer (``write``), and whether the pointer is to be held against
+    the limits (``check``, of calls ``check_calls``); ``restores``: the copy of the top line is made now."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "events": CommitEvents, "write": 1, "pointer": WidePointer, "check": 1,
+        "check_calls": 1, "restores": 1})
 
 
 class Unwind(data.Struct):

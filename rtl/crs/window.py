@@ -6,13 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.tokens import CACHED_TOKENS
 
-from .lines import CACHED_LINES
+from .lines import CACHED_LINES, SLOT_BITS
 from .pointers import LOW_BITS
 
 __all__ = ["AccessEvents", "CommitEvents", "LimitFlags", "MoverEvents", "StackWindow", "WindowFill", "WindowState"]
-
-SLOT_BITS = (CACHED_LINES - 1).bit_length()
-"""Width of a line's slot: its number modulo CACHED_LINES."""
 
 
 class WindowState(enum.Enum, shape=3):
@@ -28,6 +25,8 @@ class WindowState(enum.Enum, shape=3):
     """An unwind goes on when its next line has come; it has seen all lines on chip."""
     WRITE_BACK = 4
     """Dirty lines are on their way to memory."""
+    RESTORE = 5
+    """The top line, not on chip, is needed again after an unwind that was in vain."""
 
 
 class WindowFill(enum.Enum, shape=2):
@@ -51,16 +50,19 @@ class LimitFlags(data.Struct):
 
 
 class AccessEvents(data.Struct):
-    """What the first stage does to a warp's window."""
+    """What the first stage wants of a warp's window. Each window knows by itself whether that is possible, earlier
+    than the stage does."""
 
     push: unsigned(1)
-    """A token is pushed."""
+    """A token is pushed, if there is room."""
+    pair: unsigned(1)
+    """If there is room for two."""
     request: unsigned(1)
-    """A request is served that is not a push: none follows before it is over."""
+    """A request that is not a push is served, if any is: none follows before it is over."""
     turn: unsigned(1)
     """A step of the stack's own enters the pipeline."""
     write_back: unsigned(1)
-    """Dirty lines are to be written back."""
+    """That request is to write dirty lines back."""
 
 
 class CommitEvents(data.Struct):
@@ -75,6 +77,9 @@ class CommitEvents(data.Struct):
     cached: unsigned(CACHED_LINES)
     dirty: unsigned(CACHED_LINES)
     oldest: unsigned(SLOT_BITS)
+    top_known: unsigned(1)
+    """``top`` tells whether the copy of the top line holds."""
+    top: unsigned(1)
     forget: unsigned(1)
     """Nothing on chip is valid any more; ``bottom`` tells whether lines lie below."""
     bottom: unsigned(1)
@@ -118,6 +123,8 @@ class StackWindow(wiring.Component):
     cached, dirty : Out(CACHED_LINES)
     oldest : Out(SLOT_BITS)
         Slot of the oldest dirty line.
+    top : Out(1)
+        The copy of the top line holds.
     bottom : Out(1)
         No line lies below those on chip.
     has_memory : Out(1)
@@ -143,6 +150,7 @@ class StackWindow(wiring.Component):
     cached: Out(CACHED_LINES)
     dirty: Out(CACHED_LINES)
     oldest: Out(SLOT_BITS)
+    top: Out(1)
     bottom: Out(1, init=1)
     has_memory: Out(1)
     near: Out(1)
@@ -159,7 +167,10 @@ class StackWindow(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         access, commit, mover = self.access, self.commit, self.mover
-        writing = Signal()
+        writing, push, request = Signal(), Signal(), Signal()
+        m.d.comb += [
+            push.eq(access.push & Mux(access.pair, self.takes_pair, self.takes)),
+            request.eq(access.request & self.serves)]
         waiting, writing_back = self.state == WindowState.WAIT, self.state == WindowState.WRITE_BACK
         new_line = self.last[:2] == 3
         no_room, all_dirty = self.cached[-1], self.dirty[-1]
@@ -176,16 +187,17 @@ class StackWindow(wiring.Component):
             self.wants_fill.eq(~self.bottom & (self.fill == WindowFill.NONE)
                                & (~self.cached[-2] | (waiting & ~no_room))),
             self.wants_turn.eq((self.state == WindowState.AGAIN) | (dead_window & clean) | (waiting & faulty)
-                               | (writing_back & clean & ~writing))]
+                               | (writing_back & clean & ~writing)
+                               | ((self.state == WindowState.RESTORE) & (self.cached[0] | faulty)))]
 
         # Lines on chip. A push into a full window takes the place of the lowest line, which is then clean.
         gains = mover.filled & ~mover.fault & self.keeps
-        grows = (access.push & new_line) | gains
+        grows = (push & new_line) | gains
         with m.If(commit.load):
             m.d.sync += self.cached.eq(commit.cached)
         with m.Elif(grows):
             m.d.sync += self.cached.eq(Cat(Const(1, 1), self.cached))
-        drops_lowest = access.push & new_line & no_room
+        drops_lowest = push & new_line & no_room
         with m.If(commit.forget):
             m.d.sync += self.bottom.eq(commit.bottom)
         with m.Elif(drops_lowest):
@@ -193,26 +205,31 @@ class StackWindow(wiring.Component):
         with m.Elif(gains & mover.first):
             m.d.sync += self.bottom.eq(1)
 
+        with m.If(commit.top_known):
+            m.d.sync += self.top.eq(commit.top)
+        with m.Elif(push & new_line):
+            m.d.sync += self.top.eq(1)
+
         # Dirty lines.
         with m.If(commit.load):
             m.d.sync += self.dirty.eq(commit.dirty)
-        with m.Elif(access.push & new_line & ~mover.spilled):
+        with m.Elif(push & new_line & ~mover.spilled):
             m.d.sync += self.dirty.eq(Cat(Const(1, 1), self.dirty))
-        with m.Elif(mover.spilled & ~(access.push & new_line)):
+        with m.Elif(mover.spilled & ~(push & new_line)):
             m.d.sync += self.dirty.eq(self.dirty[1:])
-        with m.Elif(access.push):
+        with m.Elif(push):
             m.d.sync += self.dirty[0].eq(1)
         with m.If(commit.load):
             m.d.sync += self.oldest.eq(commit.oldest)
         with m.Elif(mover.spilled):
             m.d.sync += self.oldest.eq(self.oldest + 1)
-        with m.Elif(access.push & ~self.dirty[0]):
+        with m.Elif(push & ~self.dirty[0]):
             m.d.sync += self.oldest.eq((self.last + 1)[2:LOW_BITS])
 
         # The topmost token.
         with m.If(commit.load):
             m.d.sync += self.last.eq(commit.last)
-        with m.Elif(access.push):
+        with m.Elif(push):
             m.d.sync += self.last.eq(self.last + 1)
         with m.If(self.check):
             m.d.sync += [self.near.eq(self.flags.near), self.reached.eq(self.flags.reached)]
@@ -235,31 +252,33 @@ class StackWindow(wiring.Component):
         with m.If(commit.launch):
             m.d.sync += self.has_memory.eq(commit.sized)
 
-        # What the next cycle may do, with what a push in this one leaves.
-        idle = (self.state == WindowState.IDLE) & ~access.request
-        limits = Signal(LimitFlags)
-        m.d.comb += limits.eq(Mux(self.check, self.flags.as_value(), Cat(self.near, self.reached)))
+        # What the next cycle may do, with what a commit or a push in this one leaves. No line is missing after
+        # a commit: the next token goes into the top line, or at least one line has been popped.
+        idle = Mux(commit.state, commit.next_state == WindowState.IDLE, self.state == WindowState.IDLE)
+        limits, last = Signal(LimitFlags), Signal(LOW_BITS)
+        m.d.comb += [
+            limits.eq(Mux(self.check, self.flags.as_value(), Cat(self.near, self.reached))),
+            last.eq(Mux(commit.load, commit.last, self.last))]
         line_free = ~no_room | ~all_dirty | ~self.has_memory
-        fits = Mux(new_line, line_free, self.cached[0] | faulty)
-        fits_after = Mux(self.last[:2] == 2, line_free, 1)
-        on_chip = new_line | self.cached[0]
-        for flag, room, room_after in (
-                (self.fits, 1, 1), (self.takes, self._room(limits, 1) & on_chip, self._room(limits, 2)),
-                (self.takes_pair, self._room(limits, 2) & on_chip, self._room(limits, 3))):
-            m.d.sync += flag.eq(idle & Mux(access.push, fits_after & room_after, fits & room))
-        m.d.sync += self.serves.eq(idle)
+        fits = Mux(push, (self.last[:2] != 2) | line_free, ~new_line | line_free | commit.load)
+        possible = idle & ~request & fits & (push | commit.load | new_line | self.cached[0])
+        m.d.sync += [
+            self.serves.eq(idle & ~request), self.fits.eq(idle & ~request & fits),
+            self.takes.eq(possible & Mux(push, _room(limits, last, 2), _room(limits, last, 1))),
+            self.takes_pair.eq(possible & Mux(push, _room(limits, last, 3), _room(limits, last, 2)))]
 
         # What the stack is doing.
         with m.If(commit.state):
             m.d.sync += self.state.eq(commit.next_state)
-        with m.Elif(access.write_back):
+        with m.Elif(request & access.write_back):
             m.d.sync += self.state.eq(WindowState.WRITE_BACK)
-        with m.Elif(access.request | access.turn):
+        with m.Elif(request | access.turn):
             m.d.sync += self.state.eq(WindowState.BUSY)
         with m.Elif(waiting & gains):
             m.d.sync += self.state.eq(WindowState.AGAIN)
         return m
 
-    def _room(self, limits: LimitFlags, tokens: int) -> Value:
-        """Whether that many more tokens stay below the limit."""
-        return ~(limits.reached | (limits.near & (self.last > CACHED_TOKENS - 1 - tokens)))
+
+def _room(limits: LimitFlags, last: Signal, tokens: int) -> Value:
+    """Whether that many more tokens stay below the limit."""
+    return ~(limits.reached | (limits.near & (last > CACHED_TOKENS - 1 - tokens)))

@@ -1,14 +1,15 @@
 """The windows of all warps."""
 
 from amaranth.hdl import Cat, Module, Mux, unsigned
-from amaranth.lib import data, wiring
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
+from rtl.component import Component
 from rtl.params import SmParams
 
-from .lines import CACHED_LINES
+from .lines import CACHED_LINES, SLOT_BITS
 from .pointers import LOW_BITS
-from .window import SLOT_BITS, AccessEvents, CommitEvents, LimitFlags, MoverEvents, StackWindow, WindowFill, WindowState
+from .window import AccessEvents, CommitEvents, LimitFlags, MoverEvents, StackWindow, WindowFill, WindowState
 
 __all__ = ["StackWindows", "WindowView"]
 
@@ -22,6 +23,7 @@ class WindowView(data.Struct):
     cached: unsigned(CACHED_LINES)
     dirty: unsigned(CACHED_LINES)
     oldest: unsigned(SLOT_BITS)
+    top: unsigned(1)
     bottom: unsigned(1)
     has_memory: unsigned(1)
     near: unsigned(1)
@@ -36,7 +38,7 @@ class WindowView(data.Struct):
     wants_turn: unsigned(1)
 
 
-class StackWindows(wiring.Component):
+class StackWindows(Component):
     """A window a warp; each stage tells the window of its own warp what happens.
 
     Members

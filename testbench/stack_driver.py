@@ -18,6 +18,7 @@ from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.waves import Traces
+from testbench.stack_limits import LEFT_CYCLES
 from testbench.stack_memory import StackMemory
 from testbench.stack_reference import Outcome, StackReference, encode_token
 from testbench.stack_statistics import StackStatistics, Wait
@@ -53,6 +54,14 @@ class _Pending:
     before: StackReference | None
 
 
+@dataclass(frozen=True)
+class _Left:
+    """A depth that a result has left, and the cycle in which it must be known."""
+
+    depth: int
+    deadline: int
+
+
 @dataclass
 class _Lane:
     """One warp: where its steps come from, and what is under way. ``outcome`` is that of its last step."""
@@ -65,6 +74,7 @@ class _Lane:
     blocked: bool = False
     write_faults: int = 0
     read_faults: int = 0
+    left: _Left | None = None
     pending: deque[_Pending] = field(default_factory=deque)
 
     def next(self) -> Step | None:
@@ -137,7 +147,6 @@ class Driver:
         self._request_layout, self._result_layout = stack_request(params), stack_result(params)
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
-        self._left: tuple[int, int] | None = None
         self.taken: list[int] = []
         self._cycle = self._progress = self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
@@ -268,7 +277,7 @@ class Driver:
         self.statistics.latencies.setdefault(operation, []).append(self._cycle - done.since)
         if operation in _LEAVES_DEPTH and step.request.enable and (
                 operation not in _UNWINDS or lane.outcome.resume or lane.outcome.empty):
-            self._left = stack.warp, stack.depth
+            lane.left = _Left(stack.depth, self._cycle + LEFT_CYCLES)
         if operation is StackOperation.WRITE_BACK and step.fault is None and step.request.enable:
             self._check_memory(stack)
         lane.blocked &= bool(lane.pending)
@@ -307,11 +316,15 @@ class Driver:
         lane.outcome = Outcome(error=WarpError.MMU_FAULT)
 
     def _check_left(self, valid: bool, warp: int, depth: int) -> None:
-        """The depth that an unwind or SET_POINTER has left is there one cycle after its result."""
-        if self._left is not None:
-            self._bench.expect("the depth that is left: valid", valid, True)
-            self._bench.expect("the depth that is left: warp and depth", (warp, depth), self._left)
-            self._left = None
+        """The depth that an unwind or SET_POINTER has left is there soon after its result."""
+        for lane in self._lanes:
+            if lane.left is None:
+                continue
+            if valid and warp == lane.stack.warp:
+                self._bench.expect(f"warp {warp}: depth that is left", depth, lane.left.depth)
+                lane.left = None
+            elif self._cycle >= lane.left.deadline:
+                self._bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")
 
     def _check_memory(self, stack: WarpStack) -> None:
         """After a write-back memory has all tokens, and holes behind them up to a whole line."""

@@ -15,15 +15,25 @@ from sim.testbench import Bench
 from testbench import stack_cases, stack_cases_memory
 from testbench.programs.manifest import LEVELS, RUNS, build
 from testbench.stack_driver import Driver
-from testbench.stack_limits import LINE_PER_PUSHES, check_hits, check_pushes, check_rate
+from testbench.stack_limits import LINE_PER_PUSHES
 from testbench.stack_programs import ProgramQueue
 from testbench.stack_random import operations
+from testbench.stack_speed import check_hits, check_pushes, check_rate
 from testbench.stack_statistics import StackStatistics, Wait
 from testbench.stack_steps import Source, Start, WarpStack
 from testbench.stack_traces import TracedStack
 
-__all__ = ["PARTS", "RECURSIVE", "check_directed", "check_faults", "check_limits", "check_programs", "check_random",
-           "check_recursion", "run"]
+__all__ = [
+    "PARTS",
+    "RECURSIVE",
+    "check_directed",
+    "check_faults",
+    "check_programs",
+    "check_random",
+    "check_recursion",
+    "check_speed",
+    "run",
+]
 
 CASES = stack_cases.CASES + stack_cases_memory.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
@@ -59,7 +69,7 @@ def check_directed(bench: Bench) -> StackStatistics:
     return statistics
 
 
-def check_limits(bench: Bench) -> StackStatistics:
+def check_speed(bench: Bench) -> StackStatistics:
     """What may take how many cycles."""
     statistics = StackStatistics()
     for check in (check_pushes, check_hits, check_rate):
@@ -132,7 +142,7 @@ def check_faults(bench: Bench) -> StackStatistics:
 
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
-    "directed": check_directed, "limits": check_limits, "kernels": check_programs, "recursion": check_recursion,
+    "directed": check_directed, "speed": check_speed, "kernels": check_programs, "recursion": check_recursion,
     "random": check_random, "faults": check_faults}
 """What is checked, by name."""
 

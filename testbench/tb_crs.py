@@ -142,8 +142,8 @@ def check_faults(bench: Bench) -> StackStatistics:
 
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
-    "directed": check_directed, "speed": check_speed, "kernels": check_programs, "recursion": check_recursion,
-    "random": check_random, "faults": check_faults}
+    "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
+    "faults": check_faults, "speed": check_speed}
 """What is checked, by name."""
 
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from rtl.params import PRESETS
 from sim.arguments import ArgumentError, parse_arguments
-from sim.command import OutputError, Parser, write_file
+from sim.command import OutputError, Parser, print_text, write_file
 from sim.launch import Launch, prepare
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.programs import SUFFIXES, read_program
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.engine == "auto":
             print("engine: model, the reference machine; cycles count instructions")
         result = _run(machine, options.max_cycles)
-        print(describe(machine, result))
+        print_text(f"{describe(machine, result)}\n")
         if options.json is not None:
             write_file(options.json, f"{json.dumps(results(machine, result))}\n".encode())
     except (RunError, ArgumentError, OutputError, ProgramError) as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from sim.command import Parser
+from sim.command import OutputError, Parser, print_text
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.testbench import Bench, run
 from sim.testbench_report import Report
@@ -68,8 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(known: dict[str, Path]) -> None:
     width = max(map(len, known), default=0)
-    for unit, path in known.items():
-        print(f"{unit:{width}}  {title_of(path)}")
+    print_text("".join(f"{unit:{width}}  {title_of(path)}\n" for unit, path in known.items()))
 
 
 def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
@@ -94,9 +93,9 @@ def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
         for unit in [options.unit] if options.unit else known:
             vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
             report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
-            print(report.text(), flush=True)
+            print_text(f"{report.text()}\n")
             failed |= not report.passed
-    except EngineError as error:
+    except (EngineError, OutputError) as error:
         parser.error(str(error))
     return int(failed)
 

@@ -9,6 +9,8 @@ import pytest
 
 from sim.command import OutputError, Parser, write_file
 
+ROOT = Path(__file__).parent.parent
+KERNEL = str(Path(__file__).parent / "programs" / "k08_fib_recursion.O3.cubin")
 LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parent / "programs" / "k22_alu64.O0.cubin")]
 
 
@@ -80,6 +82,16 @@ def test_a_reader_that_stops_is_no_error():
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+@pytest.mark.parametrize("command", [["sim.run", KERNEL, "--block", "12", "--arg", "buf:out=u32[12]"],
+                                     ["sim.run_tb", "--list"], ["sim.dis", KERNEL]], ids=lambda command: command[0])
+def test_a_reader_that_has_gone_is_no_error(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", *command], stdout=writer, stderr=subprocess.PIPE, cwd=ROOT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device /dev/full")

@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check(options)
         machine = Machine(_launch(options), warps=PRESETS[options.preset].warps)
         if options.engine == "auto":
-            print("engine: model, the reference machine; cycles count instructions")
+            print_text("engine: model, the reference machine; cycles count instructions\n")
         result = _run(machine, options.max_cycles)
         print_text(f"{describe(machine, result)}\n")
         if options.json is not None:

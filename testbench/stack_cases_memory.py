@@ -176,11 +176,12 @@ def _moves(stack: WarpStack) -> Source:
 def _fault_on_spill(stack: WarpStack) -> Source:
     """Each line that memory cannot take is a fault of its warp"""
     yield stack.launch(2)
-    stack.memory.refusing = range(stack.region + 2 * LINE_BYTES, stack.region + stack.size)
+    unmapped = range(stack.region + 2 * LINE_BYTES, stack.region + stack.size)
+    stack.memory.refusing.add(unmapped)
     yield from pushed(0, 5 * TOKENS_PER_LINE)
     yield Step(Request(StackOperation.WRITE_BACK), fault=Outcome())
-    stack.memory.refusing = range(0)
-    refused = {address - stack.region for address in stack.memory.refused_writes if stack.owns(address)}
+    stack.memory.refusing.remove(unmapped)
+    refused = {address - stack.region for address in stack.memory.refused_writes if address in unmapped}
     assert refused == {2 * LINE_BYTES, 3 * LINE_BYTES, 4 * LINE_BYTES}
 
 
@@ -196,15 +197,16 @@ def _patiently(stack: WarpStack, step: Step) -> Source:
 def _fault_on_fill(stack: WarpStack) -> Source:
     """An unwind that needs a line that memory cannot give fails and changes nothing"""
     yield stack.launch(3)
+    region = range(stack.region, stack.region + stack.size)
     for depth, wanted in ((CACHED_TOKENS + 1, 0), (42, 12), (64, 40)):
         yield from pushed(stack.depth, depth)
         yield _write_back(stack)
-        stack.memory.refusing = range(stack.region, stack.region + stack.size)
+        stack.memory.refusing.add(region)
         for _ in range(2):
             yield Step(Request(StackOperation.UNWIND, codes=aimed_at(numbered(wanted))), fault=_FAULT)
             assert (yield _get(stack)).value == whole_lines(depth)
         yield replace(push(TokenKind.SYNC), may_fault=True)     # its line may have left the chip
-        stack.memory.refusing = range(0)
+        stack.memory.refusing.remove(region)
         yield from _patiently(stack, unwind(aimed_at(numbered(wanted))))
         assert stack.depth == wanted
     yield from taken_off(stack, stack.depth)

@@ -18,7 +18,7 @@ class StackMemory(Memory):
     ----------
     refused_reads, refused_writes : list[int]
         Addresses that it refused.
-    refusing : range
+    refusing : set[range]
         Addresses that it refuses.
     """
 
@@ -26,12 +26,15 @@ class StackMemory(Memory):
         super().__init__()
         self._random = random
         self._failures = failures
-        self.refusing = range(0)
+        self.refusing: set[range] = set()
         self.refused_reads: list[int] = []
         self.refused_writes: list[int] = []
 
     def _fails(self) -> bool:
         return self._random is not None and self._random.random() < self._failures
+
+    def _refuses(self, address: int) -> bool:
+        return any(address in refused for refused in self.refusing)
 
     def put(self, address: int, content: bytes) -> None:
         """Writes ``content``, whatever is refused."""
@@ -40,7 +43,7 @@ class StackMemory(Memory):
     def read_number(self, address: int, size: int) -> int:
         """What a port reads."""
         try:
-            if address in self.refusing or self._fails():
+            if self._refuses(address) or self._fails():
                 raise MemoryFaultError(address)
             return super().read_number(address, size)
         except MemoryFaultError:
@@ -50,7 +53,7 @@ class StackMemory(Memory):
     def write(self, address: int, content: bytes | bytearray | memoryview) -> None:
         """What a port writes."""
         try:
-            if address in self.refusing:
+            if self._refuses(address):
                 raise MemoryFaultError(address)
             super().write(address, content)
             if self._fails():

@@ -195,8 +195,8 @@ class WarpStack:
 
     def copy_to(self, base: int) -> None:
         """Copies the region to where it will be when the warp's memory begins at ``base``."""
-        content = self.memory.read(self.region, self.size) if self.size else b""
-        self.memory.put((base + self.local) * CRS_GRANULE, content)
+        if self.size:
+            self.memory.put((base + self.local) * CRS_GRANULE, self.memory.read(self.region, self.size))
 
     def overwrite(self, index: int, content: bytes) -> None:
         """Changes what memory holds from token ``index`` on, as software does. Right after a write-back only."""

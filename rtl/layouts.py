@@ -46,7 +46,7 @@ BLOCK_ADDRESS_BITS = ADDRESS_BITS - (CRS_GRANULE - 1).bit_length()
 """Width of a local memory address in units of the CRS granule."""
 CRS_GRANULE_BITS = 12
 """Width of a stack region's size in units of the CRS granule."""
-STACK_RESULT_CYCLES = 2
+STACK_RESULT_CYCLES = 3
 """Cycles from a request to the stack to its result, unless the stack needs more steps for it."""
 
 

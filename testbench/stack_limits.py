@@ -8,7 +8,7 @@ from sim.memory_port import MemoryBehaviour
 
 __all__ = ["LEFT_CYCLES", "LINE_CYCLES", "LINE_PER_PUSHES", "REQUESTS_PER_CYCLE", "RESULT_CYCLES"]
 
-RESULT_CYCLES = 2
+RESULT_CYCLES = 3
 """From a request that is taken to its result."""
 LINE_CYCLES = 1
 """More for each line that an unwind looks at after the first."""

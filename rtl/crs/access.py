@@ -1,5 +1,7 @@
 """The first stage: whose turn it is, what is pushed, which line is read."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
@@ -7,12 +9,11 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, Token
-from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, StackOperation, stack_request
+from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, StackOperation, stack_request
 from rtl.params import SmParams
 
 from .lines import SLOT_BITS
-from .pointers import WidePointer
-from .setting import pointer_value
+from .pointers import HIGH_BITS, WidePointer
 from .stages import Step, turn_stage
 from .turns import tokens_up_to
 from .window import AccessEvents
@@ -25,14 +26,12 @@ _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD)
 
 
 class AccessView(data.Struct):
-    """What is known of the warp that requests, and of the one whose turn it is."""
+    """What is known of the warp that requests."""
 
     window: WindowView
-    """Of the warp that requests; early in the cycle."""
     calls_full: unsigned(1)
     """It has reached the limit of calls."""
     pointer: WidePointer
-    """Of the warp whose turn it is, as all that follows."""
     checks_calls: unsigned(1)
     has_memory: unsigned(1)
     base: unsigned(BLOCK_ADDRESS_BITS)
@@ -84,7 +83,7 @@ class StackAccess(Component):
             "warp": Out(params.warp_bits), "view": In(AccessView),
             "accepted": Out(1), "wants_push": Out(1), "reads": Out(1), "below": Out(SLOT_BITS),
             "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
-            "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(LINE_BITS),
+            "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(SLOT_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
             "change": Out(1), "changed": Out(WidePointer),
             "events": Out(AccessEvents), "launch": Out(1), "set_base": Out(1), "set_mode": Out(1),
@@ -132,11 +131,11 @@ class StackAccess(Component):
             with m.Elif(~takes):
                 on_chip = (window.last[:2] == 3) | window.cached[0]
                 m.d.comb += self.error.eq(Mux(on_chip, WarpError.STACK_OVERFLOW, WarpError.MMU_FAULT))
-        step, top = Signal(Step), Signal(SLOT_BITS)
+        step: Any = Signal(Step)
         calls, wraps = Signal(8), Signal()
         m.d.comb += [
             wraps.eq(push & window.last.all()), calls.eq(pointer.calls + 1),
-            self.changed.high.eq(pointer.high + wraps),
+            self.changed.high.eq(Mux(wraps, (pointer.high + 1)[:HIGH_BITS], pointer.high)),
             self.changed.calls.eq(Mux(push & counts, calls, pointer.calls)),
             self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
             step.counts.eq(push & counts & view.checks_calls),
@@ -147,35 +146,30 @@ class StackAccess(Component):
             step.walk.eq(serves & unwinds), step.quad.eq(operation == StackOperation.POP_QUAD), step.begins.eq(1),
             step.cached.eq(window.cached & window.top.replicate(len(window.cached))),
             step.bottom.eq(window.bottom & (window.top | ~window.cached[0])), step.wraps.eq(wraps),
+            step.get.eq(operation == StackOperation.GET_POINTER),
             step.set.eq(self.accepted & (operation == StackOperation.SET_POINTER)),
             step.launch.eq(self.accepted & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
             step.mode.eq(self.accepted & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
-            top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
+            self.top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
             self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
             self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
         with m.If(self.turn_valid):
-            m.d.comb += [self.step.eq(turn.step), top.eq(turn.top), self.slot.eq(turn.slot),
+            m.d.comb += [self.step.eq(turn.step), self.top.eq(turn.top), self.slot.eq(turn.slot),
                          self.tokens.eq(turn.tokens), self.error.eq(turn.error), self.valid.eq(1)]
         with m.Elif(~self.request.valid):
-            m.d.comb += [self.step.eq(follow.step), top.eq(follow.top), self.slot.eq(follow.slot),
+            m.d.comb += [self.step.eq(follow.step), self.top.eq(follow.top), self.slot.eq(follow.slot),
                          self.tokens.eq(follow.tokens), self.error.eq(WarpError.NONE),
                          self.valid.eq(self.follow_valid & ~self.outpaced)]
 
         # What needs no line.
         m.d.comb += [
-            self.top.eq(Cat(top, pointer.high)),
             # Done again while the request waits, which does no harm.
             self.launch.eq(asks & (operation == StackOperation.LAUNCH)),
             self.set_mode.eq(asks & (operation == StackOperation.SET_MODE)),
             self.set_base.eq(asks & (operation == StackOperation.SET_BASE)),
-            events.request.eq(asks & ~pushes), events.turn.eq(self.turn_valid),
+            events.request.eq(asks & ~pushes),
             events.write_back.eq(operation == StackOperation.WRITE_BACK),
-            self.value.eq(request.operand)]
-        with m.Switch(operation):
-            with m.Case(StackOperation.GET_POINTER):
-                m.d.comb += self.value.eq(pointer_value((self.top + 1)[:LINE_BITS], pointer.calls, pointer.kill))
-            with m.Case(StackOperation.GET_BASE):
-                m.d.comb += self.value.eq(view.base)
+            self.value.eq(Mux(operation == StackOperation.GET_BASE, view.base, request.operand))]
         with m.If(step.set & ~view.has_memory & ~self.turn_valid):
             m.d.comb += [self.error.eq(WarpError.STACK_ERROR),
                          self.value.eq(Cat(Const(0, DEPTH_BITS), request.operand[DEPTH_BITS:]))]

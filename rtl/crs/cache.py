@@ -125,7 +125,7 @@ class StackCache(Component):
         connect(m, request.request, flipped(self.port.request))
         connect(m, flipped(self.port.response), mover.response)
         m.d.comb += [
-            mover.windows.eq(self.windows), self.high_warp.eq(mover.warp), mover.high.eq(self.high),
+            mover.windows.eq(self.windows), self.high_warp.eq(mover.look_warp), mover.high.eq(self.high),
             mover.held.eq(self.held), mover.request_free.eq(request.free),
             self.mover.eq(mover.events), self.mover_warp.eq(mover.warp),
             self.spill.eq(mover.send), self.fill.eq(mover.ask),

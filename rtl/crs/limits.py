@@ -1,5 +1,7 @@
 """How far each warp's stack may grow."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
@@ -65,15 +67,22 @@ class DepthLimits(Component):
             known.addr.eq(self.warp), clamp.addr.eq(self.clamp_warp), check.addr.eq(self.check_warp),
             self.has_memory.eq(old.has_memory), self.checks_calls.eq(old.check_calls), self.steps.eq(clamp.data.steps)]
 
-        m.d.comb += [write.addr.eq(self.warp), write.en.eq(self.launch | self.set_mode)]
-        with m.If(self.launch):
+        # Written a cycle later, which is long before the warp's next request.
+        launches, changes, trap, checks = Signal(), Signal(), Signal(), Signal()
+        before: Any = Signal(_Limit)
+        warp, size = Signal.like(self.warp), Signal(CRS_GRANULE_BITS)
+        m.d.sync += [
+            warp.eq(self.warp), launches.eq(self.launch), changes.eq(self.launch | self.set_mode), before.eq(old),
+            size.eq(self.size), trap.eq(self.trap), checks.eq(self.check_calls)]
+        m.d.comb += [write.addr.eq(warp), write.en.eq(changes)]
+        with m.If(launches):
             m.d.comb += [
-                new.has_memory.eq(self.size != 0), new.check_calls.eq(self.check_calls),
-                new.steps.eq(Mux(self.size == 0, CACHED_TOKENS // TRAP_RESERVE, self.size * _STEPS_PER_GRANULE - 1))]
+                new.has_memory.eq(size != 0), new.check_calls.eq(checks),
+                new.steps.eq(Mux(size == 0, CACHED_TOKENS // TRAP_RESERVE, size * _STEPS_PER_GRANULE - 1))]
         with m.Else():
-            m.d.comb += [new.eq(old), new.trap.eq(self.trap)]
-            with m.If(old.has_memory):
-                m.d.comb += new.steps.eq(old.steps + self.trap - old.trap)
+            m.d.comb += [new.eq(before), new.trap.eq(trap)]
+            with m.If(before.has_memory):
+                m.d.comb += new.steps.eq(before.steps + trap - before.trap)
 
         number, limit = Signal(HIGH_BITS), check.data.steps
         empty = self.high.all()

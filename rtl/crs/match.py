@@ -3,7 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import ThreadCode, ThreadCodes
 from rtl.params import WARP_THREADS
@@ -16,6 +18,9 @@ _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.
 _RECONVERGING = (TokenKind.SYNC, TokenKind.DIVERGE)
 
 
+_PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
+
+
 class TokenVerdict(data.Struct):
     """What a token does to an unwind."""
 
@@ -23,6 +28,8 @@ class TokenVerdict(data.Struct):
     """The unwind ends here: a thread goes on, or it is an error."""
     error: unsigned(1)
     """The token can't be popped as the stack and the threads are."""
+    misaligned: unsigned(1)
+    """No instruction starts at the token's pc."""
     call: unsigned(1)
     """The token counted as an API call."""
 
@@ -81,6 +88,7 @@ class TokenMatch(wiring.Component):
             m.d.comb += [
                 self.revived[index].eq(matching),
                 verdict.error.eq(passed | ~fits | (self.quad & ~alive)),
+                verdict.misaligned.eq(token.pc[:_PC_ALIGNMENT_BITS].any() & ~self.quad),
                 verdict.stop.eq(self.valid[index] & (token.kind != TokenKind.NONE) & (
                     alive | passed | ~fits | self.quad)),
                 verdict.call.eq(self.valid[index] & token.counted & (token.kind == TokenKind.RETURN))]

@@ -1,6 +1,8 @@
 """Moves lines between the stack cache and memory, ahead of need."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
@@ -25,15 +27,15 @@ _WRITES = 15
 
 class LineMover(Component):
     """One move a cycle: an answer of memory is taken (a line that came is put into its slot), else a dirty line
-    is sent to memory, else a line is asked for.
+    is sent to memory, else a line is asked for. Each warp is looked at a cycle before.
 
     The move is that of ``warp``. A line is taken from the cache only while nobody else reads it
     (``read_free``), and put in only while nobody else writes it (``write_free``).
 
     Members
     -------
-    windows, high : In(array of WindowView), In
-        All windows, and the upper part of the number of the topmost token of ``warp``.
+    windows, look_warp, high : In(array of WindowView), Out, In
+        All windows, and the upper part of the number of the topmost token of ``look_warp``.
     warp : Out
         Whose move it is in this cycle.
     held : In(warps)
@@ -59,8 +61,8 @@ class LineMover(Component):
         self._warps = params.warps
         bits = params.warp_bits
         super().__init__({
-            "windows": In(data.ArrayLayout(WindowView, params.warps)), "warp": Out(bits), "high": In(HIGH_BITS),
-            "held": In(self._warps), "events": Out(MoverEvents),
+            "windows": In(data.ArrayLayout(WindowView, params.warps)), "look_warp": Out(bits), "high": In(HIGH_BITS),
+            "warp": Out(bits), "held": In(params.warps), "events": Out(MoverEvents),
             "read_free": In(1), "write_free": In(1), "request_free": In(1), "arrived": Out(1),
             "turn_warp": Out(bits), "slot": Out(SLOT_BITS),
             "install": Out(1), "install_warp": Out(bits), "install_slot": Out(SLOT_BITS),
@@ -73,50 +75,57 @@ class LineMover(Component):
         m = Module()
         events = self.events
 
-        # An answer waits here until it can be taken: for one cycle to find its slot, then until the cache is free.
-        answer, answered, looked = Signal.like(self.response.payload), Signal(), Signal()
-        takes = Signal()
+        # An answer waits here until it can be taken: until its slot is known, then until the cache is free.
+        answer, answered = Signal.like(self.response.payload), Signal()
+        takes, looked, known, first = Signal(), Signal(), Signal(), Signal()
         m.d.comb += self.response.ready.eq(~answered)
-        m.d.sync += looked.eq(answered)
-        with m.If(~answered):
+        with m.If(self.response.ready):
             m.d.sync += [answered.eq(self.response.valid), answer.eq(self.response.payload)]
         with m.Elif(takes):
-            m.d.sync += [answered.eq(0), looked.eq(0)]
-        target = Signal(WindowView)
-        lowest = Signal(SLOT_BITS)
-        m.d.comb += [target.eq(self.windows[answer.tag]), lowest.eq(target.last[2:] + 1 - sum(target.cached))]
-        first = Signal()
-        m.d.sync += [self.install_slot.eq(lowest - 1), self.install_warp.eq(answer.tag), first.eq(self.number == 0)]
+            m.d.sync += answered.eq(0)
         arrived = answered & ~answer.write
+        m.d.sync += [looked.eq(arrived), known.eq(arrived & looked)]
 
-        # Whose move it is.
+        # A look at a warp: the one whose line has come, or the one whose turn it is.
         m.submodules.turns = turns = RoundRobin(self._warps)
-        window = Signal(WindowView)
+        window: Any = Signal(WindowView)
+        high, looking = Signal(HIGH_BITS), Signal()
+        moving, moves = Signal.like(self.look_warp), Signal()
         m.d.comb += [
             turns.requests.eq(Cat(window.wants_spill | window.wants_fill for window in self.windows)),
-            self.turn_warp.eq(turns.chosen), window.eq(self.windows[turns.chosen]),
-            self.warp.eq(Mux(answered, answer.tag, turns.chosen))]
-        answer_held = Array(self.held)[answer.tag]
-        turn = turns.valid & ~answered & ~Array(self.held)[turns.chosen] & self.request_free
-        written = answered & answer.write & ~answer_held
-        full = self._count(m, written)
-        m.d.comb += [
-            self.arrived.eq(arrived & looked), takes.eq(~answer_held & Mux(answer.write, 1, looked & self.write_free)),
-            events.filled.eq(arrived & takes), events.fault.eq(answer.error), events.first.eq(first),
-            self.install.eq(arrived & looked & self.write_free & ~answer_held & target.keeps & ~answer.error),
-            self.send.eq(turn & window.wants_spill & self.read_free & ~full),
-            self.ask.eq(turn & ~window.wants_spill & window.wants_fill),
-            events.spilled.eq(self.send), events.requested.eq(self.ask),
-            self.write_fault.eq(written & answer.error), self.write_fault_warp.eq(answer.tag)]
+            self.look_warp.eq(Mux(arrived, answer.tag, turns.chosen))]
+        m.d.sync += [
+            window.eq(self.windows[self.look_warp]), high.eq(self.high), moving.eq(self.look_warp),
+            # A window that changes at the same time has to be looked at again.
+            looking.eq(turns.valid & ~arrived & ~self._is_held(self.look_warp)
+                       & ~(moves & (moving == self.look_warp)))]
 
-        # Which line: the oldest dirty one, or the one below those on chip.
-        moved = Mux(answered, target.as_value(), window.as_value())
-        top = Cat(WindowView(moved).last[2:], self.high)
-        cached, dirty = sum(WindowView(moved).cached), sum(window.dirty)
+        # The move: an answer is taken, or what was looked at is written or asked for.
+        m.d.comb += self.warp.eq(Mux(answered, answer.tag, moving))
+        held = self._is_held(self.warp)
+        turn = looking & ~answered & ~held & self.request_free
+        written = answered & answer.write & ~held
+        full = self._count(m, written)
+        keeps = Array(window.keeps for window in self.windows)[answer.tag]
         m.d.comb += [
-            self.number.eq(top - Mux(~answered & window.wants_spill, dirty - 1, cached)), self.slot.eq(window.oldest),
+            self.arrived.eq(arrived & known), takes.eq(~held & Mux(answer.write, 1, known & self.write_free)),
+            events.filled.eq(arrived & takes), events.fault.eq(answer.error), events.first.eq(first),
+            self.install.eq(arrived & known & self.write_free & ~held & keeps & ~answer.error),
+            self.send.eq(turn & window.wants_spill & self.read_free & ~full),
+            self.ask.eq(turn & ~window.wants_spill & window.wants_fill), moves.eq(self.send | self.ask),
+            events.spilled.eq(self.send), events.requested.eq(self.ask),
+            self.write_fault.eq(written & answer.error), self.write_fault_warp.eq(answer.tag),
+            self.turn_warp.eq(moving)]
+
+        # Which line: the oldest dirty one, or the one below those on chip. An answer's does not change any more.
+        spills = window.wants_spill & ~arrived
+        cached, dirty = sum(window.cached), sum(window.dirty)
+        m.d.comb += [
+            self.number.eq(Cat(window.last[2:], high) - Mux(spills, dirty - 1, cached)), self.slot.eq(window.oldest),
             self.valid.eq(Mux(window.dirty[1], ~0, tokens_up_to(window.last))
                           & window.wants_spill.replicate(TOKENS_PER_LINE))]
+        m.d.sync += [self.install_slot.eq(self.number[:SLOT_BITS]), self.install_warp.eq(answer.tag),
+                     first.eq(self.number == 0)]
         for token, stored in zip(self.installed, data.View(TokenLine, answer.data), strict=True):
             m.d.comb += [token.pc.eq(stored.pc), token.mask.eq(stored.mask), token.counted.eq(stored.counted)]
             with m.Switch(stored.kind):
@@ -127,7 +136,11 @@ class LineMover(Component):
                     m.d.comb += token.kind.eq(TokenKind.ILLEGAL)
         return m
 
-    def _count(self, m: Module, written: Signal) -> Signal:
+    def _is_held(self, warp: Value) -> Value:
+        """Whether another is changing a warp's window."""
+        return self.held.bit_select(warp, 1)
+
+    def _count(self, m: Module, written: Signal) -> Value:
         """Counts each warp's lines on their way to memory; whether there may be no more of them."""
         m.submodules.writes = writes = memory.Memory(shape=range(_WRITES + 1), depth=self._warps, init=[])
         before, after = writes.read_port(domain="comb"), writes.write_port()

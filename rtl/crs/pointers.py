@@ -28,7 +28,7 @@ class WidePointer(data.Struct):
 
 
 class StackPointers(Component):
-    """Two reads and two writes a cycle.
+    """Three reads and two writes a cycle.
 
     A push must be seen by the warp's next instruction, one cycle later, while the outcome of another warp's
     unwind is written: so there are two memories, one for each writer, and a bit a warp that tells which of
@@ -36,9 +36,10 @@ class StackPointers(Component):
 
     Members
     -------
-    warp, pointer : In, Out(WidePointer)
-    request_warp, calls_full : In, Out(1)
-        Whether that warp's pointer has reached the limit of calls.
+    warp, pointer, calls_full : In, Out(WidePointer), Out(1)
+        A warp's pointer, and whether it has reached the limit of calls.
+    select_warp, selected : In, Out(WidePointer)
+        Another's.
     aside_warp, aside_high : In, Out
         A second look.
     push, pushed : In, In(WidePointer)
@@ -54,13 +55,14 @@ class StackPointers(Component):
     def __init__(self, params: SmParams) -> None:
         self._warps = params.warps
         super().__init__({
-            "warp": In(params.warp_bits), "pointer": Out(WidePointer),
+            "warp": In(params.warp_bits), "pointer": Out(WidePointer), "calls_full": Out(1),
+            "select_warp": In(params.warp_bits), "selected": Out(WidePointer),
             "aside_warp": In(params.warp_bits), "aside_high": Out(HIGH_BITS),
             "push": In(1), "pushed": In(WidePointer),
             "counted": In(1), "counted_warp": In(params.warp_bits),
             "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
             "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1),
-            "request_warp": In(params.warp_bits), "calls_full": Out(1)})
+            })
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -79,10 +81,11 @@ class StackPointers(Component):
             m.d.sync += full[self.counted_warp].eq(1)
         with m.If(self.check):
             m.d.sync += full[self.check_warp].eq(self.checked_full)
-        just_counted = self.counted & (self.counted_warp == self.request_warp)
-        m.d.comb += self.calls_full.eq(full[self.request_warp] | just_counted)
+        just_counted = self.counted & (self.counted_warp == self.warp)
+        m.d.comb += self.calls_full.eq(full[self.warp] | just_counted)
 
-        for warp, result in ((self.warp, self.pointer), (self.aside_warp, self.aside_high)):
+        for warp, result in ((self.warp, self.pointer), (self.select_warp, self.selected),
+                             (self.aside_warp, self.aside_high)):
             pushed, committed = by_push.read_port(domain="comb"), by_commit.read_port(domain="comb")
             m.d.comb += [
                 pushed.addr.eq(warp), committed.addr.eq(warp),

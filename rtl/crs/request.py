@@ -64,9 +64,9 @@ class LineRequest(Component):
             self.free.eq(~taken & ~self.request.valid),
             request.address.eq((region << _LINES_PER_GRANULE_BITS) + number),
             request.mask.eq(Const(~0, LINE_BYTES))]
-        with m.If(self.take):
+        with m.If(self.free):
             m.d.sync += [
-                taken.eq(1), request.write.eq(self.write), request.tag.eq(self.warp),
+                taken.eq(self.take), request.write.eq(self.write), request.tag.eq(self.warp),
                 region.eq(base.data + size.data), number.eq(self.number), valid.eq(self.valid)]
         with m.Elif(taken):
             m.d.sync += [taken.eq(0), self.request.valid.eq(1)]

@@ -1,5 +1,7 @@
 """What SETCRSPTR makes of the value it is given, and GETCRSPTR of a pointer."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -15,9 +17,12 @@ _RESERVED_BITS = 32 - DEPTH_BITS - 8 - 1
 _LINES_PER_STEP = TRAP_RESERVE // TOKENS_PER_LINE
 
 
-def pointer_value(lines: Signal, calls: Signal, kill: Signal) -> Cat:
-    """The format of GETCRSPTR and SETCRSPTR; ``lines`` is the depth rounded up to whole lines."""
-    return Cat(Const(0, 2), lines, Const(0, _RESERVED_BITS), calls, kill)
+def pointer_value(top: Value, pointer: Any) -> Value:
+    """The format of GETCRSPTR and SETCRSPTR: the depth rounded up to whole lines. ``top`` are the lowest bits of the
+    top line's number, ``pointer`` is the WidePointer that has the others.
+    """
+    lines = (Cat(top, pointer.high) + 1)[:LINE_BITS]
+    return Cat(Const(0, 2), lines, Const(0, _RESERVED_BITS), pointer.calls, pointer.kill)
 
 
 def calls_of(value: Signal) -> Value:

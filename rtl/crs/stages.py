@@ -50,6 +50,8 @@ class Step(data.Struct):
     """All lines on chip are dead and in memory: the unwind goes on below them."""
     finish: unsigned(1)
     """A write-back is over."""
+    get: unsigned(1)
+    """The stack pointer is read."""
     set: unsigned(1)
     """The stack pointer is set."""
     launch: unsigned(1)
@@ -69,17 +71,25 @@ def match_stage(params: SmParams) -> data.StructLayout:
     """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "error": WarpError, "line": TokensOfLine, "valid": TOKENS_PER_LINE,
-        "slot": SLOT_BITS, "codes": ThreadCodes, "pointer": WidePointer, "top": LINE_BITS, "value": 32})
+        "slot": SLOT_BITS, "codes": ThreadCodes, "pointer": WidePointer, "top": SLOT_BITS, "value": 32})
 
 
 def select_stage(params: SmParams) -> data.StructLayout:
     """From the match: a verdict on each token."""
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "error": WarpError, "pointer": WidePointer, "number": LINE_BITS,
+        "warp": params.warp_bits, "step": Step, "error": WarpError, "top": SLOT_BITS,
         "value": 32, "steps": HIGH_BITS, "codes": ThreadCodes,
         "verdicts": data.ArrayLayout(TokenVerdict, TOKENS_PER_LINE),
         "revived": data.ArrayLayout(WARP_THREADS, TOKENS_PER_LINE), "pcs": data.ArrayLayout(32, TOKENS_PER_LINE),
         "kinds": data.ArrayLayout(TokenKind, TOKENS_PER_LINE), "returned": 1, "stuck": 1})
+
+
+def answer_stage(params: SmParams) -> data.StructLayout:
+    """From the selection: the tokens that the answer is one of, and the rest of it."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "resume": 1, "empty": 1, "error": WarpError, "chosen": TOKENS_PER_LINE,
+        "pcs": data.ArrayLayout(32, TOKENS_PER_LINE), "kinds": data.ArrayLayout(TokenKind, TOKENS_PER_LINE),
+        "revived": data.ArrayLayout(WARP_THREADS, TOKENS_PER_LINE), "codes": ThreadCodes, "value": 32})
 
 
 def commit_stage(params: SmParams) -> data.StructLayout:

@@ -18,12 +18,14 @@ from rtl.layouts import (
 from rtl.params import SmParams
 
 from .access import StackAccess
+from .answer import StackAnswer
 from .cache import StackCache
 from .commit import StackCommit
 from .limits import DepthLimits
 from .match import TokenMatch
 from .pointers import StackPointers
 from .select import TokenSelect
+from .setting import pointer_value
 from .stages import Unwind, apply_stage, commit_stage, match_stage, select_stage
 from .turns import StackTurns
 from .windows import StackWindows
@@ -47,7 +49,7 @@ class CallReturnStack(Component):
     ready : Out(warps)
         Warps whose next request, of whatever kind, would not wait for their stack.
     result_valid, result : Out(1), Out(stack_result)
-        Two cycles after the request, or later.
+        Three cycles after the request, or later.
     commit_valid, commit_warp, commit_depth : Out(1), Out, Out(DEPTH_BITS)
         A depth that an unwind or SET_POINTER has left, one cycle behind the result.
     write_fault, write_fault_warp : Out(1), Out
@@ -109,7 +111,7 @@ class CallReturnStack(Component):
         m.d.comb += [
             turns.windows.eq(windows.views), turns.hold.eq(cache.restore), turns.seen.eq(commit.progress.seen),
             turning.addr.eq(turns.warp), turns.quad.eq(turning.data.quad), commit.warp.eq(turns.warp),
-            pointers.request_warp.eq(request.warp), pointers.warp.eq(access.warp), limits.warp.eq(access.warp),
+            pointers.warp.eq(request.warp), limits.warp.eq(request.warp),
             view.window.eq(windows.views[request.warp]), view.calls_full.eq(pointers.calls_full),
             view.pointer.eq(pointers.pointer), view.checks_calls.eq(limits.checks_calls),
             view.has_memory.eq(limits.has_memory), view.base.eq(cache.base),
@@ -119,7 +121,8 @@ class CallReturnStack(Component):
         code, known = codes.write_port(), codes.read_port(domain="comb")
         m.d.comb += [
             pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
-            windows.access_warp.eq(access.warp), windows.access.eq(access.events),
+            windows.access_warp.eq(request.warp), windows.access.eq(access.events),
+            windows.turn.eq(turns.valid), windows.turn_warp.eq(turns.turn.warp),
             begin.en.eq(step.walk & step.begins), begin.addr.eq(request.warp),
             begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(step.quad),
             code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
@@ -141,22 +144,28 @@ class CallReturnStack(Component):
             match.line.eq(matching.line), match.valid.eq(matching.valid), match.codes.eq(matching.codes),
             match.quad.eq(ahead.quad)]
 
-        # Select: the topmost token that stops the unwind; the result.
+        # Select: the topmost token that stops the unwind.
         m.d.sync += [
             selecting_valid.eq(matching_valid & ~(outpaced & ahead.walk)), selecting.warp.eq(matching.warp),
-            selecting.step.eq(ahead), selecting.error.eq(matching.error), selecting.value.eq(matching.value),
-            selecting.number.eq(matching.top - ahead.seen), selecting.codes.eq(matching.codes),
-            selecting.pointer.eq(matching.pointer), selecting.steps.eq(limits.steps),
+            selecting.step.eq(ahead), selecting.error.eq(matching.error), selecting.top.eq(matching.top),
+            selecting.value.eq(Mux(ahead.get, pointer_value(matching.top, matching.pointer), matching.value)),
+            selecting.codes.eq(matching.codes), selecting.steps.eq(limits.steps),
             selecting.verdicts.eq(match.verdicts), selecting.revived.eq(match.revived),
             selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
             selecting.pcs.eq(Cat(token.pc for token in matching.line)),
             selecting.kinds.eq(Cat(token.kind for token in matching.line))]
         m.d.comb += [
             select.valid.eq(selecting_valid), select.stage.eq(selecting),
+            pointers.select_warp.eq(selecting.warp), select.pointer.eq(pointers.selected),
             select.next_under_way.eq(matching_valid & ahead.walk & (matching.warp == selecting.warp)),
-            self.result_valid.eq(select.result_valid), self.result.eq(select.result)]
+            ]
 
-        # Commit: what that makes of pointer and window; and, a cycle later, the change.
+        # The answer.
+        m.submodules.answer = answer = StackAnswer(params)
+        m.d.sync += [self.result_valid.eq(select.answered), answer.stage.eq(select.answer)]
+        m.d.comb += self.result.eq(answer.result)
+
+        # Beside it, commit: what that makes of pointer and window; and, a cycle later, the change.
         origin = unwinds.read_port(domain="comb")
         m.d.sync += [committing_valid.eq(selecting_valid), committing.eq(select.commit), applying.eq(commit.apply)]
         m.d.comb += [
@@ -172,7 +181,9 @@ class CallReturnStack(Component):
             self.commit_valid.eq(applying.write), self.commit_warp.eq(applying.warp),
             self.commit_depth.eq(Cat(applying.events.last, applying.pointer.high) + 1)]
 
-        # Beside the pipeline, the lines.
+        # Beside the pipeline, the lines. Nothing moves while a step changes its warp's window.
+        m.d.sync += cache.held.eq(((selecting_valid & selecting.step.ends) << selecting.warp)
+                                  | ((committing_valid & committing.step.ends) << committing.warp))
         connect(m, cache.port, flipped(self.port))
         m.d.comb += [
             cache.top_warp.eq(request.warp), cache.restore.eq(commit.read),
@@ -184,11 +195,9 @@ class CallReturnStack(Component):
             cache.ahead_place.slot.eq(access.below), cache.door.eq(access.wants_push & self.request.ready),
             cache.push_warp.eq(request.warp), cache.push_slot.eq(access.push_slot),
             cache.push_tokens.eq(access.push_tokens), cache.token.eq(access.token),
-            cache.launch.eq(access.launch), cache.set_base.eq(access.set_base), cache.warp.eq(access.warp),
+            cache.launch.eq(access.launch), cache.set_base.eq(access.set_base), cache.warp.eq(request.warp),
             cache.configuration.eq(self.configuration), cache.windows.eq(windows.views),
             pointers.aside_warp.eq(cache.high_warp), cache.high.eq(pointers.aside_high),
-            cache.held.eq(((committing_valid & committing.step.ends) << committing.warp)
-                          | (applying.events.state << applying.warp)),
             windows.mover_warp.eq(cache.mover_warp), windows.mover.eq(cache.mover),
             self.write_fault.eq(cache.write_fault), self.write_fault_warp.eq(cache.write_fault_warp)]
 

@@ -59,8 +59,6 @@ class AccessEvents(data.Struct):
     """If there is room for two."""
     request: unsigned(1)
     """A request that is not a push is served, if any is: none follows before it is over."""
-    turn: unsigned(1)
-    """A step of the stack's own enters the pipeline."""
     write_back: unsigned(1)
     """That request is to write dirty lines back."""
 
@@ -115,6 +113,8 @@ class StackWindow(wiring.Component):
     access, commit, mover : In
         Events of the three places that change the window. Commit and the others never concern the same warp
         in the same cycle.
+    turn : In(1)
+        A step of the stack's own enters the pipeline.
     check, flags : In(1), In(LimitFlags)
         New flags: some cycles after a push has begun a new run of 16 tokens, and after every commit.
     state, fill : Out
@@ -140,6 +140,7 @@ class StackWindow(wiring.Component):
     """
 
     access: In(AccessEvents)
+    turn: In(1)
     commit: In(CommitEvents)
     mover: In(MoverEvents)
     check: In(1)
@@ -272,7 +273,7 @@ class StackWindow(wiring.Component):
             m.d.sync += self.state.eq(commit.next_state)
         with m.Elif(request & access.write_back):
             m.d.sync += self.state.eq(WindowState.WRITE_BACK)
-        with m.Elif(request | access.turn):
+        with m.Elif(request | self.turn):
             m.d.sync += self.state.eq(WindowState.BUSY)
         with m.Elif(waiting & gains):
             m.d.sync += self.state.eq(WindowState.AGAIN)

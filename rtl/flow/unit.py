@@ -5,13 +5,13 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import STACK_RESULT_CYCLES, StackPort, flow_launch, flow_request, flow_result, stack_result
+from rtl.layouts import STACK_RESULT_CYCLES, StackPort, flow_launch, flow_request, flow_result
 from rtl.params import SmParams
 
 from .conclude import REPORT_BITS, FlowConclusion
 from .decide import FlowDecision
 from .gather import ThreadGather
-from .stages import WaitingUnwind, outcome_stage
+from .stages import WaitingUnwind
 from .states import WarpStates
 
 __all__ = ["FlowUnit"]
@@ -83,13 +83,10 @@ class FlowUnit(Component):
         # Conclude.
         late = Signal.like(outcome)
         m.d.comb += [late.pc.eq(kept.data.pc), late.quad.eq(kept.data.quad), late.kept.eq(kept.data.kept)]
-        concluding, answer = Signal(outcome_stage(params)), Signal(stack_result(params))
-        m.d.sync += [
-            conclusion.valid.eq(port.result_valid), answer.eq(port.result),
-            concluding.eq(Mux(valid, outcome.as_value(), late.as_value()))]
         m.d.comb += [
-            conclusion.outcome.eq(concluding), conclusion.stack.eq(answer),
-            conclusion.report_mask.eq(self.report_mask), states.old_warp.eq(answer.warp),
+            conclusion.valid.eq(port.result_valid), conclusion.stack.eq(port.result),
+            conclusion.outcome.eq(Mux(valid, outcome.as_value(), late.as_value())),
+            conclusion.report_mask.eq(self.report_mask), states.old_warp.eq(port.result.warp),
             conclusion.old.eq(states.old), states.write.eq(conclusion.valid), states.new.eq(conclusion.new),
             self.result_valid.eq(conclusion.result_valid), self.result.eq(conclusion.result)]
         return m

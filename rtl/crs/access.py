@@ -2,19 +2,18 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE, Token
-from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, StackOperation, stack_request
+from rtl.layouts import BLOCK_ADDRESS_BITS, StackOperation, stack_request
 from rtl.params import SmParams
 
 from .lines import SLOT_BITS
 from .pointers import HIGH_BITS, WidePointer
-from .stages import Step, turn_stage
+from .stages import StackRefusal, Step, turn_stage
 from .turns import tokens_up_to
 from .window import AccessEvents
 from .windows import WindowView
@@ -61,7 +60,7 @@ class StackAccess(Component):
         A token may be written; known early.
     reads, below : Out(1), Out
         The slot of the line that a walk needs next, if it goes on.
-    valid, step, error, value : Out
+    valid, step, refusal, value : Out
         What the next stages do.
     slot, tokens, top : Out
         The line to read, which of its tokens are on the stack, and the number of the warp's top line.
@@ -82,7 +81,7 @@ class StackAccess(Component):
             "sized": In(1), "installing": In(1),
             "warp": Out(params.warp_bits), "view": In(AccessView),
             "accepted": Out(1), "wants_push": Out(1), "reads": Out(1), "below": Out(SLOT_BITS),
-            "valid": Out(1), "step": Out(Step), "error": Out(WarpError), "value": Out(32),
+            "valid": Out(1), "step": Out(Step), "refusal": Out(StackRefusal), "value": Out(32),
             "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(SLOT_BITS),
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
             "change": Out(1), "changed": Out(WidePointer),
@@ -111,7 +110,6 @@ class StackAccess(Component):
             self.below.eq(Mux(self.turn_valid, turn.slot, Mux(self.request.valid, window.last[2:], follow.slot)) - 1),
             self.waits_for_line.eq(self.request.valid & ~self.turn_valid & pushes & window.serves & ~window.fits),
             self.waits_for_turn.eq(self.request.valid & self.turn_valid)]
-        serves = self.accepted & request.enable
 
         # Pushes. A call at the limit of calls and a token without room are refused.
         prepares = operation == StackOperation.PREPARE_CALL
@@ -125,12 +123,12 @@ class StackAccess(Component):
             self.push_tokens.eq(push << next_token[:2]),
             self.token.pc.eq(request.operand), self.token.mask.eq(request.mask), self.token.kind.eq(request.kind),
             self.token.counted.eq(counts)]
-        with m.If(serves & pushes):
-            with m.If(refused):
-                m.d.comb += self.error.eq(Mux(prepares, WarpError.NONE, WarpError.API_STACK_ERROR))
-            with m.Elif(~takes):
-                on_chip = (window.last[:2] == 3) | window.cached[0]
-                m.d.comb += self.error.eq(Mux(on_chip, WarpError.STACK_OVERFLOW, WarpError.MMU_FAULT))
+        on_chip = (window.last[:2] == 3) | window.cached[0]
+        fails = pushes & request.enable & ~refused & ~takes
+        m.d.comb += [
+            self.refusal.calls.eq(counts & ~prepares & request.enable & refused),
+            self.refusal.room.eq(fails & on_chip), self.refusal.line.eq(fails & ~on_chip),
+            self.refusal.region.eq((operation == StackOperation.SET_POINTER) & ~view.has_memory)]
         step: Any = Signal(Step)
         calls, wraps = Signal(8), Signal()
         m.d.comb += [
@@ -139,26 +137,28 @@ class StackAccess(Component):
             self.changed.calls.eq(Mux(push & counts, calls, pointer.calls)),
             self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
             step.counts.eq(push & counts & view.checks_calls),
-            self.change.eq(push | (serves & prepares & refused))]
+            self.change.eq(push | (self.accepted & request.enable & prepares & refused))]
 
         # The step: of the stack's own, of the request, of the walk one stage ahead.
         m.d.comb += [
-            step.walk.eq(serves & unwinds), step.quad.eq(operation == StackOperation.POP_QUAD), step.begins.eq(1),
+            step.walk.eq(unwinds & request.enable), step.quad.eq(operation == StackOperation.POP_QUAD),
+            step.begins.eq(1),
             step.cached.eq(window.cached & window.top.replicate(len(window.cached))),
             step.bottom.eq(window.bottom & (window.top | ~window.cached[0])), step.wraps.eq(wraps),
             step.get.eq(operation == StackOperation.GET_POINTER),
-            step.set.eq(self.accepted & (operation == StackOperation.SET_POINTER)),
-            step.launch.eq(self.accepted & (operation == StackOperation.LAUNCH)), step.sized.eq(self.sized),
-            step.mode.eq(self.accepted & (operation == StackOperation.SET_MODE)), step.ends.eq(~pushes),
+            step.set.eq(operation == StackOperation.SET_POINTER),
+            step.launch.eq(operation == StackOperation.LAUNCH), step.sized.eq(self.sized),
+            step.mode.eq(operation == StackOperation.SET_MODE), step.ends.eq(~pushes),
             self.top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
             self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
             self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
         with m.If(self.turn_valid):
             m.d.comb += [self.step.eq(turn.step), self.top.eq(turn.top), self.slot.eq(turn.slot),
-                         self.tokens.eq(turn.tokens), self.error.eq(turn.error), self.valid.eq(1)]
+                         self.tokens.eq(turn.tokens), self.refusal.eq(0), self.refusal.line.eq(turn.faulty),
+                         self.valid.eq(1)]
         with m.Elif(~self.request.valid):
             m.d.comb += [self.step.eq(follow.step), self.top.eq(follow.top), self.slot.eq(follow.slot),
-                         self.tokens.eq(follow.tokens), self.error.eq(WarpError.NONE),
+                         self.tokens.eq(follow.tokens), self.refusal.eq(0),
                          self.valid.eq(self.follow_valid & ~self.outpaced)]
 
         # What needs no line.
@@ -170,7 +170,4 @@ class StackAccess(Component):
             events.request.eq(asks & ~pushes),
             events.write_back.eq(operation == StackOperation.WRITE_BACK),
             self.value.eq(Mux(operation == StackOperation.GET_BASE, view.base, request.operand))]
-        with m.If(step.set & ~view.has_memory & ~self.turn_valid):
-            m.d.comb += [self.error.eq(WarpError.STACK_ERROR),
-                         self.value.eq(Cat(Const(0, DEPTH_BITS), request.operand[DEPTH_BITS:]))]
         return m

@@ -1,5 +1,7 @@
 """The lines on chip, and their way from and to memory."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -28,7 +30,9 @@ class StackCache(Component):
     """One token or line is written a cycle, one line is read a cycle, and each warp's top line is at hand.
 
     A line is read for the first of: a top line to be copied (``restore``), a step of the stack's own
-    (``look``), a walk that may go on (``ahead``), a spill. A line is written for the first of: a line that
+    (``look``), a walk that may go on (``ahead``), a copy that a push was in the way of, a spill. A copy is tried
+    again until it is made, its warp has its next turn, or another has to be; the warp's next unwind may then
+    take some cycles more. A line is written for the first of: a line that
     came from memory, a push; a line that came has a cycle of its own, ``busy``, best while no push is at the
     door.
 
@@ -44,6 +48,14 @@ class StackCache(Component):
         The line read.
     restored, restored_warp : In(1), In
         The line read becomes the copy of the warp's top line.
+    pushing : In(1)
+        The port of top lines is a push's; known early.
+    accessed, accessed_warp : In(1), In
+        A warp has its turn, or waits for it.
+    delayed : Out(1)
+        What was ``restored`` is copied later.
+    copied, copied_warp : Out(1), Out
+        A delayed copy is made.
     door : In(1)
         A push is at the door, or something is that has to wait.
     busy : Out(1)
@@ -72,7 +84,9 @@ class StackCache(Component):
             "top_warp": In(bits), "top": Out(TokensOfLine),
             "restore": In(1), "restore_place": In(place), "look": In(1), "look_place": In(place),
             "ahead": In(1), "ahead_place": In(place), "granted": Out(1), "line": Out(TokensOfLine),
-            "restored": In(1), "restored_warp": In(bits), "door": In(1), "busy": Out(1),
+            "restored": In(1), "restored_warp": In(bits), "pushing": In(1), "accessed": In(1),
+            "accessed_warp": In(bits), "delayed": Out(1), "copied": Out(1), "copied_warp": Out(bits),
+            "door": In(1), "busy": Out(1),
             "push_warp": In(bits), "push_slot": In(SLOT_BITS), "push_tokens": In(TOKENS_PER_LINE), "token": In(Token),
             "launch": In(1), "set_base": In(1), "warp": In(bits), "configuration": In(StackConfiguration),
             "base": Out(BLOCK_ADDRESS_BITS),
@@ -88,18 +102,36 @@ class StackCache(Component):
         m.submodules.mover = mover = LineMover(self._params)
         m.submodules.request = request = LineRequest(self._params)
 
+        early = self.restore | self.look | self.ahead
+
+        # Copies of top lines. One that a push is in the way of is tried again, as long as its warp does nothing.
+        waiting, read_again, restoring = Signal(), Signal(), Signal(line_place(self._params))
+        waited: Any = Signal(line_place(self._params))
+        retries = waiting & ~self.pushing       # a push that waits for a spill must not keep the spill waiting
+        copies = (self.restored | read_again) & ~self.pushing
+        outdated = self.accessed & (self.accessed_warp == waited.warp)
+        m.d.sync += [restoring.eq(self.restore_place), read_again.eq(retries & ~early)]
+        m.d.comb += [
+            self.delayed.eq(self.restored & self.pushing), self.copied_warp.eq(waited.warp),
+            self.copied.eq(read_again & waiting & ~self.pushing & ~outdated)]
+        with m.If(self.delayed):
+            m.d.sync += [waiting.eq(1), waited.eq(restoring), read_again.eq(0)]
+        with m.Elif(outdated | self.copied):
+            m.d.sync += [waiting.eq(0), read_again.eq(0)]
+
         # Reads.
         place = Signal(line_place(self._params))
-        early = self.restore | self.look | self.ahead
         m.d.comb += [
             place.warp.eq(mover.turn_warp), place.slot.eq(mover.slot),
-            self.granted.eq(self.ahead & ~self.restore & ~self.look), mover.read_free.eq(~early)]
+            self.granted.eq(self.ahead & ~self.restore & ~self.look), mover.read_free.eq(~early & ~retries)]
         with m.If(self.restore):
             m.d.comb += place.eq(self.restore_place)
         with m.Elif(self.look):
             m.d.comb += place.eq(self.look_place)
         with m.Elif(self.ahead):
             m.d.comb += place.eq(self.ahead_place)
+        with m.Elif(retries):
+            m.d.comb += place.eq(waited)
         m.d.comb += [
             store.read_warp.eq(place.warp), store.read_slot.eq(place.slot),
             self.line.eq(store.line), tops.read_warp.eq(self.top_warp), self.top.eq(tops.line)]
@@ -109,17 +141,17 @@ class StackCache(Component):
         m.d.sync += installing.eq(mover.arrived & ~installing & ~self.door)
         installed, read = mover.installed, store.line
         m.d.comb += [
-            self.busy.eq(installing | self.restored), mover.write_free.eq(installing),
+            self.busy.eq(installing), mover.write_free.eq(installing),
             store.write_warp.eq(Mux(installing, mover.install_warp, self.push_warp)),
             store.write_slot.eq(Mux(installing, mover.install_slot, self.push_slot)),
             store.write_tokens.eq(Mux(installing, mover.install.replicate(TOKENS_PER_LINE), self.push_tokens)),
-            tops.write_warp.eq(Mux(self.restored, self.restored_warp, self.push_warp)),
-            tops.write_tokens.eq(self.push_tokens | self.restored.replicate(TOKENS_PER_LINE))]
+            tops.write_warp.eq(Mux(self.pushing, self.push_warp, Mux(self.restored, self.restored_warp, waited.warp))),
+            tops.write_tokens.eq(self.push_tokens | copies.replicate(TOKENS_PER_LINE))]
         for index in range(TOKENS_PER_LINE):
             token = self.token.as_value()
             m.d.comb += [
                 store.write_line[index].eq(Mux(installing, installed[index].as_value(), token)),
-                tops.write_line[index].eq(Mux(self.restored, read[index].as_value(), token))]
+                tops.write_line[index].eq(Mux(self.pushing, token, read[index].as_value()))]
 
         # Between cache and memory.
         connect(m, request.request, flipped(self.port.request))

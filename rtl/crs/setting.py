@@ -11,7 +11,7 @@ from rtl.layouts import DEPTH_BITS, LINE_BITS
 
 from .pointers import HIGH_BITS
 
-__all__ = ["PointerSetting", "calls_of", "kill_of", "pointer_value"]
+__all__ = ["PointerSetting", "calls_of", "kill_of", "pointer_value", "without_depth"]
 
 _RESERVED_BITS = 32 - DEPTH_BITS - 8 - 1
 _LINES_PER_STEP = TRAP_RESERVE // TOKENS_PER_LINE
@@ -23,6 +23,11 @@ def pointer_value(top: Value, pointer: Any) -> Value:
     """
     lines = (Cat(top, pointer.high) + 1)[:LINE_BITS]
     return Cat(Const(0, 2), lines, Const(0, _RESERVED_BITS), pointer.calls, pointer.kill)
+
+
+def without_depth(value: Value, empties: Value) -> Value:
+    """A value in that format, with a depth of 0 if it ``empties`` the stack."""
+    return Cat(value[:DEPTH_BITS] & ~empties.replicate(DEPTH_BITS), value[DEPTH_BITS:])
 
 
 def calls_of(value: Signal) -> Value:

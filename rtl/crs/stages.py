@@ -1,6 +1,10 @@
 """What the stages of the stack's pipeline hand to each other."""
 
-from amaranth.hdl import unsigned
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Mux, Value, unsigned
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
@@ -16,10 +20,13 @@ from .window import CommitEvents
 __all__ = [
     "SEEN_BITS",
     "Progress",
+    "StackRefusal",
     "Step",
     "Unwind",
+    "answer_stage",
     "apply_stage",
     "commit_stage",
+    "error_of",
     "match_stage",
     "select_stage",
     "turn_stage",
@@ -67,10 +74,24 @@ class Step(data.Struct):
     """The warp's next request may follow, if no unwind goes on."""
 
 
+class StackRefusal(data.Struct):
+    """Why a request is refused; one at most."""
+
+    calls: unsigned(1)
+    """A call at the limit of calls."""
+    room: unsigned(1)
+    """No room for a token."""
+    line: unsigned(1)
+    """Memory could not give a line."""
+    region: unsigned(1)
+    """A pointer is set where there is no memory behind it."""
+
+
 def match_stage(params: SmParams) -> data.StructLayout:
     """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "error": WarpError, "line": TokensOfLine, "valid": TOKENS_PER_LINE,
+        "warp": params.warp_bits, "step": Step, "refusal": StackRefusal, "line": TokensOfLine,
+        "valid": TOKENS_PER_LINE,
         "slot": SLOT_BITS, "codes": ThreadCodes, "pointer": WidePointer, "top": SLOT_BITS, "value": 32})
 
 
@@ -103,7 +124,7 @@ def commit_stage(params: SmParams) -> data.StructLayout:
 def turn_stage(params: SmParams) -> data.StructLayout:
     """From the turns: a step of a warp's own, the slots of its top line and of the line it reads, and which tokens
     of that are on the stack."""
-    return data.StructLayout({"warp": params.warp_bits, "step": Step, "error": WarpError, "top": SLOT_BITS,
+    return data.StructLayout({"warp": params.warp_bits, "step": Step, "faulty": 1, "top": SLOT_BITS,
                               "slot": SLOT_BITS, "tokens": TOKENS_PER_LINE})
 
 
@@ -131,3 +152,10 @@ class Progress(data.Struct):
     """It has left the lines that were on chip when it began."""
     calls: unsigned(8)
     """Tokens popped that counted as calls."""
+
+
+def error_of(refusal: Any) -> Value:
+    """The error of a StackRefusal."""
+    errors = ((refusal.calls, WarpError.API_STACK_ERROR), (refusal.room, WarpError.STACK_OVERFLOW),
+              (refusal.line, WarpError.MMU_FAULT), (refusal.region, WarpError.STACK_ERROR))
+    return reduce(or_, (Mux(refused, error, WarpError.NONE) for refused, error in errors))

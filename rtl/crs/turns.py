@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import RoundRobin
 from rtl.component import Component
-from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKENS_PER_LINE
 from rtl.params import SmParams
 
@@ -67,7 +66,7 @@ class StackTurns(Component):
             self.valid.eq(self.look & ~self.hold), turn.warp.eq(self.warp),
             turn.top.eq(window.last[2:]), turn.slot.eq(self.slot),
             turn.tokens.eq(Mux(self.seen == 0, tokens_up_to(window.last), ~0) & again.replicate(TOKENS_PER_LINE)),
-            turn.error.eq(Mux(faulty, WarpError.MMU_FAULT, WarpError.NONE)),
+            turn.faulty.eq(faulty),
             step.walk.eq(again | faulty), step.quad.eq(self.quad), step.seen.eq(self.seen),
             step.cached.eq(window.cached >> self.seen), step.bottom.eq(window.bottom),
             step.sink.eq((window.state == WindowState.WAIT) & ~faulty), step.finish.eq(finishes),

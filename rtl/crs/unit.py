@@ -25,8 +25,8 @@ from .limits import DepthLimits
 from .match import TokenMatch
 from .pointers import StackPointers
 from .select import TokenSelect
-from .setting import pointer_value
-from .stages import Unwind, apply_stage, commit_stage, match_stage, select_stage
+from .setting import pointer_value, without_depth
+from .stages import Unwind, apply_stage, commit_stage, error_of, match_stage, select_stage
 from .turns import StackTurns
 from .windows import StackWindows
 
@@ -123,7 +123,7 @@ class CallReturnStack(Component):
             pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
             windows.access_warp.eq(request.warp), windows.access.eq(access.events),
             windows.turn.eq(turns.valid), windows.turn_warp.eq(turns.turn.warp),
-            begin.en.eq(step.walk & step.begins), begin.addr.eq(request.warp),
+            begin.en.eq(access.accepted & step.walk & step.begins), begin.addr.eq(request.warp),
             begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(step.quad),
             code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
             known.addr.eq(Mux(turns.valid, turns.turn.warp, matching.warp)),
@@ -134,7 +134,7 @@ class CallReturnStack(Component):
         # Match: the line's tokens against the threads' codes.
         m.d.sync += [
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(step),
-            matching.error.eq(access.error), matching.pointer.eq(access.changed), matching.top.eq(access.top),
+            matching.refusal.eq(access.refusal), matching.pointer.eq(access.changed), matching.top.eq(access.top),
             matching.value.eq(access.value), matching.slot.eq(access.slot), matching.valid.eq(access.tokens),
             matching.line.eq(Mux(step.begins, cache.top.as_value(), cache.line.as_value())),
             matching.codes.eq(Mux(step.begins, request.codes.as_value(), known.data.as_value()))]
@@ -147,8 +147,9 @@ class CallReturnStack(Component):
         # Select: the topmost token that stops the unwind.
         m.d.sync += [
             selecting_valid.eq(matching_valid & ~(outpaced & ahead.walk)), selecting.warp.eq(matching.warp),
-            selecting.step.eq(ahead), selecting.error.eq(matching.error), selecting.top.eq(matching.top),
-            selecting.value.eq(Mux(ahead.get, pointer_value(matching.top, matching.pointer), matching.value)),
+            selecting.step.eq(ahead), selecting.error.eq(error_of(matching.refusal)), selecting.top.eq(matching.top),
+            selecting.value.eq(Mux(ahead.get, pointer_value(matching.top, matching.pointer),
+                                   without_depth(matching.value, matching.refusal.region))),
             selecting.codes.eq(matching.codes), selecting.steps.eq(limits.steps),
             selecting.verdicts.eq(match.verdicts), selecting.revived.eq(match.revived),
             selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
@@ -189,7 +190,10 @@ class CallReturnStack(Component):
             cache.top_warp.eq(request.warp), cache.restore.eq(commit.read),
             cache.restore_place.warp.eq(committing.warp),
             cache.restore_place.slot.eq(commit.slot), cache.restored.eq(applying.restores),
-            cache.restored_warp.eq(applying.warp), cache.look.eq(turns.look), cache.look_place.warp.eq(turns.warp),
+            cache.restored_warp.eq(applying.warp), cache.pushing.eq(access.wants_push),
+            cache.accessed.eq(turns.valid | self.request.valid), cache.accessed_warp.eq(access.warp),
+            windows.delayed.eq(cache.delayed), windows.copied.eq(cache.copied),
+            windows.copied_warp.eq(cache.copied_warp), cache.look.eq(turns.look), cache.look_place.warp.eq(turns.warp),
             cache.look_place.slot.eq(turns.slot), cache.ahead.eq(access.reads),
             cache.ahead_place.warp.eq(access.warp),
             cache.ahead_place.slot.eq(access.below), cache.door.eq(access.wants_push & self.request.ready),

@@ -115,6 +115,8 @@ class StackWindow(wiring.Component):
         in the same cycle.
     turn : In(1)
         A step of the stack's own enters the pipeline.
+    delayed, copied : In(1), In(1)
+        The copy of the top line that a commit restores is made later; is made.
     check, flags : In(1), In(LimitFlags)
         New flags: some cycles after a push has begun a new run of 16 tokens, and after every commit.
     state, fill : Out
@@ -141,6 +143,8 @@ class StackWindow(wiring.Component):
 
     access: In(AccessEvents)
     turn: In(1)
+    delayed: In(1)
+    copied: In(1)
     commit: In(CommitEvents)
     mover: In(MoverEvents)
     check: In(1)
@@ -207,8 +211,10 @@ class StackWindow(wiring.Component):
             m.d.sync += self.bottom.eq(1)
 
         with m.If(commit.top_known):
-            m.d.sync += self.top.eq(commit.top)
+            m.d.sync += self.top.eq(commit.top & ~self.delayed)
         with m.Elif(push & new_line):
+            m.d.sync += self.top.eq(1)
+        with m.Elif(self.copied):
             m.d.sync += self.top.eq(1)
 
         # Dirty lines.

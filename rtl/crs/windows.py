@@ -45,6 +45,7 @@ class StackWindows(Component):
     -------
     access_warp, access : In, In(AccessEvents)
     turn_warp, turn : In, In(1)
+    delayed, copied_warp, copied : In(1), In, In(1)
     commit_warp, commit : In, In(CommitEvents)
     mover_warp, mover : In, In(MoverEvents)
     check_warp, check, flags : In, In(1), In(LimitFlags)
@@ -57,6 +58,7 @@ class StackWindows(Component):
         bits = params.warp_bits
         super().__init__({
             "access_warp": In(bits), "access": In(AccessEvents), "turn_warp": In(bits), "turn": In(1),
+            "delayed": In(1), "copied_warp": In(bits), "copied": In(1),
             "commit_warp": In(bits), "commit": In(CommitEvents),
             "mover_warp": In(bits), "mover": In(MoverEvents),
             "check_warp": In(bits), "check": In(1), "flags": In(LimitFlags),
@@ -71,7 +73,8 @@ class StackWindows(Component):
                                           (self.commit, window.commit, self.commit_warp),
                                           (self.mover, window.mover, self.mover_warp)):
                 m.d.comb += into.eq(Mux(of_warp == warp, events.as_value(), 0))
-            m.d.comb += [window.turn.eq(self.turn & (self.turn_warp == warp)),
+            m.d.comb += [window.turn.eq(self.turn & (self.turn_warp == warp)), window.delayed.eq(self.delayed),
+                         window.copied.eq(self.copied & (self.copied_warp == warp)),
                          window.check.eq(self.check & (self.check_warp == warp)), window.flags.eq(self.flags)]
             view = self.views[warp]
             m.d.comb += [getattr(view, name).eq(getattr(window, name)) for name, _ in WindowView.as_shape()]

@@ -43,8 +43,8 @@ class DepthLimits(Component):
     clamp_warp, steps : In, Out(HIGH_BITS)
         The limit of ``clamp_warp``.
     check_warp, high, calls, flags, calls_full : In, In(HIGH_BITS), In(8), Out(LimitFlags), Out(1)
-        How near the limit of ``check_warp`` a token is, of whose number ``high`` is the upper part; whether
-        the limit of calls is reached.
+        How near the limit of the ``check_warp`` of the cycle before a token is, of whose number ``high`` is the
+        upper part; whether the limit of calls is reached.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -84,9 +84,10 @@ class DepthLimits(Component):
             with m.If(before.has_memory):
                 m.d.comb += new.steps.eq(before.steps + trap - before.trap)
 
-        number, limit = Signal(HIGH_BITS), check.data.steps
+        number, limit, checked = Signal(HIGH_BITS), Signal(HIGH_BITS), Signal()
+        m.d.sync += [limit.eq(check.data.steps), checked.eq(check.data.check_calls)]
         empty = self.high.all()
         m.d.comb += [number.eq(self.high + 1), self.flags.near.eq(number >= limit),
                      self.flags.reached.eq((self.high >= limit) & ~empty),
-                     self.calls_full.eq(check.data.check_calls & (self.calls >= API_CALL_LIMIT))]
+                     self.calls_full.eq(checked & (self.calls >= API_CALL_LIMIT))]
         return m

@@ -1,6 +1,10 @@
 """Which token of a line ends an unwind."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -19,6 +23,26 @@ _RECONVERGING = (TokenKind.SYNC, TokenKind.DIVERGE)
 
 
 _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
+
+
+class TokenRole(data.Struct):
+    """What a token's kind means to an unwind."""
+
+    code: ThreadCode
+    """That a thread must have to go on at this token."""
+    waited_for: unsigned(1)
+    """Threads left early to wait for it."""
+    reconverges: unsigned(1)
+    """Threads wait under it for each other."""
+    quad: unsigned(1)
+    hole: unsigned(1)
+
+
+def role_of(kind: Any) -> Value:
+    """The TokenRole of a kind."""
+    waited_for = reduce(or_, (kind == each for each in _WAITED_FOR))
+    return Cat(Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value), waited_for,
+               reduce(or_, (kind == each for each in _RECONVERGING)), kind == TokenKind.QUAD, kind == TokenKind.NONE)
 
 
 class TokenVerdict(data.Struct):
@@ -44,8 +68,8 @@ class TokenMatch(wiring.Component):
 
     Members
     -------
-    line, valid : In(TokensOfLine), In(4)
-        The line, and which of its tokens are on the stack.
+    line, roles, valid : In(TokensOfLine), In(array of 4 TokenRole), In(4)
+        The line, what its kinds mean, and which of its tokens are on the stack.
     codes : In(ThreadCodes)
     quad : In(1)
         The line is looked at for a QUAD token.
@@ -57,6 +81,7 @@ class TokenMatch(wiring.Component):
     """
 
     line: In(TokensOfLine)
+    roles: In(data.ArrayLayout(TokenRole, TOKENS_PER_LINE))
     valid: In(TOKENS_PER_LINE)
     codes: In(ThreadCodes)
     quad: In(1)
@@ -68,28 +93,20 @@ class TokenMatch(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for index in range(TOKENS_PER_LINE):
-            token, verdict = self.line[index], self.verdicts[index]
-            # The code that a thread must have to go on at this token.
-            wanted = Signal(ThreadCode, name=f"wanted{index}")
-            waited_for, reconverging = Signal(name=f"waited_for{index}"), Signal(name=f"reconverging{index}")
-            with m.Switch(token.kind):
-                with m.Case(*_WAITED_FOR):
-                    m.d.comb += [waited_for.eq(1), wanted.eq(token.kind.as_value()[:3])]
-                with m.Case(*_RECONVERGING):
-                    m.d.comb += reconverging.eq(1)
+            token, role, verdict = self.line[index], self.roles[index], self.verdicts[index]
             matching = Signal(WARP_THREADS, name=f"matching{index}")
             waiting = Signal(WARP_THREADS, name=f"waiting{index}")
             for thread in range(WARP_THREADS):
                 code = self.codes[thread].as_value()
-                m.d.comb += [matching[thread].eq(token.mask[thread] & (code == wanted.as_value())),
+                m.d.comb += [matching[thread].eq(token.mask[thread] & (code == role.code.as_value())),
                              waiting[thread].eq(token.mask[thread] & (code == ThreadCode.NONE.value))]
-            alive, passed = matching.any(), waited_for & waiting.any()
-            fits = Mux(self.quad, token.kind == TokenKind.QUAD, waited_for | reconverging)
+            alive, passed = matching.any(), role.waited_for & waiting.any()
+            fits = Mux(self.quad, role.quad, role.waited_for | role.reconverges)
             m.d.comb += [
                 self.revived[index].eq(matching),
                 verdict.error.eq(passed | ~fits | (self.quad & ~alive)),
                 verdict.misaligned.eq(token.pc[:_PC_ALIGNMENT_BITS].any() & ~self.quad),
-                verdict.stop.eq(self.valid[index] & (token.kind != TokenKind.NONE) & (
+                verdict.stop.eq(self.valid[index] & ~role.hole & (
                     alive | passed | ~fits | self.quad)),
                 verdict.call.eq(self.valid[index] & token.counted & (token.kind == TokenKind.RETURN))]
         codes = [self.codes[thread] for thread in range(WARP_THREADS)]

@@ -13,7 +13,7 @@ from rtl.layouts import DEPTH_BITS, LINE_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
 from .lines import CACHED_LINES, SLOT_BITS, TokensOfLine
-from .match import TokenVerdict
+from .match import TokenRole, TokenVerdict
 from .pointers import HIGH_BITS, WidePointer
 from .window import CommitEvents
 
@@ -91,7 +91,7 @@ def match_stage(params: SmParams) -> data.StructLayout:
     """From the access: the line read, the pointer as it was."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "refusal": StackRefusal, "line": TokensOfLine,
-        "valid": TOKENS_PER_LINE,
+        "roles": data.ArrayLayout(TokenRole, TOKENS_PER_LINE), "valid": TOKENS_PER_LINE,
         "slot": SLOT_BITS, "codes": ThreadCodes, "pointer": WidePointer, "top": SLOT_BITS, "value": 32})
 
 

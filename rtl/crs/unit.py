@@ -1,5 +1,7 @@
 """The call/return stack, joined."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -22,7 +24,8 @@ from .answer import StackAnswer
 from .cache import StackCache
 from .commit import StackCommit
 from .limits import DepthLimits
-from .match import TokenMatch
+from .lines import TokensOfLine
+from .match import TokenMatch, role_of
 from .pointers import StackPointers
 from .select import TokenSelect
 from .setting import pointer_value, without_depth
@@ -132,17 +135,20 @@ class CallReturnStack(Component):
             limits.trap.eq(request.operand[0])]
 
         # Match: the line's tokens against the threads' codes.
+        matched: Any = Signal(TokensOfLine)
+        m.d.comb += matched.eq(Mux(step.begins, cache.top.as_value(), cache.line.as_value()))
         m.d.sync += [
             matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(step),
             matching.refusal.eq(access.refusal), matching.pointer.eq(access.changed), matching.top.eq(access.top),
             matching.value.eq(access.value), matching.slot.eq(access.slot), matching.valid.eq(access.tokens),
-            matching.line.eq(Mux(step.begins, cache.top.as_value(), cache.line.as_value())),
-            matching.codes.eq(Mux(step.begins, request.codes.as_value(), known.data.as_value()))]
+            matching.line.eq(matched),
+            matching.codes.eq(Mux(step.begins, request.codes.as_value(), known.data.as_value())),
+            Cat(matching.roles).eq(Cat(role_of(token.kind) for token in matched))]
         m.d.comb += [
             pointers.counted.eq(matching_valid & ahead.counts & (matching.pointer.calls >= API_CALL_LIMIT)),
             pointers.counted_warp.eq(matching.warp), limits.clamp_warp.eq(matching.warp),
-            match.line.eq(matching.line), match.valid.eq(matching.valid), match.codes.eq(matching.codes),
-            match.quad.eq(ahead.quad)]
+            match.line.eq(matching.line), match.roles.eq(matching.roles), match.valid.eq(matching.valid),
+            match.codes.eq(matching.codes), match.quad.eq(ahead.quad)]
 
         # Select: the topmost token that stops the unwind.
         m.d.sync += [
@@ -158,8 +164,7 @@ class CallReturnStack(Component):
         m.d.comb += [
             select.valid.eq(selecting_valid), select.stage.eq(selecting),
             pointers.select_warp.eq(selecting.warp), select.pointer.eq(pointers.selected),
-            select.next_under_way.eq(matching_valid & ahead.walk & (matching.warp == selecting.warp)),
-            ]
+            select.next_under_way.eq(matching_valid & ahead.walk & (matching.warp == selecting.warp))]
 
         # The answer.
         m.submodules.answer = answer = StackAnswer(params)
@@ -173,7 +178,7 @@ class CallReturnStack(Component):
             commit.valid.eq(committing_valid), commit.stage.eq(committing), origin.addr.eq(committing.warp),
             commit.unwind.eq(origin.data), commit.window.eq(windows.views[committing.warp]),
             pointers.commit.eq(applying.write), pointers.commit_warp.eq(applying.warp),
-            pointers.committed.eq(applying.pointer), limits.check_warp.eq(applying.warp),
+            pointers.committed.eq(applying.pointer), limits.check_warp.eq(committing.warp),
             limits.high.eq(applying.pointer.high), limits.calls.eq(applying.pointer.calls),
             pointers.check.eq(applying.check_calls), pointers.check_warp.eq(applying.warp),
             pointers.checked_full.eq(limits.calls_full), windows.check_warp.eq(applying.warp),

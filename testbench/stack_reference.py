@@ -158,7 +158,8 @@ class StackReference:
                 self.calls = (self.calls - calls) % 256
                 after = codes if quad else tuple(
                     ThreadCode.NONE if thread in revived else code for thread, code in enumerate(codes))
-                return Outcome(resume=True, kind=token.kind, pc=token.pc, mask=sum(1 << t for t in revived), codes=after)
+                return Outcome(resume=True, kind=token.kind, pc=token.pc, mask=sum(1 << t for t in revived),
+                               codes=after)
         if quad or any(code not in (ThreadCode.EXIT, ThreadCode.KILLED, ThreadCode.RETURN) for code in codes):
             return Outcome(error=WarpError.STACK_ERROR)
         self.tokens, self.calls, self.kill = [], 0, False

@@ -1,5 +1,7 @@
 """The tokens on chip."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
@@ -39,9 +41,10 @@ class LineStore(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for token in range(TOKENS_PER_LINE):
             m.submodules[f"token{token}"] = bank = memory.Memory(
-                shape=Token, depth=self._depth, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
+                shape=Token, depth=self._depth, init=[], attrs=attributes)
             # The register becomes the block RAM's own. A synchronous port would promise the old token to a read of
             # what is just written, which takes as much logic again as all else here.
             read, write = bank.read_port(domain="comb"), bank.write_port()

@@ -126,7 +126,8 @@ class LineMover(Component):
                           & window.wants_spill.replicate(TOKENS_PER_LINE))]
         m.d.sync += [self.install_slot.eq(self.number[:SLOT_BITS]), self.install_warp.eq(answer.tag),
                      first.eq(self.number == 0)]
-        for token, stored in zip(self.installed, data.View(TokenLine, answer.data), strict=True):
+        line: Any = data.View(TokenLine, answer.data)
+        for token, stored in zip(self.installed, line, strict=True):
             m.d.comb += [token.pc.eq(stored.pc), token.mask.eq(stored.mask), token.counted.eq(stored.counted)]
             with m.Switch(stored.kind):
                 for kind in _KINDS:

@@ -1,5 +1,7 @@
 """The request for a line of a stack, waiting for memory to take it."""
 
+from typing import Any
+
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -72,7 +74,8 @@ class LineRequest(Component):
             m.d.sync += [taken.eq(0), self.request.valid.eq(1)]
         with m.Elif(self.request.ready):
             m.d.sync += self.request.valid.eq(0)
-        for index, kept in enumerate(data.View(TokenLine, request.data)):
+        line: Any = data.View(TokenLine, request.data)
+        for index, kept in enumerate(line):
             token = self.line[index]
             with m.If(taken):
                 m.d.sync += [kept.pc.eq(token.pc), kept.mask.eq(token.mask), kept.kind.eq(token.kind),

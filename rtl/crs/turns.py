@@ -1,5 +1,7 @@
 """Whose own step is next: unwinds that go on, write-backs that are over."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -55,7 +57,8 @@ class StackTurns(Component):
         m.d.comb += [arbiter.requests.eq(wishes & ~underway.replicate(self._warps)), self.warp.eq(arbiter.chosen),
                      self.look.eq(arbiter.valid | looking)]
 
-        window, turn, step = Signal(WindowView), self.turn, self.turn.step
+        window: Any = Signal(WindowView)
+        turn, step = self.turn, self.turn.step
         m.d.comb += window.eq(self.windows[self.warp])
         again = window.state == WindowState.AGAIN
         finishes = window.state == WindowState.WRITE_BACK

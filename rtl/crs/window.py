@@ -1,5 +1,7 @@
 """Which lines of one warp's stack are on chip, and what has to happen to them."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
@@ -151,12 +153,12 @@ class StackWindow(wiring.Component):
     flags: In(LimitFlags)
     state: Out(WindowState)
     fill: Out(WindowFill)
-    last: Out(LOW_BITS, init=-1)
+    last: Out(LOW_BITS, init=-1)  # pyright: ignore[reportCallIssue]
     cached: Out(CACHED_LINES)
     dirty: Out(CACHED_LINES)
     oldest: Out(SLOT_BITS)
     top: Out(1)
-    bottom: Out(1, init=1)
+    bottom: Out(1, init=1)  # pyright: ignore[reportCallIssue]
     has_memory: Out(1)
     near: Out(1)
     reached: Out(1)
@@ -262,7 +264,8 @@ class StackWindow(wiring.Component):
         # What the next cycle may do, with what a commit or a push in this one leaves. No line is missing after
         # a commit: the next token goes into the top line, or at least one line has been popped.
         idle = Mux(commit.state, commit.next_state == WindowState.IDLE, self.state == WindowState.IDLE)
-        limits, last = Signal(LimitFlags), Signal(LOW_BITS)
+        last = Signal(LOW_BITS)
+        limits: Any = Signal(LimitFlags)
         m.d.comb += [
             limits.eq(Mux(self.check, self.flags.as_value(), Cat(self.near, self.reached))),
             last.eq(Mux(commit.load, commit.last, self.last))]

@@ -12,7 +12,7 @@ RESULT_CYCLES = 3
 """From a request that is taken to its result."""
 LINE_CYCLES = 1
 """More for each line that an unwind looks at after the first."""
-LEFT_CYCLES = 2
+LEFT_CYCLES = 1
 """From a result to the depth that an unwind or SET_POINTER has left."""
 REQUESTS_PER_CYCLE = 0.99
 """Requests taken, with warps enough; the first cycles count."""

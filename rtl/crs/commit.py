@@ -1,4 +1,4 @@
-"""The last stage: pointer and window after an operation that went through the pipeline."""
+"""The fourth stage, beside the answer: what an operation makes of pointer and window, which change a cycle later."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory
@@ -19,7 +19,7 @@ __all__ = ["StackCommit"]
 
 
 class StackCommit(Component):
-    """Writes what an operation comes to, and keeps how far each unwind has come.
+    """Says what an operation comes to, and keeps how far each unwind has come.
 
     Members
     -------
@@ -27,6 +27,7 @@ class StackCommit(Component):
     window, unwind : In(WindowView), In(Unwind)
         Of the stage's warp.
     apply : Out(apply_stage)
+        What changes in the next cycle.
     read, slot : Out(1), Out
         The line that is to be the copy of the top line.
     warp, progress : In, Out(Progress)

@@ -121,6 +121,8 @@ def _indexed() -> Iterator[Life]:
                (word(), TARGET, operand=TARGET - 0x100 - base, same=LOW, pushed=1, active=LOW)
                (encode("SYNC"), PC, active=HIGH, depth=0)
                (word(), TARGET + 32, operand=TARGET + 32 - 0x100 - base, same=HIGH))
+        yield (Life(f"{name}: no matter to a launch that follows it", threads=0xFFF00)
+               (EXIT, terminated=True, active=0, exited=0xFFF00))
         yield (Life(f"{name}: several targets, and threads that stay")
                (word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=0xFFFF00, same=0xFFF, pushed=2,
                 active=0xF00)
@@ -135,6 +137,12 @@ def _indexed() -> Iterator[Life]:
         full = Life(f"{name}: room for one token of two", granules=0)
         for _ in range(CACHED_TOKENS - 1):
             full.push("SSY")
+        exact = Life(f"{name}: room for two tokens, and two", granules=0)
+        for _ in range(CACHED_TOKENS - 2):
+            exact.push("SSY")
+        yield (exact(word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=LOW, same=0xFF, pushed=2, active=0xFF)
+               (encode("SYNC"), PC, active=0xFF00, depth=CACHED_TOKENS - 1)
+               (encode("SYNC"), NEXT, active=HIGH, depth=CACHED_TOKENS - 2))
         yield (full.fail(word(guard=0), WarpError.STACK_OVERFLOW, operand=TARGET - 0x100 - base, guard=LOW, same=0xFF)
                (word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=LOW, pushed=1, active=LOW))
     yield Life("BRX: below the first pc").fail(

@@ -113,7 +113,7 @@ class StackCache(Component):
         m.d.sync += [restoring.eq(self.restore_place), read_again.eq(retries & ~early)]
         m.d.comb += [
             self.delayed.eq(self.restored & self.pushing), self.copied_warp.eq(waited.warp),
-            self.copied.eq(read_again & waiting & ~self.pushing & ~outdated)]
+            self.copied.eq(read_again & waiting & ~self.pushing)]
         with m.If(self.delayed):
             m.d.sync += [waiting.eq(1), waited.eq(restoring), read_again.eq(0)]
         with m.Elif(outdated | self.copied):

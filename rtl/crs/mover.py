@@ -90,15 +90,15 @@ class LineMover(Component):
         m.submodules.turns = turns = RoundRobin(self._warps)
         window: Any = Signal(WindowView)
         high, looking = Signal(HIGH_BITS), Signal()
-        moving, moves = Signal.like(self.look_warp), Signal()
+        moving = Signal.like(self.look_warp)
         m.d.comb += [
             turns.requests.eq(Cat(window.wants_spill | window.wants_fill for window in self.windows)),
             self.look_warp.eq(Mux(arrived, answer.tag, turns.chosen))]
         m.d.sync += [
             window.eq(self.windows[self.look_warp]), high.eq(self.high), moving.eq(self.look_warp),
-            # A window that changes at the same time has to be looked at again.
-            looking.eq(turns.valid & ~arrived & ~self._is_held(self.look_warp)
-                       & ~(moves & (moving == self.look_warp)))]
+            # A window that changes at the same time has to be looked at again. A move changes it, too; but behind one
+            # the request is not free.
+            looking.eq(turns.valid & ~arrived & ~self._is_held(self.look_warp))]
 
         # The move: an answer is taken, or what was looked at is written or asked for.
         m.d.comb += self.warp.eq(Mux(answered, answer.tag, moving))
@@ -112,7 +112,7 @@ class LineMover(Component):
             events.filled.eq(arrived & takes), events.fault.eq(answer.error), events.first.eq(first),
             self.install.eq(arrived & known & self.write_free & ~held & keeps & ~answer.error),
             self.send.eq(turn & window.wants_spill & self.read_free & ~full),
-            self.ask.eq(turn & ~window.wants_spill & window.wants_fill), moves.eq(self.send | self.ask),
+            self.ask.eq(turn & ~window.wants_spill & window.wants_fill),
             events.spilled.eq(self.send), events.requested.eq(self.ask),
             self.write_fault.eq(written & answer.error), self.write_fault_warp.eq(answer.tag),
             self.turn_warp.eq(moving)]

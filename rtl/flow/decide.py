@@ -73,7 +73,7 @@ class FlowDecision(Component):
         # What of the stack, and what holds unless it fails.
         m.d.comb += [
             request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
-            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(stay & others),
+            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(stay & others & ~second),
             outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
             outcome.active.eq(stage.left), outcome.mute.eq(second)]
         with m.Switch(operation):
@@ -100,7 +100,7 @@ class FlowDecision(Component):
                     request.enable.eq(~wrong), outcome.error.eq(stage.target_error)]
             with m.Case(FlowOperation.LEAVE):
                 m.d.comb += [
-                    request.operation.eq(StackOperation.UNWIND), request.enable.eq(some & ~stay),
+                    request.operation.eq(StackOperation.UNWIND), request.enable.eq(~stay),
                     outcome.moves.eq(some & stay), outcome.marks.eq(some & stay),
                     outcome.kept.eq(some & stage.keep_reference)]
             with m.Case(FlowOperation.PUSH_QUAD):

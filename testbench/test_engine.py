@@ -1,110 +1,30 @@
-"""One testbench behaves alike on both engines; what the engines refuse, they refuse in one line."""
+"""One testbench behaves alike on both engines."""
 
-import os
 import random
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 from amaranth.hdl import (
-    Assert,
     Cat,
     ClockDomain,
-    ClockSignal,
-    Cover,
     DriverConflict,
-    Format,
-    Instance,
     Module,
-    Mux,
-    Print,
     ResetSignal,
     Signal,
 )
-from amaranth.hdl import signed as signed_shape
-from amaranth.lib import data, enum, memory, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 from amaranth.sim import BrokenTrigger, Simulator
 
-from sim.engine import ENGINES, CxxrtlEngine, EngineError, Ran, choose, engine_of, observe, run_cycles
-from sim.engine.build import cache_folder, settles, without_locations
+from sim.engine import ENGINES, CxxrtlEngine, Ran, engine_of, observe, run_cycles
+from testbench.engine_designs import Color, Ripple, Zoo, needs_cxxrtl
 
-NO_CXXRTL = CxxrtlEngine.missing()
-needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
 PERIOD = 1e-8
 
 
 @pytest.fixture(params=["pysim", pytest.param("cxxrtl", marks=needs_cxxrtl)])
 def engine(request):
     return ENGINES[request.param]
-
-
-class Color(enum.Enum, shape=2):
-    RED = 0
-    GREEN = 1
-    BLUE = 2
-
-
-class Sample(data.Struct):
-    color: Color
-    level: signed_shape(5)
-    pair: data.ArrayLayout(3, 2)
-
-
-class Zoo(wiring.Component):
-    """A bit of everything that a design can be made of."""
-
-    step: In(8)
-    color: In(Color)
-    sample: Out(Sample)
-    wide: In(100)
-    wide_sum: Out(100)
-    negative: Out(signed_shape(6))
-    row: In(3)
-    seen: Out(8)
-    stored: Out(8)
-    chain: Out(8)
-    pieces: Out(9)
-    nothing: In(0)
-    over: Out(1)
-    top: Out(2)
-
-    def __init__(self):
-        super().__init__()
-        self.count = Signal(8)
-        self.limit = Signal(8, init=200)
-        self.table = memory.Memory(shape=8, depth=6, init=[10, 11, 12, 13, 14, 15])
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.table = self.table
-        now, later, write = self.table.read_port(domain="comb"), self.table.read_port(), self.table.write_port()
-        m.d.comb += [
-            now.addr.eq(self.row), self.seen.eq(now.data), later.addr.eq(self.row), self.stored.eq(later.data ^ 1),
-            write.addr.eq(self.count), write.data.eq(self.count * 3), write.en.eq(self.count[0]),
-            self.sample.pair[1].eq(self.sample.pair[0] ^ 5), self.sample.pair[0].eq(self.count),
-            self.negative.eq(-self.count), self.over.eq(self.count > 100),
-            self.top.eq(self.count[6:]),
-        ]
-        m.d.comb += [self.chain[0].eq(self.count[0])]
-        m.d.comb += [self.chain[bit].eq(self.chain[bit - 1] ^ self.count[bit]) for bit in range(1, 8)]
-        m.d.comb += self.sample.level.eq(self.count)
-        with m.If(self.step[0]):
-            m.d.comb += self.pieces[:4].eq(5)
-        m.d.comb += self.pieces[:4].eq(self.count)      # outdoes what is above
-        with m.If(self.step[1]):
-            m.d.comb += self.pieces[4:7].eq(self.pieces[:3] + 1)
-            with m.If(self.count[2]):
-                m.d.comb += self.pieces[7:].eq(2)
-        m.d.comb += self.sample.color.eq(Mux(self.chain[7], self.color, Color.GREEN))
-        m.d.sync += [self.count.eq(self.count + self.step), self.wide_sum.eq(self.wide_sum + self.wide)]
-        with m.If(self.count == 21):
-            m.d.sync += Print(Format("count is {:d}", self.count))
-            m.d.sync += [Cover(self.count[0], "odd"), Cover(self.count[1], "not with 21")]
-        m.d.sync += Assert(self.count <= self.limit, Format("count {:d} is over the limit", self.count))
-        return m
-
 
 def simulate(engine, dut, *testbenches, background=()):
     simulator = Simulator(dut, engine=engine)
@@ -168,7 +88,7 @@ def test_a_failed_assertion_ends_the_run_with_its_message_and_place(engine):
 
     with pytest.raises(AssertionError, match=r"^Assertion violated: count 35 is over the limit$") as caught:
         simulate(engine, dut, testbench)
-    assert Path(caught.traceback[-1].path).name == "test_engine.py"
+    assert Path(caught.traceback[-1].path).name == "engine_designs.py"
 
 
 def test_combinationally_driven_signals_cannot_be_set(engine):
@@ -306,21 +226,6 @@ def test_clock_domains_edges_and_resets_agree(falling):
     assert logs[0] == logs[1]
     assert logs[0][-1][0] > 40
     assert len({slow for _, slow in logs[0]}) > 10
-
-
-class Ripple(wiring.Component):
-    """Bits that are computed from the lower ones of the same word: no loop, but one to who looks at whole words."""
-
-    a: In(1)
-    total: Out(4)
-    kept: Out(4)
-
-    def elaborate(self, platform):
-        m = Module()
-        word, result = Signal(4), Signal(4)
-        m.d.comb += [result.eq(word ^ 3), word.eq(Cat(self.a ^ self.kept[0], result[:3])), self.total.eq(result)]
-        m.d.sync += self.kept.eq(result)
-        return m
 
 
 @needs_cxxrtl
@@ -480,100 +385,3 @@ class Loop(wiring.Component):
 def test_a_combinational_loop_is_named(engine):
     with pytest.raises(Exception, match=r"(?s)Combinational cycle detected.*test_engine\.py:\d+: signal b bit 0"):
         Simulator(Loop(), engine=engine)
-
-
-class OwnClock(wiring.Component):
-    half: Out(8)
-
-    def elaborate(self, platform):
-        m = Module()
-        m.domains.slow = ClockDomain(reset_less=True)
-        m.d.sync += ClockSignal("slow").eq(~ClockSignal("slow"))
-        m.d.slow += self.half.eq(self.half + 1)
-        return m
-
-
-class BlackBox(wiring.Component):
-    o: Out(1)
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.pll = Instance("EHXPLLL", o_CLKOP=self.o)
-        return m
-
-
-@needs_cxxrtl
-def test_what_cannot_be_compiled_is_refused_in_one_line(monkeypatch, tmp_path):
-    with pytest.raises(EngineError, match=r"^engine cxxrtl: the design makes the clock of domain slow itself; "
-                                          r"use the engine pysim$"):
-        Simulator(OwnClock(), engine=CxxrtlEngine)
-    with pytest.raises(EngineError, match=r"^no engine simulates EHXPLLL, which has no description in Amaranth$"):
-        Simulator(BlackBox(), engine=CxxrtlEngine)
-    with pytest.raises(EngineError, match=r"^engine cxxrtl does not write Amaranth's waveforms: use sim\.waves"):
-        Simulator(Zoo(), engine=CxxrtlEngine).write_vcd("x.vcd")
-    monkeypatch.setenv("CXX", f"{sys.executable} -c error_in_compiler")
-    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
-    with pytest.raises(EngineError, match=r"failed on the model: NameError: name 'error_in_compiler' is not defined$"):
-        Simulator(Zoo(), engine=CxxrtlEngine)
-    assert not list(tmp_path.iterdir())
-
-
-def test_missing_tools_are_named_with_what_to_install(monkeypatch):
-    monkeypatch.setattr("sim.engine.build.BuiltinYosys.available", lambda: False)
-    with pytest.raises(EngineError, match=r"^engine cxxrtl: the extra 'fast' is not installed: "
-                                          r"pip install -e '\.\[fast\]'$"):
-        choose("cxxrtl")
-    assert choose("auto") == (ENGINES["pysim"], "engine pysim; cxxrtl would be faster, but the extra 'fast' is not "
-                                                "installed: pip install -e '.[fast]'")
-    monkeypatch.setattr("sim.engine.build.BuiltinYosys.available", lambda: True)
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr("sim.engine.build.find_spec", lambda _name: None)
-    monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(EngineError, match=r"^engine cxxrtl: there is no C\+\+ compiler: install g\+\+ or clang\+\+, or "
-                                          r"pip install ziglang$"):
-        choose("cxxrtl")
-    assert choose("pysim") == (ENGINES["pysim"], None)
-    with pytest.raises(EngineError, match=r"^no engine verilator; there are auto, pysim, cxxrtl$"):
-        choose("verilator")
-
-
-def test_compilers_are_looked_for_in_order(monkeypatch):
-    from sim.engine.build import compiler
-    monkeypatch.delenv("CXX", raising=False)
-    for there, command in (({"g++", "clang++", "zig"}, ["g++"]), ({"clang++", "zig"}, ["clang++"]),
-                           ({"zig"}, ["zig", "c++"])):
-        monkeypatch.setattr(shutil, "which", lambda name, there=there: name if name in there else None)
-        assert compiler() == command
-    monkeypatch.setattr(shutil, "which", lambda _name: None)
-    monkeypatch.setattr("sim.engine.build.find_spec", lambda name: name)
-    assert compiler() == [sys.executable, "-m", "ziglang", "c++"]
-    monkeypatch.setenv("CXX", "ccache g++-13")
-    assert compiler() == ["ccache", "g++-13"]
-
-
-@needs_cxxrtl
-def test_models_are_compiled_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "models"))
-    assert cache_folder() == tmp_path / "models"
-    Simulator(Ripple(), engine=CxxrtlEngine)
-    made = list(cache_folder().iterdir())
-    assert [path.suffix for path in made] == [".so"]
-    os.utime(made[0], (1, 1))
-    monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
-    Simulator(Ripple(), engine=CxxrtlEngine)
-    assert made[0].stat().st_mtime > 1      # what is used stays longest
-
-
-def test_a_model_settles_where_more_than_rising_edges_matters():
-    calm = "bool converged = true; posedge_p_clk", "cell $dff $1\n parameter \\TRG_ENABLE 1\n"
-    assert not settles(*calm)
-    for cxx, rtlil in (("bool converged = false;", ""), ("negedge_p_clk", ""), ("", "cell $adff $1"),
-                       ("", "parameter \\TRG_ENABLE 0")):
-        assert settles(calm[0] + cxx, calm[1] + rtlil)
-
-
-def test_moving_lines_does_not_make_another_model():
-    text = ('attribute \\src "a.py:1"\nwire $1\nattribute \\src "a.py:2"\ncell $check $2\n'
-            'attribute \\src "a.py:3"\nattribute \\x 1\ncell $dff $3\n')
-    assert without_locations(text) == ('wire $1\nattribute \\src "a.py:2"\ncell $check $2\n'
-                                       'attribute \\x 1\ncell $dff $3\n')

@@ -194,7 +194,7 @@ class CallReturnStack(Component):
         m.d.comb += [
             cache.top_warp.eq(request.warp), cache.restore.eq(commit.read),
             cache.restore_place.warp.eq(committing.warp),
-            cache.restore_place.slot.eq(commit.slot), cache.restored.eq(applying.restores),
+            cache.restore_place.slot.eq(commit.slot), cache.restored.eq(applying.restores & applying.events.top),
             cache.restored_warp.eq(applying.warp), cache.pushing.eq(access.wants_push),
             cache.accessed.eq(turns.valid | self.request.valid), cache.accessed_warp.eq(access.warp),
             windows.delayed.eq(cache.delayed), windows.copied.eq(cache.copied),

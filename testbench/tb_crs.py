@@ -32,6 +32,7 @@ __all__ = [
     "check_random",
     "check_recursion",
     "check_speed",
+    "random_run",
     "run",
 ]
 
@@ -109,7 +110,7 @@ def check_programs(bench: Bench) -> StackStatistics:
     return driver.statistics
 
 
-def _random(bench: Bench, preset: str, count: int, failures: float) -> StackStatistics:
+def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackStatistics:
     """Random operations on all warps, about ``count`` in all."""
     random = Random(bench.random.getrandbits(64))
     warps = PRESETS[preset].warps
@@ -127,7 +128,7 @@ def check_random(bench: Bench) -> StackStatistics:
     """Random operations that mean something, against any memory."""
     statistics = StackStatistics()
     for _ in bench.progress(range(30 if bench.thorough else 1), "random operations"):
-        statistics.add(_random(bench, "small", 3000 if bench.thorough else 1500, 0.0))
+        statistics.add(random_run(bench, "small", 3000 if bench.thorough else 1500, 0.0))
     bench.checked("random operations", statistics.operations)
     return statistics
 
@@ -136,7 +137,7 @@ def check_faults(bench: Bench) -> StackStatistics:
     """Random operations with a memory that fails now and then."""
     statistics = StackStatistics()
     for _ in bench.progress(range(30 if bench.thorough else 1), "random faults"):
-        statistics.add(_random(bench, "tiny", 1000 if bench.thorough else 500, 0.02))
+        statistics.add(random_run(bench, "tiny", 1000 if bench.thorough else 500, 0.02))
     bench.checked("random operations with faults of memory", statistics.operations)
     return statistics
 

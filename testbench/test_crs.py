@@ -20,7 +20,7 @@ from testbench.programs.manifest import RUNS, build
 from testbench.stack_memory import StackMemory
 from testbench.stack_programs import requests_of
 from testbench.stack_reference import StackReference
-from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion
+from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion, random_run
 
 NO_CXXRTL = CxxrtlEngine.missing()
 PERIOD = 10
@@ -140,3 +140,12 @@ def test_another_byte_in_memory_is_found(monkeypatch):
 def test_a_line_that_is_lost_is_found(monkeypatch):
     monkeypatch.setattr(StackMemory, "read_number", lambda _memory, _address, _size: 0)
     assert failure(check_directed) is not None
+
+
+def test_a_top_line_that_is_not_on_chip_is_not_copied_later():
+    """The random run that found it, with its seed."""
+    def body(bench):
+        bench.random.getrandbits = lambda _bits: 0x3f1f65a8de527100
+        random_run(bench, "small", 3000, 0.0)
+
+    assert failure(body) is None

@@ -1,0 +1,431 @@
+"""A PTX program after its front end: names resolved to objects, modifiers decoded, operands typed and checked.
+
+Whoever executes or translates a program needs a table of opcodes over :class:`Instruction` and nothing else. Operands
+stand in written order, destinations first. What is optional in the text has a fixed place here:
+
+======================== ======================================================================================
+opcode                   operands
+======================== ======================================================================================
+setp                     p, q or Sink, a, b, and c where there is a ``combine``
+set                      d, a, b, and c where there is a ``combine``
+shfl                     d, p or Sink, a, b, c, and the member mask where ``sync``
+vote                     d, a, and the member mask where ``sync``
+ld, ldu                  d (Register or Vector), Address
+st                       Address, a (Register, Immediate or Vector)
+atom                     d or Sink, Address, b, and c for cas
+red                      Address, b
+mov                      d, a; one of both a Vector where it packs or unpacks
+bra                      a Label
+brx                      the index; ``targets`` are the labels
+call                     none; ``call`` tells all
+bar sync, arrive         barrier, and threads where given (``operation`` is sync, arrive, red or warp)
+bar red                  d, barrier, threads or Sink, predicate
+bar warp                 the member mask
+cvta, isspacep           d, a
+prefetch, prefetchu      Address
+lop3                     d, a, b, c, the table as an Immediate
+membar                   none; ``scope`` tells whom it orders for. fence is read as membar
+trap, brkpt, ret, exit   none
+======================== ======================================================================================
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+__all__ = [
+    "Address",
+    "AddressOf",
+    "Boolean",
+    "Call",
+    "Comparison",
+    "Function",
+    "FunctionRef",
+    "Guard",
+    "Half",
+    "Immediate",
+    "Instruction",
+    "Label",
+    "Linkage",
+    "Negated",
+    "Operand",
+    "PtxModule",
+    "Register",
+    "Scope",
+    "Signature",
+    "Sink",
+    "Space",
+    "SpecialRegister",
+    "Type",
+    "Variable",
+    "VariableRef",
+    "Vector",
+    "parameter_offsets",
+]
+
+
+class Type(Enum):
+    """A fundamental type, by its name without the dot."""
+
+    B8 = "b8"
+    B16 = "b16"
+    B32 = "b32"
+    B64 = "b64"
+    U8 = "u8"
+    U16 = "u16"
+    U32 = "u32"
+    U64 = "u64"
+    S8 = "s8"
+    S16 = "s16"
+    S32 = "s32"
+    S64 = "s64"
+    PRED = "pred"
+
+    @property
+    def bits(self) -> int:
+        """Width in bits; a predicate has 1."""
+        return 1 if self is Type.PRED else int(self.value[1:])
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory; predicates have no place there."""
+        return self.bits // 8
+
+    @property
+    def signed(self) -> bool:
+        """Whether its numbers have a sign."""
+        return self.value[0] == "s"
+
+
+class Space(Enum):
+    """A state space that can be addressed. Generic addressing is None where an instruction has a space."""
+
+    CONST = "const"
+    GLOBAL = "global"
+    LOCAL = "local"
+    PARAM = "param"
+    SHARED = "shared"
+
+
+class Linkage(Enum):
+    """Who sees a function or variable. EXTERN is defined elsewhere; extern shared arrays get their size at launch."""
+
+    INTERNAL = ""
+    VISIBLE = "visible"
+    EXTERN = "extern"
+    WEAK = "weak"
+    COMMON = "common"
+
+
+class Half(Enum):
+    """Which part of a product counts."""
+
+    LO = "lo"
+    HI = "hi"
+    WIDE = "wide"
+
+
+class Comparison(Enum):
+    """A comparison of integers. lo, ls, hi and hs are read as lt, le, gt and ge: they need an unsigned type."""
+
+    EQ = "eq"
+    NE = "ne"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+
+
+class Boolean(Enum):
+    """How the result of a comparison is combined with a predicate."""
+
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+
+
+class Scope(Enum):
+    """Threads that see an order or an atomic operation. gpu is read as GL."""
+
+    CTA = "cta"
+    GL = "gl"
+    SYS = "sys"
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """A register: one object for each declaration that survives name resolution.
+
+    ``name`` is unique in its function: a name that is declared again in an inner scope gets a suffix. The elements of a
+    vector register are registers of their own, named ``v.x`` and so on.
+    """
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True)
+class AddressOf:
+    """An address in an initialiser: of a function or variable, by its unique name, plus ``offset`` bytes.
+
+    ``generic``: the generic address rather than the one inside the variable's space.
+    """
+
+    symbol: str
+    offset: int = 0
+    generic: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A variable in memory: one object for each declaration.
+
+    ``name`` is unique in the module for const, global and shared variables, in the function for param and local ones.
+    ``count`` is the number of elements (1 for a scalar), None for an array whose size the launch decides.
+    ``initial`` has the values of its first elements, unsigned numbers of the type's width or addresses; the rest
+    are zeros. ``alignment`` is in bytes and never less than an element's size.
+    """
+
+    name: str
+    space: Space
+    type: Type
+    count: int | None
+    alignment: int
+    linkage: Linkage = Linkage.INTERNAL
+    initial: tuple[int | AddressOf, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes; 0 where the launch decides."""
+        return self.type.size * (self.count or 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """A place in a function's body, and the operand that names it. ``name`` is unique in its function."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A number, cut to the width of the operand that it stands for: never negative."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Address:
+    """``[base + offset]``. The offset is signed; without a base it is the whole address."""
+
+    base: "Register | Variable | None"
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Vector:
+    """``{a, b}``: 2 or 4 elements (up to 8 in a mov of bytes), the first one lowest."""
+
+    elements: "tuple[Register | Immediate | Sink, ...]"
+
+
+@dataclass(frozen=True)
+class FunctionRef:
+    """A function's address, or the function that is called."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class VariableRef:
+    """A variable's address in its space, plus ``offset`` bytes, as a number."""
+
+    variable: Variable
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class SpecialRegister:
+    """A special register. ``name`` has no percent sign and no component: tid, laneid, lanemask_lt, clock64, envreg3.
+
+    ``component`` is x, y or z, empty where there is none.
+    """
+
+    name: str
+    component: str = ""
+
+
+@dataclass(frozen=True)
+class Sink:
+    """``_``: a result that nobody wants."""
+
+
+@dataclass(frozen=True)
+class Negated:
+    """``!p``."""
+
+    register: Register
+
+
+Operand = (Register | Immediate | Address | Vector | Label | FunctionRef | VariableRef | SpecialRegister | Sink
+           | Negated)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """``@p`` or ``@!p``."""
+
+    register: Register
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes and gives: a Register or a Variable in param space for each, in order.
+
+    Only their types, counts and alignments mean something; in a prototype the names do not.
+    """
+
+    results: tuple[Register | Variable, ...]
+    parameters: tuple[Register | Variable, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a call calls.
+
+    ``target`` is a function, or a register of 32 or 64 bits with a function's address. ``results`` receive, by value,
+    what the callee leaves in its results; ``arguments`` are passed by value. Both agree with ``signature``, checked.
+    ``candidates`` are the functions that an indirect call may reach, by name; None where only the prototype is
+    known. A direct call has the one.
+    """
+
+    target: FunctionRef | Register
+    results: tuple[Register | Variable | Sink, ...]
+    arguments: tuple[Register | Immediate | Variable, ...]
+    signature: Signature
+    candidates: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instruction:
+    """One instruction. ``line`` and ``column`` count from 1.
+
+    Attributes
+    ----------
+    opcode : str
+        The first word: add, addc, mul24, setp, ld. barrier is read as bar, fence as membar.
+    types : tuple[Type, ...]
+        As written: the result's first where an instruction has two (cvt, set, slct).
+    half : Half or None
+        Of mul, mad, madc, mul24 and mad24.
+    saturate : bool
+        ``.sat``
+    carry_out : bool
+        ``.cc``. That addc, subc and madc take the carry in is in the opcode.
+    compare, combine : Comparison or None, Boolean or None
+        Of setp and set.
+    space : Space or None
+        Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic.
+    vector : int
+        Elements that ld or st moves: 1, 2 or 4.
+    uniform : bool
+        ``.uni`` of bra, brx, call and ret; vote.uni is an operation.
+    to : bool
+        ``cvta.to``: from generic into the space.
+    volatile : bool
+        ``.volatile``, or one of the memory orders beyond weak (``.relaxed``, ``.acquire``, ``.release``).
+    cache : str
+        Cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for the read-only path; or empty.
+    operation : str
+        What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of shfl; l, r of
+        shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of prmt; any, all of
+        match; shiftamt of bfind; or empty.
+    reduction : str
+        popc, and, or of bar red; or empty.
+    clamp : bool
+        ``.clamp`` of shf; False is ``.wrap``.
+    sync : bool
+        ``.sync`` of vote, shfl and match: the last operand is the member mask.
+    scope : Scope or None
+        Of membar, atom, red, and of ld and st with a memory order.
+    """
+
+    opcode: str
+    line: int
+    column: int
+    guard: Guard | None = None
+    types: tuple[Type, ...] = ()
+    operands: tuple[Operand, ...] = ()
+    half: Half | None = None
+    saturate: bool = False
+    carry_out: bool = False
+    compare: Comparison | None = None
+    combine: Boolean | None = None
+    space: Space | None = None
+    vector: int = 1
+    uniform: bool = False
+    to: bool = False
+    volatile: bool = False
+    cache: str = ""
+    operation: str = ""
+    reduction: str = ""
+    clamp: bool = False
+    sync: bool = False
+    scope: Scope | None = None
+    targets: tuple[Label, ...] = ()
+    call: Call | None = None
+
+    @property
+    def type(self) -> Type:
+        """The first type."""
+        return self.types[0]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function or an entry.
+
+    ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
+    all that the body declares (parameters in registers are not among them), ``variables`` all variables that it
+    declares. ``body`` is flat: scopes are resolved. It is None for a function that is declared only.
+    """
+
+    name: str
+    entry: bool
+    linkage: Linkage
+    results: tuple[Register | Variable, ...]
+    parameters: tuple[Register | Variable, ...]
+    registers: tuple[Register, ...]
+    variables: tuple[Variable, ...]
+    body: tuple[Label | Instruction, ...] | None
+    line: int
+    column: int
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes and gives."""
+        return Signature(self.results, self.parameters)
+
+
+@dataclass(frozen=True)
+class PtxModule:
+    """A PTX file. ``variables`` are those of module scope; ``functions`` by name, in the order of the text."""
+
+    name: str
+    version: tuple[int, int]
+    target: str
+    functions: Mapping[str, Function]
+    variables: tuple[Variable, ...] = field(default=())
+
+
+def parameter_offsets(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], int]:
+    """Where the parameters lie in a parameter block, each aligned as it wants, and the block's size in bytes."""
+    offsets, end = [], 0
+    for parameter in parameters:
+        size = parameter.type.size if isinstance(parameter, Register) else parameter.size
+        alignment = parameter.type.size if isinstance(parameter, Register) else parameter.alignment
+        end = -(-end // alignment) * alignment
+        offsets.append(end)
+        end += size
+    return tuple(offsets), end

@@ -12,9 +12,8 @@ from importlib.resources import files
 
 from lark import Lark, Token, Transformer
 from lark.ast_utils import AsList, Ast, create_transformer
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from .module import ProgramError
+from .grammar import SourceError, parse_text
 
 __all__ = [
     "Absolute",
@@ -47,14 +46,6 @@ __all__ = [
     "number",
     "parse",
 ]
-
-
-class SourceError(ProgramError):
-    """Something wrong in the text, at ``line`` and ``column``, both from 1 on."""
-
-    def __init__(self, place: Token | UnexpectedInput, message: str) -> None:
-        super().__init__(message)
-        self.line, self.column = place.line or 1, place.column or 1
 
 
 @dataclass(frozen=True)
@@ -380,14 +371,7 @@ def number(token: Token, largest: int | None = None) -> int:
 
 def parse(text: str) -> list[Statement]:
     """The statements of assembly text; SourceError where it is none."""
-    try:
-        return _parser().parse(text + "\n")  # type: ignore[return-value]
-    except UnexpectedToken as error:
-        expected = _listed({_phrase(name) for name in error.accepts or error.expected})
-        found = "the line ends here" if error.token.type in ("_END", "$END") else f"unexpected {str(error.token)!r}"
-        raise SourceError(error, f"{found}: expected {expected}") from error
-    except UnexpectedCharacters as error:
-        raise SourceError(error, f"unexpected {error.char!r}") from error
+    return parse_text(_parser(), text + "\n", _PHRASES, dict.fromkeys(("_END", "$END"), "the line ends here"))
 
 
 _PHRASES = {
@@ -408,17 +392,3 @@ _PHRASES = {
     "$END": "the end of the line",
 }
 """What the grammar's terminals are, in messages, where they are more than one text."""
-
-
-def _phrase(terminal: str) -> str:
-    """A terminal in a message."""
-    if terminal in _PHRASES:
-        return _PHRASES[terminal]
-    text = _parser().get_terminal(terminal).pattern.value
-    return "a directive" if text.startswith(".") else f"'{text}'"
-
-
-def _listed(phrases: set[str]) -> str:
-    """Alternatives as a sentence has them."""
-    *most, last = sorted(phrases)
-    return f"{', '.join(most)} or {last}" if most else last

@@ -26,27 +26,60 @@ class SmParams:
         Warp slots: a power of two from 1 to 64.
     lanes : int
         Threads of a warp that compute in one cycle: a power of two from 4 to 32.
+    registers : int
+        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 256 to 4096,
+        so that one warp can have all registers that an instruction can name.
+    shared_bytes : int
+        Shared memory: a power of two from 4 KiB to 64 KiB.
+    instruction_groups : int
+        Groups of three instructions in the instruction cache: a power of two from 16 on.
+    constant_words : int
+        32-bit words in the constant cache: a power of two from 64 on.
     """
 
     warps: int = 8
     lanes: int = 8
+    registers: int = 512
+    shared_bytes: int = 16384
+    instruction_groups: int = 256
+    constant_words: int = 1024
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
         if self.lanes not in (4, 8, 16, 32):
             raise ValueError(f"lanes must be a power of two from 4 to 32, not {self.lanes!r}")
+        for name, least, most in (("registers", 256, 4096), ("shared_bytes", 1 << 12, 1 << 16),
+                                  ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
+                raise ValueError(f"{name} must be a power of two from {least} to {most}, not {value!r}")
 
     @property
     def warp_bits(self) -> int:
         """Width of a warp number."""
         return ceil_log2(self.warps)
 
+    @property
+    def beats(self) -> int:
+        """Cycles in which the 32 threads of a warp pass the lanes."""
+        return WARP_THREADS // self.lanes
+
+    @property
+    def row_bits(self) -> int:
+        """Width of the number of a row of the register file."""
+        return ceil_log2(self.registers)
+
+    @property
+    def shared_bits(self) -> int:
+        """Width of a byte address in shared memory."""
+        return ceil_log2(self.shared_bytes)
+
 
 PRESETS: dict[str, SmParams] = {
-    "tiny": SmParams(warps=2, lanes=4),
-    "small": SmParams(warps=4, lanes=8),
+    "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256),
+    "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
     "default": SmParams(warps=8, lanes=8),
-    "full": SmParams(warps=64, lanes=32),
+    "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
 """Named machines: for proofs, small boards, the reference board and tests, and the real one's size."""

@@ -1,16 +1,12 @@
-"""The field catalogue: every payload that two units exchange, each field once, with its meaning.
-
-Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
-"""
+"""The call/return stack: what is asked of it, and what it answers."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE, MemoryToken, TokenKind
-from rtl.params import ADDRESS_BITS, LINE_ADDRESS_BITS, WARP_THREADS, SmParams
+from rtl.isa.tokens import CRS_GRANULE, TOKENS_PER_LINE, MemoryToken, TokenKind
+from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
 
 __all__ = [
     "BLOCK_ADDRESS_BITS",
@@ -18,9 +14,6 @@ __all__ = [
     "DEPTH_BITS",
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
-    "FlowInstruction",
-    "FlowOperation",
-    "MemoryPort",
     "StackConfiguration",
     "StackEvents",
     "StackOperation",
@@ -29,11 +22,6 @@ __all__ = [
     "ThreadCode",
     "ThreadCodes",
     "TokenLine",
-    "flow_launch",
-    "flow_request",
-    "flow_result",
-    "memory_request",
-    "memory_response",
     "stack_request",
     "stack_result",
 ]
@@ -48,42 +36,6 @@ CRS_GRANULE_BITS = 12
 """Width of a stack region's size in units of the CRS granule."""
 STACK_RESULT_CYCLES = 3
 """Cycles from a request to the stack to its result, unless the stack needs more steps for it."""
-
-
-# Memory port -------------------------------------------------------------------------------------------------
-
-
-def memory_request(tag_bits: int) -> data.StructLayout:
-    """A line to read or write.
-
-    ``address`` counts lines. ``data`` and ``mask`` (one bit a byte) are for writes. Requests of one tag are
-    performed and answered in the order they were made; between tags there is no order.
-    """
-    return data.StructLayout({
-        "write": 1, "tag": tag_bits, "address": LINE_ADDRESS_BITS, "data": 8 * LINE_BYTES, "mask": LINE_BYTES})
-
-
-def memory_response(tag_bits: int) -> data.StructLayout:
-    """The answer to a request: every read and every write has one. ``error``: nothing is mapped there."""
-    return data.StructLayout({"write": 1, "tag": tag_bits, "error": 1, "data": 8 * LINE_BYTES})
-
-
-class MemoryPort(wiring.Signature):
-    """What a unit sees of memory: lines of 64 bytes, tagged, with any latency.
-
-    Members
-    -------
-    request : Out(stream of memory_request)
-    response : In(stream of memory_response)
-    """
-
-    def __init__(self, tag_bits: int) -> None:
-        super().__init__({
-            "request": Out(stream.Signature(memory_request(tag_bits))),
-            "response": In(stream.Signature(memory_response(tag_bits)))})
-
-
-# Call/return stack ---------------------------------------------------------------------------------------------
 
 
 class ThreadCode(enum.Enum, shape=3):
@@ -204,95 +156,6 @@ class StackPort(wiring.Signature):
         super().__init__({
             "request": Out(stream.Signature(stack_request(params))), "configuration": Out(StackConfiguration),
             "killed": In(1), "pushed": In(1), "result_valid": In(1), "result": In(stack_result(params))})
-
-
-# Flow -----------------------------------------------------------------------------------------------------------
-
-
-class FlowOperation(enum.Enum, shape=4):
-    """What a flow instruction does, apart from where its target comes from."""
-
-    NONE = 0
-    """Not a flow instruction."""
-    BRANCH = 1
-    """The threads that take it go to the target, the others wait below them."""
-    CALL = 2
-    """A RETURN token for the next instruction is pushed, and all go to the target."""
-    PUSH = 3
-    """A token for the target is pushed."""
-    LEAVE = 4
-    """Threads leave the active mask, to wait for a token of a kind or never to come back."""
-    PUSH_QUAD = 5
-    """A QUAD token is pushed, and all threads that live become active."""
-    POP_QUAD = 6
-    """The threads of the QUAD token are active again."""
-    GET_POINTER = 7
-    SET_POINTER = 8
-    GET_BASE = 9
-    SET_BASE = 10
-    WRITE_BACK = 11
-    LAUNCH = 12
-    """A new warp; not an instruction."""
-
-
-class FlowInstruction(data.Struct):
-    """A decoded flow instruction."""
-
-    operation: FlowOperation
-    kind: TokenKind
-    """Of the token pushed."""
-    code: ThreadCode
-    """Of the threads that leave; NONE for SYNC."""
-    counted: unsigned(1)
-    """The token counts as an API call."""
-    relative: unsigned(1)
-    """The target is relative to the next instruction."""
-    indexed: unsigned(1)
-    """The target includes the operand, and may differ from thread to thread."""
-    constant: unsigned(1)
-    """The target is the operand, a constant."""
-    uniform: unsigned(1)
-    """The branch must not diverge."""
-    limited: unsigned(1)
-    """The kill bit keeps all from taking the branch."""
-    keep_reference: unsigned(1)
-    """An EXIT whose CTA keeps its reference count."""
-    guard_not: unsigned(1)
-    test: unsigned(5)
-    """Test of CC."""
-    offset: unsigned(32)
-    """The target, or what is added to it."""
-
-
-def flow_request(params: SmParams) -> data.StructLayout:
-    """A flow instruction of one warp, with what it reads.
-
-    ``pc`` is the instruction's own address. ``guard`` are its threads' guard predicates, ``cc`` their condition
-    codes. ``operand`` is what the instruction reads from a register of the lowest thread that executes it, or
-    from a constant bank; ``same`` are the threads whose register has that value. ``fault`` tells why the operand
-    could not be read.
-    """
-    return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
-        "cc": data.ArrayLayout(Flags, WARP_THREADS), "operand": 32, "same": WARP_THREADS, "fault": WarpError})
-
-
-def flow_launch(params: SmParams) -> data.StructLayout:
-    """A new warp: its threads, where it begins, and its stack."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "threads": WARP_THREADS, "pc": 32, "stack": StackConfiguration})
-
-
-def flow_result(params: SmParams) -> data.StructLayout:
-    """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
-
-    ``codes`` tells why the others are not active. With a reported ``error`` nothing has happened, and ``pc`` is
-    the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too. ``value`` is for the destination
-    register of an instruction that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
-    """
-    return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
-        "error": WarpError, "value": 32, "kept": 1})
 
 
 class StackEvents(data.Struct):

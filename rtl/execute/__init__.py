@@ -1,0 +1,1 @@
+"""The lanes and the registers."""

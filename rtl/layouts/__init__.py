@@ -1,0 +1,86 @@
+"""The field catalogue: every payload that two units exchange, each field once, with its meaning.
+
+Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
+"""
+
+from .flow import FlowInstruction, FlowOperation, flow_launch, flow_request, flow_result
+from .instruction import (
+    SERIAL_BITS,
+    ControlBits,
+    FetchedInstruction,
+    InstructionKind,
+    completion,
+    dispatched,
+    error_event,
+    fetched_group,
+    issued,
+    operands_read,
+    redirect,
+)
+from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write
+from .launch import CONSTANT_BANKS, ConstantBank, GridConfiguration, thread_index, warp_launch
+from .memory import MemoryPort, memory_request, memory_response
+from .stack import (
+    BLOCK_ADDRESS_BITS,
+    CRS_GRANULE_BITS,
+    DEPTH_BITS,
+    LINE_BITS,
+    STACK_RESULT_CYCLES,
+    StackConfiguration,
+    StackEvents,
+    StackOperation,
+    StackPointer,
+    StackPort,
+    ThreadCode,
+    ThreadCodes,
+    TokenLine,
+    stack_request,
+    stack_result,
+)
+
+__all__ = [
+    "BLOCK_ADDRESS_BITS",
+    "CONSTANT_BANKS",
+    "CRS_GRANULE_BITS",
+    "DEPTH_BITS",
+    "GATHER_REGISTERS",
+    "LINE_BITS",
+    "SERIAL_BITS",
+    "STACK_RESULT_CYCLES",
+    "ConstantBank",
+    "ControlBits",
+    "FetchedInstruction",
+    "FlowInstruction",
+    "FlowOperation",
+    "GridConfiguration",
+    "InstructionKind",
+    "LaneClient",
+    "LaneClientPort",
+    "MemoryPort",
+    "StackConfiguration",
+    "StackEvents",
+    "StackOperation",
+    "StackPointer",
+    "StackPort",
+    "ThreadCode",
+    "ThreadCodes",
+    "TokenLine",
+    "completion",
+    "dispatched",
+    "error_event",
+    "fetched_group",
+    "flow_launch",
+    "flow_request",
+    "flow_result",
+    "issued",
+    "lane_operation",
+    "lane_write",
+    "memory_request",
+    "memory_response",
+    "operands_read",
+    "redirect",
+    "stack_request",
+    "stack_result",
+    "thread_index",
+    "warp_launch",
+]

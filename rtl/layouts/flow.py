@@ -1,0 +1,99 @@
+"""The flow unit: instructions in, what becomes of the warp out."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data, enum
+
+from rtl.isa.condition import Flags
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+from rtl.params import WARP_THREADS, SmParams
+
+from .stack import StackConfiguration, ThreadCode, ThreadCodes
+
+__all__ = ["FlowInstruction", "FlowOperation", "flow_launch", "flow_request", "flow_result"]
+
+
+class FlowOperation(enum.Enum, shape=4):
+    """What a flow instruction does, apart from where its target comes from."""
+
+    NONE = 0
+    """Not a flow instruction."""
+    BRANCH = 1
+    """The threads that take it go to the target, the others wait below them."""
+    CALL = 2
+    """A RETURN token for the next instruction is pushed, and all go to the target."""
+    PUSH = 3
+    """A token for the target is pushed."""
+    LEAVE = 4
+    """Threads leave the active mask, to wait for a token of a kind or never to come back."""
+    PUSH_QUAD = 5
+    """A QUAD token is pushed, and all threads that live become active."""
+    POP_QUAD = 6
+    """The threads of the QUAD token are active again."""
+    GET_POINTER = 7
+    SET_POINTER = 8
+    GET_BASE = 9
+    SET_BASE = 10
+    WRITE_BACK = 11
+    LAUNCH = 12
+    """A new warp; not an instruction."""
+
+
+class FlowInstruction(data.Struct):
+    """A decoded flow instruction."""
+
+    operation: FlowOperation
+    kind: TokenKind
+    """Of the token pushed."""
+    code: ThreadCode
+    """Of the threads that leave; NONE for SYNC."""
+    counted: unsigned(1)
+    """The token counts as an API call."""
+    relative: unsigned(1)
+    """The target is relative to the next instruction."""
+    indexed: unsigned(1)
+    """The target includes the operand, and may differ from thread to thread."""
+    constant: unsigned(1)
+    """The target is the operand, a constant."""
+    uniform: unsigned(1)
+    """The branch must not diverge."""
+    limited: unsigned(1)
+    """The kill bit keeps all from taking the branch."""
+    keep_reference: unsigned(1)
+    """An EXIT whose CTA keeps its reference count."""
+    guard_not: unsigned(1)
+    test: unsigned(5)
+    """Test of CC."""
+    offset: unsigned(32)
+    """The target, or what is added to it."""
+
+
+def flow_request(params: SmParams) -> data.StructLayout:
+    """A flow instruction of one warp, with what it reads.
+
+    ``pc`` is the instruction's own address. ``guard`` are its threads' guard predicates, ``cc`` their condition
+    codes. ``operand`` is what the instruction reads from a register of the lowest thread that executes it, or
+    from a constant bank; ``same`` are the threads whose register has that value. ``fault`` tells why the operand
+    could not be read.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
+        "cc": data.ArrayLayout(Flags, WARP_THREADS), "operand": 32, "same": WARP_THREADS, "fault": WarpError})
+
+
+def flow_launch(params: SmParams) -> data.StructLayout:
+    """A new warp: its threads, where it begins, and its stack."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "threads": WARP_THREADS, "pc": 32, "stack": StackConfiguration})
+
+
+def flow_result(params: SmParams) -> data.StructLayout:
+    """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
+
+    ``codes`` tells why the others are not active. With a reported ``error`` nothing has happened, and ``pc`` is
+    the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too. ``value`` is for the destination
+    register of an instruction that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
+        "error": WarpError, "value": 32, "kept": 1})

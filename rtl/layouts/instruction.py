@@ -1,0 +1,142 @@
+"""An instruction's way from fetch through issue to the unit that executes it."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data, enum
+
+from rtl.isa.condition import Flags
+from rtl.isa.control_code import CODE_BITS, GROUP_INSTRUCTIONS
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import WORD_BITS
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = [
+    "SERIAL_BITS",
+    "ControlBits",
+    "FetchedInstruction",
+    "InstructionKind",
+    "completion",
+    "dispatched",
+    "error_event",
+    "fetched_group",
+    "issued",
+    "operands_read",
+    "redirect",
+]
+
+SERIAL_BITS = 16
+"""Width of an instruction's serial number. It is for whoever listens to the retirement interface; no unit needs it."""
+
+
+class InstructionKind(enum.Enum, shape=4):
+    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp may go on."""
+
+    LANES = 0
+    """Passes through the lanes, with a fixed latency."""
+    PUSH = 1
+    """For the flow unit, which pushes a token for later; the warp goes on."""
+    FLOW = 2
+    """For the flow unit; the warp waits for its result."""
+    FLOW_INDEXED = 3
+    """As FLOW, with a register operand, which the lanes collect first."""
+    FLOW_READ = 4
+    """For the flow unit, whose value then goes to a register; the warp waits for that."""
+    MEMORY = 5
+    """For the memory unit."""
+    CONVERSION = 6
+    """For the conversion unit."""
+    BARRIER = 7
+    """For the barrier unit; the warp waits until that unit lets it go."""
+    BARRIER_INDEXED = 8
+    """As BARRIER, with register operands, which the lanes collect first."""
+    BARRIER_READ = 9
+    """For the barrier unit, whose value then goes to a register; the warp goes on."""
+    TRAP = 10
+    """For the trap unit; the warp waits until that unit lets it go."""
+    NOTHING = 11
+    """Done when it issues."""
+    DEPENDENCY = 12
+    """DEPBAR: done when it issues, which scoreboards put off."""
+    REFUSED = 13
+    """An instruction that nobody can execute, for its ``error``."""
+
+
+class ControlBits(data.Struct):
+    """A control code, as it lies in the control word; see :class:`~rtl.isa.control_code.ControlCode`."""
+
+    stall: unsigned(4)
+    no_yield: unsigned(1)
+    write_barrier: unsigned(3)
+    read_barrier: unsigned(3)
+    wait: unsigned(6)
+    reuse: unsigned(4)
+
+
+assert ControlBits.as_shape().size == CODE_BITS
+
+
+class FetchedInstruction(data.Struct):
+    """An instruction on its way to issue."""
+
+    word: unsigned(WORD_BITS)
+    control: ControlBits
+    kind: InstructionKind
+    error: WarpError
+    """Why nobody can execute it, for REFUSED."""
+    constant: unsigned(32)
+    """What its constant operand reads, if it has one at a fixed address; 0 beyond the end of the bank."""
+    constant_missing: unsigned(1)
+    """Its constant operand is beyond the end of the bank."""
+
+
+def fetched_group(params: SmParams) -> data.StructLayout:
+    """A group of three instructions of a warp. ``pc`` is that of the group; the warp begins at number ``first``."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "pc": 32, "first": range(GROUP_INSTRUCTIONS),
+        "instructions": data.ArrayLayout(FetchedInstruction, GROUP_INSTRUCTIONS)})
+
+
+def redirect(params: SmParams) -> data.StructLayout:
+    """A warp goes on at ``pc``; what was fetched for it, or is on its way, counts for nothing."""
+    return data.StructLayout({"warp": params.warp_bits, "pc": 32})
+
+
+def issued(params: SmParams) -> data.StructLayout:
+    """An instruction that was issued. ``pc`` is its own address, never a group's."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
+        "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
+
+
+def dispatched(params: SmParams) -> data.StructLayout:
+    """An instruction that goes to a unit beside the lanes, with all that it reads but registers in numbers.
+
+    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds (all where there is no
+    guard). ``cc`` are the condition codes, ``predicate`` the predicate operand of BAR after its negation. For
+    FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of the first and second register in the lowest
+    thread of ``active & guard``, and ``same`` the threads in which the first register has that value. For other
+    kinds operand 0 is the constant operand, and ``same`` is all threads. ``fault`` tells why the constant could
+    not be read.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
+        "active": WARP_THREADS, "guard": WARP_THREADS, "cc": data.ArrayLayout(Flags, WARP_THREADS),
+        "predicate": WARP_THREADS, "operands": data.ArrayLayout(32, 2), "same": WARP_THREADS, "fault": WarpError,
+        "write_barrier": 3, "read_barrier": 3})
+
+
+def operands_read(params: SmParams) -> data.StructLayout:
+    """An instruction that is not complete has read its registers: scoreboard ``barrier`` goes down by one, if it is
+    one."""
+    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "barrier": 3})
+
+
+def completion(params: SmParams) -> data.StructLayout:
+    """An instruction is complete: what it writes is written, and both scoreboards go down by one, where they are
+    scoreboards (not 7)."""
+    return data.StructLayout({
+        "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "write_barrier": 3, "read_barrier": 3})
+
+
+def error_event(params: SmParams) -> data.StructLayout:
+    """A reported error of an instruction, other than NONE. The instruction has done nothing."""
+    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "pc": 32, "error": WarpError})

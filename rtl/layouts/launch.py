@@ -1,0 +1,65 @@
+"""What the work distributor tells the units: of the grid that runs, and of each warp that it starts."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data
+
+from rtl.params import ADDRESS_BITS, SmParams
+
+from .stack import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS
+
+__all__ = ["CONSTANT_BANKS", "ConstantBank", "GridConfiguration", "thread_index", "warp_launch"]
+
+CONSTANT_BANKS = 8
+"""Constant banks that a launch descriptor describes."""
+
+
+class ConstantBank(data.Struct):
+    """A constant bank: ``size`` bytes of memory from ``address`` on."""
+
+    valid: unsigned(1)
+    address: unsigned(ADDRESS_BITS)
+    size: unsigned(17)
+
+
+class GridConfiguration(data.Struct):
+    """The grid that runs; it does not change while a warp lives. Sizes in bytes unless said otherwise."""
+
+    program: unsigned(ADDRESS_BITS)
+    """Address of pc 0."""
+    entry: unsigned(32)
+    """The kernel's pc."""
+    registers: unsigned(9)
+    """Registers of a thread."""
+    barriers: unsigned(5)
+    """Barriers of a CTA."""
+    shared: unsigned(18)
+    """Shared memory of a CTA."""
+    local: unsigned(25)
+    """Local memory of a thread."""
+    stack: unsigned(CRS_GRANULE_BITS)
+    """Region of a warp's call/return stack, in units of the CRS granule."""
+    check_calls: unsigned(1)
+    """Whether the API call depth is limited."""
+    grid: data.StructLayout({"x": 32, "y": 16, "z": 16})
+    """CTAs."""
+    block: data.StructLayout({"x": 16, "y": 16, "z": 16})
+    """Threads of a CTA."""
+    banks: data.ArrayLayout(ConstantBank, CONSTANT_BANKS)
+
+
+def warp_launch(params: SmParams) -> data.StructLayout:
+    """A warp is started in slot ``warp``; every unit notes what it needs of it. Its threads begin later.
+
+    ``number`` is the warp's in its CTA, which has ``cta_warps`` warps and is in CTA slot ``cta``. ``first_row`` is the
+    row of the register file with its R0. ``shared_base`` is where its CTA's shared memory begins, ``local_base`` its
+    own block of local memory, in units of the CRS granule.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "number": 6, "cta": params.warp_bits, "cta_warps": 7,
+        "index": data.StructLayout({"x": 32, "y": 16, "z": 16}), "first_row": params.row_bits,
+        "shared_base": params.shared_bits, "local_base": BLOCK_ADDRESS_BITS})
+
+
+def thread_index(params: SmParams) -> data.StructLayout:
+    """Where a thread of a warp is in its block."""
+    return data.StructLayout({"warp": params.warp_bits, "thread": 5, "x": 16, "y": 16, "z": 16})

@@ -1,0 +1,245 @@
+"""Branches and calls: labels, lists of targets, arguments by value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lark import Token
+
+from sim.toolchain.grammar import Place, SourceError
+
+from . import syntax
+from .module import (
+    AddressOf,
+    Call,
+    FunctionRef,
+    Immediate,
+    Instruction,
+    Label,
+    Negated,
+    Register,
+    Signature,
+    Sink,
+    Space,
+    Type,
+    Variable,
+)
+from .names import BranchTable, CallTable, Declared, Prototype, Scope
+from .operands import SINK, OperandReader, describe
+
+__all__ = ["CONTROL", "branch_table", "call_table", "find_label"]
+
+
+def find_label(scope: Scope, name: Token) -> Label:
+    """The label of a name, which must be in the function and visible from here."""
+    found = scope.find(name)
+    if found is None:
+        raise SourceError(name, f"{name} is no label of this function that is visible here")
+    if not isinstance(found, Label):
+        raise SourceError(name, f"expected a label: {name} is {describe(found)}")
+    return found
+
+
+def branch_table(scope: Scope, node: syntax.Table) -> BranchTable:
+    """``.branchtargets``"""
+    return BranchTable(tuple(find_label(scope, name) for name in node.members.items))
+
+
+def call_table(scope: Scope, node: syntax.Table) -> CallTable:
+    """``.calltargets``: functions that were declared before."""
+    return CallTable(tuple(_function(scope, name) for name in node.members.items))
+
+
+def _function(scope: Scope, name: Token) -> Declared:
+    found = scope.find(name)
+    if found is None:
+        raise SourceError(name, f"{name} is not declared: a function is declared before it is named")
+    if not isinstance(found, Declared) or found.entry:
+        raise SourceError(name, f"expected a function: {name} is {describe(found)}")
+    found.used = found.used or name
+    return found
+
+
+def _one_name(node: syntax.OperandNode, expected: str) -> Token:
+    name = syntax.lone_name(node)
+    if name is None or name.component is not None:
+        raise SourceError(node.token, f"expected {expected}")
+    return name.token
+
+
+def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
+    nodes = node.operands.items
+    if len(nodes) != count:
+        raise SourceError(node.opcode, f"{node.opcode} takes {count} operand{'s' if count > 1 else ''}, "
+                                       f"not {len(nodes)}")
+    return nodes
+
+
+def _branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+    target, = _exactly(node, 1)
+    return replace(reader.instruction, operands=(find_label(reader.scope, _one_name(target, "a label")),))
+
+
+def _indexed_branch(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+    index, table = _exactly(node, 2)
+    name = _one_name(table, "the label of a .branchtargets")
+    found = reader.scope.find(name)
+    if not isinstance(found, BranchTable):
+        raise SourceError(name, f"{name} is no .branchtargets of this function, declared before it is used")
+    value = reader.source(index, Type.U32)
+    if not isinstance(value, Register):
+        raise SourceError(index.token, "the index of brx.idx is a register of type .u32")
+    return replace(reader.instruction, operands=(value,), targets=found.labels)
+
+
+# Calls
+
+def _is_group(node: syntax.OperandNode) -> bool:
+    return isinstance(node, syntax.Expression) and len(node.items) == 1 and isinstance(node.items[0], syntax.Group)
+
+
+def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
+    assert isinstance(node, syntax.Expression)
+    group = node.items[0]
+    assert isinstance(group, syntax.Group)
+    return group.operands.items
+
+
+def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
+    nodes = list(node.operands.items)
+    results = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
+    if not nodes:
+        raise SourceError(node.opcode, "call needs a function to call")
+    target = _one_name(nodes.pop(0), "a function, or a register with a function's address")
+    arguments = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
+    table = _one_name(nodes.pop(0), "a call table, or the label of a .calltargets or .callprototype") if nodes else None
+    if nodes:
+        raise SourceError(nodes[0].token, "call has no operand behind this: expected ;")
+    found = reader.entity(target)
+    if isinstance(found, Register):
+        called, signatures, candidates = _indirect(reader, target, found, table)
+    else:
+        called, signatures, candidates = _direct(reader, target, table)
+    for name, signature in signatures:
+        _check_count(node.opcode, name, "result", signature.results, results)
+        _check_count(node.opcode, name, "argument", signature.parameters, arguments)
+    # Functions of one list agree in what they take and give, as far as a call that suits them all can tell.
+    signature = signatures[0][1]
+    call = Call(called,
+                tuple(_result(reader, item, [other.results[at] for _, other in signatures])
+                      for at, item in enumerate(results)),
+                tuple(_argument(reader, item, [other.parameters[at] for _, other in signatures])
+                      for at, item in enumerate(arguments)), signature, candidates)
+    return replace(reader.instruction, call=call)
+
+
+_Signatures = list[tuple[str, Signature]]
+
+
+def _direct(reader: OperandReader, target: Token,
+            table: Token | None) -> tuple[FunctionRef, _Signatures, tuple[str, ...]]:
+    function = _function(reader.scope, target)
+    if table is not None:
+        raise SourceError(table, f"{target} is a function: a call of it takes no list of targets")
+    return function.reference, [(target, function.signature)], (function.reference.name,)
+
+
+def _indirect(reader: OperandReader, target: Token, register: Register,
+              table: Token | None) -> tuple[Register, _Signatures, tuple[str, ...] | None]:
+    if register.type.bits not in (32, 64):
+        raise SourceError(target, f"{target} has type .{register.type.value}: a function's address has 32 or 64 bits")
+    if table is None:
+        raise SourceError(target, f"a call through register {target} needs a call table, .calltargets or "
+                                  ".callprototype")
+    match reader.entity(table):
+        case Prototype(signature):
+            return register, [(table, signature)], None
+        case CallTable(functions):
+            pass
+        case Variable() as variable:
+            functions = _listed(reader, table, variable)
+        case other:
+            raise SourceError(table, f"expected a call table, .calltargets or .callprototype: {table} is "
+                                     f"{describe(other)}")
+    return register, [(f.reference.name, f.signature) for f in functions], tuple(f.reference.name for f in functions)
+
+
+def _listed(reader: OperandReader, table: Token, variable: Variable) -> list[Declared]:
+    """The functions in a call table."""
+    module = reader.scope.outermost
+    found = [module.find(Token("WORD", item.symbol)) for item in variable.initial if isinstance(item, AddressOf)]
+    functions = [item for item in found if isinstance(item, Declared)]
+    if variable.space not in (Space.CONST, Space.GLOBAL) or not functions or len(functions) < len(variable.initial):
+        raise SourceError(table, f"{table} is no call table: an array in const or global space that starts with names "
+                                 "of functions")
+    return functions
+
+
+def _check_count(place: Place, name: str, what: str, wanted: tuple[Register | Variable, ...],
+                 given: list[syntax.OperandNode]) -> None:
+    if len(wanted) != len(given):
+        plural = "s" if len(wanted) != 1 else ""
+        raise SourceError(place, f"{name} has {len(wanted)} {what}{plural}, and the call {len(given)}")
+
+
+def _argument(reader: OperandReader, node: syntax.OperandNode,
+              formals: list[Register | Variable]) -> Register | Immediate | Variable:
+    """What is passed: a variable in param space, a register, or a number, of the type of the parameter."""
+    variable = _parameter_variable(reader, node)
+    for formal in formals:
+        if variable is not None:
+            _agree(node.token, variable, formal, "parameter")
+        elif isinstance(formal, Variable) and formal.count != 1:
+            raise SourceError(node.token, f"expected a variable in param space of {formal.size} bytes")
+    if variable is not None:
+        return variable
+    values = [reader.source(node, formal.type) for formal in formals]
+    assert not isinstance(values[0], Negated)
+    return values[0]
+
+
+def _result(reader: OperandReader, node: syntax.OperandNode,
+            formals: list[Register | Variable]) -> Register | Variable | Sink:
+    """What receives a result: a variable in param space, a register, or ``_``."""
+    variable = _parameter_variable(reader, node)
+    name = syntax.lone_name(node)
+    if variable is None and name is not None and name.token == SINK:
+        return Sink()
+    for formal in formals:
+        if variable is not None:
+            if variable in reader.readonly:
+                raise SourceError(node.token, f"{variable.name} is a parameter that the function is given: it can't "
+                                              "be changed")
+            _agree(node.token, variable, formal, "result")
+        elif isinstance(formal, Variable) and formal.count != 1:
+            raise SourceError(node.token, f"expected a variable in param space of {formal.size} bytes")
+    if variable is not None:
+        return variable
+    registers = [reader.destination(node, formal.type) for formal in formals]
+    return registers[0]
+
+
+def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Variable | None:
+    name = syntax.lone_name(node)
+    found = reader.scope.find(name.token) if name is not None else None
+    if not isinstance(found, Variable):
+        return None
+    if found.space is not Space.PARAM:
+        raise SourceError(node.token, f"{found.name} is in {found.space.value} space: expected a register, or a "
+                                      "variable in param space")
+    return found
+
+
+def _agree(place: Token, variable: Variable, formal: Register | Variable, what: str) -> None:
+    """Sizes and alignments must be the same; signs need not."""
+    count, alignment = (1, formal.type.size) if isinstance(formal, Register) else (formal.count, formal.alignment)
+    scalars = variable.count == count == 1
+    same = (variable.type.size == formal.type.size if scalars else
+            variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0))
+    if not same or variable.alignment != alignment:
+        raise SourceError(place, f"{variable.name} has {variable.size} bytes, aligned to {variable.alignment}, and the "
+                                 f"{what} {formal.type.size * (count or 0)} bytes, aligned to {alignment}")
+
+
+CONTROL: Mapping[str, Callable[[OperandReader, syntax.Instruction], Instruction]] = {
+    "bra": _branch, "brx": _indexed_branch, "call": _call}
+"""Readers of the instructions whose operands are not values."""

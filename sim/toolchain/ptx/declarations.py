@@ -1,0 +1,259 @@
+"""Declarations of registers, variables and parameters: their types, sizes, alignments and first values."""
+
+from dataclasses import dataclass
+
+from lark import Token
+
+from sim.toolchain.grammar import Place, SourceError
+
+from . import syntax
+from .expressions import evaluate
+from .forms import reason_refused
+from .module import AddressOf, FunctionRef, Linkage, Register, Signature, Space, Type, Variable
+from .names import Declared, Namer, RegisterVector, Scope
+from .operands import describe
+
+__all__ = ["declare", "linkage", "parameter", "signature"]
+
+_INTEGERS = {kind.value: kind for kind in Type}
+_VECTORS = {"v2": 2, "v4": 4}
+_LARGEST = 1 << 32
+"""A bound for sizes of variables, in bytes (ours): beyond it, numbers in a text make no sense."""
+_STATIC = (Space.CONST, Space.GLOBAL, Space.SHARED)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the traits of a declaration say: a type, how many of it make an element, an alignment in bytes."""
+
+    type: Type
+    vector: int
+    alignment: int
+
+
+def linkage(token: Token | None) -> Linkage:
+    """Who sees something."""
+    return Linkage(token[1:]) if token is not None else Linkage.INTERNAL
+
+
+def _shape(traits: syntax.Traits, place: Place) -> _Shape:
+    kind: Type | None = None
+    vector, alignment = 1, 0
+    # What stands behind .ptr is about the memory that a pointer points to.
+    own = next((at for at, item in enumerate(traits.items) if item == ".ptr"), len(traits.items))
+    for item in traits.items[:own]:
+        if isinstance(item, syntax.Align):
+            alignment = syntax.number(item.bytes)
+            if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+                raise SourceError(item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256")
+        elif item[1:] in _VECTORS and vector == 1:
+            vector = _VECTORS[item[1:]]
+        elif item[1:] in _INTEGERS and kind is None:
+            kind = _INTEGERS[item[1:]]
+        else:
+            reason = reason_refused(item[1:]) or "expected one type of integers or predicates"
+            raise SourceError(item, f"{item}: {reason}")
+    if kind is None:
+        raise SourceError(place, "the declaration has no type")
+    return _Shape(kind, vector, max(alignment, kind.size * vector))
+
+
+def _sizes(dimensions: syntax.Dimensions, scope: Scope, place: Token) -> list[int | None]:
+    """Lengths of the dimensions; the first may be open."""
+    found: list[int | None] = []
+    for at, dimension in enumerate(dimensions.items):
+        if dimension.length is None:
+            if at:
+                raise SourceError(place, f"only the first dimension of {place} may be open")
+            found.append(None)
+            continue
+        amount = evaluate(dimension.length, lambda name: _no_name(name.token))
+        if amount.value < 0 or amount.value > _LARGEST:
+            raise SourceError(dimension.length.token, f"{place} has no {amount.value} elements")
+        found.append(amount.value)
+    return found
+
+
+def _no_name(name: Token) -> int:
+    raise SourceError(name, f"{name} is no constant")
+
+
+def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None) -> list[Variable]:
+    """Declares what a declaration declares in a scope, and returns its variables.
+
+    ``owner`` is the function it stands in, None for the module; ``names`` gives out names of the module.
+    """
+    shape = _shape(node.traits, node.space)
+    if node.space == ".reg":
+        for declarator in node.declarators.items:
+            _declare_registers(node, declarator, shape, scope)
+        return []
+    space = Space(node.space[1:])
+    if shape.type is Type.PRED:
+        raise SourceError(node.space, f"a predicate has no place in {space.value} space")
+    if owner is None and space in (Space.LOCAL, Space.PARAM):
+        raise SourceError(node.space, f"a variable in {space.value} space is declared in a function")
+    found = []
+    for declarator in node.declarators.items:
+        variables = _variables(declarator, node, shape, space, scope, names, owner)
+        found += variables
+    return found
+
+
+def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, shape: _Shape, scope: Scope) -> None:
+    name = declarator.name
+    if scope.outer is None:
+        raise SourceError(name, f"{name} is declared outside of any function: registers are a function's own")
+    if declarator.dimensions.items or declarator.initial is not None or node.linkage is not None:
+        raise SourceError(name, f"{name} is a register: it has neither dimensions nor a first value nor a linkage")
+    if name == "_":
+        raise SourceError(name, "_ can't be declared")
+    if declarator.range is not None:
+        if shape.vector != 1:
+            raise SourceError(name, f"{name} is a range of vectors: expected registers of one element")
+        scope.declare_range(name, syntax.number(declarator.range.count), shape.type)
+    elif shape.vector == 1:
+        scope.declare(name, scope.new_register(str(name), shape.type))
+    else:
+        elements = tuple(scope.new_register(f"{name}.{letter}", shape.type) for letter in "xyzw"[:shape.vector])
+        scope.declare(name, RegisterVector(elements))
+
+
+def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Shape, space: Space, scope: Scope,
+               names: Namer, owner: str | None) -> list[Variable]:
+    name = declarator.name
+    if name == "_":
+        raise SourceError(name, "_ can't be declared")
+    seen = linkage(node.linkage)
+    sizes = _sizes(declarator.dimensions, scope, name)
+    initial = _initial(declarator, shape, space, sizes, scope)
+    if sizes and sizes[0] is None and initial:
+        inner = _product(sizes[1:]) * shape.vector
+        sizes[0] = -(-len(initial) // inner) if inner else 0
+    open_array = bool(sizes) and sizes[0] is None
+    if open_array and not (space is Space.SHARED and seen is Linkage.EXTERN):
+        raise SourceError(name, f"{name} has no size: only an extern array in shared space may be open")
+    if seen is Linkage.EXTERN and not open_array:
+        raise SourceError(name, f"{name} is extern: there is nothing else to link with")
+    count = None if open_array else _product(sizes) * shape.vector
+    if count is not None and count * shape.type.size > _LARGEST:
+        raise SourceError(name, f"{name} has {count * shape.type.size} bytes: {_LARGEST} at most")
+    copies = 1
+    spelled = [name]
+    if declarator.range is not None:
+        copies = syntax.number(declarator.range.count)
+        if copies > 1 << 12 or initial:
+            raise SourceError(name, f"{name}<{copies}>: expected at most {1 << 12} variables, without first values")
+        spelled = [Token("WORD", f"{name}{number}", line=name.line, column=name.column) for number in range(copies)]
+    found = []
+    for token in spelled:
+        # A variable that outlives its function gets a name of its own in the module.
+        unique = (names.unique(str(token) if owner is None else f"{owner}.{token}") if space in _STATIC
+                  else scope.namer.unique(str(token)))
+        variable = Variable(unique, space, shape.type, count, shape.alignment, seen, initial)
+        scope.declare(token, variable)
+        found.append(variable)
+    return found
+
+
+def _product(sizes: list[int | None]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size or 0
+    return count
+
+
+# First values
+
+def _initial(declarator: syntax.Declarator, shape: _Shape, space: Space, sizes: list[int | None],
+             scope: Scope) -> tuple[int | AddressOf, ...]:
+    """The first values of a variable, in order."""
+    node, name = declarator.initial, declarator.name
+    if node is None:
+        return ()
+    if space not in (Space.CONST, Space.GLOBAL):
+        raise SourceError(name, f"{name} is in {space.value} space: only const and global variables have first values")
+    levels = [*sizes, *([shape.vector] if shape.vector > 1 else [])]
+    if not levels:
+        if isinstance(node, syntax.Braces):
+            raise SourceError(name, f"{name} is no array: it has one first value")
+        return (_first_value(node, shape.type, scope),)
+    if not isinstance(node, syntax.Braces):
+        raise SourceError(node.token, f"{name} is an array: its first values stand in braces")
+    return tuple(_flat(node, levels, shape.type, scope, name))
+
+
+def _flat(node: syntax.Braces, levels: list[int | None], kind: Type, scope: Scope,
+          name: Token) -> list[int | AddressOf]:
+    """The values in braces. Lists within may be shorter than their dimension: zeros follow."""
+    found: list[int | AddressOf] = []
+    inner = _product(levels[1:])
+    for item in node.items:
+        if isinstance(item, syntax.Braces):
+            if len(levels) < 2:
+                raise SourceError(name, f"{name} has fewer dimensions than its first values")
+            found += [0] * (-len(found) % max(inner, 1))
+            part = _flat(item, levels[1:], kind, scope, name)
+            found += part + [0] * (inner - len(part))
+        else:
+            found.append(_first_value(item, kind, scope))
+    if levels[0] is not None and len(found) > levels[0] * inner:
+        raise SourceError(name, f"{name} has {levels[0] * inner} elements and {len(found)} first values")
+    return found
+
+
+def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | AddressOf:
+    """A number, or the address of a function or variable."""
+    def symbol(name: syntax.Name) -> Variable | FunctionRef:
+        found = scope.find(name.token)
+        if found is None:
+            raise SourceError(name.token, f"{name.token} is not declared: it is declared before it is named")
+        if isinstance(found, Declared) and not found.entry:
+            found.used = found.used or name.token
+            return found.reference
+        if isinstance(found, Variable) and found.space in _STATIC:
+            return found
+        raise SourceError(name.token, f"expected a number, a function or a variable: {name.token} is {describe(found)}")
+
+    amount = evaluate(node, symbol)
+    if amount.symbol is None:
+        return amount.value & (1 << kind.bits) - 1
+    assert not isinstance(amount.symbol, Register)
+    if kind.bits not in (32, 64) or (kind.bits == 32 and isinstance(amount.symbol, Variable)
+                                     and amount.symbol.space is Space.GLOBAL):
+        raise SourceError(node.token, f"the address of {amount.symbol.name} does not fit {kind.bits} bits")
+    if amount.generic and isinstance(amount.symbol, Variable) and amount.symbol.space is not Space.GLOBAL:
+        raise SourceError(node.token, f"{amount.symbol.name} is in {amount.symbol.space.value} space, which has no "
+                                      "generic address before a kernel runs")
+    return AddressOf(amount.symbol.name, amount.value)
+
+
+# Parameters
+
+def parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | Variable:
+    """A parameter or result. It gets its name from the scope's namer; nothing is declared."""
+    shape = _shape(node.traits, node.space)
+    sizes = _sizes(node.dimensions, scope, node.name)
+    if node.space == ".reg":
+        if entry:
+            raise SourceError(node.name, f"{node.name} is a register: parameters of an entry are in param space")
+        if sizes or shape.vector != 1:
+            raise SourceError(node.name, f"{node.name} is a register: expected one element")
+        return Register(scope.namer.unique(str(node.name)), shape.type)
+    if node.space != ".param":
+        raise SourceError(node.space, f"{node.name} is in {node.space[1:]} space: expected .param or .reg")
+    if shape.type is Type.PRED:
+        raise SourceError(node.space, "a predicate has no place in param space")
+    if None in sizes:
+        raise SourceError(node.name, f"{node.name} has no size")
+    count = _product(sizes) * shape.vector
+    if count * shape.type.size > 1 << 12:
+        raise SourceError(node.name, f"{node.name} has {count * shape.type.size} bytes: {1 << 12} at most")
+    return Variable(scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment)
+
+
+def signature(results: syntax.Parameters | None, parameters: syntax.Parameters | None, scope: Scope,
+              entry: bool = False) -> Signature:
+    """What a function or prototype takes and gives."""
+    return Signature(tuple(parameter(item, scope, entry) for item in (results.items if results else ())),
+                     tuple(parameter(item, scope, entry) for item in (parameters.items if parameters else ())))

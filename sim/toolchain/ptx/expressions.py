@@ -1,0 +1,144 @@
+"""Constant expressions, and sums of a name and a constant.
+
+Constants have 64 bits and a sign unless they are marked or too large for one, as in C; an operation has none once one
+of its operands has none.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lark import Token
+
+from sim.toolchain.grammar import SourceError
+
+from .module import FunctionRef, Register, Variable
+from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name, number
+
+__all__ = ["Amount", "Lookup", "Symbol", "evaluate"]
+
+Symbol = Register | Variable | FunctionRef
+
+Lookup = Callable[[Name], "Symbol | int"]
+"""What a name in an expression stands for; SourceError where it can't stand there."""
+
+_BITS = 64
+_MASK = (1 << _BITS) - 1
+_FLOATS = "floating point is not supported: this machine has integers"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number, or the address of a symbol and a number behind it."""
+
+    value: int
+    unsigned: bool = False
+    symbol: Symbol | None = None
+    generic: bool = False
+
+
+def _quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_OPERATIONS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
+    "||": (1, lambda a, b: int(bool(a or b))), "&&": (2, lambda a, b: int(bool(a and b))),
+    "|": (3, operator.or_), "^": (4, operator.xor), "&": (5, operator.and_),
+    "==": (6, lambda a, b: int(a == b)), "!=": (6, lambda a, b: int(a != b)),
+    "<": (7, lambda a, b: int(a < b)), "<=": (7, lambda a, b: int(a <= b)),
+    ">": (7, lambda a, b: int(a > b)), ">=": (7, lambda a, b: int(a >= b)),
+    "<<": (8, lambda a, b: a << (b & _BITS - 1)), ">>": (8, lambda a, b: a >> (b & _BITS - 1)),
+    "+": (9, operator.add), "-": (9, operator.sub),
+    "*": (10, operator.mul), "/": (10, _quotient), "%": (10, lambda a, b: a - b * _quotient(a, b)),
+}
+"""How tightly an operator binds, and what it does."""
+_TRUTHS = {"||", "&&", "==", "!=", "<", "<=", ">", ">="}
+_SIGNS: Mapping[str, Callable[[int], int]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert,
+                                              "!": lambda value: int(not value)}
+
+
+def _wrapped(value: int, unsigned: bool) -> Amount:
+    value &= _MASK
+    return Amount(value if unsigned or value < 1 << _BITS - 1 else value - (1 << _BITS), unsigned)
+
+
+def evaluate(expression: Expression, lookup: Lookup) -> Amount:
+    """The value of an expression; SourceError where it has none."""
+    values: list[Amount] = [_term(expression.items[0], lookup)]
+    waiting: list[Token] = []
+
+    def reduce(level: int) -> None:
+        while waiting and _OPERATIONS[waiting[-1]][0] >= level:
+            right, sign = values.pop(), waiting.pop()
+            values.append(_binary(sign, values.pop(), right))
+
+    for sign, term in zip(expression.items[1::2], expression.items[2::2], strict=True):
+        assert isinstance(sign, Token)
+        if sign not in _OPERATIONS:
+            raise SourceError(sign, f"{sign} stands between two operands, where it means nothing")
+        reduce(_OPERATIONS[sign][0])
+        waiting.append(sign)
+        values.append(_term(term, lookup))
+    reduce(0)
+    return values[0]
+
+
+def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
+    unsigned = left.unsigned or right.unsigned
+    for symbol, other in ((left, right), (right, left)):
+        if symbol.symbol is not None:
+            if other.symbol is not None or not (sign == "+" or (sign == "-" and symbol is left)):
+                raise SourceError(sign, f"{sign} can't join these: only a number can be added to a name")
+            offset = symbol.value + (other.value if sign == "+" else -other.value)
+            return Amount(_wrapped(offset, False).value, False, symbol.symbol, symbol.generic)
+    if sign in ("/", "%") and not right.value:
+        raise SourceError(sign, "division by 0")
+    a, b = (_wrapped(amount.value, unsigned).value for amount in (left, right))
+    return _wrapped(_OPERATIONS[sign][1](a, b), unsigned and sign not in _TRUTHS)
+
+
+def _term(term: Term, lookup: Lookup) -> Amount:
+    match term:
+        case Token(type="DECIMAL"):
+            raise SourceError(term, f"{term}: {_FLOATS}")
+        case Token():
+            value = number(term)
+            return Amount(value, term.endswith("U") or value >= 1 << _BITS - 1)
+        case Name():
+            found = lookup(term)
+            return Amount(found) if isinstance(found, int) else Amount(0, symbol=found)
+        case Element():
+            return _element(term, lookup)
+        case Group():
+            items = term.operands.items
+            if len(items) != 1 or not isinstance(items[0], Expression):
+                raise SourceError(term.token, "expected one expression between parentheses")
+            return evaluate(items[0], lookup)
+        case Generic():
+            return _generic(term, lookup)
+        case Signed():
+            amount = _term(term.operand, lookup)
+            if amount.symbol is not None or term.token not in _SIGNS:
+                raise SourceError(term.token, f"{term.token} can't stand before this")
+            return _wrapped(_SIGNS[term.token](amount.value), amount.unsigned and term.token != "!")
+
+
+def _element(term: Element, lookup: Lookup) -> Amount:
+    """``name[3]``: the address of an element of an array."""
+    symbol = lookup(Name(term.token, None))
+    if not isinstance(symbol, Variable):
+        raise SourceError(term.token, f"{term.token} is no array")
+    index = evaluate(term.index, lookup)
+    if index.symbol is not None:
+        raise SourceError(term.token, f"the index of {term.token} is no constant")
+    return Amount(index.value * symbol.type.size, symbol=symbol)
+
+
+def _generic(term: Generic, lookup: Lookup) -> Amount:
+    """``generic(name)``: a generic address."""
+    items = term.group.operands.items
+    name = lone_name(items[0]) if len(items) == 1 else None
+    symbol = lookup(name) if name is not None else None
+    if term.token != "generic" or not isinstance(symbol, Variable):
+        raise SourceError(term.token, f"expected generic(variable), not {term.token}(...)")
+    return Amount(0, symbol=symbol, generic=True)

@@ -1,0 +1,200 @@
+"""The instructions: which modifiers each has, in which order, and what its operands are.
+
+The table's rows are opcodes, modifiers, operands. A modifier ``field:a/b`` is one of these words and goes into that
+field of :class:`~sim.toolchain.ptx.module.Instruction` (``types`` gathers them, ``-`` means nothing); with ``?`` behind
+the field it may be missing. Operands, in written order:
+
+============ ==================================================================================================
+``>T``       a register for a result of type T; ``>T~``: or a wider one; ``>T_``: or ``_``
+``<T``       a register or number of type T; ``<T~``: or a wider register; ``<T!``: negated perhaps
+``<=T``      a register of type T
+``>|T``      a register of type T, and perhaps a predicate behind ``|``: two operands
+``>*`` ``<*``  what ld and st move: a register, or a vector of as many as the modifier says
+``[]``       an address
+``M>`` ``M<``  what mov writes and reads
+``&T``       a register, or the address of a variable, of type T
+``#N``       a number below N
+``barrier``  the number of a barrier; ``threads?``: how many it counts, which may be missing: then a Sink takes its
+             place, unless it is the last
+============ ==================================================================================================
+
+T is a type, ``0`` or ``1`` for the instruction's first or second, ``w`` for the one twice as wide as the first.
+Instructions whose operands are of another kind have a word there that
+:mod:`~sim.toolchain.ptx.control` knows.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+__all__ = ["Form", "ModifierItem", "forms", "opcodes", "reason_refused"]
+
+_CLASSES = {
+    "INTEGER": "u16/u32/u64/s16/s32/s64",
+    "NARROW": "u16/u32/s16/s32",
+    "WORDS": "u32/u64/s32/s64",
+    "SIGNED": "s16/s32/s64",
+    "BITS": "b16/b32/b64",
+    "WIDE": "b32/b64",
+    "VALUES": "b16/b32/b64/u16/u32/u64/s16/s32/s64",
+    "BYTES": "u8/u16/u32/u64/s8/s16/s32/s64",
+    "ANY": "b8/b16/b32/b64/u8/u16/u32/u64/s8/s16/s32/s64",
+}
+"""Names for sets of types."""
+
+_TABLE = """
+add sub         | types:INTEGER                                           | >0 <0 <0
+add sub         | saturate:sat types:s32                                  | >0 <0 <0
+add sub         | carry_out:cc types:WORDS                                | >0 <0 <0
+addc subc       | carry_out?:cc types:WORDS                               | >0 <0 <0
+mul             | half:lo/hi types:INTEGER                                | >0 <0 <0
+mul             | half:wide types:NARROW                                  | >w <0 <0
+mad             | half:lo/hi types:INTEGER                                | >0 <0 <0 <0
+mad             | half:wide types:NARROW                                  | >w <0 <0 <w
+mad             | half:lo/hi carry_out:cc types:WORDS                     | >0 <0 <0 <0
+mad             | half:hi saturate:sat types:s32                          | >0 <0 <0 <0
+madc            | half:lo/hi carry_out?:cc types:WORDS                    | >0 <0 <0 <0
+mul24           | half:lo/hi types:u32/s32                                | >0 <0 <0
+mad24           | half:lo/hi types:u32/s32                                | >0 <0 <0 <0
+mad24           | half:hi saturate:sat types:s32                          | >0 <0 <0 <0
+sad             | types:INTEGER                                           | >0 <0 <0 <0
+div rem min max | types:INTEGER                                           | >0 <0 <0
+abs neg         | types:SIGNED                                            | >0 <0
+popc clz        | types:WIDE                                              | >u32 <0
+bfind           | operation?:shiftamt types:WORDS                         | >u32 <0
+brev            | types:WIDE                                              | >0 <0
+bfe             | types:WORDS                                             | >0 <0 <u32 <u32
+bfi             | types:WIDE                                              | >0 <0 <0 <u32 <u32
+and or xor      | types:pred/BITS                                         | >0 <0! <0!
+not             | types:pred/BITS                                         | >0 <0
+cnot            | types:BITS                                              | >0 <0
+lop3            | types:b32                                               | >0 <0 <0 <0 #256
+shl             | types:BITS                                              | >0 <0 <u32
+shr             | types:VALUES                                            | >0 <0 <u32
+shf             | operation:l/r clamp:clamp/wrap types:b32                | >0 <0 <0 <u32
+prmt            | types:b32 operation?:f4e/b4e/rc8/ecl/ecr/rc16           | >0 <0 <0 <u32
+setp            | compare:eq/ne types:BITS                                | >|pred <0 <0
+setp            | compare:eq/ne/lt/le/gt/ge types:INTEGER                 | >|pred <0 <0
+setp            | compare:lo/ls/hi/hs types:u16/u32/u64                   | >|pred <0 <0
+setp            | compare:eq/ne combine:and/or/xor types:BITS             | >|pred <0 <0 <pred!
+setp            | compare:eq/ne/lt/le/gt/ge combine:and/or/xor types:INTEGER | >|pred <0 <0 <pred!
+setp            | compare:lo/ls/hi/hs combine:and/or/xor types:u16/u32/u64   | >|pred <0 <0 <pred!
+set             | compare:eq/ne types:u32/s32 types:BITS                  | >0 <1 <1
+set             | compare:eq/ne/lt/le/gt/ge types:u32/s32 types:INTEGER   | >0 <1 <1
+set             | compare:lo/ls/hi/hs types:u32/s32 types:u16/u32/u64     | >0 <1 <1
+set             | compare:eq/ne combine:and/or/xor types:u32/s32 types:BITS | >0 <1 <1 <pred!
+set             | compare:eq/ne/lt/le/gt/ge combine:and/or/xor types:u32/s32 types:INTEGER | >0 <1 <1 <pred!
+set             | compare:lo/ls/hi/hs combine:and/or/xor types:u32/s32 types:u16/u32/u64   | >0 <1 <1 <pred!
+selp            | types:VALUES                                            | >0 <0 <0 <pred!
+slct            | types:VALUES types:s32                                  | >0 <0 <0 <1
+cvt             | saturate?:sat types:BYTES types:BYTES                   | >0~ <1~
+cvta            | to?:to space:global/local/shared types:u64              | >0 &0
+isspacep        | space:const/global/local/shared                         | >pred <=u64
+mov             | types:pred/VALUES                                       | M> M<
+ld              | -?:weak space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
+ld              | space:global cache:nc vector?:v2/v4 types:ANY           | >* []
+ld              | space:global -:ca/cg/cs cache:nc vector?:v2/v4 types:ANY | >* []
+ld              | volatile:volatile space?:const/global/local/param/shared vector?:v2/v4 types:ANY | >* []
+ldu             | space?:global vector?:v2/v4 types:ANY                   | >* []
+st              | -?:weak space?:global/local/param/shared cache?:wb/cg/cs/wt vector?:v2/v4 types:ANY | [] <*
+st              | volatile:volatile space?:global/local/param/shared vector?:v2/v4 types:ANY | [] <*
+prefetch        | space?:global/local operation:L1/L2                     | []
+prefetchu       | operation:L1                                            | []
+atom            | space?:global/shared operation:add types:u32/s32/u64    | >0_ [] <0
+atom            | space?:global/shared operation:min/max types:WORDS      | >0_ [] <0
+atom            | space?:global/shared operation:and/or/xor/exch types:WIDE | >0_ [] <0
+atom            | space?:global/shared operation:inc/dec types:u32        | >0_ [] <0
+atom            | space?:global/shared operation:cas types:WIDE           | >0_ [] <0 <0
+red             | space?:global/shared operation:add types:u32/s32/u64    | [] <0
+red             | space?:global/shared operation:min/max types:WORDS      | [] <0
+red             | space?:global/shared operation:and/or/xor types:WIDE    | [] <0
+red             | space?:global/shared operation:inc/dec types:u32        | [] <0
+bar barrier     | -?:cta operation:sync -?:aligned                        | barrier threads?
+bar barrier     | -?:cta operation:arrive -?:aligned                      | barrier threads
+bar barrier     | -?:cta operation:red reduction:popc -?:aligned types:u32 | >0 barrier threads? <pred!
+bar barrier     | -?:cta operation:red reduction:and/or -?:aligned types:pred | >0 barrier threads? <pred!
+bar             | operation:warp -:sync                                   | <b32
+membar          | scope:cta/gl/sys                                        |
+vote            | operation:all/any/uni types:pred                        | >0 <0!
+vote            | operation:ballot types:b32                              | >0 <pred!
+vote            | sync:sync operation:all/any/uni types:pred              | >0 <0! <b32
+vote            | sync:sync operation:ballot types:b32                    | >0 <pred! <b32
+shfl            | operation:up/down/bfly/idx types:b32                    | >|0 <0 <u32 <u32
+shfl            | sync:sync operation:up/down/bfly/idx types:b32          | >|0 <0 <u32 <u32 <b32
+activemask      | types:b32                                               | >0
+pmevent         |                                                         | #16
+pmevent         | operation:mask                                          | #65536
+bra             | uniform?:uni                                            | bra
+brx             | -:idx uniform?:uni                                      | brx
+call            | uniform?:uni                                            | call
+ret             | uniform?:uni                                            |
+exit            |                                                         |
+trap            |                                                         |
+brkpt           |                                                         |
+"""
+
+_READ_AS = {"barrier": "bar"}
+"""Opcodes that are only another spelling."""
+
+_FLOATING = ("copysign", "cos", "ex2", "fma", "lg2", "rcp", "rsqrt", "sin", "sqrt", "tanh", "testp")
+"""Opcodes that only floating point has."""
+_FLOATING_WORDS = ("approx", "bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "f32", "f64", "ftz", "full", "rm",
+                   "rmi", "rn", "rna", "rni", "rp", "rpi", "rz", "rzi", "tf32")
+"""Modifiers that only floating point has."""
+_NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80}
+"""Integer instructions of later machines, and which."""
+
+
+@dataclass(frozen=True)
+class ModifierItem:
+    """A place for a modifier: ``words`` may stand there, ``field`` takes it (empty: none does)."""
+
+    field: str
+    words: tuple[str, ...]
+    optional: bool
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to write an instruction."""
+
+    opcode: str
+    modifiers: tuple[ModifierItem, ...]
+    operands: tuple[str, ...]
+
+
+def _item(text: str) -> ModifierItem:
+    field, _, words = text.partition(":")
+    spelled = [word for name in words.split("/") for word in _CLASSES.get(name, name).split("/")]
+    return ModifierItem(field.rstrip("?").removeprefix("-"), tuple(spelled), field.endswith("?"))
+
+
+@cache
+def _all() -> Mapping[str, tuple[Form, ...]]:
+    found: dict[str, tuple[Form, ...]] = {}
+    for line in _TABLE.strip().splitlines():
+        names, modifiers, operands = line.split("|", 2)
+        items = tuple(_item(text) for text in modifiers.split())
+        for name in names.split():
+            form = Form(_READ_AS.get(name, name), items, tuple(operands.split()))
+            found[name] = (*found.get(name, ()), form)
+    return found
+
+
+def opcodes() -> Iterable[str]:
+    """All opcodes, as they are written."""
+    return _all().keys()
+
+
+def forms(opcode: str) -> tuple[Form, ...]:
+    """The ways to write an instruction; none where there is no such instruction."""
+    return _all().get(opcode, ())
+
+
+def reason_refused(word: str) -> str | None:
+    """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
+    if word in _FLOATING or word in _FLOATING_WORDS:
+        return "floating point is not supported: this machine has integers"
+    if word in _NEEDS:
+        return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
+    return None

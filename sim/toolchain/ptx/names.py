@@ -1,0 +1,157 @@
+"""What names mean: scopes, and names that stay unique once scopes are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lark import Token
+
+from sim.toolchain.grammar import SourceError
+
+from .module import FunctionRef, Label, Linkage, Register, Signature, Type, Variable
+
+__all__ = ["BranchTable", "CallTable", "Declared", "Entity", "Namer", "Prototype", "RegisterVector", "Scope"]
+
+MOST_REGISTERS = 1 << 20
+"""The longest range of registers (ours)."""
+
+
+@dataclass(frozen=True)
+class RegisterVector:
+    """Registers that were declared as one vector."""
+
+    elements: tuple[Register, ...]
+
+
+@dataclass(frozen=True)
+class BranchTable:
+    """What a .branchtargets lists."""
+
+    labels: tuple[Label, ...]
+
+
+@dataclass(frozen=True)
+class CallTable:
+    """What a .calltargets lists."""
+
+    functions: tuple[Declared, ...]
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """What a .callprototype says."""
+
+    signature: Signature
+
+
+@dataclass(eq=False)
+class Declared:
+    """A function as far as it is known: its place is where it was first declared."""
+
+    name: Token
+    entry: bool
+    linkage: Linkage
+    signature: Signature
+    reference: FunctionRef
+    defined: bool = False
+    used: Token | None = None
+
+
+Entity = Register | RegisterVector | Variable | Label | BranchTable | CallTable | Prototype | Declared
+
+
+@dataclass
+class Namer:
+    """Gives out names, each once; a name that is taken gets a number behind a dot, which no PTX name has."""
+
+    taken: set[str] = field(default_factory=set)
+
+    def unique(self, name: str) -> str:
+        """The name, or one made of it."""
+        found, number = name, 0
+        while found in self.taken:
+            number += 1
+            found = f"{name}.{number}"
+        self.taken.add(found)
+        return found
+
+
+@dataclass(frozen=True)
+class _Range:
+    """``r<10>``: registers r0 to r9, which exist once they are named."""
+
+    name: Token
+    prefix: str
+    count: int
+    type: Type
+
+    def __contains__(self, name: str) -> bool:
+        digits = name.removeprefix(self.prefix)
+        if digits == name or not (digits.isascii() and digits.isdigit()) or digits != str(int(digits)):
+            return False
+        return int(digits) < self.count
+
+
+@dataclass
+class Scope:
+    """The names between two braces. ``outer`` is what is around it, None for the module.
+
+    ``namer`` and ``registers`` are those of the whole function; the latter gathers the registers it names.
+    """
+
+    namer: Namer
+    outer: Scope | None = None
+    registers: list[Register] = field(default_factory=list)
+    _entities: dict[str, Entity] = field(default_factory=dict)
+    _places: dict[str, Token] = field(default_factory=dict)
+    _ranges: list[_Range] = field(default_factory=list)
+
+    def inner(self) -> Scope:
+        """A scope inside this one."""
+        return Scope(self.namer, self, self.registers)
+
+    @property
+    def outermost(self) -> Scope:
+        """The module's scope."""
+        return self if self.outer is None else self.outer.outermost
+
+    def declare(self, name: Token, entity: Entity) -> None:
+        """Gives a name its meaning; SourceError where the scope has it already."""
+        self._refuse_taken(name, next((range_.name for range_ in self._ranges if name in range_), None))
+        self._entities[name] = entity
+        self._places[name] = name
+
+    def declare_range(self, prefix: Token, count: int, kind: Type) -> None:
+        """Declares registers, their names counted from 0."""
+        if count > MOST_REGISTERS:
+            raise SourceError(prefix, f"{prefix}<{count}> are too many registers: {MOST_REGISTERS} at most")
+        new = _Range(prefix, str(prefix), count, kind)
+        self._refuse_taken(prefix, next((place for name, place in self._places.items() if name in new), None))
+        for old in self._ranges:
+            # Two ranges meet where the longer prefix is the shorter one and digits: r<20> and r1<5> at r10.
+            short, long = sorted((old, new), key=lambda item: len(item.prefix))
+            if any(f"{long.prefix}{number}" in short for number in range(min(long.count, 10))):
+                self._refuse_taken(prefix, old.name)
+        self._ranges.append(new)
+
+    def _refuse_taken(self, name: Token, place: Token | None) -> None:
+        place = self._places.get(name, place)
+        if place is not None:
+            raise SourceError(name, f"{name} is declared twice in the same scope, first in line {place.line}")
+
+    def new_register(self, name: str, kind: Type) -> Register:
+        """A register of the function."""
+        register = Register(self.namer.unique(name), kind)
+        self.registers.append(register)
+        return register
+
+    def find(self, name: Token) -> Entity | None:
+        """What a name means here; None where it is not declared."""
+        if name in self._entities:
+            return self._entities[name]
+        for range_ in self._ranges:
+            if name in range_:
+                register = self.new_register(str(name), range_.type)
+                self._entities[name] = register
+                return register
+        return self.outer.find(name) if self.outer is not None else None

@@ -1,0 +1,394 @@
+"""PTX text as a tree: what the grammar in ``ptx.lark`` makes of it.
+
+Every class is the rule of its name, its fields are what the rule lists. What names mean is the front end's business.
+"""
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lark import Lark, Token, Transformer
+from lark.ast_utils import AsList, Ast, create_transformer
+
+from sim.toolchain.grammar import SourceError, parse_text
+
+__all__ = [
+    "Address",
+    "AddressSize",
+    "Align",
+    "Block",
+    "Body",
+    "Braces",
+    "Declarator",
+    "Dimensions",
+    "Element",
+    "Expression",
+    "Function",
+    "Generic",
+    "Group",
+    "Guard",
+    "Initial",
+    "Instruction",
+    "Item",
+    "Label",
+    "Name",
+    "OperandNode",
+    "Parameter",
+    "Parameters",
+    "Prototype",
+    "Signed",
+    "Statement",
+    "Table",
+    "Target",
+    "Term",
+    "Traits",
+    "Variable",
+    "Vector",
+    "Version",
+    "lone_name",
+    "number",
+    "parse",
+]
+
+
+@dataclass(frozen=True)
+class Version(Ast):
+    """``.version``."""
+
+    number: Token
+
+
+@dataclass(frozen=True)
+class Names(Ast, AsList):
+    """Names between commas."""
+
+    items: list[Token]
+
+
+@dataclass(frozen=True)
+class Target(Ast):
+    """``.target``."""
+
+    names: Names
+
+
+@dataclass(frozen=True)
+class AddressSize(Ast):
+    """``.address_size``."""
+
+    bits: Token
+
+
+@dataclass(frozen=True)
+class Name(Ast):
+    """A name, with ``.x`` behind it where it is an element of a vector."""
+
+    token: Token
+    component: Token | None
+
+
+@dataclass(frozen=True)
+class Element(Ast):
+    """``name[expression]``."""
+
+    token: Token
+    index: "Expression"
+
+
+@dataclass(frozen=True)
+class Group(Ast):
+    """``(a, b)``."""
+
+    token: Token
+    operands: "Operands"
+
+
+@dataclass(frozen=True)
+class Generic(Ast):
+    """``generic(name)``."""
+
+    token: Token
+    group: Group
+
+
+@dataclass(frozen=True)
+class Signed(Ast):
+    """An operator before its one operand."""
+
+    token: Token
+    operand: "Term"
+
+
+Term = Token | Name | Element | Group | Generic | Signed
+
+
+@dataclass(frozen=True)
+class Expression(Ast, AsList):
+    """Terms with an operator between each two. A name alone is one, too."""
+
+    items: list[Term]
+
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        first = self.items[0]
+        return first if isinstance(first, Token) else first.token
+
+
+@dataclass(frozen=True)
+class Address(Ast):
+    """``[expression]``."""
+
+    inner: Expression
+
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        return self.inner.token
+
+
+@dataclass(frozen=True)
+class Vector(Ast, AsList):
+    """``{a, b}``."""
+
+    items: "list[OperandNode]"
+
+    @property
+    def token(self) -> Token:
+        """Where it stands."""
+        return self.items[0].token
+
+
+OperandNode = Expression | Address | Vector
+
+
+@dataclass(frozen=True)
+class Align(Ast):
+    """``.align``."""
+
+    bytes: Token
+
+
+@dataclass(frozen=True)
+class Traits(Ast, AsList):
+    """Types and alignments of a declaration, and what is told about pointers."""
+
+    items: list[Token | Align]
+
+
+@dataclass(frozen=True)
+class Dimension(Ast):
+    """``[4]`` or ``[]``."""
+
+    length: Expression | None
+
+
+@dataclass(frozen=True)
+class Dimensions(Ast, AsList):
+    """All dimensions of an array."""
+
+    items: list[Dimension]
+
+
+@dataclass(frozen=True)
+class Range(Ast):
+    """``<10>``."""
+
+    count: Token
+
+
+@dataclass(frozen=True)
+class Braces(Ast, AsList):
+    """``{a, {b, c}}``: initial values."""
+
+    items: "list[Initial]"
+
+
+Initial = Expression | Braces
+
+
+@dataclass(frozen=True)
+class Declarator(Ast):
+    """One name that a declaration declares."""
+
+    name: Token
+    range: Range | None
+    dimensions: Dimensions
+    initial: Initial | None = None
+
+
+@dataclass(frozen=True)
+class Declarators(Ast, AsList):
+    """All names that a declaration declares."""
+
+    items: list[Declarator]
+
+
+@dataclass(frozen=True)
+class Variable(Ast):
+    """A declaration of registers or variables."""
+
+    linkage: Token | None
+    space: Token
+    traits: Traits
+    declarators: Declarators
+
+
+@dataclass(frozen=True)
+class Parameter(Ast):
+    """A parameter or result."""
+
+    space: Token
+    traits: Traits
+    name: Token
+    dimensions: Dimensions
+
+
+@dataclass(frozen=True)
+class Parameters(Ast, AsList):
+    """``(a, b)`` of a function."""
+
+    items: list[Parameter]
+
+
+@dataclass(frozen=True)
+class Label(Ast):
+    """``name:``."""
+
+    name: Token
+
+
+@dataclass(frozen=True)
+class Table(Ast):
+    """``name: .branchtargets`` or ``.calltargets``, and the names."""
+
+    name: Token
+    kind: Token
+    members: Names
+
+
+@dataclass(frozen=True)
+class Prototype(Ast):
+    """``name: .callprototype``. The name in its middle means nothing."""
+
+    name: Token
+    results: Parameters | None
+    function: Token
+    parameters: Parameters | None
+
+
+@dataclass(frozen=True)
+class Guard(Ast):
+    """``@p`` or ``@!p``."""
+
+    negated: Token | None
+    predicate: Token
+
+
+@dataclass(frozen=True)
+class Modifiers(Ast, AsList):
+    """``.lo.u32``."""
+
+    items: list[Token]
+
+
+@dataclass(frozen=True)
+class Operands(Ast, AsList):
+    """All operands of an instruction."""
+
+    items: list[OperandNode]
+
+
+@dataclass(frozen=True)
+class Instruction(Ast):
+    """An instruction."""
+
+    guard: Guard | None
+    opcode: Token
+    modifiers: Modifiers
+    operands: Operands
+
+
+@dataclass(frozen=True)
+class Body(Ast, AsList):
+    """``{ ... }``."""
+
+    statements: "list[Statement]"
+
+
+@dataclass(frozen=True)
+class Block(Ast):
+    """A scope in a body, and the guard of all that is in it."""
+
+    guard: Guard | None
+    body: Body
+
+
+Statement = Variable | Label | Table | Prototype | Instruction | Block
+
+
+@dataclass(frozen=True)
+class Function(Ast):
+    """A function or entry; without a body it is declared only."""
+
+    linkage: Token | None
+    kind: Token
+    results: Parameters | None
+    name: Token
+    parameters: Parameters | None
+    body: Body | None = None
+
+
+Item = Version | Target | AddressSize | Function | Variable
+
+
+class _Start(Transformer):
+    """The whole text is its items."""
+
+    def start(self, items: list[Item]) -> list[Item]:
+        """All items in order."""
+        return items
+
+
+@cache
+def _parser() -> Lark:
+    grammar = (files("sim.toolchain.ptx") / "ptx.lark").read_text()
+    return Lark(grammar, parser="lalr", maybe_placeholders=True,
+                transformer=create_transformer(sys.modules[__name__], _Start()))
+
+
+def parse(text: str) -> list[Item]:
+    """The items of PTX text; SourceError where it is none."""
+    return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
+
+
+def number(token: Token) -> int:
+    """The value of a whole number; SourceError where it has more than 64 bits or is no number of its base."""
+    text = token.removesuffix("U")
+    octal = len(text) > 1 and text.isdigit() and text[0] == "0"
+    if octal and not set(text) <= set("01234567"):
+        raise SourceError(token, f"{token} is no octal number, which a leading 0 makes it")
+    value = int(text, 8 if octal else 0)
+    if value >= 1 << 64:
+        raise SourceError(token, f"{token} does not fit 64 bits")
+    return value
+
+
+def lone_name(node: OperandNode) -> Name | None:
+    """The name that an operand consists of; None where it is something else."""
+    if isinstance(node, Expression) and len(node.items) == 1 and isinstance(node.items[0], Name):
+        return node.items[0]
+    return None
+
+
+_PHRASES = {
+    "$END": "the end of the text",
+    "DECIMAL": "a number",
+    "MODIFIER": "a modifier",
+    "NUMBER": "a number",
+    "OPEN": "'('",
+    "OPERATOR": "an operator",
+    "WORD": "a name",
+}
+"""What the grammar's terminals are, in messages, where they are more than one text."""

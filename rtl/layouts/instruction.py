@@ -114,7 +114,8 @@ def dispatched(params: SmParams) -> data.StructLayout:
     guard). ``cc`` are the condition codes, ``predicate`` the predicate operand of BAR after its negation. For
     FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of the first and second register in the lowest
     thread of ``active & guard``, and ``same`` the threads in which the first register has that value. For other
-    kinds operand 0 is the constant operand, and ``same`` is all threads. ``fault`` tells why the constant could
+    kinds operand 0 is the constant operand, operand 1 the word behind it for one of 64 bits, and ``same`` is all
+    threads. ``fault`` tells why the constant could
     not be read.
     """
     return data.StructLayout({

@@ -39,14 +39,14 @@ def lane_operation(params: SmParams) -> data.StructLayout:
     """A unit reads up to three registers of a warp, or writes one.
 
     ``gather``: ``registers`` are read, RZ where none is. Otherwise ``registers[0]`` is written, by ``threads``; and
-    predicate ``predicate``, if it is not PT. ``index`` is the unit's own mark and comes back with the data.
+    predicate ``predicate``, if it is not PT; and CC, if ``conditional``. ``index`` is the unit's own mark and comes back with the data.
     ``last``: of its instruction's operations of this kind. The last gather lets scoreboard ``barrier`` go down by
     one, the last write too, and completes the instruction; 7 is none.
     """
     return data.StructLayout({
         "gather": 1, "warp": params.warp_bits, "serial": SERIAL_BITS,
-        "registers": data.ArrayLayout(8, GATHER_REGISTERS), "predicate": 3, "threads": WARP_THREADS, "index": 4,
-        "last": 1, "barrier": 3})
+        "registers": data.ArrayLayout(8, GATHER_REGISTERS), "predicate": 3, "conditional": 1,
+        "threads": WARP_THREADS, "index": 4, "last": 1, "barrier": 3})
 
 
 class LaneClientPort(wiring.Signature):
@@ -60,8 +60,8 @@ class LaneClientPort(wiring.Signature):
         Three values for each lane, a beat a cycle.
     wanted : In(valid, index, beat)
         The data of this beat are wanted in the next cycle.
-    values, flags : Out
-        What is written to the register, and to the predicate, of each lane; in the cycle after ``wanted``.
+    values, flags, conditions : Out
+        What is written to the register, to the predicate and to CC of each lane; in the cycle after ``wanted``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -71,7 +71,8 @@ class LaneClientPort(wiring.Signature):
             "gathered": In(data.StructLayout(mark | {
                 "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes)})),
             "wanted": In(data.StructLayout(mark)),
-            "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes)})
+            "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
+            "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
 
 
 def lane_write(params: SmParams) -> data.StructLayout:

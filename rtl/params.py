@@ -6,7 +6,16 @@ from amaranth.utils import ceil_log2
 
 from rtl.isa.tokens import LINE_BYTES
 
-__all__ = ["ADDRESS_BITS", "LINE_ADDRESS_BITS", "PRESETS", "WARP_THREADS", "SmParams"]
+__all__ = [
+    "ADDRESS_BITS",
+    "LINE_ADDRESS_BITS",
+    "LOCAL_WINDOW",
+    "PRESETS",
+    "SHARED_WINDOW",
+    "WARP_THREADS",
+    "WINDOW_BYTES",
+    "SmParams",
+]
 
 WARP_THREADS = 32
 """Threads of a warp."""
@@ -14,6 +23,12 @@ ADDRESS_BITS = 40
 """Width of a byte address in memory."""
 LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 """Width of the address of a line, the unit of the memory port."""
+SHARED_WINDOW = 0x0100_0000
+"""Generic address of shared memory's first byte (ours: a driver chooses it)."""
+LOCAL_WINDOW = 0x0200_0000
+"""Generic address of local memory's first byte (ours)."""
+WINDOW_BYTES = 0x0100_0000
+"""Size of both windows, which lie at multiples of it."""
 
 
 @dataclass(frozen=True)

@@ -10,18 +10,13 @@ from types import MappingProxyType
 
 from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from sim.memory import Memory
 from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
 
 __all__ = ["CRS_DEFAULT", "LOCAL_DEFAULT", "LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BYTES", "Argument", "Buffer",
            "Launch", "Scalar", "prepare"]
 
-SHARED_WINDOW = 0x0100_0000
-"""Generic address of shared memory's first byte (ours: a driver chooses it)."""
-LOCAL_WINDOW = 0x0200_0000
-"""Generic address of local memory's first byte (ours)."""
-WINDOW_BYTES = 0x0100_0000
-"""Size of both windows."""
 PROGRAM_BASE = 0x1_0000_0000
 """Address of pc 0 (ours)."""
 CRS_DEFAULT = 4096

@@ -83,7 +83,7 @@ def _branches() -> Iterator[Life]:
         yield (Life(f"{name}: nobody, all, some, the others")
                (_to(name, TARGET, guard=0), guard=0)
                (_to(name, TARGET, guard=0), TARGET)
-               (_to(name, TARGET, guard=8), TARGET, guard=HIGH, pushed=1, active=LOW)
+               (_to(name, TARGET, guard=8), TARGET, guard=LOW, pushed=1, active=LOW)
                (encode("SYNC"), NEXT, active=HIGH, depth=0))
         constant = TARGET if name == "JMP" else TARGET - NEXT
         yield Life(f"{name}: to a constant")(encode(name, "c", bank=2), TARGET, operand=constant)

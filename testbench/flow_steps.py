@@ -59,7 +59,7 @@ class Start:
 class FlowStep:
     """One instruction, and what becomes of it.
 
-    ``guard`` are the threads' guard predicates before ``guard_not``, ``conditions`` their CC nibbles, one after the
+    ``guard`` are the threads whose guard holds, ``conditions`` their CC nibbles, one after the
     other. ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if it does.
     ``memory`` is what the stack's region begins with then, if the instruction writes it back.
     """
@@ -132,13 +132,18 @@ def _operand(machine: Machine, warp: Warp, form: Form, values: Values, threads: 
 
 def _threads(warp: Warp, form: Form, values: Values) -> int:
     """The active threads whose guard and test hold."""
-    threads = warp.masks.active
-    if form.guarded:
-        guard = warp.predicates[values["guard"]]
-        threads &= ~guard if values["guard_not"] else guard
+    threads = warp.masks.active & _guard(warp, form, values)
     if "test" in form.fields:
         threads &= warp.condition.holds(values["test"])
     return threads
+
+
+def _guard(warp: Warp, form: Form, values: Values) -> int:
+    """The threads whose guard holds."""
+    if not form.guarded:
+        return ALL
+    predicate = warp.predicates[values["guard"]]
+    return ALL & ~predicate if values["guard_not"] else predicate
 
 
 def memory_of(warp: Warp) -> bytes:
@@ -151,7 +156,6 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
     """Retires a warp's next instruction; also the step, if it is a flow instruction."""
     warp = machine.warps[slot]
     assert warp is not None
-    predicates = list(warp.predicates)
     nibbles = warp.condition.nibbles().tolist()
     word = machine.memory.read_number(machine.launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
     form = find(word)
@@ -159,6 +163,7 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
         return machine.retire(slot), None
     values = form.values(word)
     operand, same, fault = _operand(machine, warp, form, values, _threads(warp, form, values))
+    guard = _guard(warp, form, values)
     kept = warp.cta.keeps_reference
     warp.cta.keeps_reference = False
     record = machine.retire(slot)
@@ -171,9 +176,8 @@ def retire(machine: Machine, slot: int) -> tuple[Retirement, FlowStep | None]:
     return record, FlowStep(
         word, record.pc, record.pc if failed else record.next_pc, 0 if record.terminated else record.after.active,
         codes_of(record.after), 0 if record.terminated else record.depth_after,
-        predicates[values["guard"]] if form.guarded else ALL,
-        sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)), operand, same, fault, record.terminated,
-        record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None)
+        guard, sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)), operand, same, fault,
+        record.terminated, record.error, value, keeps and not failed, memory_of(warp) if form.name == "CCTLL" else None)
 
 
 def with_write_back(warp: Warp, word: int) -> FlowStep:

@@ -50,7 +50,7 @@ class FlowDecoder(wiring.Component):
 
     def _decode(self, m: Module, form: Form) -> None:
         instruction = self.instruction
-        for name in ("uniform", "limited", "guard_not", "keep_reference", "counted"):
+        for name in ("uniform", "limited", "keep_reference", "counted"):
             if name in form.fields:
                 m.d.comb += instruction[name].eq(self._field(form.fields[name]))
         test = self._field(form.fields["test"]) if "test" in form.fields else Const(ConditionCode.T.value, 5)

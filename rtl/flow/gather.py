@@ -54,10 +54,9 @@ class ThreadGather(Component):
         # Which threads.
         everybody = Const(~0, WARP_THREADS)
         threads, active, same = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
-        guard = request.guard ^ instruction.guard_not.replicate(WARP_THREADS)
         m.d.comb += [
             active.eq(self.state.active | launches.replicate(WARP_THREADS)),
-            threads.eq(active & Mux(launches, ~launch.threads, guard & condition.passed)),
+            threads.eq(active & Mux(launches, ~launch.threads, request.guard & condition.passed)),
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
             gathered.left.eq(active & ~threads & everybody), gathered.some.eq(threads.any()),

@@ -61,7 +61,6 @@ class FlowInstruction(data.Struct):
     """The kill bit keeps all from taking the branch."""
     keep_reference: unsigned(1)
     """An EXIT whose CTA keeps its reference count."""
-    guard_not: unsigned(1)
     test: unsigned(5)
     """Test of CC."""
     offset: unsigned(32)
@@ -71,7 +70,7 @@ class FlowInstruction(data.Struct):
 def flow_request(params: SmParams) -> data.StructLayout:
     """A flow instruction of one warp, with what it reads.
 
-    ``pc`` is the instruction's own address. ``guard`` are its threads' guard predicates, ``cc`` their condition
+    ``pc`` is the instruction's own address. ``guard`` are the threads whose guard holds, ``cc`` their condition
     codes. ``operand`` is what the instruction reads from a register of the lowest thread that executes it, or
     from a constant bank; ``same`` are the threads whose register has that value. ``fault`` tells why the operand
     could not be read.

@@ -1,0 +1,91 @@
+"""The one port to memory outside, shared by all who need it."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.layouts import MemoryPort, memory_request
+
+__all__ = ["MemoryArbiter"]
+
+
+class MemoryArbiter(Component):
+    """Passes requests of several ports to one, in turn, and answers back to whom they belong.
+
+    A request's tag outside is its client's number in the upper bits, and the client's own tag below; so what one
+    client says with one tag stays in order, as :func:`~rtl.layouts.memory_request` promises.
+
+    Parameters
+    ----------
+    tag_bits : sequence of int
+        Width of each client's tags.
+
+    Members
+    -------
+    clients : one MemoryPort each, seen from the arbiter
+    port : Out(MemoryPort)
+    """
+
+    def __init__(self, tag_bits: Sequence[int]) -> None:
+        self._tag_bits = tag_bits
+        self.own_bits = max(tag_bits)
+        """Width of the client's part of a tag outside."""
+        bits = ceil_log2(len(tag_bits)) + self.own_bits
+        clients = {f"client_{index}": In(MemoryPort(width)) for index, width in enumerate(tag_bits)}
+        super().__init__(clients | {"port": Out(MemoryPort(bits))})
+        self.clients = [getattr(self, name) for name in clients]
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._requests(m)
+        self._responses(m)
+        return m
+
+    def _requests(self, m: Module) -> None:
+        """Takes the request of the first client, after the one that was served last, that has one."""
+        count, out = len(self.clients), self.port.request
+        wanting, last, chosen = Signal(count), Signal(range(count)), Signal(range(count))
+        held = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
+        full = Signal()
+        m.d.comb += wanting.eq(Cat(client.request.valid for client in self.clients))
+        later = wanting & Cat((last < index) for index in range(count))
+        m.d.comb += chosen.eq(_lowest(later, _lowest(wanting, 0)))
+        free = ~full | out.ready
+        with m.If(free):
+            m.d.sync += full.eq(wanting.any())
+        with m.If(free & wanting.any()):
+            m.d.sync += last.eq(chosen)
+        for index, client in enumerate(self.clients):
+            request = client.request
+            with m.If(free & (chosen == index)):
+                m.d.comb += request.ready.eq(1)
+                m.d.sync += [
+                    held.write.eq(request.payload.write), held.address.eq(request.payload.address),
+                    held.data.eq(request.payload.data), held.mask.eq(request.payload.mask),
+                    held.tag.eq(request.payload.tag | index << self.own_bits)]
+        m.d.comb += [out.valid.eq(full), out.payload.eq(held)]
+
+    def _responses(self, m: Module) -> None:
+        """Gives each answer to its client."""
+        answer = self.port.response
+        who = answer.payload.tag[self.own_bits:]
+        ready = Array(client.response.ready for client in self.clients)
+        m.d.comb += answer.ready.eq(ready[who])
+        for index, client in enumerate(self.clients):
+            response = client.response
+            m.d.comb += [
+                response.valid.eq(answer.valid & (who == index)), response.payload.write.eq(answer.payload.write),
+                response.payload.error.eq(answer.payload.error), response.payload.data.eq(answer.payload.data),
+                response.payload.tag.eq(answer.payload.tag)]
+
+
+def _lowest(requests: Signal, otherwise: object) -> object:
+    """The number of the lowest bit that is 1."""
+    number = otherwise
+    for index in reversed(range(len(requests))):
+        number = Mux(requests[index], index, number)
+    return number

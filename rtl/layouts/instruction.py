@@ -115,8 +115,7 @@ def dispatched(params: SmParams) -> data.StructLayout:
     FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of the first and second register in the lowest
     thread of ``active & guard``, and ``same`` the threads in which the first register has that value. For other
     kinds operand 0 is the constant operand, operand 1 the word behind it for one of 64 bits, and ``same`` is all
-    threads. ``fault`` tells why the constant could
-    not be read.
+    threads. ``fault`` tells why the constant could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,

@@ -39,9 +39,9 @@ def lane_operation(params: SmParams) -> data.StructLayout:
     """A unit reads up to three registers of a warp, or writes one.
 
     ``gather``: ``registers`` are read, RZ where none is. Otherwise ``registers[0]`` is written, by ``threads``; and
-    predicate ``predicate``, if it is not PT; and CC, if ``conditional``. ``index`` is the unit's own mark and comes back with the data.
-    ``last``: of its instruction's operations of this kind. The last gather lets scoreboard ``barrier`` go down by
-    one, the last write too, and completes the instruction; 7 is none.
+    predicate ``predicate``, if it is not PT; and CC, if ``conditional``. ``index`` is the unit's own mark and comes
+    back with the data. ``last``: of its instruction's operations of this kind. The last gather lets scoreboard
+    ``barrier`` go down by one, the last write too, and completes the instruction; 7 is none.
     """
     return data.StructLayout({
         "gather": 1, "warp": params.warp_bits, "serial": SERIAL_BITS,

@@ -14,11 +14,24 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from sim.memory import Memory
 from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
 
-__all__ = ["CRS_DEFAULT", "LOCAL_DEFAULT", "LOCAL_WINDOW", "SHARED_WINDOW", "WINDOW_BYTES", "Argument", "Buffer",
-           "Launch", "Scalar", "prepare"]
+__all__ = [
+    "CRS_DEFAULT",
+    "LOCAL_DEFAULT",
+    "LOCAL_MEMORY",
+    "LOCAL_WINDOW",
+    "SHARED_WINDOW",
+    "WINDOW_BYTES",
+    "Argument",
+    "Buffer",
+    "Launch",
+    "Scalar",
+    "prepare",
+]
 
 PROGRAM_BASE = 0x1_0000_0000
 """Address of pc 0 (ours)."""
+LOCAL_MEMORY = "local memory"
+"""Name of the region of memory that holds the blocks of all warp slots."""
 CRS_DEFAULT = 4096
 """Bytes of call/return stack per warp, unless the binary asks for more."""
 LOCAL_DEFAULT = 4096
@@ -87,8 +100,14 @@ class Launch:
 
     @property
     def warp_block(self) -> int:
-        """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack."""
-        return self.local * 32 + self.crs
+        """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack, rounded up to the CRS
+        granule. The blocks of the warp slots lie one after the other.
+        """
+        return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
+
+    def allocate_local(self, slots: int) -> int:
+        """Maps the local memory of so many warp slots; returns its address. A launch serves one machine."""
+        return self.memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
 
 
 def _round_up(value: int, granule: int) -> int:

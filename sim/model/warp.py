@@ -24,7 +24,7 @@ Until there is a trap handler, a reported error or a BPT.TRAP stops the machine.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
@@ -39,7 +39,6 @@ from .state import Cta, Warp
 
 __all__ = ["ErrorStatus", "Machine", "Result"]
 
-_BLOCK_ALIGNMENT = 512
 _PC_MASK = (1 << 32) - 1
 _DEFAULT_SLOTS = 64
 
@@ -87,6 +86,8 @@ class Machine:
         Bit n: warp errors of code n are reported. May be changed while the machine runs.
     order : int or None
         None: the ready warps take turns by slot. A number: the seed of a random order.
+    follows : bool
+        Whether CTAs start only when :meth:`start` says so, as another machine does it.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class Machine:
     """
 
     def __init__(self, launch: Launch, *, warps: int = _DEFAULT_SLOTS, report_mask: int = REPORT_MASK_RESET,
-                 order: int | None = None) -> None:
+                 order: int | None = None, follows: bool = False) -> None:
         if launch.warps > warps:
             raise ValueError(f"a CTA of {launch.threads} threads needs {launch.warps} warps, the machine has {warps}")
         self.launch = launch
@@ -122,13 +123,12 @@ class Machine:
         self.error_status: ErrorStatus | None = None
         self._trapped = False
         self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
-        self._blocks = [launch.memory.allocate(f"warp {slot}", launch.warp_block, _BLOCK_ALIGNMENT)
-                        for slot in range(warps)]
+        self._local_memory = launch.allocate_local(warps)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
         self._last = warps - 1
         self._ctas = self._grid()
-        self._next_cta: Cta | None = next(self._ctas, None)
+        self._next_cta: Cta | None = None if follows else next(self._ctas, None)
         self._start_ctas()
 
     def _grid(self) -> Iterator[Cta]:
@@ -145,12 +145,15 @@ class Machine:
             free = [slot for slot, warp in enumerate(self.warps) if warp is None][:self.launch.warps]
             if len(free) < self.launch.warps:
                 return
-            cta = self._next_cta
-            for number, slot in enumerate(free):
-                warp = Warp(slot, number, cta, self.launch, self._blocks[slot])
-                self.warps[slot] = warp
-                cta.warps.append(warp)
+            self.start(self._next_cta, free)
             self._next_cta = next(self._ctas, None)
+
+    def start(self, cta: Cta, slots: Sequence[int]) -> None:
+        """Puts the warps of a CTA into free slots."""
+        for number, slot in enumerate(slots):
+            warp = Warp(slot, number, cta, self.launch, self._local_memory + slot * self.launch.warp_block)
+            self.warps[slot] = warp
+            cta.warps.append(warp)
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
         """``size`` bytes of a constant bank, little endian. Beyond its end, which is that of its last whole word:

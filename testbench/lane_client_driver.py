@@ -1,0 +1,205 @@
+"""The lanes, as a unit that has a LaneClientPort sees them: takes its operations, reads and writes registers for it."""
+
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.lib import data
+
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import GATHER_REGISTERS, lane_operation
+from rtl.params import WARP_THREADS, SmParams
+from sim.testbench import Bench
+
+__all__ = ["GATHERED_CYCLES", "READ_CYCLES", "WANTED_CYCLES", "WRITTEN_CYCLES", "LaneClientDriver", "LaneOperation"]
+
+WANTED_CYCLES = 2
+"""From the cycle in which an operation is taken to the one in which the first beat's data are asked for."""
+READ_CYCLES = 2
+"""From the cycle in which an operation is taken to the one in which the first beat's registers are read."""
+GATHERED_CYCLES = 4
+"""From the cycle in which an operation is taken to the one in which the unit has the first beat's registers."""
+WRITTEN_CYCLES = 7
+"""From the cycle in which an operation is taken to the one at whose end its first beat is written."""
+_WORD_BITS = 32
+_WORD = (1 << _WORD_BITS) - 1
+_CC_BITS = Flags.as_shape().size
+
+
+@dataclass(frozen=True)
+class LaneOperation:
+    """An operation that the unit has asked for, with the fields of ``rtl.layouts.lane_operation``, and the ``cycle`` in
+    which it was taken."""
+
+    gather: bool
+    warp: int
+    serial: int
+    registers: tuple[int, ...]
+    predicate: int
+    conditional: bool
+    threads: int
+    index: int
+    last: bool
+    barrier: int
+    cycle: int
+
+
+@dataclass(frozen=True)
+class _UnderWay:
+    """An operation whose beats pass the lanes."""
+
+    operation: LaneOperation
+    beats: list[int] = field(default_factory=list)
+    """What a gather has read, beat by beat, as bits."""
+    answers: list[tuple[int, int, int]] = field(default_factory=list)
+    """What the unit has given for a write, beat by beat: values, flags, conditions."""
+
+
+class LaneClientDriver:
+    """Serves one unit's port. Operations take effect in the order in which they were taken.
+
+    The beats of an operation follow each other without a gap, those of two operations never meet: after one was taken
+    the port is not ready for the rest of its beats. All cycles are counted from the start of :meth:`serve`.
+
+    Parameters
+    ----------
+    bench : Bench
+        Whose random numbers decide when the port is ready.
+    params : SmParams
+        Sizes of the hardware.
+    port : interface of LaneClientPort
+        The unit's.
+    idle : float
+        How often the port is not ready without a reason, from 0 on, less than 1.
+    delay : int
+        Cycles by which everything comes later than the lanes would do it.
+    ended : Callable[[LaneOperation], None]
+        Called when the last beat of an operation was handed over or written.
+
+    Attributes
+    ----------
+    registers : dict[(warp, register), list[int]]
+        Of each thread; zeros unless set or written.
+    predicates : dict[(warp, predicate), int]
+        As masks.
+    conditions : dict[warp, list[int]]
+        CC of each thread, laid out as :class:`~rtl.isa.condition.Flags`.
+    cycle : int
+        How many clock edges were seen.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, port: Any, *, idle: float = 0.0, delay: int = 0,
+                 ended: Callable[[LaneOperation], None] = lambda operation: None) -> None:
+        self.registers: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
+        self.predicates: dict[tuple[int, int], int] = defaultdict(int)
+        self.conditions: dict[int, list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
+        self.cycle = 0
+        self._bench = bench
+        self._params = params
+        self._port = port
+        self._idle = idle
+        self._delay = delay
+        self._ended = ended
+        self._layout = lane_operation(params)
+        self._mark = data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})
+        self._under_way: deque[_UnderWay] = deque()
+        self._busy_until = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether every operation that was taken has ended."""
+        return not self._under_way
+
+    async def serve(self, ctx: Any) -> None:
+        """The testbench: for ever."""
+        port = self._port
+        while True:
+            gathered = wanted = 0
+            for under_way in self._under_way:
+                gathered |= self._gathered(under_way)
+                wanted |= self._wanted(under_way)
+            ctx.set(port.gathered.as_value(), gathered)
+            ctx.set(port.wanted.as_value(), wanted)
+            ready = self.cycle >= self._busy_until and self._bench.random.random() >= self._idle
+            ctx.set(port.operation.ready, ready)
+            _, _, valid, payload, *written = await ctx.tick().sample(
+                port.operation.valid, port.operation.payload.as_value(), port.values.as_value(), port.flags,
+                port.conditions.as_value())
+            for under_way in self._under_way:
+                self._write(under_way, *written)
+            while self._under_way and self._age(self._under_way[0]) >= self._last_age(self._under_way[0]):
+                self._ended(self._under_way.popleft().operation)
+            if valid and ready:
+                self._take(payload)
+            self.cycle += 1
+
+    def _take(self, bits: int) -> None:
+        """An operation is taken in this cycle."""
+        fields = self._layout.from_bits(bits)
+        self._under_way.append(_UnderWay(LaneOperation(
+            bool(fields.gather), int(fields.warp), int(fields.serial),
+            tuple(int(fields.registers[place]) for place in range(GATHER_REGISTERS)), int(fields.predicate),
+            bool(fields.conditional), int(fields.threads), int(fields.index), bool(fields.last), int(fields.barrier),
+            self.cycle)))
+        self._busy_until = self.cycle + self._params.beats
+
+    def _age(self, under_way: _UnderWay) -> int:
+        """Cycles since an operation was taken, but for the delay."""
+        return self.cycle - under_way.operation.cycle - self._delay
+
+    def _last_age(self, under_way: _UnderWay) -> int:
+        """The age at which an operation ends."""
+        return (GATHERED_CYCLES if under_way.operation.gather else WRITTEN_CYCLES) + self._params.beats - 1
+
+    def _beat(self, under_way: _UnderWay, first: int) -> int | None:
+        """Which beat is in the stage that beat 0 is in at age ``first``; None for none of the operation."""
+        beat = self._age(under_way) - first
+        return beat if 0 <= beat < self._params.beats else None
+
+    def _threads(self, beat: int) -> range:
+        """The threads of a beat."""
+        return range(beat * self._params.lanes, (beat + 1) * self._params.lanes)
+
+    def _mark_of(self, operation: LaneOperation, beat: int) -> int:
+        return self._mark.const({"valid": 1, "index": operation.index, "beat": beat}).as_bits()
+
+    def _gathered(self, under_way: _UnderWay) -> int:
+        """The bits of ``gathered`` in this cycle that come from this operation; reads its registers."""
+        operation = under_way.operation
+        if not operation.gather:
+            return 0
+        if (beat := self._beat(under_way, READ_CYCLES)) is not None:
+            words = [0 if register == RZ else self.registers[operation.warp, register][thread]
+                     for thread in self._threads(beat) for register in operation.registers]
+            under_way.beats.append(sum(word << _WORD_BITS * place for place, word in enumerate(words)))
+        if (beat := self._beat(under_way, GATHERED_CYCLES)) is None:
+            return 0
+        return self._mark_of(operation, beat) | under_way.beats[beat] << self._mark.size
+
+    def _wanted(self, under_way: _UnderWay) -> int:
+        """The bits of ``wanted`` in this cycle that come from this operation."""
+        beat = None if under_way.operation.gather else self._beat(under_way, WANTED_CYCLES)
+        return 0 if beat is None else self._mark_of(under_way.operation, beat)
+
+    def _write(self, under_way: _UnderWay, values: int, flags: int, conditions: int) -> None:
+        """Notes what the unit gives for a beat in this cycle; writes the beat that has reached the last stage."""
+        operation = under_way.operation
+        if operation.gather:
+            return
+        if self._beat(under_way, WANTED_CYCLES + 1) is not None:
+            under_way.answers.append((values, flags, conditions))
+        if (beat := self._beat(under_way, WRITTEN_CYCLES)) is None:
+            return
+        values, flags, conditions = under_way.answers[beat]
+        for lane, thread in enumerate(self._threads(beat)):
+            if not operation.threads >> thread & 1:
+                continue
+            if (register := operation.registers[0]) != RZ:
+                self.registers[operation.warp, register][thread] = values >> _WORD_BITS * lane & _WORD
+            if operation.predicate != PT:
+                mask = self.predicates[operation.warp, operation.predicate] & ~(1 << thread)
+                self.predicates[operation.warp, operation.predicate] = mask | (flags >> lane & 1) << thread
+            if operation.conditional:
+                self.conditions[operation.warp][thread] = conditions >> _CC_BITS * lane & (1 << _CC_BITS) - 1

@@ -3,9 +3,12 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
+from rtl.isa.kinds import VoteMode
 from rtl.layouts import GATHER_REGISTERS
 
-__all__ = ["LaneInstruction", "OperandSource", "PredicateOperand"]
+from .control import LaneControl
+
+__all__ = ["LaneInstruction", "OperandSource", "PredicateOperand", "ValueSource"]
 
 
 class OperandSource(enum.Enum, shape=2):
@@ -14,6 +17,18 @@ class OperandSource(enum.Enum, shape=2):
     REGISTER = 0
     CONSTANT = 1
     IMMEDIATE = 2
+
+
+class ValueSource(enum.Enum, shape=2):
+    """Where operand a comes from. All but a register pass the lanes as they are, to the destination."""
+
+    REGISTER = 0
+    SPECIAL = 1
+    """Special register number ``special``."""
+    NEXT_PC = 2
+    """The next instruction's pc."""
+    BALLOT = 3
+    """The executing threads of which predicate x holds. The lanes want the verdict ``vote`` in place of x."""
 
 
 class PredicateOperand(data.Struct):
@@ -31,6 +46,7 @@ class LaneInstruction(data.Struct):
 
     registers: data.ArrayLayout(8, GATHER_REGISTERS)
     """The registers of a, b and c; RZ where there is none."""
+    source_a: ValueSource
     source_b: OperandSource
     source_c: OperandSource
     immediate: unsigned(32)
@@ -44,3 +60,10 @@ class LaneInstruction(data.Struct):
     q: unsigned(3)
     """The predicate that the second predicate result goes to; PT: none."""
     writes_cc: unsigned(1)
+    special: unsigned(8)
+    """The special register that operand a comes from."""
+    vote: VoteMode
+    quad: unsigned(4)
+    """The threads of each group of four that execute it; all of them but for MOV with a mask."""
+    control: LaneControl
+    """What the lanes do."""

@@ -111,9 +111,10 @@ def dispatched(params: SmParams) -> data.StructLayout:
     """An instruction that goes to a unit beside the lanes, with all that it reads but registers in numbers.
 
     ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds (all where there is no
-    guard). ``cc`` are the condition codes, ``predicate`` the predicate operand of BAR after its negation. For
-    FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of the first and second register in the lowest
-    thread of ``active & guard``, and ``same`` the threads in which the first register has that value. For other
+    guard). ``cc`` are the condition codes, ``predicate`` the predicate operand of BAR after its negation, all ones
+    elsewhere. For FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of registers Ra and Rb in the lowest
+    thread that executes the instruction (of the active ones, for which the guard and the test of CC hold), and ``same``
+    the executing threads whose Ra has that value; of a field that holds no register the value means nothing. For other
     kinds operand 0 is the constant operand, operand 1 the word behind it for one of 64 bits, and ``same`` is all
     threads. ``fault`` tells why the constant could not be read.
     """

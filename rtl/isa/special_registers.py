@@ -2,7 +2,23 @@
 
 from enum import IntEnum
 
-__all__ = ["SPECIAL_REGISTER_TEXTS", "SpecialRegister"]
+__all__ = [
+    "COORDINATES_AT",
+    "SHARED_BANKS",
+    "SPECIAL_REGISTER_TEXTS",
+    "VIRTUAL_SM_AT",
+    "VIRTUAL_WARP_AT",
+    "SpecialRegister",
+]
+
+COORDINATES_AT = (0, 16, 26)
+"""Where x, y and z begin in TID and NTID (ours)."""
+VIRTUAL_WARP_AT = 8
+"""Where compiled code expects the warp slot in VIRTID, and the number of slots in VIRTCFG."""
+VIRTUAL_SM_AT = 20
+"""Where compiled code expects the number of multiprocessors in VIRTCFG."""
+SHARED_BANKS = 32
+"""Banks of shared memory, as SMEMBANKS tells."""
 
 
 class SpecialRegister(IntEnum):

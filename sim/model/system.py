@@ -6,7 +6,7 @@ import numpy as np
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ShuffleMode
-from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.isa.syntax import Form, Immediate, Values
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
@@ -21,10 +21,7 @@ from .vector.lanes import Words, mask_of, uniform
 __all__ = ["SYSTEM"]
 
 _LANES = np.arange(WARP_THREADS, dtype=np.uint32)
-_SHARED_BANKS = 32
 _TRAP_REASONS = range(1, 8)
-# Where compiled code expects the parts of SR_VIRTID and SR_VIRTCFG.
-_WARP_AT, _SM_AT = 8, 20
 
 
 def _lane_mask(relation: Callable[[int, int], bool]) -> Words:
@@ -43,8 +40,9 @@ _LANE_MASKS = {
 
 
 def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
-    """Three coordinates in one register (ours): x from bit 0, y from 16, z from 26."""
-    return (x | y << 16 | z << 26).astype(np.uint32)
+    """Three coordinates in one register."""
+    x_at, y_at, z_at = COORDINATES_AT
+    return (x << x_at | y << y_at | z << z_at).astype(np.uint32)
 
 
 def _special(number: int, core: Core, warp: Warp) -> Words:
@@ -69,9 +67,9 @@ def _special(number: int, core: Core, warp: Warp) -> Words:
                 | SpecialRegister.GEMASK:
             return _LANE_MASKS[SpecialRegister(number)]
         case SpecialRegister.VIRTID:
-            return uniform(warp.slot << _WARP_AT)
+            return uniform(warp.slot << VIRTUAL_WARP_AT)
         case SpecialRegister.VIRTCFG:
-            return uniform(core.slots << _WARP_AT | 1 << _SM_AT)
+            return uniform(core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT)
         case SpecialRegister.CLOCK | SpecialRegister.CLOCKLO | SpecialRegister.GLOBALTIMERLO:
             return uniform(core.clock)
         case SpecialRegister.CLOCKHI | SpecialRegister.GLOBALTIMERHI:
@@ -85,7 +83,7 @@ def _special(number: int, core: Core, warp: Warp) -> Words:
         case SpecialRegister.SMEMSZ:
             return uniform(launch.shared)
         case SpecialRegister.SMEMBANKS:
-            return uniform(_SHARED_BANKS)
+            return uniform(SHARED_BANKS)
         case SpecialRegister.LMEMLOSZ:
             return uniform(launch.local)
         case SpecialRegister.REGALLOC:

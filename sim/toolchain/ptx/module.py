@@ -24,7 +24,8 @@ bar warp                 the member mask
 cvta, isspacep           d, a
 prefetch, prefetchu      Address
 lop3                     d, a, b, c, the table as an Immediate
-membar                   none; ``scope`` tells whom it orders for. fence is read as membar
+membar                   none; ``scope`` tells whom it orders for
+pmevent                  an Immediate
 trap, brkpt, ret, exit   none
 ======================== ======================================================================================
 """
@@ -145,7 +146,7 @@ class Boolean(Enum):
 
 
 class Scope(Enum):
-    """Threads that see an order or an atomic operation. gpu is read as GL."""
+    """Threads that see an order."""
 
     CTA = "cta"
     GL = "gl"
@@ -314,7 +315,7 @@ class Instruction:
     Attributes
     ----------
     opcode : str
-        The first word: add, addc, mul24, setp, ld. barrier is read as bar, fence as membar.
+        The first word: add, addc, mul24, setp, ld. barrier is read as bar.
     types : tuple[Type, ...]
         As written: the result's first where an instruction has two (cvt, set, slct).
     half : Half or None
@@ -326,7 +327,8 @@ class Instruction:
     compare, combine : Comparison or None, Boolean or None
         Of setp and set.
     space : Space or None
-        Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic.
+        Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the address
+        has the name of a variable, it is that variable's.
     vector : int
         Elements that ld or st moves: 1, 2 or 4.
     uniform : bool
@@ -334,21 +336,21 @@ class Instruction:
     to : bool
         ``cvta.to``: from generic into the space.
     volatile : bool
-        ``.volatile``, or one of the memory orders beyond weak (``.relaxed``, ``.acquire``, ``.release``).
+        ``.volatile``
     cache : str
         Cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for the read-only path; or empty.
     operation : str
         What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of shfl; l, r of
-        shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of prmt; any, all of
-        match; shiftamt of bfind; or empty.
+        shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of prmt; shiftamt of
+        bfind; mask of pmevent; or empty.
     reduction : str
         popc, and, or of bar red; or empty.
     clamp : bool
         ``.clamp`` of shf; False is ``.wrap``.
     sync : bool
-        ``.sync`` of vote, shfl and match: the last operand is the member mask.
+        ``.sync`` of vote and shfl: the last operand is the member mask.
     scope : Scope or None
-        Of membar, atom, red, and of ld and st with a memory order.
+        Of membar.
     """
 
     opcode: str
@@ -387,8 +389,9 @@ class Function:
     """A function or an entry.
 
     ``parameters`` of an entry are Variables in param space, in the order of the launch's arguments. ``registers`` are
-    all that the body declares (parameters in registers are not among them), ``variables`` all variables that it
-    declares. ``body`` is flat: scopes are resolved. It is None for a function that is declared only.
+    those that the body declares and, of ranges, names (parameters in registers are not among them), ``variables`` all
+    variables that it declares. ``body`` is flat: scopes are resolved, and its last item is a bra, brx, ret or exit
+    without guard. It is None for a function that is declared only.
     """
 
     name: str

@@ -1,0 +1,19 @@
+"""What a PTX program means: every thread of the grid runs its own PTX, without machine code, masks or tokens.
+
+It knows only :mod:`sim.toolchain.ptx.module`: compiled code, NVIDIA's or this project's, must leave the same memory.
+
+==================== ==========================================================================================
+module               content
+==================== ==========================================================================================
+launch               the program placed in memory: variables, functions' addresses, buffers, parameters
+run                  the threads taking turns
+state                a thread with its frames; groups of neighbours, CTAs and their barriers
+program              functions as lists of operations
+operands             where operands are found
+numbers, bits        what instructions compute
+select               comparisons, selections, conversions, moves
+access               loads, stores, atomics
+flow                 branches, calls, ends of threads
+together             votes, shuffles, barriers
+==================== ==========================================================================================
+"""

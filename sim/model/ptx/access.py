@@ -1,0 +1,196 @@
+"""Loads, stores and atomic operations.
+
+An address that nothing is at, or that is not a multiple of what is moved, is a fault.
+"""
+
+from collections.abc import Callable, Mapping
+
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from sim.memory import MemoryFaultError
+from sim.toolchain.ptx.module import Address, Immediate, Register, Sink, Space, Type, Variable, Vector
+
+from .numbers import number_of
+from .site import Maker, Site
+from .state import Operation, PtxFaultError, Thread
+
+__all__ = ["ACCESS"]
+
+Locate = Callable[[Thread, list[int]], int]
+"""Computes an address."""
+
+
+def _locate(site: Site, address: Address) -> Locate:
+    """The address in the instruction's space."""
+    base, offset = address.base, address.offset
+    launch = site.program.launch
+    match base:
+        case None:
+            return lambda thread, values: offset
+        case Register():
+            place, mask = site.slots.register(base), (1 << base.type.bits) - 1
+            return lambda thread, values: values[place] + offset & mask
+        case Variable(space=Space.LOCAL):
+            at = site.locals[base] + offset
+            return lambda thread, values: thread.frame.base + at
+        case Variable(space=Space.PARAM):
+            return lambda thread, values: offset
+        case Variable():
+            at = launch.addresses[base.name] + offset
+            return lambda thread, values: at
+
+
+class _Place:
+    """Memory in one space, for accesses of ``size`` bytes in all."""
+
+    def __init__(self, site: Site, address: Address, size: int) -> None:
+        self.space = site.instruction.space
+        self.locate = _locate(site, address)
+        self.size = size
+        self.constants = site.program.launch.constants
+        self.parameter = site.slots.parameter(address.base) if (
+            self.space is Space.PARAM and isinstance(address.base, Variable)) else 0
+
+    def _bytes(self, thread: Thread, space: Space) -> bytes | bytearray:
+        match space:
+            case Space.SHARED:
+                return thread.cta.shared
+            case Space.LOCAL:
+                return thread.local
+            case Space.PARAM:
+                return thread.frame.parameters[self.parameter]
+            case _:
+                return self.constants
+
+    def _resolve(self, thread: Thread, values: list[int]) -> tuple[Space, int]:
+        """The space that is accessed, and the address in it."""
+        address = self.locate(thread, values)
+        space = self.space
+        if space is None:
+            space = Space.GLOBAL
+            for window, other in ((SHARED_WINDOW, Space.SHARED), (LOCAL_WINDOW, Space.LOCAL)):
+                if window <= address < window + WINDOW_BYTES:
+                    space, address = other, address - window
+        if address % self.size:
+            raise PtxFaultError(f"{address:#x} is no multiple of {self.size}")
+        if space is not Space.GLOBAL and address + self.size > len(self._bytes(thread, space)):
+            raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
+        return space, address
+
+    def read(self, thread: Thread, values: list[int]) -> bytes:
+        """The bytes that are there."""
+        space, address = self._resolve(thread, values)
+        try:
+            if space is Space.GLOBAL:
+                return thread.cta.launch.memory.read(address, self.size)
+        except MemoryFaultError as fault:
+            raise PtxFaultError(str(fault)) from None
+        return bytes(self._bytes(thread, space)[address:address + self.size])
+
+    def write(self, thread: Thread, values: list[int], content: bytes) -> None:
+        """Changes the bytes that are there."""
+        space, address = self._resolve(thread, values)
+        try:
+            if space is Space.GLOBAL:
+                thread.cta.launch.memory.write(address, content)
+                return
+        except MemoryFaultError as fault:
+            raise PtxFaultError(str(fault)) from None
+        memory = self._bytes(thread, space)
+        if not isinstance(memory, bytearray):
+            raise PtxFaultError(f"{space.value} space can't be changed")
+        memory[address:address + self.size] = content
+
+
+def _elements(operand: object) -> tuple[object, ...]:
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def _load(site: Site) -> Operation:
+    target, address = site.instruction.operands
+    assert isinstance(address, Address)
+    kind, following = site.instruction.type, site.following
+    place = _Place(site, address, kind.size * site.instruction.vector)
+    # A wider register is filled with the sign of what is loaded, if it has one.
+    results = [(site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
+               for number, element in enumerate(_elements(target)) if isinstance(element, Register)]
+
+    def run(thread: Thread, values: list[int]) -> int:
+        content = place.read(thread, values)
+        for register, mask, at in results:
+            values[register] = number_of(int.from_bytes(content[at:at + kind.size], "little"), kind) & mask
+        return following
+    return run
+
+
+def _store(site: Site) -> Operation:
+    address, source = site.instruction.operands
+    assert isinstance(address, Address)
+    kind, following = site.instruction.type, site.following
+    place = _Place(site, address, kind.size * site.instruction.vector)
+    mask = (1 << kind.bits) - 1
+    sources = [site.slots.of_operand(element) for element in _elements(source)
+               if isinstance(element, Register | Immediate | Sink)]
+
+    def run(thread: Thread, values: list[int]) -> int:
+        place.write(thread, values, b"".join((values[register] & mask).to_bytes(kind.size, "little")
+                                             for register in sources))
+        return following
+    return run
+
+
+# Atomic operations: from the old value and the operands to the new one.
+
+_CHANGES: Mapping[str, Callable[..., int]] = {
+    "add": lambda kind, old, b: old + b,
+    "min": lambda kind, old, b: min(old, b, key=lambda value: number_of(value, kind)),
+    "max": lambda kind, old, b: max(old, b, key=lambda value: number_of(value, kind)),
+    "and": lambda kind, old, b: old & b, "or": lambda kind, old, b: old | b, "xor": lambda kind, old, b: old ^ b,
+    "exch": lambda kind, old, b: b,
+    "inc": lambda kind, old, b: 0 if old >= b else old + 1,
+    "dec": lambda kind, old, b: b if old == 0 or old > b else old - 1,
+    "cas": lambda kind, old, b, c: c if old == b else old,
+}
+
+
+def _atomic(site: Site) -> Operation:
+    target, address, *sources = site.instruction.operands
+    return _change(site, site.slots.of_operand(target), address, sources)
+
+
+def _reduction(site: Site) -> Operation:
+    address, *sources = site.instruction.operands
+    return _change(site, site.slots.of_operand(Sink()), address, sources)
+
+
+def _change(site: Site, d: int, address: object, sources: list) -> Operation:
+    assert isinstance(address, Address)
+    kind: Type = site.instruction.type
+    place, change, following = _Place(site, address, kind.size), _CHANGES[site.instruction.operation], site.following
+    places = [site.slots.of_operand(operand) for operand in sources]
+
+    def run(thread: Thread, values: list[int]) -> int:
+        old = int.from_bytes(place.read(thread, values), "little")
+        new = change(kind, old, *(values[operand] for operand in places)) & (1 << kind.bits) - 1
+        place.write(thread, values, new.to_bytes(kind.size, "little"))
+        values[d] = old
+        return following
+    return run
+
+
+def _space_test(site: Site) -> Operation:
+    """The test of isspacep. Const memory has no generic addresses here."""
+    (p, a), following = site.places, site.following
+    windows = {Space.SHARED: SHARED_WINDOW, Space.LOCAL: LOCAL_WINDOW}
+    asked = site.instruction.space
+
+    def run(thread: Thread, values: list[int]) -> int:
+        found = next((space for space, window in windows.items()
+                      if window <= values[a] < window + WINDOW_BYTES), Space.GLOBAL)
+        values[p] = int(found is asked)
+        return following
+    return run
+
+
+ACCESS: Mapping[str, Maker] = {"ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _reduction,
+                               "isspacep": _space_test}
+"""Makers of operations, by opcode."""

@@ -1,0 +1,117 @@
+"""Logic, shifts and fields of bits: from an instruction to what it computes on unsigned numbers."""
+
+from collections.abc import Callable, Mapping
+
+from sim.toolchain.ptx.module import Instruction
+
+from .numbers import Compute, number_of
+
+__all__ = ["BITS"]
+
+
+def _left(instruction: Instruction) -> Compute:
+    bits = instruction.type.bits
+    return lambda a, b: a << min(b, bits)
+
+
+def _right(instruction: Instruction) -> Compute:
+    kind = instruction.type
+    return lambda a, b: number_of(a, kind) >> min(b, kind.bits)
+
+
+def _funnel(instruction: Instruction) -> Compute:
+    left = instruction.operation == "l"
+
+    def compute(a: int, b: int, c: int) -> int:
+        count = min(c, 32) if instruction.clamp else c & 31
+        both = b << 32 | a
+        return both << count >> 32 if left else both >> count
+    return compute
+
+
+def _extract(instruction: Instruction) -> Compute:
+    kind = instruction.type
+
+    def compute(a: int, b: int, c: int) -> int:
+        first, length = b & 0xFF, c & 0xFF
+        if not length:
+            return 0
+        field = a >> first & (1 << length) - 1
+        if kind.signed and a >> min(first + length, kind.bits) - 1 & 1:
+            field |= -1 << max(min(length, kind.bits - first), 0)
+        return field
+    return compute
+
+
+def _insert(instruction: Instruction) -> Compute:
+    def compute(a: int, b: int, c: int, d: int) -> int:
+        first, length = c & 0xFF, d & 0xFF
+        mask = (1 << length) - 1 << first
+        return b & ~mask | a << first & mask
+    return compute
+
+
+def _leading(instruction: Instruction) -> Compute:
+    bits = instruction.type.bits
+    return lambda a: bits - a.bit_length()
+
+
+def _find(instruction: Instruction) -> Compute:
+    kind = instruction.type
+
+    def compute(a: int) -> int:
+        number = number_of(a, kind)
+        at = (number if number >= 0 else ~number).bit_length() - 1
+        return kind.bits - 1 - at if instruction.operation == "shiftamt" and at >= 0 else at
+    return compute
+
+
+def _reversed(instruction: Instruction) -> Compute:
+    bits = instruction.type.bits
+    return lambda a: int(f"{a:0{bits}b}"[::-1], 2)
+
+
+def _table(instruction: Instruction) -> Compute:
+    def compute(a: int, b: int, c: int, table: int) -> int:
+        result = 0
+        for row in range(8):
+            if table >> row & 1:
+                result |= ((a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c))
+        return result
+    return compute
+
+
+# Which byte of both, by mode: from the selector and the position of the byte in the result.
+_SELECTED: Mapping[str, Callable[[int, int], int]] = {
+    "f4e": lambda c, at: (c & 3) + at, "b4e": lambda c, at: (c & 3) - at & 7, "rc8": lambda c, at: c & 3,
+    "ecl": lambda c, at: max(c & 3, at), "ecr": lambda c, at: min(c & 3, at),
+    "rc16": lambda c, at: (c & 1) * 2 + at % 2,
+}
+
+
+def _permuted(instruction: Instruction) -> Compute:
+    def compute(a: int, b: int, c: int) -> int:
+        both, result = (b << 32 | a).to_bytes(8, "little"), bytearray()
+        for at in range(4):
+            if instruction.operation:
+                result.append(both[_SELECTED[instruction.operation](c, at)])
+            else:
+                choice = c >> 4 * at & 0xF
+                byte = both[choice & 7]
+                result.append((0xFF if byte >> 7 else 0) if choice & 8 else byte)
+        return int.from_bytes(result, "little")
+    return compute
+
+
+def _same(compute: Compute) -> Callable[[Instruction], Compute]:
+    """A computation that is the same for all types."""
+    return lambda instruction: compute
+
+
+BITS: Mapping[str, Callable[[Instruction], Compute]] = {
+    "and": _same(lambda a, b: a & b), "or": _same(lambda a, b: a | b), "xor": _same(lambda a, b: a ^ b),
+    "not": _same(lambda a: ~a), "cnot": _same(lambda a: int(not a)), "lop3": _table,
+    "shl": _left, "shr": _right, "shf": _funnel, "bfe": _extract, "bfi": _insert,
+    "popc": _same(int.bit_count), "clz": _leading, "bfind": _find, "brev": _reversed, "prmt": _permuted,
+}
+"""Makers of computations, by opcode."""

@@ -1,0 +1,143 @@
+"""Branches, calls and ends of threads."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sim.toolchain.ptx.module import FunctionRef, Label, Register, Sink, Variable
+
+from .site import Maker, Site, Slots
+from .state import CALLED, ENDED, Frame, Operation, PtxFaultError, Thread, TrappedError
+
+if TYPE_CHECKING:
+    from .program import Code
+
+__all__ = ["FLOW", "Give", "Take", "giver", "taker"]
+
+_DEEPEST = 10_000
+"""Calls within one another before a recursion is taken to be endless."""
+
+
+def _branch(site: Site) -> Operation:
+    label, = site.instruction.operands
+    assert isinstance(label, Label)
+    target = site.labels[label]
+    return lambda thread, values: target
+
+
+def _indexed_branch(site: Site) -> Operation:
+    index, = site.places
+    targets = [site.labels[label] for label in site.instruction.targets]
+
+    def run(thread: Thread, values: list[int]) -> int:
+        if values[index] >= len(targets):
+            raise PtxFaultError(f"target {values[index]} of {len(targets)}")
+        return targets[values[index]]
+    return run
+
+
+def _nothing(site: Site) -> Operation:
+    """Orders, hints and waits: a machine that does one instruction after the other has nothing to do."""
+    following = site.following
+    return lambda thread, values: following
+
+
+def _trap(site: Site) -> Operation:
+    def run(thread: Thread, values: list[int]) -> int:
+        raise TrappedError
+    return run
+
+
+# Calls. Arguments and results travel as bytes: what they are declared as may differ on both sides.
+
+Give = Callable[[Frame], bytes]
+Take = Callable[[Frame, bytes], None]
+
+
+def giver(slots: Slots, item: object) -> Give:
+    """Reads an argument or result of a frame."""
+    if isinstance(item, Variable):
+        number = slots.parameter(item)
+        return lambda frame: bytes(frame.parameters[number])
+    place = slots.of_operand(item)  # type: ignore[arg-type]
+    return lambda frame: frame.values[place].to_bytes(8, "little")
+
+
+def taker(slots: Slots, item: Register | Variable | Sink) -> Take:
+    """Writes a parameter or result of a frame."""
+    if isinstance(item, Variable):
+        number, size = slots.parameter(item), item.size
+
+        def store(frame: Frame, content: bytes) -> None:
+            frame.parameters[number][:] = content[:size].ljust(size, b"\0")
+        return store
+    if isinstance(item, Sink):
+        return lambda frame, content: None
+    place, width = slots.register(item), item.type.size
+
+    def put(frame: Frame, content: bytes) -> None:
+        frame.values[place] = int.from_bytes(content[:width], "little")
+    return put
+
+
+def _call(site: Site) -> Operation:
+    call = site.instruction.call
+    assert call is not None
+    gives = [giver(site.slots, item) for item in call.arguments]
+    takes = [taker(site.slots, item) for item in call.results]
+    program, following, target = site.program, site.following, call.target
+    place = 0 if isinstance(target, FunctionRef) else site.slots.register(target)
+    allowed = None if call.candidates is None else {program.launch.addresses[name] for name in call.candidates}
+
+    def callee(values: list[int]) -> "Code":
+        if isinstance(target, FunctionRef):
+            return program.code(target.name)
+        code = program.at_address(values[place])
+        if code is None or len(code.takes) != len(gives) or len(code.gives) != len(takes):
+            raise PtxFaultError(f"{values[place]:#x} is the address of no function that takes and gives the same")
+        if allowed is not None and values[place] not in allowed:
+            raise PtxFaultError(f"{code.function.name} is not among the functions that the call lists")
+        return code
+
+    def run(thread: Thread, values: list[int]) -> int:
+        code, caller = callee(values), thread.frame
+        caller.index = following
+        frame = code.frame(thread.top, caller)
+        if frame.depth > _DEEPEST or frame.base + code.local > len(thread.local):
+            raise PtxFaultError(f"calls within calls: {frame.depth} of them, {frame.base} bytes of local memory")
+        for give, take in zip(gives, code.takes, strict=True):
+            take(frame, give(caller))
+
+        def results(own: Frame, back: Frame) -> None:
+            for give, take in zip(code.gives, takes, strict=True):
+                take(back, give(own))
+
+        frame.results = results
+        thread.frame = frame
+        thread.top = frame.base + code.local
+        return CALLED
+    return run
+
+
+def _return(site: Site) -> Operation:
+    def run(thread: Thread, values: list[int]) -> int:
+        frame = thread.frame
+        if frame.caller is None or frame.results is None:
+            return ENDED
+        frame.results(frame, frame.caller)
+        thread.frame = frame.caller
+        thread.top = frame.base
+        return CALLED
+    return run
+
+
+def _exit(site: Site) -> Operation:
+    return lambda thread, values: ENDED
+
+
+FLOW: Mapping[str, Maker] = {
+    "bra": _branch, "brx": _indexed_branch, "call": _call, "ret": _return, "exit": _exit,
+    # NVIDIA's assembler makes the same instruction of both.
+    "trap": _trap, "brkpt": _trap,
+    **dict.fromkeys(("membar", "prefetch", "prefetchu", "pmevent"), _nothing),
+}
+"""Makers of operations, by opcode."""

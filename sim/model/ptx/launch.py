@@ -1,0 +1,133 @@
+"""A PTX program placed in memory, ready to run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sim.launch import LOCAL_DEFAULT, Argument, Scalar
+from sim.memory import Memory
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Space, Variable
+
+__all__ = ["PtxLaunch", "place"]
+
+_FUNCTION_BYTES = 32
+"""Distance of functions' addresses (ours: no code is there)."""
+
+
+@dataclass(frozen=True)
+class PtxLaunch:
+    """A grid to run. Sizes are in bytes.
+
+    ``parameters`` are the entry's arguments, as bytes each. ``addresses`` are those of functions, and of const, global
+    and shared variables within their space. ``shared`` is per CTA (``dynamic`` of it sized by the launch), ``local``
+    per thread. ``buffers`` maps names to address and size, as :class:`~sim.launch.Launch` has them.
+    """
+
+    module: PtxModule
+    entry: Function
+    parameters: tuple[bytes, ...]
+    memory: Memory
+    constants: bytes
+    addresses: Mapping[str, int]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    dynamic: int
+    local: int
+    buffers: Mapping[str, tuple[int, int]]
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+def _entry(module: PtxModule, name: str | None) -> Function:
+    entries = {function.name: function for function in module.functions.values()
+               if function.entry and function.body is not None}
+    if name is None and len(entries) == 1:
+        return next(iter(entries.values()))
+    if name not in entries:
+        known = ", ".join(sorted(entries)) or "none"
+        raise ProgramError(f"{module.name}: no entry {name}; it has {known}" if name else
+                           f"{module.name}: which entry? It has {known}")
+    return entries[name]
+
+
+def _static(module: PtxModule) -> dict[Space, list[Variable]]:
+    """The variables that exist once, by space."""
+    found: dict[Space, list[Variable]] = {space: [] for space in Space}
+    for variable in (*module.variables, *(v for f in module.functions.values() for v in f.variables)):
+        found[variable.space].append(variable)
+    return found
+
+
+def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0) -> int:
+    """Gives variables addresses behind one another, those without a size last; returns the bytes that they take."""
+    end = 0
+    for variable in sorted(variables, key=lambda item: item.count is None):
+        end = -(-end // variable.alignment) * variable.alignment
+        addresses[variable.name] = base + end
+        end += variable.size
+    return end
+
+
+def _content(variables: list[Variable], size: int, base: int, addresses: Mapping[str, int]) -> bytes:
+    """First values as bytes."""
+    content = bytearray(size)
+    for variable in variables:
+        at, width = addresses[variable.name] - base, variable.type.size
+        for number, value in enumerate(variable.initial):
+            if isinstance(value, AddressOf):
+                value = addresses[value.symbol] + value.offset
+            place = at + number * width
+            content[place:place + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+    return bytes(content)
+
+
+def _arguments(module: PtxModule, entry: Function, arguments: list[Argument],
+               buffers: Mapping[str, tuple[int, int]]) -> tuple[bytes, ...]:
+    if len(arguments) != len(entry.parameters):
+        raise ProgramError(f"{module.name}: entry {entry.name} takes {len(entry.parameters)} arguments, "
+                           f"not {len(arguments)}")
+    found = []
+    for number, (parameter, argument) in enumerate(zip(entry.parameters, arguments, strict=True)):
+        assert isinstance(parameter, Variable)
+        value, size = ((argument.value, argument.size) if isinstance(argument, Scalar) else
+                       (buffers[argument.name][0], 8))
+        if size != parameter.size:
+            raise ProgramError(f"{module.name}: argument {number} of entry {entry.name} has {parameter.size} bytes, "
+                               f"not {size}")
+        found.append((value & (1 << 8 * size) - 1).to_bytes(size, "little"))
+    return tuple(found)
+
+
+def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str | None = None,
+          grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int = LOCAL_DEFAULT,
+          dynamic_shared: int = 0) -> PtxLaunch:
+    """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
+    function = _entry(module, entry)
+    arguments = list(arguments)
+    variables = _static(module)
+    addresses = {name: (number + 1) * _FUNCTION_BYTES for number, name in enumerate(module.functions)}
+    shared = _lay_out(variables[Space.SHARED], addresses)
+    constants = _lay_out(variables[Space.CONST], addresses)
+    memory = Memory()
+    data = variables[Space.GLOBAL]
+    alignment = max((variable.alignment for variable in data), default=1)
+    base = memory.allocate("globals", sum(variable.size + variable.alignment for variable in data),
+                           max(alignment, 256))
+    size = _lay_out(data, addresses, base)
+    memory.write(base, _content(data, size, base, addresses))
+    buffers: dict[str, tuple[int, int]] = {}
+    for argument in arguments:
+        if not isinstance(argument, Scalar):
+            if argument.name in memory.regions:
+                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
+            at = memory.allocate(argument.name, len(argument.content))
+            memory.write(at, argument.content)
+            buffers[argument.name] = (at, len(argument.content))
+    return PtxLaunch(module, function, _arguments(module, function, arguments, buffers), memory,
+                     _content(variables[Space.CONST], constants, 0, addresses), MappingProxyType(addresses), grid,
+                     block, shared + dynamic_shared, dynamic_shared, local, MappingProxyType(buffers))

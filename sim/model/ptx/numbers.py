@@ -1,0 +1,147 @@
+"""Arithmetic: from an instruction to what it computes.
+
+Numbers are unsigned, cut to the width of their operand; results are cut by who stores them. What the description of PTX
+leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all ones, the remainder then the dividend.
+"""
+
+from collections.abc import Callable, Mapping
+
+from sim.toolchain.ptx.module import Half, Instruction, Type
+
+from .site import Maker, Site
+from .state import Operation, Thread
+
+__all__ = ["ARITHMETIC", "CARRYING", "Compute", "number_of", "saturated"]
+
+Compute = Callable[..., int]
+"""From the operands' values to the result's."""
+
+
+def number_of(value: int, kind: Type) -> int:
+    """The number that a value of a type stands for."""
+    value &= (1 << kind.bits) - 1
+    return value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value
+
+
+def saturated(number: int, kind: Type) -> int:
+    """The nearest number of a type."""
+    least = -(1 << kind.bits - 1) if kind.signed else 0
+    return min(max(number, least), least + (1 << kind.bits) - 1)
+
+
+def _of_numbers(compute: Compute) -> Callable[[Instruction], Compute]:
+    """A computation on numbers of the instruction's type."""
+    def make(instruction: Instruction) -> Compute:
+        kind = instruction.type
+        if not kind.signed:
+            return compute
+        return lambda *values: compute(*(number_of(value, kind) for value in values))
+    return make
+
+
+def _sum(sign: int) -> Callable[[Instruction], Compute]:
+    def make(instruction: Instruction) -> Compute:
+        kind = instruction.type
+        if instruction.saturate:
+            return lambda a, b: saturated(number_of(a, kind) + sign * number_of(b, kind), kind)
+        return lambda a, b: a + sign * b
+    return make
+
+
+def _quotient(a: int, b: int) -> int:
+    if not b:
+        return -1
+    return abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+
+
+def _remainder(a: int, b: int) -> int:
+    return a - b * _quotient(a, b) if b else a
+
+
+def _half_of_product(instruction: Instruction) -> Callable[[int], int]:
+    """What counts of a product."""
+    shift = instruction.type.bits if instruction.half is Half.HI else 0
+    return lambda product: product >> shift
+
+
+def _product(instruction: Instruction) -> Compute:
+    kind, half = instruction.type, _half_of_product(instruction)
+    return lambda a, b: half(number_of(a, kind) * number_of(b, kind))
+
+
+def _product_and_sum(instruction: Instruction) -> Compute:
+    kind, product = instruction.type, _product(instruction)
+    if instruction.saturate:
+        return lambda a, b, c: saturated(product(a, b) + number_of(c, kind), kind)
+    return lambda a, b, c: product(a, b) + c
+
+
+def _short(value: int, signed: bool) -> int:
+    """The number in the low 24 bits."""
+    value &= 0xFF_FFFF
+    return value - (1 << 24) if signed and value >> 23 else value
+
+
+def _short_product(instruction: Instruction) -> Compute:
+    signed, shift = instruction.type.signed, 16 if instruction.half is Half.HI else 0
+    return lambda a, b: _short(a, signed) * _short(b, signed) >> shift
+
+
+def _short_product_and_sum(instruction: Instruction) -> Compute:
+    kind, product = instruction.type, _short_product(instruction)
+    if instruction.saturate:
+        return lambda a, b, c: saturated(product(a, b) + number_of(c, kind), kind)
+    return lambda a, b, c: product(a, b) + c
+
+
+ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
+    "add": _sum(1), "sub": _sum(-1),
+    "mul": _product, "mad": _product_and_sum, "mul24": _short_product, "mad24": _short_product_and_sum,
+    "sad": lambda instruction: lambda a, b, c: c + abs(number_of(a, instruction.type)
+                                                       - number_of(b, instruction.type)),
+    "div": _of_numbers(_quotient), "rem": _of_numbers(_remainder),
+    "min": _of_numbers(min), "max": _of_numbers(max),
+    "abs": _of_numbers(lambda a: abs(a)), "neg": lambda instruction: lambda a: -a,
+}
+"""Makers of computations, by opcode."""
+
+
+# With the carry flag, which is the thread's. Of a subtraction it is the borrow.
+
+def _carrying_sum(sign: int, takes: bool) -> Maker:
+    def make(site: Site) -> Operation:
+        bits, carries, following = site.instruction.type.bits, site.instruction.carry_out, site.following
+        d, a, b = site.places
+
+        def run(thread: Thread, values: list[int]) -> int:
+            total = values[a] + sign * (values[b] + (thread.carry if takes else 0))
+            if carries:
+                thread.carry = int(total >> bits != 0)
+            values[d] = total & (1 << bits) - 1
+            return following
+        return run
+    return make
+
+
+def _carrying_product(takes: bool) -> Maker:
+    def make(site: Site) -> Operation:
+        bits, carries, following = site.instruction.type.bits, site.instruction.carry_out, site.following
+        product, mask = _product(site.instruction), (1 << bits) - 1
+        d, a, b, c = site.places
+
+        def run(thread: Thread, values: list[int]) -> int:
+            total = (product(values[a], values[b]) & mask) + values[c] + (thread.carry if takes else 0)
+            if carries:
+                thread.carry = total >> bits
+            values[d] = total & mask
+            return following
+        return run
+    return make
+
+
+CARRYING: Mapping[str, Maker] = {
+    "add": _carrying_sum(1, takes=False), "addc": _carrying_sum(1, takes=True),
+    "sub": _carrying_sum(-1, takes=False), "subc": _carrying_sum(-1, takes=True),
+    "mad": _carrying_product(takes=False), "madc": _carrying_product(takes=True),
+}
+"""Makers of operations that set the carry flag or read it."""

@@ -1,0 +1,148 @@
+"""A PTX program as operations: every function's body as a list of them."""
+
+from dataclasses import dataclass, field
+
+from sim.toolchain.ptx.module import Function, Instruction, Label, Register, Space, Variable
+
+from .access import ACCESS
+from .bits import BITS
+from .flow import FLOW, Give, Take, giver, taker
+from .launch import PtxLaunch
+from .numbers import ARITHMETIC, CARRYING
+from .select import SELECT
+from .site import Site, Slots
+from .state import Frame, Operation, Thread
+from .together import TOGETHER
+
+__all__ = ["Code", "Program"]
+
+_MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
+_COMPUTE = {**ARITHMETIC, **BITS}
+KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING})
+"""Opcodes that can be executed."""
+
+
+@dataclass
+class Code:
+    """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
+
+    ``takes`` put arguments into a frame, ``gives`` read results from one.
+    """
+
+    function: Function
+    number: int
+    slots: Slots
+    local: int
+    takes: list[Take]
+    gives: list[Give]
+    operations: list[Operation] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+
+    def frame(self, top: int, caller: Frame | None = None) -> Frame:
+        """A frame, its variables in local memory from ``top`` on."""
+        base = -(-top // _LOCAL_ALIGNMENT) * _LOCAL_ALIGNMENT
+        return Frame(self, self.slots.initial.copy(), [bytearray(size) for size in self.slots.parameter_sizes], base,
+                     caller=caller, depth=caller.depth + 1 if caller is not None else 0)
+
+
+_LOCAL_ALIGNMENT = 16
+
+
+class Program:
+    """All functions of a launch's module, translated when they are first needed."""
+
+    def __init__(self, launch: PtxLaunch) -> None:
+        self.launch = launch
+        self._functions = list(launch.module.functions.values())
+        self._codes: dict[str, Code] = {}
+        self._by_address = {launch.addresses[function.name]: function.name for function in self._functions
+                            if not function.entry}
+
+    def at_address(self, address: int) -> Code | None:
+        """The function at an address."""
+        name = self._by_address.get(address)
+        return self.code(name) if name is not None else None
+
+    def code(self, name: str) -> Code:
+        """A function by its name."""
+        if name not in self._codes:
+            self._codes[name] = self._translated(self.launch.module.functions[name])
+        return self._codes[name]
+
+    def _translated(self, function: Function) -> Code:
+        body = function.body
+        assert body is not None
+        slots = Slots.of(function)
+        locals_, size = _local_offsets(function)
+        code = Code(function, self._functions.index(function), slots, size,
+                    [taker(slots, item) for item in function.parameters],
+                    [giver(slots, item) for item in function.results])
+        labels: dict[Label, int] = {}
+        for item in body:
+            if isinstance(item, Label):
+                labels[item] = len(code.instructions)
+            else:
+                code.instructions.append(item)
+        for number, instruction in enumerate(code.instructions):
+            code.operations.append(_operation(Site(instruction, slots, self, number + 1, labels, locals_)))
+        return code
+
+
+def _local_offsets(function: Function) -> tuple[dict[Variable, int], int]:
+    offsets: dict[Variable, int] = {}
+    end = 0
+    for variable in function.variables:
+        if variable.space is Space.LOCAL:
+            end = -(-end // variable.alignment) * variable.alignment
+            offsets[variable] = end
+            end += variable.size
+    return offsets, end
+
+
+def _operation(site: Site) -> Operation:
+    """An instruction with its guard."""
+    run, guard, following = _unguarded(site), site.instruction.guard, site.following
+    if guard is None:
+        return run
+    place, needed = site.slots.register(guard.register), int(not guard.negated)
+
+    def guarded(thread: Thread, values: list[int]) -> int:
+        return run(thread, values) if values[place] == needed else following
+    return guarded
+
+
+def _unguarded(site: Site) -> Operation:
+    instruction = site.instruction
+    opcode = instruction.opcode
+    if opcode in CARRYING and (instruction.carry_out or opcode not in ARITHMETIC):
+        return CARRYING[opcode](site)
+    if opcode in _COMPUTE:
+        return _computation(site)
+    return _MAKERS[opcode](site)
+
+
+def _computation(site: Site) -> Operation:
+    """An operation that computes a result from values."""
+    compute, following = _COMPUTE[site.instruction.opcode](site.instruction), site.following
+    (d, _), *sources = (site.slots.predicate(operand) for operand in site.instruction.operands)
+    target = site.instruction.operands[0]
+    assert isinstance(target, Register)
+    mask = (1 << target.type.bits) - 1
+    if any(negated for _, negated in sources):
+        def with_negated(thread: Thread, values: list[int]) -> int:
+            values[d] = compute(*(values[place] ^ negated for place, negated in sources)) & mask
+            return following
+        return with_negated
+    places = [place for place, _ in sources]
+    if len(places) == 2:
+        a, b = places
+
+        def binary(thread: Thread, values: list[int]) -> int:
+            values[d] = compute(values[a], values[b]) & mask
+            return following
+        return binary
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[d] = compute(*(values[place] for place in places)) & mask
+        return following
+    return run

@@ -1,0 +1,182 @@
+"""Comparisons, selections, conversions and moves."""
+
+import operator
+from collections.abc import Callable, Mapping
+
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW
+from sim.toolchain.ptx.module import (
+    Boolean,
+    Comparison,
+    FunctionRef,
+    Operand,
+    Register,
+    Sink,
+    Space,
+    SpecialRegister,
+    Type,
+    VariableRef,
+    Vector,
+)
+
+from .numbers import number_of, saturated
+from .site import Maker, Site
+from .special import special_value
+from .state import Operation, Thread
+
+__all__ = ["SELECT"]
+
+_COMPARED: Mapping[Comparison, Callable[[int, int], bool]] = {
+    Comparison.EQ: operator.eq, Comparison.NE: operator.ne, Comparison.LT: operator.lt, Comparison.LE: operator.le,
+    Comparison.GT: operator.gt, Comparison.GE: operator.ge}
+_COMBINED: Mapping[Boolean | None, Callable[[int, int], int]] = {
+    None: lambda result, other: result, Boolean.AND: operator.and_, Boolean.OR: operator.or_,
+    Boolean.XOR: operator.xor}
+
+Read = Callable[[Thread, list[int]], int]
+"""Reads an operand."""
+
+
+def _comparison(site: Site, kind: Type, operands: tuple[Operand, ...]) -> Callable[[list[int]], tuple[int, int]]:
+    """The result of a comparison with its predicate, and that of the opposite comparison."""
+    instruction = site.instruction
+    assert instruction.compare is not None
+    compare, combine = _COMPARED[instruction.compare], _COMBINED[instruction.combine]
+    a, b = (site.slots.of_operand(operand) for operand in operands[:2])
+    c, negated = site.slots.predicate(operands[2]) if len(operands) > 2 else (0, 0)
+
+    def run(values: list[int]) -> tuple[int, int]:
+        result = int(compare(number_of(values[a], kind), number_of(values[b], kind)))
+        other = values[c] ^ negated
+        return combine(result, other), combine(1 - result, other)
+    return run
+
+
+def _set_predicates(site: Site) -> Operation:
+    p, q = (site.slots.of_operand(operand) for operand in site.instruction.operands[:2])
+    compare, following = _comparison(site, site.instruction.type, site.instruction.operands[2:]), site.following
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[p], values[q] = compare(values)
+        return following
+    return run
+
+
+def _set(site: Site) -> Operation:
+    d = site.slots.of_operand(site.instruction.operands[0])
+    compare, following = _comparison(site, site.instruction.types[1], site.instruction.operands[1:]), site.following
+
+    def run(thread: Thread, values: list[int]) -> int:
+        result, _ = compare(values)
+        values[d] = 0xFFFF_FFFF if result else 0
+        return following
+    return run
+
+
+def _select(site: Site) -> Operation:
+    *places, predicate = site.instruction.operands
+    d, a, b = (site.slots.of_operand(operand) for operand in places)
+    (c, negated), following = site.slots.predicate(predicate), site.following
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[d] = values[a] if values[c] ^ negated else values[b]
+        return following
+    return run
+
+
+def _select_by_sign(site: Site) -> Operation:
+    (d, a, b, c), following = site.places, site.following
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[d] = values[b] if values[c] >> 31 else values[a]
+        return following
+    return run
+
+
+# Conversions and moves
+
+def _reader(site: Site, operand: Operand) -> Read:
+    """Reads whatever mov can read."""
+    launch = site.program.launch
+    match operand:
+        case SpecialRegister():
+            return lambda thread, values: special_value(operand, thread)
+        case FunctionRef(name):
+            address = launch.addresses[name]
+            return lambda thread, values: address
+        case VariableRef(variable, offset) if variable.space is Space.LOCAL:
+            at = site.locals[variable] + offset
+            return lambda thread, values: thread.frame.base + at
+        case VariableRef(variable, offset):
+            address = launch.addresses[variable.name] + offset
+            return lambda thread, values: address
+        case _:
+            place, negated = site.slots.predicate(operand)
+            return lambda thread, values: values[place] ^ negated
+
+
+def _convert(site: Site) -> Operation:
+    target, source = site.instruction.types
+    register, operand = site.instruction.operands
+    assert isinstance(register, Register)
+    d, read, following = site.slots.register(register), _reader(site, operand), site.following
+    saturates, mask = site.instruction.saturate, (1 << register.type.bits) - 1
+
+    def run(thread: Thread, values: list[int]) -> int:
+        number = number_of(read(thread, values), source)
+        # A wider register is filled with the sign of the result, if it has one.
+        values[d] = (saturated(number, target) if saturates else number_of(number, target)) & mask
+        return following
+    return run
+
+
+def _move(site: Site) -> Operation:
+    target, source = site.instruction.operands
+    following, bits = site.following, site.instruction.type.bits
+    if isinstance(target, Vector):
+        width = bits // len(target.elements)
+        read = _reader(site, source)
+        places = [(site.slots.of_operand(element), number * width)
+                  for number, element in enumerate(target.elements) if not isinstance(element, Sink)]
+
+        def unpack(thread: Thread, values: list[int]) -> int:
+            value = read(thread, values)
+            for place, shift in places:
+                values[place] = value >> shift & (1 << width) - 1
+            return following
+        return unpack
+    d = site.slots.of_operand(target)
+    if isinstance(source, Vector):
+        width = bits // len(source.elements)
+        parts = [(site.slots.of_operand(element), number * width) for number, element in enumerate(source.elements)]
+
+        def pack(thread: Thread, values: list[int]) -> int:
+            values[d] = sum(values[place] << shift for place, shift in parts)
+            return following
+        return pack
+    value = _reader(site, source)
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[d] = value(thread, values) & (1 << bits) - 1
+        return following
+    return run
+
+
+_WINDOWS = {Space.SHARED: SHARED_WINDOW, Space.LOCAL: LOCAL_WINDOW, Space.GLOBAL: 0}
+"""Generic address of a space's first byte."""
+
+
+def _convert_address(site: Site) -> Operation:
+    register, operand = site.instruction.operands
+    assert site.instruction.space is not None
+    base = _WINDOWS[site.instruction.space] * (-1 if site.instruction.to else 1)
+    d, read, following = site.slots.of_operand(register), _reader(site, operand), site.following
+
+    def run(thread: Thread, values: list[int]) -> int:
+        values[d] = read(thread, values) + base & (1 << 64) - 1
+        return following
+    return run
+
+
+SELECT: Mapping[str, Maker] = {"setp": _set_predicates, "set": _set, "selp": _select, "slct": _select_by_sign,
+                               "cvt": _convert, "mov": _move, "cvta": _convert_address}
+"""Makers of operations, by opcode."""

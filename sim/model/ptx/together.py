@@ -1,0 +1,151 @@
+"""What threads do together: votes, shuffles, barriers."""
+
+from collections.abc import Mapping
+
+from rtl.params import WARP_THREADS
+from sim.toolchain.ptx.module import Sink
+
+from .site import Maker, Site
+from .state import WAITING, Arrival, Operation, PtxFaultError, Thread
+
+__all__ = ["TOGETHER"]
+
+_BARRIERS = 16
+
+
+def _vote(site: Site) -> Operation:
+    """The threads that come together vote; with a mask, those of it."""
+    d = site.slots.of_operand(site.instruction.operands[0])
+    p, negated = site.slots.predicate(site.instruction.operands[1])
+    mode = site.instruction.operation
+
+    def meet(members: list[Thread]) -> None:
+        votes = [thread.frame.values[p] ^ negated for thread in members]
+        result = {"all": int(all(votes)), "any": int(any(votes)), "uni": int(len(set(votes)) == 1),
+                  "ballot": sum(vote << thread.lane for vote, thread in zip(votes, members, strict=True))}[mode]
+        for thread in members:
+            thread.frame.values[d] = result
+
+    def run(thread: Thread, values: list[int]) -> int:
+        thread.meeting = meet
+        return WAITING
+    return run
+
+
+def _active_mask(site: Site) -> Operation:
+    d, = site.places
+
+    def meet(members: list[Thread]) -> None:
+        mask = sum(1 << thread.lane for thread in members)
+        for thread in members:
+            thread.frame.values[d] = mask
+
+    def run(thread: Thread, values: list[int]) -> int:
+        thread.meeting = meet
+        return WAITING
+    return run
+
+
+def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
+    """The lane that a lane reads, and whether it is inside its segment."""
+    segment, clamp = c >> 8 & 31, c & 31
+    b &= 31
+    last = lane & segment | clamp & ~segment
+    match mode:
+        case "up":
+            return lane - b, lane - b >= last
+        case "down":
+            return lane + b, lane + b <= last
+        case "bfly":
+            return lane ^ b, lane ^ b <= last
+        case _:
+            source = lane & segment | b & ~segment
+            return source, source <= last
+
+
+def _shuffle(site: Site) -> Operation:
+    """A lane outside of the segment gives a thread its own value. Who does not come gives 0 (ours)."""
+    d, p, a, b, c = site.places[:5]
+    mode = site.instruction.operation
+
+    def meet(members: list[Thread]) -> None:
+        given = {thread.lane: thread.frame.values[a] for thread in members}
+        for thread in members:
+            values = thread.frame.values
+            source, inside = _source(mode, thread.lane, values[b], values[c])
+            values[d] = given.get(source if inside else thread.lane, 0)
+            values[p] = int(inside)
+
+    def run(thread: Thread, values: list[int]) -> int:
+        thread.meeting = meet
+        return WAITING
+    return run
+
+
+def _warp_barrier(site: Site) -> Operation:
+    def run(thread: Thread, values: list[int]) -> int:
+        thread.meeting = lambda members: None
+        return WAITING
+    return run
+
+
+def _groups(threads: int) -> int:
+    if not threads or threads % WARP_THREADS:
+        raise PtxFaultError(f"a barrier of {threads} threads: expected a multiple of {WARP_THREADS}")
+    return threads // WARP_THREADS
+
+
+def _number(number: int) -> int:
+    if number >= _BARRIERS:
+        raise PtxFaultError(f"barrier {number}: expected one below {_BARRIERS}")
+    return number
+
+
+def _barrier(site: Site) -> Operation:
+    """A group arrives at a barrier as a whole, once, when none of its threads runs (ours, as the machine does)."""
+    match site.instruction.operation:
+        case "warp":
+            return _warp_barrier(site)
+        case "red":
+            return _reduction(site)
+        case operation:
+            pass
+    number, *rest = site.places
+    counts = rest[0] if rest and not isinstance(site.instruction.operands[1], Sink) else None
+
+    def wait(thread: Thread, values: list[int]) -> int:
+        thread.arrival = Arrival(_number(values[number]), None if counts is None else _groups(values[counts]))
+        return WAITING
+
+    def arrive(thread: Thread, values: list[int]) -> int:
+        def meet(members: list[Thread]) -> None:
+            first = members[0].frame.values
+            assert counts is not None
+            thread.cta.arrive(_number(first[number]), _groups(first[counts]))
+
+        thread.meeting = meet
+        return WAITING
+
+    return wait if operation == "sync" else arrive
+
+
+def _reduction(site: Site) -> Operation:
+    target, number_operand, threads, predicate = site.instruction.operands
+    d, number = site.slots.of_operand(target), site.slots.of_operand(number_operand)
+    counts = None if isinstance(threads, Sink) else site.slots.of_operand(threads)
+    p, negated = site.slots.predicate(predicate)
+    combine = {"popc": sum, "and": lambda votes: int(all(votes)), "or": lambda votes: int(any(votes))}[
+        site.instruction.reduction]
+
+    def run(thread: Thread, values: list[int]) -> int:
+        def finish(votes: list[int]) -> None:
+            values[d] = combine(votes)
+
+        thread.arrival = Arrival(_number(values[number]), None if counts is None else _groups(values[counts]),
+                                 values[p] ^ negated, finish)
+        return WAITING
+    return run
+
+
+TOGETHER: Mapping[str, Maker] = {"vote": _vote, "activemask": _active_mask, "shfl": _shuffle, "bar": _barrier}
+"""Makers of operations, by opcode."""

@@ -8,7 +8,7 @@ from sim.model.state import Warp
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.toolchain.spelling import spell
 
-__all__ = ["describe"]
+__all__ = ["describe", "stack_lines"]
 
 _HEAD = 8
 """Words of a buffer that are shown."""
@@ -57,7 +57,7 @@ def _lines_of_code(machine: Machine, pc: int) -> list[str]:
     return lines
 
 
-def _lines_of_stack(warp: Warp) -> list[str]:
+def stack_lines(warp: Warp) -> list[str]:
     """The topmost tokens, as far as they can be read."""
     lines, depth = [], warp.stack.depth
     for index in reversed(range(max(0, depth - _TOKENS), depth)):
@@ -74,7 +74,7 @@ def _lines_of_warp(warp: Warp) -> list[str]:
     lines = ["masks         " + " ".join(f"{name} {mask:08x}" for name, mask in masks.items() if mask)]
     lines.append(f"stack         {warp.stack.depth} tokens, {warp.api_call_depth} counted calls open"
                  + (", top first" if warp.stack.depth else ""))
-    return lines + _lines_of_stack(warp)
+    return lines + stack_lines(warp)
 
 
 def _lines_of_error(machine: Machine, status: ErrorStatus) -> list[str]:

@@ -1,0 +1,372 @@
+"""The hardware and the reference machine side by side, instruction by instruction.
+
+The hardware's instructions are put together from the events of its retirement interface. The reference machine then
+executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and next
+pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; instructions that
+other warps can see the effects of, as the units did them, which do them in order.
+
+What is loaded is compared by instruction, and all of memory at the end.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rtl.isa.control_code import instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ
+from rtl.isa.table import find
+from rtl.layouts import InstructionKind, ThreadCode
+from rtl.params import WARP_THREADS, SmParams
+from sim.launch import LOCAL_MEMORY, Launch
+from sim.memory import Memory
+from sim.model.retirement import Retirement, WarpMasks
+from sim.model.state import Cta, Warp
+from sim.model.warp import Machine
+from sim.report import stack_lines
+from sim.retired import Event
+from sim.toolchain.spelling import spell
+
+__all__ = ["Difference", "Lockstep"]
+
+_FLOW = frozenset({InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ})
+_SHARED_ORDER = {InstructionKind.MEMORY: "memory", InstructionKind.BARRIER: "barrier",
+                 InstructionKind.BARRIER_INDEXED: "barrier", InstructionKind.BARRIER_READ: "barrier"}
+"""Kinds whose instructions have effects on other warps: the unit that does them, in order."""
+_CLOCKS = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
+                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI})
+_MASK_OF = {ThreadCode.BREAK: "broken", ThreadCode.CONTINUE: "continued", ThreadCode.RETURN: "returned",
+            ThreadCode.EXIT: "exited", ThreadCode.LONGJMP: "longjumped", ThreadCode.KILLED: "killed"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference: of which instruction, and both sides."""
+
+    cycle: int
+    warp: int
+    pc: int
+    word: int
+    what: str
+    hardware: str
+    reference: str
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+                 f"instruction   {self.pc:#06x}  {self.word:016x}  {spell(self.word, self.pc)}",
+                 f"hardware      {self.hardware}", f"reference     {self.reference}"]
+        return "\n".join([*lines, *self.stack])
+
+
+@dataclass
+class _Instruction:
+    """An instruction of the hardware, as far as its events are known."""
+
+    serial: int
+    cycle: int
+    pc: int
+    word: int
+    kind: InstructionKind
+    registers: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    predicates: list[tuple[int, int, int]] = field(default_factory=list)
+    """Number, threads, values."""
+    conditions: list[tuple[int, int]] = field(default_factory=list)
+    """Thread, nibble."""
+    complete: bool = False
+    error: WarpError = WarpError.NONE
+    next_pc: int | None = None
+    masks: WarpMasks | None = None
+    terminated: bool = False
+
+
+@dataclass
+class _Slot:
+    """A warp slot: instructions that the reference machine has not executed yet, and the state that the hardware's
+    writes make."""
+
+    waiting: deque[_Instruction] = field(default_factory=deque)
+    flow: deque[_Instruction] = field(default_factory=deque)
+    launches: int = 0
+    """Launches whose flow result is still to come."""
+    predicates: list[int] = field(default_factory=lambda: [0] * PT)
+    conditions: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+
+
+class _DifferenceError(Exception):
+    """What differs, of hardware and reference machine."""
+
+    def __init__(self, what: str, hardware: object, reference: object) -> None:
+        super().__init__(what, hardware, reference)
+
+
+class Lockstep:
+    """Follows a run of the hardware with the reference machine.
+
+    Parameters
+    ----------
+    launch : Launch
+        What runs; its memory is this machine's own, not the hardware's.
+    params : SmParams
+        The hardware.
+
+    Attributes
+    ----------
+    difference : Difference or None
+        The first one; nothing is compared after it.
+    compared : int
+        Instructions that were the same on both sides.
+    """
+
+    def __init__(self, launch: Launch, params: SmParams) -> None:
+        self.machine = Machine(launch, warps=params.warps, follows=True)
+        self.difference: Difference | None = None
+        self.compared = 0
+        self._lanes = params.lanes
+        self._slots = [_Slot() for _ in range(params.warps)]
+        self._by_serial: dict[int, _Instruction] = {}
+        self._orders: dict[str, deque[_Instruction]] = {"memory": deque(), "barrier": deque()}
+        self._launches: deque[list[dict[str, int]]] = deque()
+        self._stopped = False
+
+    # What the hardware does.
+
+    def take(self, event: Event) -> None:
+        """Takes the next event of the hardware."""
+        if self.difference is None and not self._stopped:
+            getattr(self, f"_take_{event.what}")(event)
+
+    def _take_launched(self, event: Event) -> None:
+        fields = event.fields
+        if fields["number"] == 0:
+            self._launches.append([])
+        self._launches[-1].append(dict(fields))
+        self._slots[fields["warp"]].launches += 1
+
+    def _take_issued(self, event: Event) -> None:
+        fields = event.fields
+        instruction = _Instruction(fields["serial"], event.cycle, fields["pc"], fields["word"],
+                                   InstructionKind(fields["kind"]))
+        slot = self._slots[fields["warp"]]
+        slot.waiting.append(instruction)
+        self._by_serial[instruction.serial] = instruction
+        if instruction.kind in _FLOW:
+            slot.flow.append(instruction)
+        if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
+            self._orders[unit].append(instruction)
+
+    def _take_written(self, event: Event) -> None:
+        fields = event.fields
+        instruction = self._by_serial.get(fields["serial"])
+        if instruction is None or not fields["lanes"]:
+            return
+        first = fields["beat"] * self._lanes
+        lanes = [lane for lane in range(self._lanes) if fields["lanes"] >> lane & 1]
+        if fields["register"] != RZ:
+            mask, values = instruction.registers.setdefault(fields["register"], (0, [0] * WARP_THREADS))
+            for lane in lanes:
+                values[first + lane] = fields["values"][lane]
+            instruction.registers[fields["register"]] = (mask | fields["lanes"] << first, values)
+        for number in range(PT):
+            if fields["predicates"] >> number & 1:
+                values = sum((flags >> number & 1) << lane for lane, flags in enumerate(fields["flags"]))
+                instruction.predicates.append((number, fields["lanes"] << first, values << first))
+        if fields["conditional"]:
+            for lane in lanes:
+                flags = fields["conditions"][lane]
+                nibble = flags["zero"] | flags["sign"] << 1 | flags["carry"] << 2 | flags["overflow"] << 3
+                instruction.conditions.append((first + lane, nibble))
+
+    def _take_completed(self, event: Event) -> None:
+        instruction = self._by_serial.get(event.fields["serial"])
+        if instruction is not None:
+            instruction.complete = True
+            self._advance()
+
+    def _take_flow(self, event: Event) -> None:
+        fields = event.fields
+        slot = self._slots[fields["warp"]]
+        if not slot.flow:
+            slot.launches -= 1
+            return
+        instruction = slot.flow.popleft()
+        instruction.masks = _masks(fields["active"], fields["codes"])
+        instruction.next_pc, instruction.terminated = fields["pc"], bool(fields["terminated"])
+        if instruction.error is WarpError.NONE:
+            instruction.error = WarpError(fields["error"])
+        if instruction.kind is not InstructionKind.FLOW_READ or instruction.error is not WarpError.NONE:
+            instruction.complete = True
+        self._advance()
+
+    def _take_errors(self, event: Event) -> None:
+        fields = event.fields
+        for instruction in self._slots[fields["warp"]].waiting:
+            if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
+                instruction.error, instruction.complete = WarpError(fields["error"]), True
+                break
+        self._advance()
+
+    # What the reference machine does.
+
+    def _advance(self) -> None:
+        """Lets the reference machine execute everything whose turn it is."""
+        going = True
+        while going and self.difference is None and not self._stopped:
+            self._start()
+            going = False
+            for number, slot in enumerate(self._slots):
+                while slot.waiting and self.difference is None and not self._stopped and self._may(number, slot):
+                    self._execute(number, slot)
+                    going = True
+
+    def _start(self) -> None:
+        """Starts CTAs whose slots are free."""
+        while self._launches:
+            warps = self._launches[0]
+            if len(warps) < warps[0]["cta_warps"] or any(self.machine.warps[warp["warp"]] is not None
+                                                         for warp in warps):
+                return
+            index = warps[0]["index"]
+            assert isinstance(index, dict)
+            self.machine.start(Cta((index["x"], index["y"], index["z"]), self.machine.launch),
+                               [warp["warp"] for warp in warps])
+            for warp in warps:
+                slot = self._slots[warp["warp"]]
+                slot.predicates, slot.conditions = [0] * PT, [0] * WARP_THREADS
+            self._launches.popleft()
+
+    def _may(self, number: int, slot: _Slot) -> bool:
+        """Whether a warp's next instruction can be executed."""
+        instruction, warp = slot.waiting[0], self.machine.warps[number]
+        if not instruction.complete or warp is None or warp.barrier is not None:
+            return False
+        unit = _SHARED_ORDER.get(instruction.kind)
+        return unit is None or self._orders[unit][0] is instruction
+
+    def _execute(self, number: int, slot: _Slot) -> None:
+        """Executes a warp's next instruction and compares."""
+        instruction, warp = slot.waiting.popleft(), self.machine.warps[number]
+        assert warp is not None
+        self._by_serial.pop(instruction.serial, None)
+        if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
+            self._orders[unit].popleft()
+        try:
+            if instruction.pc != (expected := instruction_address(warp.pc)):
+                raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+            record = self.machine.retire(number)
+            if instruction.word != record.word and record.error is WarpError.NONE:
+                raise _DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
+            self._follow_clock(instruction, warp, record)
+            self._compare(instruction, slot, warp, record)
+        except _DifferenceError as error:
+            what, hardware, reference = error.args
+            self.difference = Difference(instruction.cycle, number, instruction.pc, instruction.word, what,
+                                         str(hardware), str(reference), tuple(stack_lines(warp)))
+            return
+        self.compared += 1
+        if self.machine.error_status is not None:
+            self._stopped = True
+
+    def _follow_clock(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
+        """A clock reads what the hardware's clock read."""
+        form = find(instruction.word)
+        if form is None or form.name not in ("S2R", "CS2R"):
+            return
+        if form.values(instruction.word)["special"] not in _CLOCKS:
+            return
+        for number, (threads, _) in record.registers.items():
+            mask, values = instruction.registers.get(number, (0, [0] * WARP_THREADS))
+            if mask == threads:
+                row = warp.rows[number].tolist()
+                row = [value if threads >> thread & 1 else row[thread] for thread, value in enumerate(values)]
+                warp.rows[number][:] = np.array(row, np.uint32)
+                record.registers[number] = (threads, tuple(row))
+
+    def _compare(self, instruction: _Instruction, slot: _Slot, warp: Warp, record: Retirement) -> None:
+        """Raises the first difference."""
+        if instruction.error is not record.error:
+            raise _DifferenceError("error", instruction.error.name, record.error.name)
+        if record.error is not WarpError.NONE and not record.terminated:
+            return
+        self._compare_registers(instruction, record)
+        for number, threads, values in instruction.predicates:
+            slot.predicates[number] = slot.predicates[number] & ~threads | values & threads
+        for number, (hardware, reference) in enumerate(zip(slot.predicates, warp.predicates, strict=False)):
+            if hardware != reference:
+                raise _DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
+        if instruction.conditions or record.condition is not None:
+            for thread, nibble in instruction.conditions:
+                slot.conditions[thread] = nibble
+            nibbles = warp.condition.nibbles().tolist()
+            for thread, (hardware, reference) in enumerate(zip(slot.conditions, nibbles, strict=True)):
+                if hardware != reference:
+                    raise _DifferenceError(f"CC of thread {thread}", f"{hardware:04b}", f"{reference:04b}")
+        if instruction.masks is not None:
+            self._compare_flow(instruction, record)
+
+    def _compare_registers(self, instruction: _Instruction, record: Retirement) -> None:
+        written = {number: (mask, values) for number, (mask, values) in instruction.registers.items() if mask}
+        expected = {number: entry for number, entry in record.registers.items() if entry[0]}
+        if written.keys() != expected.keys():
+            raise _DifferenceError("registers written", _names(written), _names(expected))
+        for number, (mask, values) in written.items():
+            threads, wanted = expected[number]
+            if mask != threads:
+                raise _DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
+            for thread in range(WARP_THREADS):
+                if mask >> thread & 1 and values[thread] != wanted[thread]:
+                    raise _DifferenceError(f"R{number} of thread {thread}", f"{values[thread]:#010x}",
+                                           f"{wanted[thread]:#010x}")
+
+    def _compare_flow(self, instruction: _Instruction, record: Retirement) -> None:
+        if instruction.terminated != record.terminated:
+            raise _DifferenceError("the warp's end", instruction.terminated, record.terminated)
+        if record.terminated:
+            return
+        if instruction.next_pc is not None and instruction_address(instruction.next_pc) != \
+                instruction_address(record.next_pc):
+            raise _DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
+        for name in WarpMasks.__slots__:
+            hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
+            if hardware != reference:
+                raise _DifferenceError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
+
+    # At the end.
+
+    def pending(self) -> list[str]:
+        """Instructions that the hardware did not complete, as text: of each warp the first."""
+        heads = [(number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting]
+        return [f"warp {number}: {head.pc:#06x}  {spell(head.word, head.pc)}, issued in cycle {head.cycle}"
+                for number, head in heads]
+
+    def compare_memory(self, memory: Memory) -> str | None:
+        """The first difference of the hardware's memory from the reference machine's; None when there is none. Local
+        memory is left out: what the stack's region holds depends on the cache."""
+        for name, first, size in _regions(self.machine.memory):
+            ours, theirs = memory.read(first, size), self.machine.memory.read(first, size)
+            if ours != theirs:
+                at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+                return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
+        return None
+
+
+def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:
+    """The masks that a flow result tells."""
+    masks = dict.fromkeys(_MASK_OF.values(), 0)
+    for thread, code in enumerate(codes):
+        if (name := _MASK_OF.get(ThreadCode(code))) is not None:
+            masks[name] |= 1 << thread
+    return WarpMasks(active, **masks)
+
+
+def _names(registers: dict[int, tuple[int, object]]) -> str:
+    return " ".join(f"R{number}" for number in sorted(registers)) or "none"
+
+
+def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
+    for name, (first, size) in memory.regions.items():
+        if name != LOCAL_MEMORY:
+            yield name, first, size

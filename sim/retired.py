@@ -1,0 +1,112 @@
+"""The events of the hardware's retirement interface, read from the changes of its signals."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from amaranth.hdl import Shape
+from amaranth.lib import data
+
+from rtl.retire import COMPLETION_SOURCES, ERROR_SOURCES
+from sim.engine import Change
+
+__all__ = ["Event", "EventReader"]
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in one clock cycle: ``what`` names a member of the interface, ``source`` who told of it
+    where several can. ``fields`` are those of its payload, arrays as tuples.
+    """
+
+    cycle: int
+    what: str
+    fields: Fields
+    source: str = ""
+
+
+def _reader(shape: Any) -> Callable[[int], Any]:
+    """From the bits of a shape to its value: numbers, tuples, mappings."""
+    if isinstance(shape, type) and issubclass(shape, data.Struct):
+        shape = data.Layout.cast(shape)
+    if isinstance(shape, data.ArrayLayout):
+        element, width = _reader(shape.elem_shape), Shape.cast(shape.elem_shape).width
+        mask, places = (1 << width) - 1, range(0, width * shape.length, width)
+        return lambda bits: tuple(element(bits >> place & mask) for place in places)
+    if isinstance(shape, data.Layout):
+        fields = [(str(name), field.offset, (1 << field.width) - 1, _reader(field.shape)) for name, field in shape]
+        return lambda bits: {name: read(bits >> offset & mask) for name, offset, mask, read in fields}
+    return lambda bits: bits
+
+
+class _Member:
+    """One signal of the interface: one event, or an array of them from several sources."""
+
+    def __init__(self, what: str, signal: Any, sources: Sequence[str] = ()) -> None:
+        self.signal = signal.as_value()
+        self._what = what
+        layout = signal.shape()
+        self._sources = sources
+        self._step = Shape.cast(layout.elem_shape).width if sources else 0
+        event = layout.elem_shape if sources else layout
+        self._wrapped = "payload" in event.members
+        self._read = _reader(event)
+        valid = event["valid"].offset
+        self._valid = sum(1 << valid + index * self._step for index in range(len(sources) or 1))
+        self._one = 1 << valid
+
+    def active(self, bits: int) -> bool:
+        """Whether there is an event."""
+        return bool(bits & self._valid)
+
+    def events(self, cycle: int, bits: int) -> Iterator[Event]:
+        """The events of a cycle."""
+        for source in self._sources or ("",):
+            if bits & self._one:
+                fields = self._read(bits)
+                yield Event(cycle, self._what, fields["payload"] if self._wrapped else fields, source)
+            bits >>= self._step
+
+
+class EventReader:
+    """Turns changes of the interface's signals, as an engine's observer tells them, into events.
+
+    Attributes
+    ----------
+    signals : list
+        What is to be observed, in the order in which changes number them.
+    """
+
+    def __init__(self, port: Any, take: Callable[[Event], None]) -> None:
+        self._members = [
+            _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
+            _Member("flow", port.flow), _Member("completed", port.completed, COMPLETION_SOURCES),
+            _Member("errors", port.errors, ERROR_SOURCES)]
+        self.signals = [member.signal for member in self._members]
+        self._values = [0] * len(self._members)
+        self._cycle = 0
+        self._take = take
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        """Takes changes, in order of cycles: the events of each cycle that is over."""
+        for cycle, number, value in changes:
+            if cycle != self._cycle:
+                self._emit(cycle)
+            self._values[number] = value
+
+    def finish(self, cycle: int) -> None:
+        """Takes the events up to a cycle."""
+        self._emit(cycle)
+
+    def _emit(self, until: int) -> None:
+        """The events of all cycles before ``until``: what does not change happens again."""
+        active = [(member, bits) for member, bits in zip(self._members, self._values, strict=True)
+                  if member.active(bits)]
+        if active:
+            for cycle in range(self._cycle, until):
+                for member, bits in active:
+                    for event in member.events(cycle, bits):
+                        self._take(event)
+        self._cycle = until

@@ -1,14 +1,15 @@
 """From an instruction word to what the flow unit does with it."""
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.condition import ConditionCode
-from rtl.isa.syntax import WORD_BITS, Constant, Field, Form, Pipe, Target
+from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import FlowInstruction, FlowOperation, ThreadCode
+from rtl.word import field_of, pattern_of
 
 __all__ = ["FLOW_FORMS", "FlowDecoder"]
 
@@ -44,7 +45,7 @@ class FlowDecoder(wiring.Component):
         m = Module()
         with m.Switch(self.word):
             for form in FLOW_FORMS:
-                with m.Case(_pattern(form)):
+                with m.Case(pattern_of(form)):
                     self._decode(m, form)
         return m
 
@@ -52,12 +53,12 @@ class FlowDecoder(wiring.Component):
         instruction = self.instruction
         for name in ("uniform", "limited", "keep_reference", "counted"):
             if name in form.fields:
-                m.d.comb += instruction[name].eq(self._field(form.fields[name]))
-        test = self._field(form.fields["test"]) if "test" in form.fields else Const(ConditionCode.T.value, 5)
+                m.d.comb += instruction[name].eq(field_of(self.word, form.fields[name]))
+        test = field_of(self.word, form.fields["test"]) if "test" in form.fields else Const(ConditionCode.T.value, 5)
         m.d.comb += instruction.test.eq(test)
         target = form.operands.get("target")
         if isinstance(target, Target):
-            m.d.comb += [instruction.offset.eq(self._field(form.fields[target.field])),
+            m.d.comb += [instruction.offset.eq(field_of(self.word, form.fields[target.field])),
                          instruction.indexed.eq(target.index is not None)]
         if isinstance(target, Constant):
             m.d.comb += [instruction.constant.eq(1), instruction.indexed.eq(target.index is not None)]
@@ -75,13 +76,3 @@ class FlowDecoder(wiring.Component):
             m.d.comb += [instruction.operation.eq(FlowOperation.LEAVE), instruction.code.eq(_LEFT[form.name])]
         else:
             m.d.comb += [instruction.operation.eq(_OTHERS[form.name]), instruction.kind.eq(TokenKind.QUAD)]
-
-    def _field(self, field: Field) -> Value:
-        """A field of the word."""
-        value = Cat(self.word[lowest:lowest + width] for lowest, width in field.pieces)
-        return value.as_signed() if field.signed else value
-
-
-def _pattern(form: Form) -> str:
-    """The form's fixed bits, as a pattern of the word."""
-    return "".join(str(form.match >> bit & 1) if form.mask >> bit & 1 else "-" for bit in reversed(range(WORD_BITS)))

@@ -1,0 +1,18 @@
+"""How decoders read an instruction word by the instruction table."""
+
+from amaranth.hdl import Cat, Value
+
+from rtl.isa.syntax import WORD_BITS, Field, Form
+
+__all__ = ["field_of", "pattern_of"]
+
+
+def field_of(word: Value, field: Field) -> Value:
+    """A field of the word, as it is encoded: without its scale."""
+    value = Cat(word[lowest:lowest + width] for lowest, width in field.pieces)
+    return value.as_signed() if field.signed else value
+
+
+def pattern_of(form: Form) -> str:
+    """The form's fixed bits, as a pattern for a Case of a Switch over the word."""
+    return "".join(str(form.match >> bit & 1) if form.mask >> bit & 1 else "-" for bit in reversed(range(WORD_BITS)))

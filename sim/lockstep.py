@@ -1,8 +1,8 @@
 """The hardware and the reference machine side by side, instruction by instruction.
 
 The hardware's instructions are put together from the events of its retirement interface. The reference machine then
-executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and next
-pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; instructions that
+executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and
+next pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; those that
 other warps can see the effects of, as the units did them, which do them in order.
 
 What is loaded is compared by instruction, and all of memory at the end.

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 
+from rtl.isa.tokens import LINE_BYTES
 from rtl.params import ADDRESS_BITS
 
 __all__ = ["Memory", "MemoryFaultError"]
@@ -19,7 +20,9 @@ class MemoryFaultError(Exception):
 
 
 class Memory:
-    """Bytes at 40-bit addresses. Only mapped ranges exist; they start as zeros.
+    """Bytes at 40-bit addresses. Only mapped lines exist; they start as zeros.
+
+    Memory comes in lines of 64 bytes, as the machine asks for it: of a line that is mapped in part, all bytes exist.
 
     Attributes
     ----------
@@ -35,16 +38,18 @@ class Memory:
         self._heap = heap
 
     def map(self, name: str, base: int, size: int) -> None:
-        """Maps ``size`` bytes from ``base``; ValueError when some are mapped already or beyond the address width."""
-        end = base + size
-        if not 0 <= base < end <= 1 << ADDRESS_BITS:
+        """Maps the lines of ``size`` bytes from ``base``; ValueError when some are mapped already or beyond the address
+        width.
+        """
+        if not 0 <= base < base + size <= 1 << ADDRESS_BITS:
             raise ValueError(f"{name}: {size} bytes at {base:#x} do not fit in {ADDRESS_BITS}-bit addresses")
-        at = bisect_right(self._starts, base)
-        if (at and self._ends[at - 1] > base) or (at < len(self._starts) and self._starts[at] < end):
+        first, end = base - base % LINE_BYTES, base + size + -(base + size) % LINE_BYTES
+        at = bisect_right(self._starts, first)
+        if (at and self._ends[at - 1] > first) or (at < len(self._starts) and self._starts[at] < end):
             raise ValueError(f"{name}: some of {size} bytes at {base:#x} are mapped already")
         if name in self.regions:
             raise ValueError(f"{name} is mapped already")
-        self._starts.insert(at, base)
+        self._starts.insert(at, first)
         self._ends.insert(at, end)
         self.regions[name] = (base, size)
 

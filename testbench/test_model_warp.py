@@ -203,9 +203,9 @@ def test_the_usual_report_mask():
 
 
 def test_running_off_the_end_of_the_program():
-    made = machine([NOP, NOP, NOP])
+    made = machine([NOP] * 6)
     records = list(iter(made.step, None))
-    assert (records[-1].pc, records[-1].error, records[-1].word) == (0x28, WarpError.MMU_FAULT, 0)
+    assert (records[-1].pc, records[-1].error, records[-1].word) == (0x48, WarpError.MMU_FAULT, 0)
 
 
 def test_self_modified_code_is_what_runs():

@@ -84,7 +84,7 @@ def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     assert written["status"] == "error"
     assert written["esr"] == {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98}
     text = capsys.readouterr().out
-    assert "error         MMU_FAULT, code 0x17: thread 8, address 0x2" in text
+    assert "error         MMU_FAULT, code 0x17: thread 16, address 0x2" in text
     assert "where         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
     assert "\n     0x00a8  4c10080005370005  IADD.X R5, R0, c[0x0][0x14c]\n" in text

@@ -11,7 +11,10 @@ _COMPONENTS = "xyz"
 
 
 def special_value(register: SpecialRegister, thread: Thread) -> int:
-    """The value in a thread. Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's read 0."""
+    """The value in a thread.
+
+    Ours: one SM of full size; clocks count the thread's instructions; counters and the driver's registers read 0.
+    """
     launch, lane = thread.cta.launch, thread.lane
     match register.name:
         case "tid" | "ntid" | "ctaid" | "nctaid" as name:

@@ -117,7 +117,8 @@ class Scope:
 
     def declare(self, name: Token, entity: Entity) -> None:
         """Gives a name its meaning; SourceError where the scope has it already."""
-        self._refuse_taken(name, next((range_.name for range_ in self._ranges if name in range_), None))
+        inside = next((range_.name for range_ in self._ranges if name in range_), None)
+        self._refuse_taken(name, name, self._places.get(name, inside))
         self._entities[name] = entity
         self._places[name] = name
 
@@ -126,18 +127,21 @@ class Scope:
         if count > MOST_REGISTERS:
             raise SourceError(prefix, f"{prefix}<{count}> are too many registers: {MOST_REGISTERS} at most")
         new = _Range(prefix, str(prefix), count, kind)
-        self._refuse_taken(prefix, next((place for name, place in self._places.items() if name in new), None))
+        for name, place in self._places.items():
+            if name in new:
+                self._refuse_taken(prefix, name, place)
         for old in self._ranges:
             # Two ranges meet where the longer prefix is the shorter one and digits: r<20> and r1<5> at r10.
             short, long = sorted((old, new), key=lambda item: len(item.prefix))
-            if any(f"{long.prefix}{number}" in short for number in range(min(long.count, 10))):
-                self._refuse_taken(prefix, old.name)
+            common = next((number for number in range(min(long.count, 10)) if f"{long.prefix}{number}" in short), None)
+            if common is not None:
+                self._refuse_taken(prefix, f"{long.prefix}{common}", old.name)
         self._ranges.append(new)
 
-    def _refuse_taken(self, name: Token, place: Token | None) -> None:
-        place = self._places.get(name, place)
-        if place is not None:
-            raise SourceError(name, f"{name} is declared twice in the same scope, first in line {place.line}")
+    @staticmethod
+    def _refuse_taken(place: Token, name: str, first: Token | None) -> None:
+        if first is not None:
+            raise SourceError(place, f"{name} is declared twice in the same scope, first in line {first.line}")
 
     def new_register(self, name: str, kind: Type) -> Register:
         """A register of the function."""

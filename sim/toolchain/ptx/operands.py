@@ -29,7 +29,7 @@ from .module import (
     Vector,
 )
 from .names import BranchTable, CallTable, Declared, Entity, Prototype, RegisterVector, Scope
-from .special import WARP_SIZE, special_register
+from .special import VECTOR_REGISTERS, WARP_SIZE, special_register
 
 __all__ = ["OperandReader", "describe"]
 
@@ -81,7 +81,9 @@ class OperandReader:
         """What a name means."""
         found = self.scope.find(name)
         if found is None:
-            raise SourceError(name, f"{name} is not declared here")
+            special = special_register(syntax.Name(name, None)) if name not in VECTOR_REGISTERS else name
+            raise SourceError(name, f"{name} is a special register: mov reads it" if special else
+                              f"{name} is not declared here")
         return found
 
     def register(self, name: syntax.Name) -> Register:
@@ -216,7 +218,8 @@ class OperandReader:
         if isinstance(base, Register) and base.type.bits != 64 and not (
                 base.type.bits == 32 and space in _SHORT_SPACES):
             where = "a generic address" if space is None else f"an address in {space.value} space"
-            raise SourceError(place, f"{base.name} has type .{base.type.value}: {where} has 64 bits")
+            bits = "32 or 64" if space in _SHORT_SPACES else "64"
+            raise SourceError(place, f"{base.name} has type .{base.type.value}: {where} has {bits} bits")
         if store and space is Space.CONST:
             raise SourceError(place, "const space can't be changed")
         if store and base in self.readonly:

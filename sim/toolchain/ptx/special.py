@@ -8,12 +8,13 @@ from sim.toolchain.grammar import SourceError
 from .module import SpecialRegister
 from .syntax import Name
 
-__all__ = ["WARP_SIZE", "special_register"]
+__all__ = ["VECTOR_REGISTERS", "WARP_SIZE", "special_register"]
 
 WARP_SIZE = 32
 """What WARP_SZ stands for."""
 
-_VECTORS = ("tid", "ntid", "ctaid", "nctaid")
+VECTOR_REGISTERS = ("%tid", "%ntid", "%ctaid", "%nctaid")
+"""Those with components."""
 _WIDTHS: Mapping[str, int] = {
     **dict.fromkeys(("laneid", "warpid", "nwarpid", "smid", "nsmid", "lanemask_eq", "lanemask_lt", "lanemask_le",
                      "lanemask_gt", "lanemask_ge", "clock", "clock_hi", "globaltimer_lo", "globaltimer_hi",
@@ -29,7 +30,7 @@ def special_register(name: Name) -> tuple[SpecialRegister, int] | None:
     if not re.fullmatch(r"%\w+", name.token):
         return None
     spelled = name.token[1:]
-    if spelled in _VECTORS:
+    if name.token in VECTOR_REGISTERS:
         if name.component not in (".x", ".y", ".z"):
             raise SourceError(name.token, f"expected {name.token}.x, .y or .z")
         return SpecialRegister(spelled, name.component[1:]), 32

@@ -8,7 +8,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 
-__all__ = ["RoundRobin"]
+__all__ = ["RoundRobin", "lowest"]
 
 
 class RoundRobin(Component):
@@ -34,17 +34,17 @@ class RoundRobin(Component):
         m.d.comb += later.eq(self.requests & Cat((index > self.chosen) for index in range(self._count)))
         m.d.sync += self.valid.eq(self.requests.any())
         with m.If(self.requests.any()):
-            m.d.sync += self.chosen.eq(Mux(later.any(), _first(later), _first(self.requests)))
+            m.d.sync += self.chosen.eq(Mux(later.any(), lowest(later), lowest(self.requests)))
         return m
 
 
-def _first(requests: Signal) -> Any:
-    """Number of the lowest bit that is 1, as a tree."""
-    def lowest(start: int, stop: int) -> tuple[Any, Any]:
+def lowest(requests: Any) -> Any:
+    """Number of the lowest bit that is 1, as a tree; of the last bit when there is none."""
+    def search(start: int, stop: int) -> tuple[Any, Any]:
         if stop - start == 1:
             return requests[start], 0
         middle = (start + stop) // 2
-        low_any, low = lowest(start, middle)
-        high_any, high = lowest(middle, stop)
+        low_any, low = search(start, middle)
+        high_any, high = search(middle, stop)
         return low_any | high_any, Mux(low_any, low, high + (middle - start))
-    return lowest(0, len(requests))[1]
+    return search(0, len(requests))[1]

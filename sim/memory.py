@@ -37,6 +37,13 @@ class Memory:
         self._ends: list[int] = []
         self._heap = heap
 
+    def copy(self) -> "Memory":
+        """Another memory with the same content."""
+        other = Memory(self._heap)
+        other.regions, other._starts, other._ends = dict(self.regions), list(self._starts), list(self._ends)
+        other._pages = {number: bytearray(page) for number, page in self._pages.items()}
+        return other
+
     def map(self, name: str, base: int, size: int) -> None:
         """Maps the lines of ``size`` bytes from ``base``; ValueError when some are mapped already or beyond the address
         width.

@@ -15,15 +15,15 @@ What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.
 glitches, and clocks that the design makes itself are refused.
 """
 
-from sim.engine.base import Change, Engine, Observer
-from sim.engine.clock import Ran, engine_of, observe, run_cycles, stop
+from sim.engine.base import Change, Engine, Observer, Sink
+from sim.engine.clock import Ran, engine_of, observe, observe_all, run_cycles, stop
 from sim.engine.cxxrtl import CxxrtlEngine
 from sim.engine.errors import EngineError
 from sim.engine.internals import CombinationalCycle
 from sim.engine.pysim import PysimEngine
 
 __all__ = ["ENGINES", "Change", "CombinationalCycle", "CxxrtlEngine", "Engine", "EngineError", "Observer",
-           "PysimEngine", "Ran", "choose", "engine_of", "observe", "run_cycles", "stop"]
+           "PysimEngine", "Ran", "Sink", "choose", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CxxrtlEngine)}
 """Name -> engine."""

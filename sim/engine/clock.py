@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from amaranth.hdl import Signal
 
-from sim.engine.base import Engine, Observer, Sink
+from sim.engine.base import Change, Engine, Observer, Sink
 
-__all__ = ["Ran", "engine_of", "observe", "run_cycles", "stop"]
+__all__ = ["Ran", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
 
 
 def engine_of(simulator: Any) -> Engine:
@@ -22,6 +22,28 @@ def observe(simulator: Any, signals: Sequence[Signal], sink: Sink, *, domain: st
     See :class:`Observer`. The signals may be the design's or the testbench's own.
     """
     return engine_of(simulator).observe(simulator._design.fragment.domains[domain].clk, signals, sink)
+
+
+def observe_all(simulator: Any, observed: Sequence[tuple[Sequence[Signal], Sink]], *, domain: str = "sync") -> Observer:
+    """Several observers as one, for engines that have one at a time: each sink gets the changes of its own signals,
+    numbered from 0.
+    """
+    signals = [signal for own, _ in observed for signal in own]
+    parts: list[tuple[int, Sink]] = []
+    begin = 0
+    for own, sink in observed:
+        parts += [(begin, sink)] * len(own)
+        begin += len(own)
+
+    def sort(changes: list[Change]) -> None:
+        batches: dict[int, list[Change]] = {start: [] for start, _ in parts}
+        for cycle, number, value in changes:
+            start = parts[number][0]
+            batches[start].append((cycle, number - start, value))
+        for start, sink in dict(parts).items():
+            sink(batches[start])
+
+    return observe(simulator, signals, sort, domain=domain)
 
 
 class Ran(NamedTuple):

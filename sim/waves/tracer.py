@@ -5,12 +5,14 @@ its end finds; its own rising edge of ``clk`` is at its beginning. So values cha
 gates take no time.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from amaranth.hdl import Signal
 from vcd import VCDWriter
 
-from sim.engine import Change, observe
+from sim.engine import Change, Sink, observe_all
 from sim.waves.traces import Leaf, Traces, flatten
 
 __all__ = ["CLOCK", "NUMBER", "Tracer", "timescale"]
@@ -98,10 +100,12 @@ class Tracer:
         The scope around everything.
     domain : str
         The clock domain whose cycles are recorded.
+    beside : sequence of signals and sink
+        What else is to be observed, by others.
     """
 
     def __init__(self, simulator: Any, traces: Traces, path: Path, *, period: float, root: str = "top",
-                 domain: str = "sync") -> None:
+                 domain: str = "sync", beside: Sequence[tuple[Sequence[Signal], Sink]] = ()) -> None:
         self.path = path
         self._unfinished = path.with_name(path.name + ".unfinished")
         self._signals: list[_Signal] = []
@@ -121,7 +125,7 @@ class Tracer:
                 signals.append(leaf.signal)
                 self._signals.append(_Signal())
             self._signals[numbers[id(leaf.signal)]].leaves.append(_Leaf(writer, root, leaf))
-        self._observer = observe(simulator, signals, self._take, domain=domain)
+        self._observer = observe_all(simulator, [(signals, self._take), *beside], domain=domain)
 
     def _tick_to(self, cycle: int, lines: list[str]) -> None:
         """Adds the clock's edges up to the rising one of ``cycle``."""

@@ -6,13 +6,13 @@ without them, or they belong to floating point or to graphics. The rest is about
 does not give a thread, and groups of registers that do not begin where such a group can.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from amaranth.lib import enum
 
-from .effects import effects
 from .errors import WarpError
 from .kinds import (
     AtomicOperation,
@@ -25,10 +25,10 @@ from .kinds import (
     ReturnFromTrapMode,
     ShiftPart,
 )
-from .syntax import RZ, Address, Form, Register, Values
+from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "refusal_of"]
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "refusal_of", "register_groups", "rules"]
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,26 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
     return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
 
 
-def _extents(form: Form, values: Values) -> Mapping[str, int]:
+def rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
+    """Field values of which one of these holds make no instruction that this machine has."""
+    ours = tuple(partial(refusal.covers, form) for refusal in REFUSALS if form.name in refusal.names)
+    return (*form.rules, *ours)
+
+
+def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     """Of each register field: how many registers the group has that begins there."""
-    extents: dict[str, int] = {}
+    groups: dict[str, int] = {}
     for operand in form.operands.values():
         match operand:
             case Register(field):
                 span = operand.span(values) if callable(operand.span) else operand.span
                 offset = operand.offset(values) if callable(operand.offset) else operand.offset
-                extents[field] = max(extents.get(field, 1), offset + span)
+                groups[field] = max(groups.get(field, 1), offset + span)
             case Address(register, _, wide):
-                extents[register] = 2 if wide and values[wide] else 1
-    return MappingProxyType(extents)
+                groups[register] = 2 if wide and values[wide] else 1
+            case Constant(index) | Target(index=index) if index is not None:
+                groups[index] = 1
+    return MappingProxyType(groups)
 
 
 def encoding_error(word: int, registers: int) -> WarpError:
@@ -105,11 +113,12 @@ def encoding_error(word: int, registers: int) -> WarpError:
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or form.refuses(values := form.values(word)) or refusal_of(form, values) is not None:
+    if form is None or any(rule(form.values(word)) for rule in rules(form)):
         return WarpError.ILLEGAL_INSTR_ENCODING
-    used = effects(form, values)
-    if max(used.reads | used.writes, default=-1) >= registers:
+    values = form.values(word)
+    used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
+    if any(first + count > registers for first, count in used):
         return WarpError.OOR_REG
-    if any(values[field] != RZ and values[field] % extent for field, extent in _extents(form, values).items()):
+    if any(first % count for first, count in used):
         return WarpError.MISALIGNED_REG
     return WarpError.NONE

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as with_default
 from enum import Enum
+from functools import cached_property
 
 __all__ = [
     "PT",
@@ -302,14 +303,28 @@ class Form:
         """All fields of ``word``, by name."""
         return {name: field.get(word) for name, field in self.fields.items()}
 
-    def refuses(self, values: Values) -> bool:
-        """Whether the machine refuses this combination of field values."""
-        if any(values[modifier.field] not in modifier.texts for modifier in self.modifiers):
-            return True
+    @cached_property
+    def rules(self) -> tuple[Callable[[Values], bool], ...]:
+        """The machine refuses field values of which one of these holds. Each looks at few fields."""
+        rules = [_not_in(modifier.field, modifier.texts) for modifier in self.modifiers]
         for operand in self.operands.values():
             adjust = getattr(operand, "adjust", PLAIN)
-            if adjust.select is not None and values[adjust.select] not in adjust.part_texts(values):
-                return True
-            if isinstance(operand, Choice) and values[operand.field] not in operand.texts:
-                return True
-        return any(rule(values) for rule in self.illegal)
+            if adjust.select is not None:
+                rules.append(_no_part(adjust.select, adjust))
+            if isinstance(operand, Choice):
+                rules.append(_not_in(operand.field, operand.texts))
+        return (*rules, *self.illegal)
+
+    def refuses(self, values: Values) -> bool:
+        """Whether the machine refuses this combination of field values."""
+        return any(rule(values) for rule in self.rules)
+
+
+def _not_in(field: str, texts: Mapping[int, str]) -> Callable[[Values], bool]:
+    """The field's value has no text."""
+    return lambda values: values[field] not in texts
+
+
+def _no_part(field: str, adjust: Adjust) -> Callable[[Values], bool]:
+    """The field's value is no part of the source."""
+    return lambda values: values[field] not in adjust.part_texts(values)

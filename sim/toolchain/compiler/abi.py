@@ -1,0 +1,69 @@
+"""How functions are called (ours, after what NVIDIA's assembler does).
+
+Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on the stack,
+the first at the caller's stack pointer. Results are in R4 and up likewise. R1 is the stack pointer, which points
+to the function's frame; the stack grows down. A function called by its address, or one that calls itself, keeps R16
+and up. Others keep nothing that they do not know to be needed: their callers know which registers they use.
+"""
+
+from dataclasses import dataclass
+
+from sim.toolchain.ptx.module import Register, Signature, Variable
+
+__all__ = ["ARGUMENT_REGISTERS", "FIRST_KEPT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
+
+STACK_POINTER = 1
+FIRST_KEPT = 16
+"""The first register that a function of the standard kind keeps."""
+ARGUMENT_REGISTERS = range(4, FIRST_KEPT)
+STANDARD_CLOBBERS = frozenset(range(FIRST_KEPT)) - {STACK_POINTER}
+"""What a call of such a function may change."""
+
+
+def _words(parameter: Register | Variable) -> tuple[int, int]:
+    """Registers that a parameter takes, and what the first one's number is a multiple of."""
+    if isinstance(parameter, Register):
+        return (2, 2) if parameter.type.bits == 64 else (1, 1)
+    return -(-parameter.size // 4), 2 if parameter.alignment >= 8 else 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """Registers of arguments and results by position. A negative number is the complement of a word on the stack."""
+
+    argument_words: tuple[tuple[int, ...], ...]
+    result_words: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, signature: Signature) -> "Places":
+        """The places that a signature gives."""
+        return cls(_allot(signature.parameters), _allot(signature.results))
+
+    def arguments(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
+        """The parameters with their registers."""
+        return list(zip(signature.parameters, self.argument_words, strict=True))
+
+    def results(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
+        """The results with their registers."""
+        return list(zip(signature.results, self.result_words, strict=True))
+
+    @property
+    def stack_bytes(self) -> int:
+        """Bytes of all arguments on the stack."""
+        return max((4 * ~word + 4 for words in self.argument_words for word in words if word < 0), default=0)
+
+
+def _allot(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], ...]:
+    register, word = ARGUMENT_REGISTERS.start, 0
+    places: list[tuple[int, ...]] = []
+    for parameter in parameters:
+        count, alignment = _words(parameter)
+        first = -(-register // alignment) * alignment
+        if first + count <= ARGUMENT_REGISTERS.stop:
+            places.append(tuple(range(first, first + count)))
+            register = first + count
+        else:
+            word = -(-word // alignment) * alignment
+            places.append(tuple(~at for at in range(word, word + count)))
+            word += count
+    return tuple(places)

@@ -1,0 +1,103 @@
+"""Registers for values."""
+
+from .abi import STACK_POINTER
+from .interference import Group, Interference, merge_copies
+from .ir import Function, Value
+from .neighbours import separate
+from .spill import spill, spill_predicate
+
+__all__ = ["allocate"]
+
+_PREDICATES = 7
+REGISTERS = 255
+"""Registers of a thread, RZ not among them."""
+
+
+def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
+    """A register for every value, numbers below ``limit``. What finds none is kept in the frame."""
+    together = separate(function)
+    kept = {value for values in together for value in values}
+    while True:
+        known = Interference(function)
+        predicates = _color_predicates(function, known, kept)
+        if isinstance(predicates, Value):
+            spill_predicate(function, predicates, kept)
+            continue
+        registers = _color(function, known, together, limit, kept)
+        if isinstance(registers, Value):
+            spill(function, registers, kept)
+            continue
+        _drop_copies(function, registers)
+        return {**registers, **predicates}
+
+
+def _color_predicates(function: Function, known: Interference, kept: set[Value]) -> dict[Value, int] | Value:
+    """Registers for predicates, or one to be kept elsewhere."""
+    found: dict[Value, int] = {}
+    taken = [0] * _PREDICATES
+    for value in known.live.values:
+        if not value.predicate:
+            continue
+        row = known.rows[value]
+        free = [at for at in range(_PREDICATES) if not taken[at] & row]
+        if not free or value in known.clobbered:
+            crowd = [value, *(other for other in known.live.members(row) if other.predicate)]
+            if value in known.clobbered:
+                return value
+            return _cheapest(crowd, known, kept)
+        found[value] = free[0]
+        taken[free[0]] |= known.live.bit[value]
+    return found
+
+
+def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Value:
+    """The value that costs least in memory: used seldom, in the way of many."""
+    return min((value for value in values if value not in kept and value.fixed is None),
+               key=lambda value: known.uses.get(value, 0) / (1 + known.rows[value].bit_count()))
+
+
+def _color(function: Function, known: Interference, together: list[list[Value]], limit: int,
+           kept: set[Value]) -> dict[Value, int] | Value:
+    """Registers for all other values, or one to be kept in the frame."""
+    place = merge_copies(function, known, together)
+    order: dict[Group, None] = {}
+    for group in sorted({id(group): group for group, _ in place.values()}.values(),
+                        key=lambda group: (group.register is None, -len(group.members))):
+        order[group] = None
+    taken = [0] * (limit + 1)
+    base: dict[Group, int] = {}
+    for group in order:
+        register = group.register if group.register is not None else _free_base(group, taken, limit)
+        if register is None:
+            return _victim(group, known, kept)
+        base[group] = register
+        for distance, members in group.members.items():
+            taken[register + distance] |= members
+    return {value: base[group] + distance for value, (group, distance) in place.items()}
+
+
+def _free_base(group: Group, taken: list[int], limit: int) -> int | None:
+    lowest, highest = min(group.members), max(group.members)
+    for register in range(-lowest, limit - highest):
+        if register % 4 in group.bases and all(
+                register + distance != STACK_POINTER and not taken[register + distance] & group.rows[distance]
+                and not group.clobbered[distance] >> register + distance & 1 for distance in group.members):
+            return register
+    return None
+
+
+def _victim(group: Group, known: Interference, kept: set[Value]) -> Value:
+    """A value to be kept in the frame, of the group or in its way."""
+    crowd = [value for members in group.members.values() for value in known.live.members(members)]
+    for row in group.rows.values():
+        crowd += [value for value in known.live.members(row) if not value.predicate]
+    return _cheapest(crowd, known, kept)
+
+
+def _drop_copies(function: Function, registers: dict[Value, int]) -> None:
+    """Copies from a register to itself go."""
+    for block in function.blocks:
+        block.ops = [op for op in block.ops
+                     if not (op.name == "MOV" and op.results[0] is not None and op.sources[0].value is not None
+                             and op.sources[0].plain and registers.get(op.results[0]) == registers.get(op.sources[0].value)
+                             )]

@@ -1,0 +1,247 @@
+"""What instruction selection works with: the function under construction, its blocks, and its registers."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.module import (
+    Guard,
+    Immediate,
+    Instruction,
+    Label,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    Type,
+    Variable,
+    VariableRef,
+    Vector,
+)
+
+from .instructions import is_pure
+from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
+from .layout import Layout
+
+__all__ = ["Builder", "CompileError", "Handler", "handles", "handlers"]
+
+
+class CompileError(ProgramError):
+    """Something that this compiler does not translate, at ``line`` and ``column``."""
+
+    def __init__(self, line: int, column: int, message: str) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
+
+
+@dataclass
+class Builder:
+    """One function on its way from PTX to operations.
+
+    ``layout`` tells where the module's variables are, ``locals`` where the function's are in its frame.
+    """
+
+    function: Function
+    layout: Layout
+    locals: Mapping[Variable, int]
+    stack: Value
+    words: dict[Register | Variable, list[Value]] = field(default_factory=dict)
+    labels: dict[Label, Block] = field(default_factory=dict)
+    block: Block = field(default_factory=lambda: Block("entry"))
+    here: Instruction | None = None
+    guard: Source | None = None
+    temporaries: int = 0
+    named: set[Value] = field(default_factory=set)
+
+    # Values
+
+    def temporary(self, predicate: bool = False, fixed: int | None = None) -> Value:
+        """A new virtual register."""
+        self.temporaries += 1
+        return Value(f"{'p' if predicate else 't'}{self.temporaries}", predicate, fixed)
+
+    def pair(self) -> list[Value]:
+        """Two new virtual registers."""
+        return [self.temporary(), self.temporary()]
+
+    def registers(self, register: Register) -> list[Value]:
+        """The virtual registers of a PTX register: one, or two where it has 64 bits."""
+        if register not in self.words:
+            count = 2 if register.type.bits == 64 else 1
+            self.words[register] = [Value(f"{register.name}{'_hi' * at}", register.type is Type.PRED)
+                                    for at in range(count)]
+            self.named.update(self.words[register])
+        return self.words[register]
+
+    def variable_words(self, variable: Variable) -> list[Value]:
+        """The virtual registers of a variable that holds a parameter."""
+        if variable not in self.words:
+            self.words[variable] = [Value(f"{variable.name}.{at}") for at in range(-(-variable.size // 4))]
+            self.named.update(self.words[variable])
+        return self.words[variable]
+
+    def read(self, operand: Operand, bits: int = 32) -> list[Source]:
+        """An operand's 32-bit words, as many as ``bits`` need."""
+        count = 2 if bits == 64 else 1
+        match operand:
+            case Register():
+                found = [Source(value) for value in self.registers(operand)]
+            case Immediate(value):
+                found = [number(value), number(value >> 32)]
+            case VariableRef(variable, offset):
+                found = self.address_of(variable, offset)
+            case _:
+                self.fail(f"{type(operand).__name__} can't be read here")
+        return (found + [number(0)])[:count]
+
+    def word(self, operand: Operand) -> Source:
+        """An operand of at most 32 bits."""
+        return self.read(operand)[0]
+
+    def predicate(self, operand: Operand | Guard) -> Source:
+        """A predicate operand."""
+        match operand:
+            case Register():
+                return Source(self.registers(operand)[0])
+            case Negated(register):
+                return Source(self.registers(register)[0], inverted=True)
+            case Guard(register, negated):
+                return Source(self.registers(register)[0], inverted=negated)
+            case Immediate(value):
+                return number(value & 1)
+        self.fail("expected a predicate")
+
+    def write(self, operand: Operand, bits: int = 32) -> list[Value | None]:
+        """The virtual registers that a result of ``bits`` bits goes to; None where nobody wants it."""
+        count = 2 if bits == 64 else 1
+        if isinstance(operand, Sink):
+            return [None] * count
+        if not isinstance(operand, Register):
+            self.fail("expected a register for the result")
+        return self.registers(operand)[:count]  # type: ignore[return-value]
+
+    def elements(self, operand: Operand) -> tuple[Operand, ...]:
+        """The elements of a vector, or the one operand."""
+        return operand.elements if isinstance(operand, Vector) else (operand,)
+
+    def address_of(self, variable: Variable, offset: int) -> list[Source]:
+        """A variable's address in its space, as two words."""
+        if variable in self.locals:
+            low = self.temporary()
+            self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
+            return [Source(low), number(0)]
+        place = self.layout.place(variable)
+        if place is None:
+            return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
+        return [number(place + offset), number(0)]
+
+    # Operations
+
+    def op(self, name: str, results: list[Value | None], *sources: Source, mods: str = "", sets_carry: bool = False,
+           takes_carry: bool = False, offset: int = 0, text: str = "", clobbers: frozenset[int] = frozenset()) -> Op:
+        """Adds an operation, guarded as the instruction is where that can be told from outside."""
+        made = Op(name, list(results), list(sources), mods, sets_carry, takes_carry, offset=offset, text=text,
+                  clobbers=clobbers)
+        if self.here is not None:
+            made.line, made.column = self.here.line, self.here.column
+        if self.guard is not None and (not is_pure(made) or any(value in self.named for value in made.writes())):
+            made.guard = self.guard
+            made.fresh = not any(value in self.named for value in made.writes())
+        self.block.ops.append(made)
+        return made
+
+    def compute(self, name: str, *sources: Source, mods: str = "", text: str = "", sets_carry: bool = False,
+                takes_carry: bool = False) -> Source:
+        """Adds an operation with one new result, and returns that."""
+        result = self.temporary()
+        self.op(name, [result], *sources, mods=mods, text=text, sets_carry=sets_carry, takes_carry=takes_carry)
+        return Source(result)
+
+    def move(self, results: list[Value | None], sources: list[Source]) -> None:
+        """Copies words. A destination may be among the sources."""
+        held = {source.value for source in sources[1:]} & set(results[:-1])
+        if held:
+            sources = [self.compute("MOV", source) for source in sources]
+        for result, source in zip(results, sources, strict=True):
+            if result is not None:
+                self.op("MOV", [result], source)
+
+    def compare(self, result: Value | None, mods: str, *sources: Source, other: Value | None = None,
+                with_: Source = PT) -> None:
+        """Adds an ISETP."""
+        self.op("ISETP", [result, other], *sources, with_, mods=mods)
+
+    # Blocks
+
+    def label(self, label: Label) -> Block:
+        """The block behind a label."""
+        if label not in self.labels:
+            self.labels[label] = Block(label.name)
+        return self.labels[label]
+
+    def begin(self, block: Block) -> None:
+        """Goes on with another block."""
+        self.function.blocks.append(block)
+        self.block = block
+
+    def new_block(self, name: str) -> Block:
+        """A block that is not in the function yet."""
+        self.temporaries += 1
+        return Block(f"{name}{self.temporaries}")
+
+    def end(self, ending: str, *successors: Block, condition: Source | None = None, uniform: bool = False) -> None:
+        """Ends the block."""
+        self.block.ending, self.block.successors = ending, list(successors)
+        self.block.condition, self.block.uniform = condition, uniform
+
+    def guarded_end(self, ending: str) -> None:
+        """Ends the block by an exit or ret for the threads of the guard; the others go on."""
+        if self.guard is None:
+            self.end(ending)
+            self.begin(self.new_block("after"))
+            return
+        leave, stay = self.new_block("leave"), self.new_block("stay")
+        self.end("branch", leave, stay, condition=self.guard)
+        self.begin(leave)
+        self.end(ending)
+        self.begin(stay)
+
+    def guarded_block(self) -> Block | None:
+        """Begins a block for the threads of the guard alone, and returns the one behind it, to be begun afterwards."""
+        if self.guard is None:
+            return None
+        body, behind = self.new_block("body"), self.new_block("behind")
+        self.end("branch", body, behind, condition=self.guard)
+        self.begin(body)
+        self.guard = None
+        return behind
+
+    def leave_guarded_block(self, behind: Block | None) -> None:
+        """Goes on behind a block that :meth:`guarded_block` began."""
+        if behind is not None:
+            self.end("goto", behind)
+            self.begin(behind)
+
+    def fail(self, message: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
+        """Gives up on the instruction."""
+        assert self.here is not None
+        raise CompileError(self.here.line, self.here.column, message)
+
+
+def constant(bank: int, offset: int) -> Source:
+    """A word of a constant bank."""
+    return Source(Constant(bank, offset))
+
+
+Handler = Callable[[Builder, Instruction], None]
+handlers: dict[str, Handler] = {}
+"""What selects each PTX opcode."""
+
+
+def handles(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes."""
+    def enter(handler: Handler) -> Handler:
+        for opcode in opcodes:
+            handlers[opcode] = handler
+        return handler
+    return enter

@@ -1,0 +1,99 @@
+"""From a PTX module to assembly text."""
+
+import networkx as nx
+
+from sim.toolchain.ptx.module import AddressOf, PtxModule, Space, Variable
+
+from .abi import STANDARD_CLOBBERS
+from .allocate import REGISTERS, allocate
+from .builder import CompileError
+from .cleanup import clean
+from .convergence import plan
+from .dataflow import reaching_webs
+from .expand import expand
+from .ir import Function, Global
+from .layout import Layout
+from .legalise import legalise
+from .loops import add_preheaders
+from .optimise import optimise
+from .program_text import kernel_lines, module_lines
+from .select_flow import select_function
+from .text import Finished
+
+__all__ = ["compile_module"]
+
+
+def compile_module(module: PtxModule, registers: int = REGISTERS) -> str:
+    """Assembly text of a module, which uses at most so many registers. CompileError names what it cannot translate."""
+    layout = Layout.of(module)
+    functions = {name: select_function(function, layout) for name, function in module.functions.items()
+                 if function.body is not None}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(functions)
+    for function in functions.values():
+        for callee in function.calls:
+            if callee not in functions:
+                place = module.functions[function.name]
+                raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
+            graph.add_edge(function.name, callee)
+    _find_standard(module, functions, graph)
+    finished: dict[str, Finished] = {}
+    for group in nx.strongly_connected_components(graph):
+        for name in sorted(group):
+            finished[name] = _compile(functions[name], finished, registers)
+    lines = module_lines(module, layout, functions)
+    for name, function in functions.items():
+        if function.entry:
+            lines += kernel_lines(module, layout, name, finished, graph)
+    return "\n".join(lines) + "\n"
+
+
+def _find_standard(module: PtxModule, functions: dict[str, Function], graph: nx.DiGraph) -> None:
+    """Marks the functions that are called by address or call themselves."""
+    for name in _addressed(module, functions):
+        functions[name].standard = True
+    for group in nx.strongly_connected_components(graph):
+        if len(group) > 1 or any(graph.has_edge(name, name) for name in group):
+            for name in group:
+                functions[name].standard = True
+    for function in functions.values():
+        function.standard = function.standard and not function.entry
+
+
+def _addressed(module: PtxModule, functions: dict[str, Function]) -> set[str]:
+    """The functions whose address is taken."""
+    found = {source.what.name for function in functions.values() for op in function.ops() for source in op.sources
+             if isinstance(source.what, Global) and source.what.code}
+    for variable in _variables(module):
+        found |= {value.symbol for value in variable.initial if isinstance(value, AddressOf)}
+    unknown = any(op.name == "ICAL" for function in functions.values() for op in function.ops())
+    if unknown:
+        found |= {name for name, function in functions.items() if not function.entry}
+    return found & functions.keys()
+
+
+def _variables(module: PtxModule) -> list[Variable]:
+    return [*module.variables, *(variable for function in module.functions.values() for variable in function.variables
+                                 if variable.space in (Space.GLOBAL, Space.CONST))]
+
+
+def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:
+    """One function through all passes."""
+    for op in function.ops():
+        if op.name == "CAL" and op.text in finished and not finished[op.text].function.standard:
+            op.clobbers = finished[op.text].function.clobbers
+    clean(function)
+    reaching_webs(function)
+    optimise(function)
+    expand(function)
+    optimise(function)
+    legalise(function)
+    clean(function)
+    add_preheaders(function)
+    made = plan(function)
+    result = Finished.of(function, allocate(function, registers), made)
+    called = frozenset().union(*(op.clobbers for op in function.ops()))
+    function.clobbers = STANDARD_CLOBBERS if function.standard else result.clobbers | called
+    result.needs_stack = bool(result.frame) or any(
+        name not in finished or finished[name].needs_stack for name in function.calls) or function.indirect
+    return result

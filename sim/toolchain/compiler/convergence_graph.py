@@ -1,0 +1,155 @@
+"""Where ways meet again: post-dominators, level by level of the loops.
+
+A level is a loop's body, or the whole function. Its ways end at the loop's next turn, or at the function's last return; threads
+that leave it before that are not waited for. So the place where a branch's ways meet is found among those that stay.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from .ir import Block, Function
+from .loops import Loop, find_loops, innermost
+
+__all__ = ["Level", "Shape"]
+
+_END = "end"
+
+
+@dataclass(eq=False)
+class Level:
+    """A loop's body or, with ``loop`` None, the function. ``next`` has for each block where all ways from it that stay
+    meet next: a block, or ``end``, the loop's next turn.
+    """
+
+    loop: Loop | None
+    next: dict[Block, Block | str] = field(default_factory=dict)
+    ends: dict[Block, Block] = field(default_factory=dict)
+    """The function's return that a block's ways get to, the last one if there are several."""
+
+    def join(self, block: Block) -> Block | None:
+        """Where the ways behind a block meet; for a loop's end its header."""
+        place = self.next.get(block)
+        if place == _END:
+            return self.loop.header if self.loop is not None else None
+        return place  # type: ignore[return-value]
+
+    def stays(self, source: Block, target: Block) -> bool:
+        """Whether a way stays in the level."""
+        if self.loop is not None and target is self.loop.header:
+            return True
+        return target in self.next and self.ends.get(source) is self.ends.get(target)
+
+    def meeting(self, blocks: Iterable[Block]) -> Block | None:
+        """The first place that the ways from all these blocks have in common, the blocks among them."""
+        common: list[Block | str] | None = None
+        for block in blocks:
+            at_end = self.loop is not None and block is self.loop.header
+            chain = [_END] if at_end else self._chain(block)
+            common = chain if common is None else [place for place in common if place in chain]
+        if not common:
+            return None
+        if common[0] == _END:
+            return self.loop.header if self.loop is not None else None
+        return common[0]  # type: ignore[return-value]
+
+    def _chain(self, block: Block) -> list[Block | str]:
+        found: list[Block | str] = [block]
+        while found[-1] in self.next:
+            found.append(self.next[found[-1]])  # type: ignore[index]
+        return found
+
+
+class Shape:
+    """The loops and levels of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.loops = find_loops(function)
+        self.inner = innermost(self.loops)
+        self.levels = {loop: _loop_level(loop) for loop in self.loops}
+        self.top = _top_level(function)
+
+    def level(self, block: Block) -> Level:
+        """The level that a block belongs to."""
+        loop = self.inner.get(block)
+        return self.top if loop is None else self.levels[loop]
+
+    def outer(self, loop: Loop) -> Level:
+        """The level around a loop."""
+        return self.top if loop.parent is None else self.levels[loop.parent]
+
+    def span(self, block: Block) -> set[Block]:
+        """The blocks between a branch and where its ways meet, as far as they are in its level."""
+        level = self.level(block)
+        join = level.join(block)
+        within = level.loop.blocks if level.loop is not None else set(self.function.blocks)
+        found: set[Block] = set()
+        waiting = [successor for successor in block.successors if len(set(block.successors)) > 1]
+        while waiting:
+            current = waiting.pop()
+            if current is join or current in found or current not in within:
+                continue
+            if level.loop is not None and current is level.loop.header:
+                continue
+            found.add(current)
+            waiting.extend(current.successors)
+        return found
+
+    def leaves_apart(self, loop: Loop, parting: set[Block]) -> bool:
+        """Whether threads may leave a loop at different times or places."""
+        apart: set[Block] = set()
+        for block in parting & loop.blocks:
+            apart |= self.span(block)
+        for inner in self.loops:
+            if inner is not loop and inner.header in loop.blocks and self.leaves_apart(inner, parting):
+                apart |= inner.blocks
+        return any(source in apart or source in parting for source, _ in loop.exits())
+
+    def blocks_apart(self, parting: set[Block]) -> set[Block]:
+        """The blocks that only some of the threads that came may run."""
+        found: set[Block] = set()
+        for block in parting:
+            found |= self.span(block)
+        for loop in self.loops:
+            if self.leaves_apart(loop, parting):
+                found |= loop.blocks
+        return found
+
+
+def _loop_level(loop: Loop) -> Level:
+    graph = nx.DiGraph()
+    graph.add_node(_END)
+    for block in loop.blocks:
+        for successor in block.successors:
+            if successor is loop.header:
+                graph.add_edge(_END, block)
+            elif successor in loop.blocks:
+                graph.add_edge(successor, block)
+    return Level(loop, _parents(graph))
+
+
+def _parents(backwards: nx.DiGraph) -> dict[Block, Block | str]:
+    """The next meeting place of every block that gets to the end."""
+    found = nx.immediate_dominators(backwards, _END)
+    return {block: parent for block, parent in found.items()
+            if block != _END and parent is not None}
+
+
+def _top_level(function: Function) -> Level:
+    """The function's level. Blocks that do not get to the last return meet on the way to another one."""
+    level = Level(None)
+    remaining = list(function.blocks)
+    for last in reversed(function.blocks):
+        if last.successors or last not in remaining:
+            continue
+        graph = nx.DiGraph([(_END, last)])
+        inside = set(remaining)
+        for block in remaining:
+            graph.add_edges_from((successor, block) for successor in block.successors if successor in inside)
+        found = _parents(graph)
+        level.next.update(found)
+        level.ends.update(dict.fromkeys(found, last))
+        remaining = [block for block in remaining if block not in found]
+    return level

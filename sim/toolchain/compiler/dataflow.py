@@ -1,0 +1,218 @@
+"""What is known of values at every place: where they are live, which definitions reach a use, what dominates what."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import networkx as nx
+
+from .ir import Block, Function, Op, Value
+
+__all__ = ["Liveness", "Places", "ending_reads", "flow_graph", "reaching_webs"]
+
+
+def flow_graph(function: Function) -> nx.DiGraph:
+    """The blocks and the ways between them."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(function.blocks)
+    graph.add_edges_from((block, successor) for block in function.blocks for successor in block.successors)
+    return graph
+
+
+def ending_reads(function: Function, block: Block) -> Iterator[Value]:
+    """The values that a block's ending reads."""
+    if block.condition is not None and isinstance(block.condition.what, Value):
+        yield block.condition.what
+    if block.ending == "ret":
+        yield from function.results
+
+
+class Liveness:
+    """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.values: list[Value] = []
+        self.bit: dict[Value, int] = {}
+        used: dict[Block, int] = {}
+        defined: dict[Block, int] = {}
+        for block in function.blocks:
+            reads = writes = 0
+            for op in block.ops:
+                reads |= self.mask(op.reads()) & ~writes
+                mask = self.mask(op.writes())
+                if op.replaces:
+                    writes |= mask
+                else:
+                    reads |= mask & ~writes
+            used[block] = reads | self.mask(ending_reads(function, block)) & ~writes
+            defined[block] = writes
+        self.live_in = dict(used)
+        self.live_out = dict.fromkeys(function.blocks, 0)
+        self._solve(used, defined)
+
+    def mask(self, values: Iterator[Value]) -> int:
+        """The bits of some values."""
+        found = 0
+        for value in values:
+            if value not in self.bit:
+                self.bit[value] = 1 << len(self.values)
+                self.values.append(value)
+            found |= self.bit[value]
+        return found
+
+    def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(self.function.blocks):
+                out = 0
+                for successor in block.successors:
+                    out |= self.live_in[successor]
+                into = used[block] | out & ~defined[block]
+                if out != self.live_out[block] or into != self.live_in[block]:
+                    self.live_out[block], self.live_in[block] = out, into
+                    changed = True
+
+    def backwards(self, block: Block) -> Iterator[tuple[int, Op, int]]:
+        """The operations from the last one on, each with its index and what is live behind it."""
+        live = self.live_out[block] | self.mask(ending_reads(self.function, block))
+        for index in range(len(block.ops) - 1, -1, -1):
+            op = block.ops[index]
+            yield index, op, live
+            if op.replaces:
+                live &= ~self.mask(op.writes())
+            else:
+                live |= self.mask(op.writes())
+            live |= self.mask(op.reads())
+
+    def members(self, mask: int) -> Iterator[Value]:
+        """The values of a number's bits."""
+        while mask:
+            low = mask & -mask
+            yield self.values[low.bit_length() - 1]
+            mask ^= low
+
+
+class Places:
+    """Where operations are, and which are passed on every way to which."""
+
+    def __init__(self, function: Function) -> None:
+        graph = flow_graph(function)
+        entry = function.blocks[0]
+        self.parents = {block: parent for block, parent in nx.immediate_dominators(graph, entry).items()
+                        if block is not entry}
+        self.at = {op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)}
+
+    def block_dominates(self, first: Block, second: Block) -> bool:
+        """Whether every way to the second block passes the first; a block dominates itself."""
+        current: Block | None = second
+        while current is not None:
+            if current is first:
+                return True
+            current = self.parents.get(current)
+        return False
+
+    def dominates(self, first: Op, block: Block, index: int) -> bool:
+        """Whether every way to a place passes an operation before."""
+        own, position = self.at[first]
+        return position < index if own is block else self.block_dominates(own, block)
+
+
+def reaching_webs(function: Function) -> None:
+    """Gives every value that means several things names of its own for each: definitions that share a use stay
+    together, others part.
+    """
+    _Webs(function).part()
+
+
+class _Webs:
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.live = Liveness(function)
+        self.parent: list[int] = []
+        self.result_of: dict[tuple[Op, int], int] = {}
+        self.uses: list[tuple[object, int, Value, int]] = []
+
+    def _new(self) -> int:
+        self.parent.append(len(self.parent))
+        return len(self.parent) - 1
+
+    def _find(self, web: int) -> int:
+        while self.parent[web] != web:
+            self.parent[web] = self.parent[self.parent[web]]
+            web = self.parent[web]
+        return web
+
+    def _join(self, one: int, other: int) -> int:
+        one, other = self._find(one), self._find(other)
+        self.parent[other] = one
+        return one
+
+    def part(self) -> None:
+        """Each block begins with a web for each value that is live there; ways into it join these with what comes."""
+        incoming = {block: {value: self._new() for value in self.live.members(self.live.live_in[block])}
+                    for block in self.function.blocks}
+        for block in self.function.blocks:
+            current = dict(incoming[block])
+            for op in block.ops:
+                self._operation(op, current)
+            self._ending(block, current)
+            for successor in block.successors:
+                for value, web in incoming[successor].items():
+                    self._join(web, current.get(value, web))
+        self._rename(incoming)
+
+    def _use(self, holder: object, index: int, value: Value, current: dict[Value, int]) -> None:
+        web = current.setdefault(value, self._new())
+        self.uses.append((holder, index, value, web))
+
+    def _operation(self, op: Op, current: dict[Value, int]) -> None:
+        for index, source in enumerate(op.sources):
+            if source.value is not None:
+                self._use(op, index, source.value, current)
+        if op.guard is not None and op.guard.value is not None:
+            self._use(op, -1, op.guard.value, current)
+        for index, value in enumerate(op.results):
+            if value is None:
+                continue
+            web = self._new()
+            if not op.replaces and value in current:
+                self._join(web, current[value])
+            current[value] = web
+            self.result_of[op, index] = web
+
+    def _ending(self, block: Block, current: dict[Value, int]) -> None:
+        if block.condition is not None and block.condition.value is not None:
+            self._use(block, -1, block.condition.value, current)
+        if block.ending == "ret":
+            for value in self.function.results:
+                current.setdefault(value, self._new())
+
+    def _rename(self, incoming: dict[Block, dict[Value, int]]) -> None:
+        names: dict[tuple[Value, int], Value] = {}
+        count: dict[Value, int] = {}
+
+        def name(value: Value, web: int) -> Value:
+            key = value, self._find(web)
+            if value.fixed is not None:
+                return value
+            if key not in names:
+                count[value] = count.get(value, 0) + 1
+                suffix = f"'{count[value]}" if count[value] > 1 else ""
+                names[key] = Value(value.name + suffix, value.predicate)
+            return names[key]
+
+        for holder, index, value, web in self.uses:
+            if isinstance(holder, Block):
+                assert holder.condition is not None
+                holder.condition = replace(holder.condition, what=name(value, web))
+            elif isinstance(holder, Op):
+                if index < 0:
+                    assert holder.guard is not None
+                    holder.guard = replace(holder.guard, what=name(value, web))
+                else:
+                    holder.sources[index] = replace(holder.sources[index], what=name(value, web))
+        for (op, index), web in self.result_of.items():
+            value = op.results[index]
+            assert value is not None
+            op.results[index] = name(value, web)

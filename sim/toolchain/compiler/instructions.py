@@ -1,0 +1,210 @@
+"""The operations that have an instruction: how each is printed, what it can encode, which registers are neighbours.
+
+A format lists the operands as they are printed:
+
+========  ===========================================================================================
+``d``     a register that is written; ``D`` all results, neighbours, of which the first is printed
+``p``     a predicate that is written
+``s``     a register, number or constant that is read
+``q``     a predicate that is read
+``S``     all further sources, neighbours
+``a``     an address of 64 bits in two neighbours, ``l`` one of 32 bits, ``k`` one in constant bank ``text``
+``t``     the text
+========  ===========================================================================================
+"""
+
+from dataclasses import dataclass
+
+from .ir import WORD, Constant, Global, Op, Source, Value
+
+__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "is_pure", "needs_slot",
+           "predicate_sources", "shape", "slot_takes"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How an instruction is printed and encoded.
+
+    ``flexible`` are the sources that may be a constant, ``numbers`` those that may be a number, of ``bits`` bits, signed unless
+    ``unsigned``. One source at most is either. ``commutes``: the first two may be exchanged. ``pure``: nothing but
+    the results depends on it.
+    """
+
+    format: str
+    flexible: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
+    bits: int = 20
+    unsigned: bool = False
+    commutes: bool = False
+    pure: bool = True
+
+
+_BINARY = {"flexible": (1,), "numbers": (1,)}
+_SHAPES: dict[str, Shape] = {
+    "MOV": Shape("d, s", (0,), (0,), 32),
+    "IADD": Shape("d, s, s", **_BINARY, commutes=True),
+    "ISCADD": Shape("d, s, s, t", **_BINARY),
+    "IADD3": Shape("d, s, s, s", (1,), (1,), 19, True),
+    "LOP": Shape("d, s, s", **_BINARY, commutes=True),
+    "LOP.TEST": Shape("p, d, s, s", **_BINARY, commutes=True),
+    "LOP3.LUT": Shape("d, s, s, s, t", **_BINARY),
+    "SHL": Shape("d, s, s", **_BINARY),
+    "SHR": Shape("d, s, s", **_BINARY),
+    "SHF.L": Shape("d, s, s, s", (), (1,), 6, True),
+    "SHF.R": Shape("d, s, s, s", (), (1,), 6, True),
+    "SEL": Shape("d, s, s, q", **_BINARY),
+    "IMNMX": Shape("d, s, s, q", **_BINARY, commutes=True),
+    "BFE": Shape("d, s, s", **_BINARY),
+    "BFI": Shape("d, s, s, s", (1, 2), (1,)),
+    "PRMT": Shape("d, s, s, s", (1, 2), (1,)),
+    "POPC": Shape("d, s", (0,), (0,)),
+    "FLO": Shape("d, s", (0,), (0,)),
+    "I2I": Shape("d, s", (0,), (0,)),
+    "I2F": Shape("d, s", (0,), (0,)),
+    "I2F.64": Shape("d, S"),
+    "F2I": Shape("d, s", (0,)),
+    "F2I.64": Shape("D, s", (0,)),
+    "MUFU": Shape("d, s"),
+    "ICMP": Shape("d, s, s, s", (1, 2), (1,)),
+    "ISET": Shape("d, s, s, q", **_BINARY),
+    "ISETP": Shape("p, p, s, s, q", **_BINARY),
+    "PSETP": Shape("p, p, q, q, q"),
+    "PSET": Shape("d, q, q, q"),
+    "CSETP": Shape("p, p, t, q"),
+    "XMAD": Shape("d, s, s, s", (1, 2), (1,), 16, True),
+    "LEA": Shape("d, s, s", **_BINARY),
+    "LEA.HI": Shape("p, d, s, s, s"),
+    "VOTE": Shape("d, p, q", pure=False),
+    "S2R": Shape("d, t"),
+    "CS2R": Shape("d, t", pure=False),
+    "B2R": Shape("d, p", pure=False),
+    "SHFL": Shape("p, d, s, s, s", (), (1, 2), 13, True, pure=False),
+    "LDG": Shape("D, a", pure=False),
+    "LD": Shape("D, a, q", pure=False),
+    "LDS": Shape("D, l", pure=False),
+    "LDL": Shape("D, l", pure=False),
+    "LDC": Shape("D, k", pure=False),
+    "STG": Shape("a, S", pure=False),
+    "ST": Shape("a, q, S", pure=False),
+    "STS": Shape("l, S", pure=False),
+    "STL": Shape("l, S", pure=False),
+    "ATOM": Shape("D, a, S", pure=False),
+    "ATOM.CAS": Shape("D, a, S", pure=False),
+    "ATOMS": Shape("D, l, S", pure=False),
+    "ATOMS.CAS": Shape("D, l, S", pure=False),
+    "RED": Shape("a, S", pure=False),
+    "CCTL": Shape("a", pure=False),
+    "BAR": Shape("t", pure=False),
+    "BAR.REG": Shape("s, s", (), (1,), 12, True, pure=False),
+    "BAR.RED": Shape("t, q", pure=False),
+    "MEMBAR": Shape("", pure=False),
+    "NOP": Shape("t", pure=False),
+    "BPT": Shape("t", pure=False),
+    "PRET": Shape("t", pure=False),
+    "CAL": Shape("t", pure=False),
+    "ICAL": Shape("", pure=False),
+}
+LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
+"""Instructions for numbers of 32 bits."""
+_SYNTHETIC = Shape("")
+_SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM", "DIV64", "REM64"})
+
+
+def shape(op: Op) -> Shape:
+    """The shape of an operation."""
+    return _SHAPES.get(op.name, _SYNTHETIC)
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an operation may be left out when nobody wants its results."""
+    return shape(op).pure and not op.sets_carry
+
+
+def fits(op: Op, index: int, source: Source) -> bool:
+    """Whether an operation can have this constant or number as a source without a register for it."""
+    if op.name in _SYNTHETIC_FLEXIBLE:
+        return True
+    if not slot_takes(op, index, source):
+        return False
+    taken = [at for at, other in enumerate(op.sources) if at != index and needs_slot(op, at, other)]
+    return not taken or op.name in _MANY_NUMBERS
+
+
+def needs_slot(op: Op, index: int, source: Source) -> bool:
+    """Whether a source is a constant or number that only one source can be."""
+    if isinstance(source.what, Value) or (isinstance(source.what, int) and source.number == 0):
+        return False
+    return index not in predicate_sources(op)
+
+
+def predicate_sources(op: Op) -> frozenset[int]:
+    """The sources that are predicates."""
+    found, read = set(), 0
+    for letter in shape(op).format.replace(", ", ""):
+        if letter == "q":
+            found.add(read)
+        read += _SOURCES_OF_LETTER.get(letter, 0)
+    return frozenset(found)
+
+
+def slot_takes(op: Op, index: int, source: Source) -> bool:
+    """Whether a constant or number can stand there, the other sources aside."""
+    form = shape(op)
+    if any(index in group for group in groups(op)[1]):
+        return False
+    if index in predicate_sources(op):
+        return isinstance(source.what, int)
+    if isinstance(source.what, Constant):
+        return (index in form.flexible and _constant_part_fits(op, index)) and not (op.name == "LEA")
+    if isinstance(source.what, Global):
+        return op.name == "MOV"
+    if source.what == 0 and not source.inverted:
+        return True
+    if index not in form.numbers:
+        return False
+    value = source.number
+    if value is None:
+        return False
+    if form.bits == 32 or (op.name in LONG_FORMS and _long_form_fits(op)):
+        return True
+    if form.unsigned:
+        return value < 1 << form.bits
+    return value < 1 << form.bits - 1 or value > WORD - (1 << form.bits - 1)
+
+
+def _constant_part_fits(op: Op, index: int) -> bool:
+    """XMAD's constant forms lack some modes."""
+    if op.name != "XMAD":
+        return True
+    return ".CBCC" not in op.mods and (index == 1 or not any(mode in op.mods for mode in (".PSL", ".MRG")))
+
+
+def _long_form_fits(op: Op) -> bool:
+    """Whether the instruction with a number of 32 bits does what the operation does."""
+    if op.name == "IADD":
+        return ".SAT" not in op.mods
+    return op.name == "MOV" or ".PASS_B" not in op.mods
+
+
+_SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "l": 1, "k": 1}
+_MANY_NUMBERS = frozenset({"SHFL", "BAR.REG"})
+
+
+def groups(op: Op) -> tuple[list[list[int]], list[list[int]]]:
+    """The results, and the sources, that must be neighbours in registers: lists of their indices."""
+    results: list[list[int]] = []
+    sources: list[list[int]] = []
+    written = read = 0
+    for letter in shape(op).format.replace(", ", ""):
+        if letter in "dp":
+            written += 1
+        elif letter == "D":
+            results.append(list(range(written, len(op.results))))
+        elif letter in "sq":
+            read += 1
+        elif letter in "alk":
+            sources.append(list(range(read, read + _SOURCES_OF_LETTER[letter])))
+            read += _SOURCES_OF_LETTER[letter]
+        elif letter == "S":
+            sources.append(list(range(read, len(op.sources))))
+    return [g for g in results if len(g) > 1], [g for g in sources if len(g) > 1]

@@ -1,0 +1,237 @@
+"""What is between PTX and assembly text: operations on virtual registers of 32 bits.
+
+A 64-bit value is two of them. An operation has the name that its instruction has, or one of a few that stand for
+several instructions (see :mod:`.expand`). Sources may be numbers and constants anywhere until
+:mod:`.legalise` puts what cannot be encoded into registers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+__all__ = ["FALSE", "PT", "RZ", "Block", "Constant", "Edge", "Function", "Global", "JumpTable", "Op", "Source",
+           "Value", "WORD", "number"]
+
+WORD = 0xFFFF_FFFF
+"""All bits of a register."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A virtual register: 32 bits, or a predicate. ``fixed`` is the register it must have, if there is one."""
+
+    name: str
+    predicate: bool = False
+    fixed: int | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Constant:
+    """``c[bank][offset]``, the offset in bytes."""
+
+    bank: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Global:
+    """32 bits of the address of a global variable or a place in it, or of a function's place in the code."""
+
+    name: str
+    addend: int = 0
+    upper: bool = False
+    code: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """An operand that is read: a value, a number of 32 bits, a constant or an address, with what is done to it first.
+
+    A predicate that is no value is the number 1 or 0. ``part`` is a half: ``.H1``.
+    """
+
+    what: Value | int | Constant | Global
+    negated: bool = False
+    inverted: bool = False
+    absolute: bool = False
+    part: str = ""
+
+    @property
+    def value(self) -> Value | None:
+        """The virtual register, if it is one."""
+        return self.what if isinstance(self.what, Value) else None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is done to it."""
+        return not (self.negated or self.inverted or self.absolute or self.part)
+
+    @property
+    def number(self) -> int | None:
+        """The number after all that is done to it, if it is one."""
+        if not isinstance(self.what, int) or self.part:
+            return None
+        value = self.what
+        if self.absolute and value >> 31:
+            value = -value
+        if self.inverted:
+            value = ~value
+        return (-value if self.negated else value) & WORD
+
+    def negate(self) -> "Source":
+        """The same, negated."""
+        return replace(self, negated=not self.negated)
+
+    def invert(self) -> "Source":
+        """The same with all bits the other way round; a predicate negated."""
+        return replace(self, inverted=not self.inverted)
+
+
+def number(value: int) -> Source:
+    """A number of 32 bits."""
+    return Source(value & WORD)
+
+
+RZ = Source(0)
+PT = Source(1)
+FALSE = Source(0)
+
+
+@dataclass(eq=False)
+class Op:
+    """An operation.
+
+    Attributes
+    ----------
+    name : str
+        The mnemonic without modifiers, or a name of :mod:`.expand`.
+    results, sources : list
+        What is written, None where nobody wants it, and what is read; the order is that of :mod:`.instructions`.
+    mods : str
+        The mnemonic's modifiers as they are printed: ``.U32``.
+    sets_carry, takes_carry : bool
+        Whether CC is written (``.CC``) and read (``.X``).
+    guard : Source or None
+        The predicate that lets threads take part.
+    fresh : bool
+        Of a guarded operation: what its results held before is not needed.
+    offset : int
+        Of an address.
+    text : str
+        An operand that is no register: special register, barrier number, label.
+    line, column : int
+        Where the PTX has it.
+    """
+
+    name: str
+    results: list[Value | None]
+    sources: list[Source]
+    mods: str = ""
+    sets_carry: bool = False
+    takes_carry: bool = False
+    guard: Source | None = None
+    fresh: bool = False
+    offset: int = 0
+    text: str = ""
+    line: int = 0
+    column: int = 0
+    clobbers: frozenset[int] = frozenset()
+
+    def reads(self) -> Iterator[Value]:
+        """All values that it reads, the guard's too."""
+        for source in self.sources:
+            if isinstance(source.what, Value):
+                yield source.what
+        if self.guard is not None and isinstance(self.guard.what, Value):
+            yield self.guard.what
+
+    def writes(self) -> Iterator[Value]:
+        """All values that it writes."""
+        for value in self.results:
+            if value is not None:
+                yield value
+
+    @property
+    def replaces(self) -> bool:
+        """Whether what its results held before is gone in every thread that matters."""
+        return self.guard is None or self.fresh
+
+    def __repr__(self) -> str:
+        guard = f"@{'!' if self.guard.inverted else ''}{self.guard.what} " if self.guard is not None else ""
+        sources = ", ".join(f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources)
+        return f"{guard}{self.name}{self.mods}{'.X' * self.takes_carry}{'.CC' * self.sets_carry} {self.results} <- {sources} {self.text}"
+
+
+@dataclass(eq=False)
+class JumpTable:
+    """The targets of a branch by index, in a constant bank."""
+
+    name: str
+    targets: list["Block"]
+    labels: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Block:
+    """Operations without a branch between them, and what comes behind them.
+
+    ``ending`` is one of ``goto`` (to ``successors[0]``), ``branch`` (to ``successors[0]`` where ``condition`` holds,
+    else to ``successors[1]``), ``switch`` (through ``table``, by the byte offset in ``condition``), ``exit`` and ``ret``.
+    ``uniform`` says that all threads go the same way.
+    """
+
+    name: str
+    ops: list[Op] = field(default_factory=list)
+    ending: str = "goto"
+    condition: Source | None = None
+    successors: list["Block"] = field(default_factory=list)
+    table: JumpTable | None = None
+    uniform: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A way from a block to another."""
+
+    source: Block
+    target: Block
+
+
+@dataclass(eq=False)
+class Function:
+    """A function on its way to code. ``blocks`` are in the order of the code, the first one is the entry.
+
+    ``frame`` is in bytes; its variables are below ``spills``.
+    """
+
+    name: str
+    entry: bool
+    blocks: list[Block]
+    parameters: list[Value] = field(default_factory=list)
+    results: list[Value] = field(default_factory=list)
+    frame: int = 0
+    calls: list[str] = field(default_factory=list)
+    indirect: bool = False
+    standard: bool = False
+    clobbers: frozenset[int] = frozenset()
+    barriers: int = 0
+    alignment: int = 8
+    stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
+
+    def ops(self) -> Iterator[Op]:
+        """All operations."""
+        for block in self.blocks:
+            yield from block.ops
+
+    def predecessors(self) -> dict[Block, list[Block]]:
+        """The blocks before each block; one stands there once for each way."""
+        found: dict[Block, list[Block]] = {block: [] for block in self.blocks}
+        for block in self.blocks:
+            for successor in block.successors:
+                found[successor].append(block)
+        return found

@@ -1,0 +1,62 @@
+"""Puts constants and numbers that an instruction cannot encode into registers."""
+
+from dataclasses import replace
+
+from .instructions import groups, needs_slot, shape, slot_takes
+from .ir import RZ, Function, Op, Source, Value
+
+__all__ = ["legalise"]
+
+_MIRRORED = {".LT": ".GT", ".GT": ".LT", ".LE": ".GE", ".GE": ".LE", ".EQ": ".EQ", ".NE": ".NE"}
+
+
+def legalise(function: Function) -> None:
+    """Makes every operation encodable."""
+    for block in function.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            _exchange(op)
+            _load_sources(op, ops)
+            ops.append(op)
+        block.ops = ops
+
+
+def _exchange(op: Op) -> None:
+    """Brings the one source that is no register to where it can stand."""
+    if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or op.sources[1].value is None:
+        return
+    first, second, *rest = op.sources
+    if shape(op).commutes:
+        op.sources = [second, first, *rest]
+    elif op.name in ("ISETP", "ISET") and ".X" not in op.mods and op.mods[:3] in _MIRRORED:
+        op.sources = [second, first, *rest]
+        op.mods = _MIRRORED[op.mods[:3]] + op.mods[3:]
+    elif op.name == "SEL":
+        op.sources = [second, first, rest[0].invert()]
+
+
+def _load_sources(op: Op, before: list[Op]) -> None:
+    together = groups(op)[1]
+    free = True
+    for index, source in enumerate(op.sources):
+        if source.value is not None or op.name == "MOV":
+            continue
+        group = next((group for group in together if index in group), None)
+        if group is not None:
+            if any(op.sources[at] != RZ for at in group):
+                _load(op, index, before)
+        elif not slot_takes(op, index, source):
+            _load(op, index, before)
+        elif needs_slot(op, index, source) and op.name not in ("SHFL", "BAR.REG"):
+            if free:
+                free = False
+            else:
+                _load(op, index, before)
+
+
+def _load(op: Op, index: int, before: list[Op]) -> None:
+    value = Value("n")
+    source = op.sources[index]
+    before.append(Op("MOV", [value], [Source(source.number if source.number is not None else source.what)],
+                     line=op.line, column=op.column))
+    op.sources[index] = Source(value) if source.number is not None else replace(source, what=value)

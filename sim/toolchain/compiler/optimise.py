@@ -1,0 +1,305 @@
+"""Simple optimisations on single values: copies and numbers where they are used, equal operations once, dead ones never.
+
+All of them rest on values that are defined once, on every way to their uses. If a value and what it is made of are
+such, then wherever the value may be used what it is made of has not changed.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from .dataflow import Liveness, Places, ending_reads
+from .instructions import fits, is_pure, shape
+from .ir import RZ, WORD, Block, Function, Op, Source, Value, number
+from .patterns import combine
+
+__all__ = ["Definitions", "optimise", "remove_dead"]
+
+
+class Definitions:
+    """The operations that define values which are defined once, without a guard that matters."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.places = Places(function)
+        self.only: dict[Value, Op] = {}
+        self.uses: Counter[Value] = Counter()
+        defined: Counter[Value] = Counter()
+        for op in function.ops():
+            for value in op.writes():
+                defined[value] += 1
+                self.only[value] = op
+            self.uses.update(op.reads())
+        for block in function.blocks:
+            if block.condition is not None and block.condition.value is not None:
+                self.uses[block.condition.value] += 1
+        for parameter in function.parameters:
+            defined[parameter] += 1
+        self.only = {value: op for value, op in self.only.items()
+                     if defined[value] == 1 and op.replaces and value.fixed is None}
+        self.defined = defined
+
+    def operation(self, source: Source) -> Op | None:
+        """What defines a source, if that is one operation."""
+        return self.only.get(source.what) if isinstance(source.what, Value) else None
+
+    def steady(self, source: Source, at: Op) -> bool:
+        """Whether a source of an operation is the same wherever the operation's result is used."""
+        value = source.value
+        if value is None or value is self.function.stack:
+            return True
+        op = self.only.get(value)
+        return op is not None and self.places.dominates(op, *self.places.at[at])
+
+
+def optimise(function: Function) -> None:
+    """Repeats everything until nothing changes."""
+    for _ in range(_ROUNDS):
+        changed = False
+        for step in (_fold_numbers, _propagate, _share, combine_patterns, remove_dead):
+            changed |= step(function)
+        if not changed:
+            return
+
+
+_ROUNDS = 12
+
+
+def combine_patterns(function: Function) -> bool:
+    """Operations that one instruction can do together."""
+    return combine(function, Definitions(function))
+
+
+# Copies
+
+def _copied(op: Op) -> Source | None:
+    """What an operation copies into its one result."""
+    if op.sets_carry or op.takes_carry or not op.replaces:
+        return None
+    if op.name == "MOV":
+        return op.sources[0]
+    if op.name == "PSETP" and op.mods == ".AND.AND" and op.results[1] is None and all(
+            source.what == 1 and not source.inverted for source in op.sources[1:]):
+        return op.sources[0]
+    return None
+
+
+def _propagate(function: Function) -> bool:
+    """Uses of copies become uses of what is copied."""
+    known = Definitions(function)
+    changed = False
+
+    def better(source: Source, block: Block, index: int, op_at: Op | None = None, at: int = 0) -> Source | None:
+        op = known.operation(source)
+        if op is None:
+            return None
+        copied = _copied(op)
+        if copied is None or op.results[0] is not source.what:
+            return None
+        if copied.value is not None:
+            if copied.value.fixed is not None and copied.value is not function.stack:
+                return None
+            if not known.steady(copied, op) or not known.places.dominates(op, block, index):
+                return None
+        return _compose(op_at, at, source, copied)
+
+    for block in function.blocks:
+        for index, op in enumerate(block.ops):
+            for at, source in enumerate(op.sources):
+                new = better(source, block, index, op, at)
+                if new is not None and new != source and (new.value is not None or fits(op, at, new)):
+                    op.sources[at] = new
+                    changed = True
+                elif new is not None and new.value is None and _fits_exchanged(op, at, new):
+                    op.sources[0], op.sources[1] = op.sources[1], op.sources[0]
+                    op.sources[1 - at] = new
+                    changed = True
+            if op.guard is not None:
+                new = better(op.guard, block, index)
+                if new is not None and new.value is not None:
+                    op.guard = new
+                    changed = True
+        if block.condition is not None:
+            new = better(block.condition, block, len(block.ops))
+            if new is not None and new.value is not None:
+                block.condition = new
+                changed = True
+    return changed
+
+
+def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | None:
+    """A source of an operation with another one in its place."""
+    if inner.inverted and _is_predicate(outer):
+        return Source(inner.what, inverted=outer.inverted != inner.inverted)
+    if not inner.plain:
+        return None
+    if isinstance(inner.what, int) and op is not None and op.name == "XMAD" and at < 2:
+        # The instruction has room for the half that it takes, unless it wants the other one, too.
+        if ".MRG" in op.mods or ".CBCC" in op.mods:
+            return None
+        return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
+    new = replace(outer, what=inner.what)
+    return number(new.number) if new.number is not None and not _is_predicate(outer) else new
+
+
+def _is_predicate(source: Source) -> bool:
+    return source.value is not None and source.value.predicate
+
+
+def _fits_exchanged(op: Op, at: int, new: Source) -> bool:
+    """Whether the operation can take it as its other source."""
+    if at > 1 or not shape(op).commutes or len(op.sources) < 2 or op.sources[1 - at].value is None:
+        return False
+    trial = Op(op.name, op.results, [*op.sources], op.mods)
+    trial.sources[0], trial.sources[1] = trial.sources[1], trial.sources[0]
+    return fits(trial, 1 - at, new)
+
+
+# Numbers
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "LOP.AND": lambda x, y: x & y, "LOP.OR": lambda x, y: x | y, "LOP.XOR": lambda x, y: x ^ y,
+    "SHL": lambda x, y: x << min(y, 32), "SHR.U32": lambda x, y: x >> min(y, 32),
+    "SHR": lambda x, y: (x - ((x >> 31) << 32)) >> min(y, 32), "IADD": lambda x, y: x + y,
+    "LOP.PASS_B": lambda x, y: y}
+
+
+def _fold_numbers(function: Function) -> bool:
+    """Operations on numbers alone, and such as a number makes simple."""
+    changed = False
+    for op in function.ops():
+        if op.sets_carry or op.takes_carry:
+            continue
+        new = _folded(op)
+        if new is not None:
+            op.name, op.mods, op.sources, op.text = "MOV", "", [new], ""
+            changed = True
+    return changed
+
+
+def _folded(op: Op) -> Source | None:
+    key = op.name + op.mods
+    if key in _FOLDS:
+        x, y = (source.number for source in op.sources)
+        if x is not None and y is not None:
+            return number(_FOLDS[key](x, y))
+        return _simplified(key, op.sources, x, y)
+    if op.name == "MAD" and (op.sources[0].number == 0 or op.sources[1].number == 0) and op.sources[2].plain:
+        return op.sources[2]
+    return None
+
+
+def _simplified(key: str, sources: list[Source], x: int | None, y: int | None) -> Source | None:
+    """The operand that is the result, when the other one is a number that does nothing."""
+    for own, other in ((x, sources[1]), (y, sources[0])):
+        if own == 0 and key in ("IADD", "LOP.OR", "LOP.XOR") and other.plain:
+            return other
+        if own == WORD and key == "LOP.AND" and other.plain:
+            return other
+        if own == 0 and key == "LOP.AND":
+            return RZ
+    if key in ("SHL", "SHR", "SHR.U32") and y == 0 and sources[0].plain:
+        return sources[0]
+    if key in ("SHL", "SHR.U32") and x == 0:
+        return RZ
+    return None
+
+
+# Equal operations
+
+def _share(function: Function) -> bool:
+    """An operation that has been done before, with the same sources, is not done again."""
+    known = Definitions(function)
+    seen: dict[tuple, list[Op]] = {}
+    changed = False
+    for block in function.blocks:
+        ops: list[Op] = []
+        for index, op in enumerate(block.ops):
+            key = _key(op, known)
+            earlier = next((other for other in seen.get(key, []) if known.places.dominates(other, block, index)),
+                           None) if key is not None else None
+            if earlier is None:
+                if key is not None:
+                    seen.setdefault(key, []).append(op)
+                ops.append(op)
+                continue
+            changed = True
+            for result, value in zip(op.results, earlier.results, strict=True):
+                if result is not None:
+                    ops.append(_copy(result, value, op) if value is not None else op)
+        block.ops = ops
+    return changed
+
+
+def _copy(result: Value, value: Value, op: Op) -> Op:
+    if result.predicate:
+        return Op("PSETP", [result, None], [Source(value), Source(1), Source(1)], ".AND.AND", line=op.line,
+                  column=op.column)
+    return Op("MOV", [result], [Source(value)], line=op.line, column=op.column)
+
+
+def _key(op: Op, known: Definitions) -> tuple | None:
+    if not is_pure(op) or op.takes_carry or op.guard is not None or _copied(op) is not None or op.name == "MOV":
+        return None
+    if any(value is not None and value not in known.only for value in op.results):
+        return None
+    if any(not known.steady(source, op) for source in op.sources):
+        return None
+    return op.name, op.mods, op.text, tuple(op.sources), tuple(value is None for value in op.results)
+
+
+# Dead operations
+
+def remove_dead(function: Function) -> bool:
+    """Operations whose results nobody uses go."""
+    live = Liveness(function)
+    changed = False
+    for block in function.blocks:
+        kept: list[Op] = []
+        alive = live.live_out[block]
+        alive |= live.mask(ending_reads(function, block))
+        carry_wanted = False
+        for op in reversed(block.ops):
+            wanted = alive & live.mask(op.writes())
+            needed = not shape(op).pure or wanted or (op.sets_carry and carry_wanted)
+            if not needed and not (op.sets_carry and _carry_leaves(block, op)):
+                changed = True
+                continue
+            for at, value in enumerate(op.results):
+                if value is not None and not alive & live.bit[value] and _may_drop(op, at):
+                    op.results[at] = None
+                    changed = True
+            if op.sets_carry and not carry_wanted and not _carry_leaves(block, op):
+                op.sets_carry = False
+                changed = True
+            if op.sets_carry:
+                carry_wanted = False
+            if op.takes_carry:
+                carry_wanted = True
+            kept.append(op)
+            if op.replaces:
+                alive &= ~live.mask(op.writes())
+            else:
+                alive |= live.mask(op.writes())
+            alive |= live.mask(op.reads())
+        block.ops = kept[::-1]
+    return changed
+
+
+def _carry_leaves(block: Block, op: Op) -> bool:
+    """Whether an operation's carry may be used behind its block."""
+    last = next((other for other in reversed(block.ops) if other.sets_carry), None)
+    return last is op and any(taken.takes_carry and not _carried_before(successor, taken)
+                              for successor in block.successors for taken in successor.ops)
+
+
+def _carried_before(block: Block, op: Op) -> bool:
+    return any(other.sets_carry for other in block.ops[:block.ops.index(op)])
+
+
+def _may_drop(op: Op, at: int) -> bool:
+    """Whether a result may be written nowhere: neighbours must all be there."""
+    form = shape(op).format
+    return "D" not in form and op.name not in ("MOV", "CAL", "ICAL")
+
+

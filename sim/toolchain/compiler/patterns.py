@@ -1,0 +1,276 @@
+"""Operations that one instruction can do together: addresses with offsets, shifts with sums, tests of bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .instructions import shape
+from .ir import RZ, WORD, Function, Op, Source, Value, number
+
+if TYPE_CHECKING:
+    from .optimise import Definitions
+
+__all__ = ["combine"]
+
+_OFFSET_BITS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
+                "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24}
+
+
+def combine(function: Function, known: Definitions) -> bool:
+    """One round of all patterns."""
+    changed = False
+    for block in function.blocks:
+        for index, op in enumerate(block.ops):
+            if op.name in _OFFSET_BITS:
+                changed |= _offset(op, known, index)
+            elif op.name == "ADD64":
+                changed |= _long_sum(op, known)
+            elif op.name == "IADD":
+                changed |= _shifted_sum(op, known) or _sum_of_sum(op, known) or _three(op, known)
+            elif op.name == "ISETP":
+                changed |= _bit_test(op, known)
+            elif op.name == "LOP":
+                changed |= _three_bits(op, known)
+            elif op.name == "SHL":
+                changed |= _shift_of_shift(op, known)
+    return changed
+
+
+def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
+    """Whether an operation may use another one's sources in its place."""
+    if inner.guard is not None or not known.places.dominates(inner, *known.places.at[op]):
+        return False
+    return all(known.steady(source, inner) for source in sources)
+
+
+def _near(number_of_bits: int, value: int) -> int:
+    """The signed number in so many bits."""
+    value &= (1 << number_of_bits) - 1
+    return value - (1 << number_of_bits) if value >> number_of_bits - 1 else value
+
+
+def _offset(op: Op, known: Definitions, index: int) -> bool:
+    """A number that is added to an address goes into the instruction."""
+    form = shape(op).format
+    first = 0
+    wide = "a" in form
+    source = op.sources[first]
+    if not source.plain or source.value is None:
+        return False
+    inner = known.operation(source)
+    if inner is None:
+        return False
+    limit = 1 << _OFFSET_BITS[op.name] - 1
+    if wide and inner.name == "ADD64" and op.sources[1].value is inner.results[1] and source.value is inner.results[0]:
+        low, high = (part.number for part in inner.sources[2:])
+        if low is None or high is None or not all(part.plain and part.value for part in inner.sources[:2]):
+            return False
+        total = op.offset + _near(64, low | high << 32)
+        if -limit <= total < limit and _available(inner, op, known, inner.sources[:2]):
+            op.sources[0], op.sources[1] = inner.sources[:2]
+            op.offset = total
+            return True
+    if not wide and inner.name == "MOV" and inner.sources[0].number is not None:
+        total = op.offset + inner.sources[0].number
+        if 0 <= total < limit:
+            op.sources[0], op.offset = RZ, total
+            return True
+    if not wide and inner.name == "IADD" and not inner.sets_carry and not inner.takes_carry and not inner.mods:
+        base, added = inner.sources
+        if added.number is None:
+            base, added = added, base
+        if added.number is None or not base.plain or base.value is None:
+            return False
+        total = op.offset + _near(32, added.number)
+        if -limit <= total < limit and _available(inner, op, known, [base]):
+            op.sources[0], op.offset = base, total
+            return True
+    return False
+
+
+def _long_sum(op: Op, known: Definitions) -> bool:
+    """Numbers stand last, and two of them become one."""
+    x, y = op.sources[:2], op.sources[2:]
+    if all(part.number is not None for part in x) and not all(part.number is not None for part in y):
+        op.sources = [*y, *x]
+        return True
+    low, high = (part.number for part in y)
+    if low is None or high is None:
+        return False
+    inner = known.operation(x[0])
+    if (inner is None or inner.name != "ADD64" or not x[0].plain or not x[1].plain
+            or inner.results != [x[0].value, x[1].value]):
+        return False
+    inner_low, inner_high = (part.number for part in inner.sources[2:])
+    if inner_low is None or inner_high is None or not _available(inner, op, known, inner.sources[:2]):
+        return False
+    total = (low | high << 32) + (inner_low | inner_high << 32)
+    op.sources = [*inner.sources[:2], number(total), number(total >> 32)]
+    return True
+
+
+def _plain_sum(op: Op) -> bool:
+    return not op.sets_carry and not op.takes_carry and not op.mods
+
+
+def _shifted_sum(op: Op, known: Definitions) -> bool:
+    """(x << n) + y."""
+    if op.takes_carry or op.mods:
+        return False
+    for at in (0, 1):
+        shifted, other = op.sources[at], op.sources[1 - at]
+        inner = known.operation(shifted)
+        if inner is None or inner.name != "SHL" or inner.sources[1].number is None or other == RZ:
+            continue
+        by = inner.sources[1].number
+        x = inner.sources[0]
+        if not 0 < by < 32 or x.value is None or not x.plain or not _available(inner, op, known, [x]):
+            continue
+        if (shifted.negated and other.negated) or (shifted.negated and op.sets_carry):
+            continue
+        if other.number is not None and not _short(other.number):
+            continue
+        op.name, op.text = "ISCADD", f"{by:#x}"
+        op.sources = [replace(x, negated=shifted.negated), other]
+        return True
+    return False
+
+
+def _short(value: int) -> bool:
+    """Whether a number fits 20 bits with its sign."""
+    return value < 1 << 19 or value > WORD - (1 << 19)
+
+
+def _sum_of_sum(op: Op, known: Definitions) -> bool:
+    """(x + 3) + 4."""
+    if not _plain_sum(op) or op.sources[1].number is None or op.sources[0].negated:
+        return False
+    inner = known.operation(op.sources[0])
+    if inner is None or inner.name != "IADD" or not _plain_sum(inner) or inner.sources[1].number is None:
+        return False
+    if not _available(inner, op, known, inner.sources[:1]):
+        return False
+    op.sources = [inner.sources[0], number(inner.sources[1].number + op.sources[1].number)]
+    return True
+
+
+def _three(op: Op, known: Definitions) -> bool:
+    """(a + b) + c, where nobody else wants a + b."""
+    if not _plain_sum(op):
+        return False
+    for at in (0, 1):
+        inner, other = known.operation(op.sources[at]), op.sources[1 - at]
+        if (inner is None or inner.name != "IADD" or not _plain_sum(inner) or known.uses[inner.results[0]] != 1
+                or op.sources[at].negated or not isinstance(inner.results[0], Value)):
+            continue
+        terms = [*inner.sources, other]
+        values = [term for term in terms if term.value is not None]
+        rest = [term for term in terms if term.value is None]
+        if len(values) < 2 or len(rest) > 1 or not _available(inner, op, known, inner.sources):
+            continue
+        if rest and rest[0].number is not None and rest[0].number >= 1 << 19:
+            continue
+        if sum(term.negated for term in terms) > 1:
+            continue
+        middle = rest[0] if rest else values[2]
+        op.name, op.sources = "IADD3", [values[0], middle, values[1]]
+        return True
+    return False
+
+
+def _shift_of_shift(op: Op, known: Definitions) -> bool:
+    """(x << 2) << 3."""
+    inner = known.operation(op.sources[0])
+    by = op.sources[1].number
+    if inner is None or inner.name != "SHL" or by is None or inner.sources[1].number is None or op.mods or inner.mods:
+        return False
+    total = by + inner.sources[1].number
+    if total > 31 or not _available(inner, op, known, inner.sources[:1]):
+        return False
+    op.sources = [inner.sources[0], number(total)]
+    return True
+
+
+def _bit_test(op: Op, known: Definitions) -> bool:
+    """Whether some bits are zero."""
+    if not (op.mods.startswith((".EQ.", ".NE.")) and op.mods.endswith(".AND") and ".X" not in op.mods):
+        return False
+    x, y, third = op.sources
+    if x == RZ:
+        x, y = y, x
+    inner = known.operation(x)
+    if y != RZ or third.what != 1 or third.inverted or op.results[1] is not None or inner is None or not x.plain:
+        return False
+    if inner.name != "LOP" or inner.mods != ".AND" or inner.sets_carry or inner.takes_carry:
+        return False
+    if known.uses[inner.results[0]] != 1 or not _available(inner, op, known, inner.sources):
+        return False
+    op.name, op.mods = "LOP.TEST", ".AND.Z" if op.mods.startswith(".EQ") else ".AND.NZ"
+    op.results, op.sources = [op.results[0], None], list(inner.sources)
+    return True
+
+
+_TABLES = {".AND": lambda x, y: x & y, ".OR": lambda x, y: x | y, ".XOR": lambda x, y: x ^ y,
+           ".PASS_B": lambda x, y: y}
+_COLUMNS = (0xF0, 0xCC, 0xAA)
+"""What LOP3's table has for its operands a, b and c alone."""
+
+
+def _three_bits(op: Op, known: Definitions) -> bool:
+    """Two operations on bits with three operands, where nobody else wants the inner one's result."""
+    if op.sets_carry or op.takes_carry or op.mods not in _TABLES:
+        return False
+    for at in (0, 1):
+        inner = known.operation(op.sources[at])
+        if (inner is None or inner.name not in ("LOP", "LOP3.LUT") or inner.sets_carry or inner.takes_carry
+                or known.uses[inner.results[0]] != 1 or not _available(inner, op, known, inner.sources)):
+            continue
+        other = op.sources[1 - at]
+        operands: list[Source] = []
+        for source in (*inner.sources, other):
+            bare = replace(source, inverted=False)
+            if bare not in operands:
+                operands.append(bare)
+        if len(operands) > 3 or sum(source.value is None for source in operands) > 1:
+            continue
+        if any(source.number is not None and not _short(source.number) for source in operands):
+            continue
+        if RZ in operands and op.mods != ".PASS_B" and inner.mods != ".PASS_B":
+            continue
+        _make_lookup(op, inner, at, operands)
+        return True
+    return False
+
+
+def _make_lookup(op: Op, inner: Op, at: int, operands: list[Source]) -> None:
+    """The operation becomes a table of its operands; the one that is no register stands in the middle."""
+    operands = [source for source in operands if source.value is not None or source != RZ] or operands
+    fixed = [source for source in operands if source.value is None]
+    values = [source for source in operands if source.value is not None]
+    order = (values[:1] + fixed + values[1:] if fixed else values) if values else operands
+    order = (order + [RZ] * 3)[:3]
+
+    def column(source: Source) -> int:
+        bare = replace(source, inverted=False)
+        table = 0 if bare == RZ else _COLUMNS[order.index(bare)]
+        return table ^ 0xFF * source.inverted
+
+    if inner.name == "LOP":
+        inner_table = _TABLES[inner.mods](*(column(source) for source in inner.sources))
+    else:
+        inner_table = _composed(int(inner.text, 0), [column(source) for source in inner.sources])
+    inner_table ^= 0xFF * op.sources[at].inverted
+    pair = [inner_table, column(op.sources[1 - at])]
+    if at == 1:
+        pair.reverse()
+    op.name, op.mods, op.sources, op.text = "LOP3.LUT", "", order, f"{_TABLES[op.mods](*pair) & 0xFF:#x}"
+
+
+def _composed(table: int, columns: list[int]) -> int:
+    """The table of a lookup whose operands are tables."""
+    found = 0
+    for row in range(8):
+        index = sum((columns[at] >> row & 1) << 2 - at for at in range(3))
+        found |= (table >> index & 1) << row
+    return found

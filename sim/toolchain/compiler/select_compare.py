@@ -1,0 +1,76 @@
+"""Selection of comparisons and of choices by them."""
+
+from sim.toolchain.ptx.module import Instruction, Type
+
+from . import select_long
+from .builder import Builder, handles
+from .ir import PT, Source
+from .select_integer import extended
+
+__all__: list[str] = []
+
+
+def _compared(b: Builder, i: Instruction, kind: Type, x: int, y: int) -> Source | tuple[Source, Source]:
+    """A predicate for numbers of 64 bits, the two numbers to be compared for others."""
+    if kind.bits == 64:
+        assert i.compare is not None
+        return select_long.comparison(b, i.compare.name, kind.signed, b.read(i.operands[x], 64),
+                                      b.read(i.operands[y], 64))
+    one, other = (extended(b, b.word(i.operands[at]), kind) for at in (x, y))
+    return one, other
+
+
+def _mods(i: Instruction, kind: Type) -> str:
+    assert i.compare is not None
+    return f".{i.compare.name}{'' if kind.signed else '.U32'}"
+
+
+@handles("setp")
+def _set_predicate(b: Builder, i: Instruction) -> None:
+    first, second = (b.write(operand)[0] for operand in i.operands[:2])
+    third = b.predicate(i.operands[4]) if i.combine is not None else PT
+    combine = i.combine.name if i.combine is not None else "AND"
+    found = _compared(b, i, i.type, 2, 3)
+    if isinstance(found, tuple):
+        b.op("ISETP", [first, second], *found, third, mods=f"{_mods(i, i.type)}.{combine}")
+    else:
+        b.op("PSETP", [first, second], found, PT, third, mods=f".AND.{combine}")
+
+
+@handles("set")
+def _set(b: Builder, i: Instruction) -> None:
+    to, kind = i.types
+    if to.bits != 32:
+        b.fail(f"set.{to.value} is not translated")
+    third = b.predicate(i.operands[3]) if i.combine is not None else PT
+    combine = i.combine.name if i.combine is not None else "AND"
+    found = _compared(b, i, kind, 1, 2)
+    if isinstance(found, tuple):
+        b.op("ISET", b.write(i.operands[0]), *found, third, mods=f"{_mods(i, kind)}.{combine}")
+    else:
+        b.op("PSET", b.write(i.operands[0]), found, PT, third, mods=f".AND.{combine}")
+
+
+@handles("selp")
+def _select(b: Builder, i: Instruction) -> None:
+    condition = b.predicate(i.operands[3])
+    xs, ys = (b.read(operand, i.type.bits) for operand in i.operands[1:3])
+    results = b.write(i.operands[0], i.type.bits)
+    if len(results) == 1:
+        b.op("SEL", results, xs[0], ys[0], condition)
+    else:
+        b.move(results, [b.compute("SEL", x, y, condition) for x, y in zip(xs, ys, strict=True)])
+
+
+@handles("slct")
+def _select_by_sign(b: Builder, i: Instruction) -> None:
+    kind, by = i.types
+    if by is not Type.S32:
+        b.fail(f"slct by .{by.value} is not translated")
+    sign = b.word(i.operands[3])
+    xs, ys = (b.read(operand, kind.bits) for operand in i.operands[1:3])
+    results = b.write(i.operands[0], kind.bits)
+    if len(results) == 1:
+        b.op("ICMP", results, xs[0], ys[0], sign, mods=".GE")
+    else:
+        b.move(results, [b.compute("ICMP", x, y, sign, mods=".GE") for x, y in zip(xs, ys, strict=True)])

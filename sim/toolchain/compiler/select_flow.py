@@ -1,0 +1,224 @@
+"""Selection of branches and calls, and of whole functions."""
+
+from sim.toolchain.ptx.module import (
+    Function as PtxFunction,
+)
+from sim.toolchain.ptx.module import (
+    FunctionRef,
+    Immediate,
+    Instruction,
+    Label,
+    Register,
+    Sink,
+    Space,
+    Variable,
+    parameter_offsets,
+)
+
+from . import select_compare, select_integer, select_memory, select_system
+from .abi import STANDARD_CLOBBERS, STACK_POINTER, Places
+from .builder import Builder, CompileError, handlers, handles
+from .ir import RZ, Block, Function, JumpTable, Source, Value, number
+from .layout import PARAMETER_BASE, Layout, aligned
+
+__all__ = ["select_function"]
+
+_MODULES = (select_compare, select_integer, select_memory, select_system)
+
+
+@handles("bra")
+def _branch(b: Builder, i: Instruction) -> None:
+    label = i.operands[0]
+    assert isinstance(label, Label)
+    target, behind = b.label(label), b.new_block("next")
+    if b.guard is None:
+        b.end("goto", target)
+    else:
+        b.end("branch", target, behind, condition=b.guard, uniform=i.uniform)
+    b.begin(behind)
+
+
+@handles("brx")
+def _branch_by_index(b: Builder, i: Instruction) -> None:
+    behind = b.guarded_block()
+    scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
+    table = JumpTable(f"table{b.temporaries}", [b.label(label) for label in i.targets])
+    place = b.temporary()
+    b.op("LDC", [place], scaled, text=f"2:{table.name}")
+    b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
+    b.block.table = table
+    b.begin(behind or b.new_block("next"))
+
+
+@handles("exit")
+def _exit(b: Builder, i: Instruction) -> None:
+    b.guarded_end("exit")
+
+
+@handles("ret")
+def _return(b: Builder, i: Instruction) -> None:
+    b.guarded_end("exit" if b.function.entry else "ret")
+
+
+@handles("call")
+def _call(b: Builder, i: Instruction) -> None:
+    assert i.call is not None
+    behind = b.guarded_block()
+    call = i.call
+    places = Places.of(call.signature)
+    arguments = []
+    for argument, (formal, registers) in zip(call.arguments, places.arguments(call.signature), strict=True):
+        arguments += zip(registers, _argument_words(b, argument, formal, len(registers)), strict=True)
+    inputs, stores = [], []
+    for register, source in arguments:
+        if register < 0:
+            stores.append((register, source))
+        else:
+            inputs.append((register, b.compute("MOV", source)))
+    for register, source in stores:
+        b.op("STL", [], Source(b.stack), source, offset=~register * 4)
+        b.function.frame = max(b.function.frame, 4 * ~register + 4)
+    fixed = []
+    for register, source in inputs:
+        value = b.temporary(fixed=register)
+        b.op("MOV", [value], source)
+        fixed.append(Source(value))
+    results = [b.temporary(fixed=register) for _, registers in places.results(call.signature) for register in registers]
+    if isinstance(call.target, FunctionRef):
+        b.op("CAL", list(results), *fixed, text=call.target.name, clobbers=STANDARD_CLOBBERS)
+        b.function.calls.append(call.target.name)
+    else:
+        b.op("ICAL", list(results), *b.read(call.target, 32), *fixed, clobbers=STANDARD_CLOBBERS)
+        b.function.indirect = True
+    copies = [b.compute("MOV", Source(value)) for value in results]
+    for result, (formal, registers) in zip(call.results, places.results(call.signature), strict=True):
+        taken, copies = copies[:len(registers)], copies[len(registers):]
+        _receive(b, result, taken)
+    b.leave_guarded_block(behind)
+
+
+def _argument_words(b: Builder, argument: Register | Immediate | Variable, formal: Register | Variable,
+                    count: int) -> list[Source]:
+    if isinstance(argument, Variable):
+        return [Source(word) for word in b.variable_words(argument)]
+    words = b.read(argument, 64 if count == 2 else 32)
+    return words
+
+
+def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
+    if isinstance(result, Sink):
+        return
+    to = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
+    b.move(list(to), words)
+
+
+def select_function(ptx: PtxFunction, layout: Layout) -> Function:
+    """A function as operations; CompileError for what is not translated."""
+    assert ptx.body is not None
+    function = Function(ptx.name, ptx.entry, [])
+    stack = Value("stack", fixed=STACK_POINTER)
+    function.stack = stack
+    b = Builder(function, layout, _frame(function, ptx), stack)
+    b.begin(b.block)
+    if ptx.entry:
+        offsets, _ = parameter_offsets(ptx.parameters)
+        for parameter, offset in zip(ptx.parameters, offsets, strict=True):
+            assert isinstance(parameter, Variable)
+            layout.places[parameter] = PARAMETER_BASE + offset
+    else:
+        _receive_parameters(b, ptx)
+    for element in ptx.body:
+        if isinstance(element, Label):
+            block = b.label(element)
+            if b.block.ending == "goto" and not b.block.successors:
+                b.end("goto", block)
+            b.begin(block)
+        else:
+            _select(b, element)
+    if b.block.ending == "goto" and not b.block.successors:
+        b.end("exit" if ptx.entry else "ret")
+    if not ptx.entry:
+        _give_results(b, ptx)
+    _drop_unreachable(function)
+    return function
+
+
+def _select(b: Builder, i: Instruction) -> None:
+    b.here = i
+    b.guard = b.predicate(i.guard) if i.guard is not None else None
+    if i.opcode not in handlers:
+        raise CompileError(i.line, i.column, f"{i.opcode} is not translated")
+    handlers[i.opcode](b, i)
+    b.guard = None
+
+
+def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
+    """Places of the local variables in the frame. What calls pass on the stack is below them."""
+    below = 0
+    for element in ptx.body or ():
+        if isinstance(element, Instruction) and element.call is not None:
+            below = max(below, Places.of(element.call.signature).stack_bytes)
+    places = {}
+    end = below
+    for variable in ptx.variables:
+        if variable.space is Space.LOCAL:
+            places[variable] = end = aligned(end, max(variable.alignment, 4))
+            end += variable.size
+    function.frame = aligned(end, 8)
+    function.alignment = max([8, *(variable.alignment for variable in places)])
+    return places
+
+
+def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
+    """Copies the arguments out of the registers that they come in."""
+    places = Places.of(ptx.signature)
+    pending = []
+    for parameter, registers in places.arguments(ptx.signature):
+        words = b.variable_words(parameter) if isinstance(parameter, Variable) else b.registers(parameter)
+        for word, register in zip(words, registers, strict=True):
+            if register < 0:
+                b.op("LDL", [word], Source(b.stack), offset=4 * ~register, text="caller")
+            else:
+                value = b.temporary(fixed=register)
+                b.function.parameters.append(value)
+                pending.append((word, Source(value)))
+    for word, source in pending:
+        b.op("MOV", [word], source)
+    for result in ptx.results:
+        if isinstance(result, Variable):
+            b.variable_words(result)
+    assert RZ.what == 0
+
+
+def _give_results(b: Builder, ptx: PtxFunction) -> None:
+    """Moves the results to where they go, before every ret."""
+    places = Places.of(ptx.signature)
+    pairs: list[tuple[Value, int]] = []
+    for result, registers in places.results(ptx.signature):
+        words = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
+        pairs += zip(words, registers, strict=True)
+    b.function.results = [b.temporary(fixed=register) for _, register in pairs]
+    b.here = None
+    returning = [block for block in b.function.blocks if block.ending == "ret"]
+    if len(returning) > 1 and (b.function.calls or b.function.indirect):
+        last = Block("return", ending="ret")
+        for block in returning:
+            block.ending, block.successors = "goto", [last]
+        b.function.blocks.append(last)
+        returning = [last]
+    for block in returning:
+        b.block = block
+        for (word, _), value in zip(pairs, b.function.results, strict=True):
+            b.op("MOV", [value], Source(word))
+
+
+def _drop_unreachable(function: Function) -> None:
+    found, waiting = {function.blocks[0]}, [function.blocks[0]]
+    while waiting:
+        for successor in waiting.pop().successors:
+            if successor not in found:
+                found.add(successor)
+                waiting.append(successor)
+    function.blocks = [block for block in function.blocks if block in found]
+
+

@@ -1,0 +1,333 @@
+"""Selection of integer arithmetic of up to 32 bits.
+
+Registers of 8 and 16 bits have undefined bits above: whoever depends on them extends the value first.
+"""
+
+from dataclasses import replace
+
+from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
+
+from . import select_long
+from .builder import Builder, handles
+from .ir import PT, RZ, Source, number
+
+__all__ = ["extended", "is_signed"]
+
+
+def is_signed(kind: Type) -> bool:
+    """Whether numbers of the type have a sign."""
+    return kind.signed
+
+
+def extended(b: Builder, source: Source, kind: Type) -> Source:
+    """A number of at most 32 bits, extended to 32 as its type wants."""
+    if kind.bits == 32:
+        return source
+    if isinstance(source.what, int):
+        value = source.what & (1 << kind.bits) - 1
+        return number(value - (1 << kind.bits) if kind.signed and value >> kind.bits - 1 else value)
+    return b.compute("I2I", source, mods=f".{'S' if kind.signed else 'U'}32.{kind.value.upper().replace('B', 'U')}")
+
+
+def _operands(b: Builder, i: Instruction, count: int, extend: bool) -> list[Source]:
+    sources = [b.word(operand) for operand in i.operands[1:1 + count]]
+    return [extended(b, source, i.type) for source in sources] if extend else sources
+
+
+@handles("add", "sub", "addc", "subc")
+def _add(b: Builder, i: Instruction) -> None:
+    carried = i.opcode in ("addc", "subc")
+    if i.type.bits == 64:
+        select_long.add(b, i, carried)
+        return
+    x, y = _operands(b, i, 2, False)
+    if i.opcode in ("sub", "subc"):
+        y = y.negate()
+    b.op("IADD", b.write(i.operands[0]), x, y, mods=".SAT" if i.saturate else "", sets_carry=i.carry_out,
+         takes_carry=carried)
+
+
+@handles("mul", "mad", "madc", "mul24", "mad24")
+def _multiply(b: Builder, i: Instruction) -> None:
+    narrow = "24" in i.opcode
+    if i.type.bits == 64:
+        select_long.multiply(b, i)
+        return
+    x, y = (b.word(operand) for operand in i.operands[1:3])
+    if i.type.bits == 16:
+        _multiply_short(b, i, x, y)
+        return
+    if narrow:
+        x, y = (b.compute("BFE", source, number(0x1800), mods="" if i.type.signed else ".U32") for source in (x, y))
+    addends = i.operands[3:]
+    if i.half is Half.WIDE:
+        results = b.write(i.operands[0], 64)
+        _wide(b, i, results, x, y)
+        return
+    product = "MAD" if i.half is Half.LO else "MULHI"
+    mods = "" if i.half is Half.LO else _sign(i)
+    if narrow and i.half is Half.HI:
+        low, high = b.pair()
+        b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
+        result = b.compute("SHF.R", Source(low), number(16), Source(high), mods=".U64")
+        if not addends:
+            b.move(b.write(i.operands[0]), [result])
+            return
+        _accumulate(b, i, result)
+    elif not addends:
+        b.op(product, b.write(i.operands[0]), x, y, *([RZ] if product == "MAD" else []), mods=mods)
+    elif product == "MAD" and not i.carry_out and i.opcode != "madc" and not i.saturate:
+        b.op("MAD", b.write(i.operands[0]), x, y, b.word(addends[0]))
+    else:
+        _accumulate(b, i, b.compute(product, x, y, *([RZ] if product == "MAD" else []), mods=mods))
+
+
+def _sign(i: Instruction) -> str:
+    return ".S32" if i.type.signed else ".U32"
+
+
+def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
+    """Adds the addend of a mad to its product, with the carries that it wants."""
+    b.op("IADD", b.write(i.operands[0]), product, b.word(i.operands[3]), mods=".SAT" if i.saturate else "",
+         sets_carry=i.carry_out, takes_carry=i.opcode == "madc")
+
+
+def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> None:
+    """A product of 64 bits, and what is added to it."""
+    if len(i.operands) == 3:
+        low, high = b.pair()
+        b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
+        b.move(results, [Source(low), Source(high)])
+        return
+    low, high = b.pair()
+    b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
+    b.op("ADD64", results, Source(low), Source(high), *b.read(i.operands[3], 64))
+
+
+def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
+    """Products of 16 bits: XMAD takes the lower halves as they are."""
+    letter = "S16" if i.type.signed else "U16"
+    mods = f".{letter}.{letter}" if i.type.signed else ""
+    if isinstance(x.what, int):
+        x, y = y, x
+    y = replace(y, what=y.what & 0xFFFF) if isinstance(y.what, int) else y
+    addend = RZ
+    if len(i.operands) > 3 and i.half is not Half.HI:
+        addend = b.word(i.operands[3])
+    results = b.write(i.operands[0])
+    if i.half is not Half.HI:
+        b.op("XMAD", results, x, y, addend, mods=mods)
+        return
+    product = b.compute("XMAD", x, y, RZ, mods=mods)
+    upper = b.compute("SHR", product, number(16), mods=".U32")
+    if len(i.operands) > 3:
+        b.op("IADD", results, upper, b.word(i.operands[3]))
+    else:
+        b.move(results, [upper])
+
+
+@handles("neg", "abs", "not", "cnot")
+def _unary(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.unary(b, i)
+        return
+    results = b.write(i.operands[0])
+    if i.type is Type.PRED:
+        p = b.predicate(i.operands[1]).invert()
+        b.op("PSETP", [results[0], None], p, PT, PT, mods=".AND.AND")
+        return
+    x = b.word(i.operands[1])
+    if i.opcode == "neg":
+        b.op("IADD", results, x.negate(), RZ)
+    elif i.opcode == "not":
+        b.op("LOP", results, RZ, x.invert(), mods=".PASS_B")
+    elif i.opcode == "abs":
+        x = extended(b, x, i.type)
+        b.op("I2I", results, replace(x, absolute=True), mods=".S32.S32")
+    else:
+        zero = b.temporary(True)
+        b.compare(zero, ".EQ.U32.AND", _masked(b, x, i.type), RZ)
+        b.op("SEL", results, number(1), RZ, Source(zero))
+
+
+def _masked(b: Builder, x: Source, kind: Type) -> Source:
+    return extended(b, x, Type.U16 if kind.bits == 16 else Type.U32)
+
+
+@handles("and", "or", "xor")
+def _logic(b: Builder, i: Instruction) -> None:
+    name = i.opcode.upper()
+    if i.type is Type.PRED:
+        x, y = (b.predicate(operand) for operand in i.operands[1:])
+        b.op("PSETP", [b.write(i.operands[0])[0], None], x, y, PT, mods=f".{name}.AND")
+        return
+    words = zip(b.write(i.operands[0], i.type.bits), b.read(i.operands[1], i.type.bits),
+                b.read(i.operands[2], i.type.bits), strict=True)
+    results, sources = [], []
+    for result, x, y in words:
+        results.append(result)
+        sources.append(b.compute("LOP", x, y, mods=f".{name}") if i.type.bits == 64 else (x, y))
+    if i.type.bits == 64:
+        b.move(results, sources)
+    else:
+        b.op("LOP", results, *sources[0], mods=f".{name}")
+
+
+@handles("shl", "shr")
+def _shift(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.shift(b, i)
+        return
+    x, by = b.word(i.operands[1]), b.word(i.operands[2])
+    if i.opcode == "shl":
+        b.op("SHL", b.write(i.operands[0]), x, by)
+    else:
+        b.op("SHR", b.write(i.operands[0]), extended(b, x, i.type), by, mods="" if i.type.signed else ".U32")
+
+
+@handles("min", "max")
+def _extreme(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.extreme(b, i)
+        return
+    x, y = _operands(b, i, 2, True)
+    b.op("IMNMX", b.write(i.operands[0]), x, y, PT if i.opcode == "min" else PT.invert(),
+         mods="" if i.type.signed else ".U32")
+
+
+@handles("sad")
+def _absolute_difference(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        b.fail("sad of 64 bits is not translated")
+    x, y = _operands(b, i, 2, True)
+    sign = "" if i.type.signed else ".U32"
+    larger = b.compute("IMNMX", x, y, PT.invert(), mods=sign)
+    smaller = b.compute("IMNMX", x, y, PT, mods=sign)
+    b.op("IADD3", b.write(i.operands[0]), larger, smaller.negate(), b.word(i.operands[3]))
+
+
+@handles("div", "rem")
+def _divide(b: Builder, i: Instruction) -> None:
+    name = i.opcode.upper()
+    if i.type.bits == 64:
+        b.op(f"{name}64", b.write(i.operands[0], 64), *b.read(i.operands[1], 64), *b.read(i.operands[2], 64),
+             mods=_sign(i))
+    else:
+        x, y = _operands(b, i, 2, True)
+        b.op(name, b.write(i.operands[0]), x, y, mods=_sign(i))
+
+
+@handles("mov")
+def _move(b: Builder, i: Instruction) -> None:
+    from . import select_system
+    select_system.move(b, i)
+
+
+@handles("cvt")
+def _convert(b: Builder, i: Instruction) -> None:
+    to, source = i.types
+    x = b.read(i.operands[1], source.bits)
+    results = b.write(i.operands[0], to.bits)
+    if i.saturate and (to.bits, to.signed) != (source.bits, source.signed):
+        _saturate(b, results, x, to, source)
+        return
+    register = i.operands[0]
+    wide = getattr(register, "type", to).bits
+    low = x[0] if source.bits >= min(to.bits, 32) else extended(b, x[0], source)
+    if to.bits < 32 < wide + 1 and to.bits < wide:
+        low = extended(b, low, to)
+    if to.bits == 64 or wide == 64:
+        high = x[1] if source.bits == 64 and to.bits == 64 else _sign_word(b, low, source if to.bits == 64 else to)
+        b.move(b.write(register, 64), [low, high])
+    else:
+        b.move(results, [low])
+
+
+def _sign_word(b: Builder, low: Source, kind: Type) -> Source:
+    """The upper word of a number that is extended to 64 bits."""
+    return b.compute("SHR", low, number(31)) if kind.signed else RZ
+
+
+def _saturate(b: Builder, results: list, x: list[Source], to: Type, source: Type) -> None:
+    """A conversion that stays inside the result's range."""
+    if source.bits == 64 or to.bits == 64:
+        b.fail(f"cvt.sat.{to.value}.{source.value} is not translated")
+    low = extended(b, x[0], source)
+    bits = to.bits - to.signed
+    largest = number((1 << bits) - 1)
+    if not source.signed:
+        b.op("IMNMX", results, low, largest, PT, mods=".U32")
+        return
+    smallest = number(-(1 << bits)) if to.signed else RZ
+    if not (to.signed is False and to.bits == 32):
+        low = b.compute("IMNMX", low, largest, PT) if bits < 31 else low
+    b.op("IMNMX", results, low, smallest, PT.invert())
+
+
+@handles("bfe")
+def _extract(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.extract(b, i)
+        return
+    x, position, length = (b.word(operand) for operand in i.operands[1:])
+    b.op("BFE", b.write(i.operands[0]), x, _field(b, position, length), mods="" if i.type.signed else ".U32")
+
+
+def _field(b: Builder, position: Source, length: Source) -> Source:
+    """Position and length of a bit field as BFE and BFI take them, 8 bits each."""
+    if isinstance(position.what, int) and isinstance(length.what, int):
+        return number(position.what & 0xFF | (length.what & 0xFF) << 8)
+    if isinstance(length.what, int):
+        low = b.compute("LOP", position, number(0xFF), mods=".AND")
+        return b.compute("LOP", low, number((length.what & 0xFF) << 8), mods=".OR")
+    return b.compute("BFI", length, number(0x808), b.compute("LOP", position, number(0xFF), mods=".AND"))
+
+
+@handles("bfi")
+def _insert(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.insert(b, i)
+        return
+    x, base, position, length = (b.word(operand) for operand in i.operands[1:])
+    b.op("BFI", b.write(i.operands[0]), x, _field(b, position, length), base)
+
+
+@handles("popc", "clz", "bfind", "brev")
+def _bits(b: Builder, i: Instruction) -> None:
+    if i.type.bits == 64:
+        select_long.bits(b, i)
+        return
+    x = b.word(i.operands[1])
+    results = b.write(i.operands[0])
+    if i.opcode == "popc":
+        b.op("POPC", results, x)
+    elif i.opcode == "brev":
+        b.op("BFE", results, x, number(0x2000), mods=".U32.BREV")
+    elif i.opcode == "bfind":
+        sign = "" if i.type.signed else ".U32"
+        b.op("FLO", results, x, mods=sign + (".SH" if i.operation == "shiftamt" else ""))
+    else:
+        b.op("IADD", results, b.compute("FLO", x, mods=".U32").negate(), number(31))
+
+
+@handles("prmt")
+def _permute(b: Builder, i: Instruction) -> None:
+    x, y, selector = (b.word(operand) for operand in i.operands[1:])
+    b.op("PRMT", b.write(i.operands[0]), x, selector, y, mods=f".{i.operation.upper()}" if i.operation else "")
+
+
+@handles("shf")
+def _funnel(b: Builder, i: Instruction) -> None:
+    low, high, by = (b.word(operand) for operand in i.operands[1:])
+    if isinstance(by.what, int):
+        by = number(min(by.what, 32) if i.clamp else by.what & 31)
+    name = f"SHF.{i.operation.upper()}"
+    b.op(name, b.write(i.operands[0]), low, by, high, mods="" if i.clamp else ".W")
+
+
+@handles("lop3")
+def _lookup(b: Builder, i: Instruction) -> None:
+    x, y, z = (b.word(operand) for operand in i.operands[1:4])
+    table = i.operands[4]
+    assert isinstance(table, Immediate)
+    b.op("LOP3.LUT", b.write(i.operands[0]), x, y, z, text=f"{table.value & 0xFF:#x}")

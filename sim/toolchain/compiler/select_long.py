@@ -1,0 +1,223 @@
+"""Selection of integer arithmetic of 64 bits, in pairs of registers."""
+
+from dataclasses import replace
+
+from sim.toolchain.ptx.module import Half, Instruction
+
+from .builder import Builder
+from .ir import PT, RZ, Source, number
+
+__all__ = ["add", "bits", "comparison", "extract", "extreme", "insert", "multiply", "shift", "unary"]
+
+
+def add(b: Builder, i: Instruction, carried: bool) -> None:
+    """Sums and differences."""
+    x, y = (b.read(operand, 64) for operand in i.operands[1:3])
+    if i.opcode in ("sub", "subc"):
+        y = [word.negate() for word in y]
+    results = b.write(i.operands[0], 64)
+    if carried or i.carry_out:
+        low, high = b.pair()
+        b.op("IADD", [low], x[0], y[0], sets_carry=True, takes_carry=carried)
+        b.op("IADD", [high], x[1], y[1], sets_carry=i.carry_out, takes_carry=True)
+        b.move(results, [Source(low), Source(high)])
+        return
+    b.op("ADD64", results, *x, *y)
+
+
+def multiply(b: Builder, i: Instruction) -> None:
+    """Products of 64 bits, lower or upper half."""
+    x, y = (b.read(operand, 64) for operand in i.operands[1:3])
+    results = b.write(i.operands[0], 64)
+    product = _low_product(b, x, y) if i.half is Half.LO else _high_product(b, x, y, i.type.signed)
+    if len(i.operands) == 3:
+        b.move(results, product)
+    elif i.carry_out or i.opcode == "madc":
+        b.fail(f"{i.opcode} of 64 bits with a carry is not translated")
+    else:
+        b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
+
+
+def _low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
+    low, high = b.pair()
+    b.op("MULWIDE", [low, high], x[0], y[0], mods=".U32")
+    middle = b.compute("MAD", x[0], y[1], Source(high))
+    return [Source(low), b.compute("MAD", x[1], y[0], middle)]
+
+
+def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
+    """Four products, summed in columns; what the sign bits count too much is subtracted."""
+    carry = b.compute("MULHI", x[0], y[0], mods=".U32")
+    first, second, top = b.pair(), b.pair(), b.pair()
+    for pair, one, other in ((first, x[1], y[0]), (second, x[0], y[1]), (top, x[1], y[1])):
+        b.op("MULWIDE", list(pair), one, other, mods=".U32")
+    column, above, sum_low, sum_high = (*b.pair(), *b.pair())
+    b.op("ADD64", [column, above], Source(first[0]), Source(first[1]), carry, RZ)
+    b.op("ADD64", [b.temporary(), sum_low], Source(second[0]), Source(second[1]), Source(column), RZ)
+    low, high = b.pair()
+    b.op("ADD64", [low, high], Source(top[0]), Source(top[1]), Source(above), RZ)
+    b.op("ADD64", [column := b.temporary(), sum_high], Source(low), Source(high), Source(sum_low), RZ)
+    result = [Source(column), Source(sum_high)]
+    if signed:
+        for one, other in ((x, y), (y, x)):
+            sign = b.compute("SHR", one[1], number(31))
+            masked = [b.compute("LOP", word, sign, mods=".AND").negate() for word in other]
+            less = b.pair()
+            b.op("ADD64", list(less), *result, *masked)
+            result = [Source(word) for word in less]
+    return result
+
+
+def unary(b: Builder, i: Instruction) -> None:
+    """neg, abs, not and cnot."""
+    x = b.read(i.operands[1], 64)
+    results = b.write(i.operands[0], 64)
+    if i.opcode == "not":
+        b.move(results, [b.compute("LOP", RZ, word.invert(), mods=".PASS_B") for word in x])
+    elif i.opcode == "neg":
+        b.op("ADD64", results, RZ, RZ, *(word.negate() for word in x))
+    elif i.opcode == "abs":
+        negative, (low, high) = b.temporary(True), b.pair()
+        b.op("ADD64", [low, high], RZ, RZ, *(word.negate() for word in x))
+        b.compare(negative, ".LT.AND", x[1], RZ)
+        b.move(results, [b.compute("SEL", Source(new), old, Source(negative))
+                         for new, old in zip((low, high), x, strict=True)])
+    else:
+        zero = b.temporary(True)
+        b.compare(zero, ".EQ.U32.AND", b.compute("LOP", *x, mods=".OR"), RZ)
+        b.move(results, [b.compute("SEL", number(1), RZ, Source(zero)), RZ])
+
+
+def shift(b: Builder, i: Instruction) -> None:
+    """Shifts by any number; 64 and more are as 64."""
+    (low, high), by = b.read(i.operands[1], 64), b.word(i.operands[2])
+    results = b.write(i.operands[0], 64)
+    if i.opcode == "shl":
+        b.move(results, _left(b, low, high, by))
+    else:
+        b.move(results, _right(b, low, high, by, i.type.signed))
+
+
+def _left(b: Builder, low: Source, high: Source, by: Source) -> list[Source]:
+    if isinstance(by.what, int) and by.what >= 32:
+        return [RZ, b.compute("SHL", low, number(min(by.what - 32, 32)))]
+    return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, mods=".U64")]
+
+
+def _right(b: Builder, low: Source, high: Source, by: Source, signed: bool) -> list[Source]:
+    sign = "" if signed else ".U32"
+    if isinstance(by.what, int) and by.what >= 32:
+        top = b.compute("SHR", high, number(31)) if signed else RZ
+        return [b.compute("SHR", high, number(min(by.what - 32, 32)), mods=sign), top]
+    return [b.compute("SHF.R", low, by, high, mods=".S64" if signed else ".U64"), b.compute("SHR", high, by, mods=sign)]
+
+
+_OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
+
+
+def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[Source]) -> Source:
+    """A predicate that tells how two numbers compare: the lower words' difference goes into CC."""
+    result = b.temporary(True)
+    b.op("SETP64", [result], *x, *y, mods=f".{compare}{'' if signed else '.U32'}")
+    return Source(result)
+
+
+def extreme(b: Builder, i: Instruction) -> None:
+    """min and max."""
+    x, y = (b.read(operand, 64) for operand in i.operands[1:])
+    chosen = comparison(b, "LT" if i.opcode == "min" else "GT", i.type.signed, x, y)
+    b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
+
+
+def bits(b: Builder, i: Instruction) -> None:
+    """popc, clz, bfind and brev."""
+    low, high = b.read(i.operands[1], 64)
+    results = b.write(i.operands[0], 64 if i.opcode == "brev" else 32)
+    if i.opcode == "popc":
+        b.op("IADD", results, b.compute("POPC", low), b.compute("POPC", high))
+    elif i.opcode == "brev":
+        b.move(results, [b.compute("BFE", word, number(0x2000), mods=".U32.BREV") for word in (high, low)])
+    else:
+        _first_bit(b, i, results, low, high)
+
+
+def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Source) -> None:
+    """The highest bit that counts: of the upper word if there is one, else of the lower."""
+    if i.type.signed:
+        sign = b.compute("SHR", high, number(31))
+        low, high = (b.compute("LOP", word, sign, mods=".XOR") for word in (low, high))
+    empty = b.temporary(True)
+    b.compare(empty, ".EQ.U32.AND", high, RZ)
+    top = b.compute("IADD", b.compute("FLO", high, mods=".U32"), number(32))
+    found = b.compute("SEL", b.compute("FLO", low, mods=".U32"), top, Source(empty))
+    if i.opcode == "bfind" and i.operation != "shiftamt":
+        b.move(results, [found])
+        return
+    shifted = b.compute("IADD", found.negate(), number(63))
+    if i.opcode == "clz":
+        b.move(results, [shifted])
+        return
+    none = b.temporary(True)
+    b.compare(none, ".EQ.AND", found, number(-1))
+    b.op("SEL", results, found, shifted, Source(none))
+
+
+def extract(b: Builder, i: Instruction) -> None:
+    """bfe: shifted left until the field's top is the top bit, then right."""
+    (low, high), position, length = b.read(i.operands[1], 64), b.word(i.operands[2]), b.word(i.operands[3])
+    position, length = (_byte(b, source) for source in (position, length))
+    # Behind the top bit there are copies of it, or zeros: a field that reaches over it ends there.
+    reach = _sum(b, position, length)
+    end = _least(b, reach, 64)
+    left = _sum(b, number(64), end.negate()) if not isinstance(end.what, int) else number(64 - end.what)
+    shifted = _left(b, low, high, left)
+    right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
+    if isinstance(length.what, int) and not isinstance(right.what, int):
+        right = _least(b, right, 64)
+    found = _right(b, *shifted, right, i.type.signed)
+    beyond = b.temporary(True)
+    if isinstance(position.what, int) and isinstance(length.what, int) and position.what < 64 and length.what:
+        b.move(b.write(i.operands[0], 64), found)
+        return
+    # A field behind the number: copies of the sign alone. One of no bits is zero.
+    sign = b.compute("SHR", high, number(31)) if i.type.signed else RZ
+    b.compare(beyond, ".GE.U32.AND", position, number(64))
+    words = [b.compute("SEL", sign, word, Source(beyond)) for word in found]
+    none = b.temporary(True)
+    b.compare(none, ".EQ.U32.AND", length, RZ)
+    b.move(b.write(i.operands[0], 64), [b.compute("SEL", RZ, word, Source(none)) for word in words])
+
+
+def _byte(b: Builder, source: Source) -> Source:
+    if isinstance(source.what, int):
+        return number(source.what & 0xFF)
+    return b.compute("LOP", source, number(0xFF), mods=".AND")
+
+
+def _sum(b: Builder, x: Source, y: Source) -> Source:
+    one, other = x.number, y.number
+    return number(one + other) if one is not None and other is not None else b.compute("IADD", x, y)
+
+
+def _least(b: Builder, source: Source, bound: int) -> Source:
+    if isinstance(source.what, int):
+        return number(min(source.what, bound))
+    return b.compute("IMNMX", source, number(bound), PT, mods=".U32")
+
+
+def insert(b: Builder, i: Instruction) -> None:
+    """bfi: a mask of the field chooses between the shifted number and the base."""
+    x, base = (b.read(operand, 64) for operand in i.operands[1:3])
+    position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
+    ones = _left(b, number(-1), number(-1), _least(b, length, 64))
+    ones = [_inverse(b, word) for word in ones]
+    mask, field = _left(b, *ones, position), _left(b, *x, position)
+    # 0xca: where the mask has ones the field, elsewhere the base.
+    b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, text="0xca")
+                                        for m, f, old in zip(mask, field, base, strict=True)])
+
+
+def _inverse(b: Builder, word: Source) -> Source:
+    if isinstance(word.what, int):
+        return replace(word, what=word.what ^ 0xFFFF_FFFF)
+    return b.compute("LOP", RZ, word.invert(), mods=".PASS_B")

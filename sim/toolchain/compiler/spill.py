@@ -1,0 +1,55 @@
+"""Values without a register: in the frame, or a predicate in a register."""
+
+from dataclasses import replace
+
+from .dataflow import ending_reads
+from .ir import PT, RZ, Function, Op, Source, Value
+from .layout import aligned
+
+__all__ = ["spill", "spill_predicate"]
+
+
+def spill(function: Function, value: Value, kept: set[Value]) -> None:
+    """Keeps a value in the frame: stored behind each definition, loaded before each use."""
+    offset = aligned(function.frame, 4)
+    function.frame = offset + 4
+    stack = Source(function.stack)
+    _rewrite(function, value, kept,
+             lambda copy: Op("LDL", [copy], [stack], offset=offset),
+             lambda copy: Op("STL", [], [stack, Source(copy)], offset=offset))
+
+
+def spill_predicate(function: Function, value: Value, kept: set[Value]) -> None:
+    """Keeps a predicate in a register, all ones or zero."""
+    holder = Value(f"{value.name}.kept")
+    _rewrite(function, value, kept,
+             lambda copy: Op("ISETP", [copy, None], [Source(holder), RZ, PT], ".NE.AND"),
+             lambda copy: Op("PSET", [holder], [Source(copy), PT, PT], ".AND.AND"))
+
+
+def _rewrite(function: Function, value: Value, kept: set[Value], load, store) -> None:  # noqa: ANN001
+    for block in function.blocks:
+        ops: list[Op] = []
+        for op in block.ops:
+            reads, writes = value in op.reads(), value in op.writes()
+            if not reads and not writes:
+                ops.append(op)
+                continue
+            copy = Value(f"{value.name}.", value.predicate)
+            kept.add(copy)
+            if reads or not op.replaces:
+                ops.append(load(copy))
+            op.sources = [replace(source, what=copy) if source.what is value else source for source in op.sources]
+            if op.guard is not None and op.guard.what is value:
+                op.guard = replace(op.guard, what=copy)
+            op.results = [copy if result is value else result for result in op.results]
+            ops.append(op)
+            if writes:
+                ops.append(store(copy))
+        if value in ending_reads(function, block):
+            copy = Value(f"{value.name}.", value.predicate)
+            kept.add(copy)
+            ops.append(load(copy))
+            assert block.condition is not None
+            block.condition = replace(block.condition, what=copy)
+        block.ops = ops

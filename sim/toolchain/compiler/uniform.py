@@ -1,0 +1,75 @@
+"""Which branches all threads of a warp take the same way, as far as that can be told.
+
+A wrong answer costs only time: a branch without a place to meet again is right, whoever takes it.
+"""
+
+from collections.abc import Mapping
+
+from .convergence_graph import Shape
+from .instructions import shape
+from .ir import Block, Function, Op, Source, Value
+
+__all__ = ["divergent_blocks"]
+
+_SAME_FOR_ALL = ("SR_CTAID", "SR_VIRT", "SR_SMEMSZ")
+_OWN = frozenset({"CAL", "ICAL", "SHFL", "LDG", "LD", "LDL", "LDS", "ATOM", "ATOMS", "ATOM.CAS", "ATOMS.CAS", "CS2R"})
+
+
+def divergent_blocks(function: Function, graph: Shape) -> set[Block]:
+    """The blocks at whose end threads may part."""
+    definitions: dict[Value, list[tuple[Block, Op]]] = {}
+    for block in function.blocks:
+        for op in block.ops:
+            for value in op.writes():
+                definitions.setdefault(value, []).append((block, op))
+    different: set[Value] = set(function.parameters)
+    parting: set[Block] = set()
+    while True:
+        apart = graph.blocks_apart(parting)
+        before = len(different), len(parting)
+        for value, places in definitions.items():
+            if value not in different and _differs(places, different, apart):
+                different.add(value)
+        _leave_loops(function, graph, definitions, different, parting)
+        for block in function.blocks:
+            condition = block.condition
+            if (condition is not None and not block.uniform and len(set(block.successors)) > 1
+                    and condition.value in different):
+                parting.add(block)
+        if (len(different), len(parting)) == before:
+            return parting
+
+
+def _differs(places: list[tuple[Block, Op]], different: set[Value], apart: set[Block]) -> bool:
+    """Whether threads may hold different values."""
+    if len(places) > 1 and any(block in apart for block, _ in places):
+        return True
+    return any(_makes_different(op, different) for _, op in places)
+
+
+def _makes_different(op: Op, different: set[Value]) -> bool:
+    if op.name in _OWN:
+        return True
+    if op.name == "S2R":
+        return not op.text.startswith(_SAME_FOR_ALL)
+    if op.name in ("VOTE", "B2R"):
+        return False
+    sources: list[Source] = [*op.sources, *([op.guard] if op.guard is not None else [])]
+    return op.takes_carry and not shape(op).pure or any(source.value in different for source in sources)
+
+
+def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, list[tuple[Block, Op]]],
+                 different: set[Value], parting: set[Block]) -> None:
+    """What is defined in a loop that threads leave at different times differs behind it."""
+    leaving = [loop for loop in graph.loops if graph.leaves_apart(loop, parting)]
+    if not leaving:
+        return
+    for block in function.blocks:
+        used = {value for op in block.ops for value in op.reads()}
+        if block.condition is not None and block.condition.value is not None:
+            used.add(block.condition.value)
+        for value in used - different:
+            for loop in leaving:
+                if block not in loop.blocks and any(place in loop.blocks for place, _ in definitions.get(value, [])):
+                    different.add(value)
+                    break

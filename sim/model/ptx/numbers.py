@@ -1,7 +1,7 @@
 """Arithmetic: from an instruction to what it computes.
 
 Numbers are unsigned, cut to the width of their operand; results are cut by who stores them. What the description of PTX
-leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all ones, the remainder then the dividend.
+leaves open is ours, as NVIDIA's assembler has it: a quotient by 0 is all ones, and so is the remainder.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ def _quotient(a: int, b: int) -> int:
 
 
 def _remainder(a: int, b: int) -> int:
-    return a - b * _quotient(a, b) if b else a
+    return a - b * _quotient(a, b) if b else -1
 
 
 def _half_of_product(instruction: Instruction) -> Callable[[int], int]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rtl.isa.barriers import BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import Form, Immediate, Register, Values
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Barrier", "barrier_action", "read_action", "settle", "write_action"]
 
-_FIELDS = {"arrived": (0, 7), "expected": (7, 7), "population": (14, 12), "some_false": (26, 1), "some_true": (27, 1)}
-"""A barrier's state as B2R and R2B move it (ours): lowest bit and width. An expectation of 0 is every warp."""
+_FIELDS = {name: (field.offset, field.width) for name, field in BarrierState.as_shape()}
+"""A barrier's state as B2R and R2B move it: lowest bit and width."""
 
 
 @dataclass
@@ -89,7 +90,8 @@ def barrier_action(form: Form, values: Values) -> Action:
     """BAR. Barrier and count come from the lowest executing thread where they are in registers (ours).
 
     ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is not whole
-    warps (ours). ``.SYNCALL`` belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside.
+    warps, or more of them than a barrier's state can say (ours). ``.SYNCALL`` belongs to the trap handler:
+    ILLEGAL_INSTR_ENCODING outside.
     """
     mode = BarrierMode(values["mode"])
 
@@ -107,7 +109,7 @@ def barrier_action(form: Form, values: Values) -> Action:
             return
         index, count = number(warp, "a", threads), number(warp, "b", threads)
         barrier = _barrier(core, warp, index)
-        if count % WARP_THREADS:
+        if count % WARP_THREADS or count // WARP_THREADS >> _FIELDS["expected"][1]:
             raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
         reduction = None
         if mode in (BarrierMode.RED, BarrierMode.SCAN):
@@ -117,6 +119,7 @@ def barrier_action(form: Form, values: Values) -> Action:
             else:
                 warp.reduction = barrier.population
             barrier.population += (predicate & threads).bit_count()
+            barrier.population &= (1 << _FIELDS["population"][1]) - 1
             barrier.some_false |= int(predicate & threads != threads)
             barrier.some_true |= int(predicate & threads != 0)
         barrier.arrived += 1

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rtl.isa.barriers import BARRIERS
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
@@ -13,10 +14,8 @@ from .retirement import Retirement, WarpMasks
 from .stack import CallReturnStack
 from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
 
-__all__ = ["BARRIERS", "Cta", "Warp"]
+__all__ = ["Cta", "Warp"]
 
-BARRIERS = 16
-"""Barriers of a CTA."""
 _REGISTERS = 256
 """Numbers a register field can hold; the last is RZ."""
 

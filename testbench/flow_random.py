@@ -13,7 +13,7 @@ from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.isa.tokens import CRS_GRANULE
+from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES
 from rtl.params import WARP_THREADS
 from sim.launch import PROGRAM_BASE
 from sim.model.state import Warp
@@ -105,10 +105,10 @@ def _machine(source: Random, base: int, report_mask: int) -> Machine:
     """A machine with one fresh warp; the pcs that a warp can have are all in its memory."""
     table = b"".join(_target(source, 0, False, 32).to_bytes(4, "little") for _ in range(_BANK_WORDS))
     threads = source.choice([32, 32, 32, source.randrange(1, 33)])
-    made = machine([0] * 3, report_mask=report_mask, constants={_BANK: table}, block=(threads, 1, 1),
+    made = machine([0] * 6, report_mask=report_mask, constants={_BANK: table}, block=(threads, 1, 1),
                    crs=CRS_GRANULE * source.choice([0, 1, 1, 2, 4]), local=CRS_GRANULE // WARP_THREADS,
                    check_calls=source.random() < 0.5, warps=1)
-    made.memory.map("every pc", PROGRAM_BASE + 32, _PC_SPACE - 32)
+    made.memory.map("every pc", PROGRAM_BASE + LINE_BYTES, _PC_SPACE - LINE_BYTES)
     warp = made.warps[0]
     assert warp is not None
     made.memory.map("stack", base, made.launch.warp_block)

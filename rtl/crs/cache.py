@@ -94,10 +94,11 @@ class StackCache(Component):
             "held": In(params.warps), "mover": Out(MoverEvents), "mover_warp": Out(bits),
             "spill": Out(1), "fill": Out(1), "write_fault": Out(1), "write_fault_warp": Out(bits),
             "port": Out(MemoryPort(bits))})
+        self.store = LineStore(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.store = store = LineStore(self._params)
+        m.submodules.store = store = self.store
         m.submodules.tops = tops = TopLines(self._params)
         m.submodules.mover = mover = LineMover(self._params)
         m.submodules.request = request = LineRequest(self._params)

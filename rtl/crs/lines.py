@@ -33,18 +33,18 @@ class LineStore(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._depth = params.warps * CACHED_LINES
         super().__init__({
             "read_warp": In(params.warp_bits), "read_slot": In(SLOT_BITS), "line": Out(TokensOfLine),
             "write_warp": In(params.warp_bits), "write_slot": In(SLOT_BITS), "write_tokens": In(TOKENS_PER_LINE),
             "write_line": In(TokensOfLine)})
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
+        self.banks = [memory.Memory(shape=Token, depth=params.warps * CACHED_LINES, init=[], attrs=attributes)
+                      for _ in range(TOKENS_PER_LINE)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        for token in range(TOKENS_PER_LINE):
-            m.submodules[f"token{token}"] = bank = memory.Memory(
-                shape=Token, depth=self._depth, init=[], attrs=attributes)
+        for token, bank in enumerate(self.banks):
+            m.submodules[f"token{token}"] = bank
             # The register becomes the block RAM's own. A synchronous port would promise the old token to a read of
             # what is just written, which takes as much logic again as all else here.
             read, write = bank.read_port(domain="comb"), bank.write_port()

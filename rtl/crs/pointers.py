@@ -63,13 +63,16 @@ class StackPointers(Component):
             "commit": In(1), "commit_warp": In(params.warp_bits), "committed": In(WidePointer),
             "check": In(1), "check_warp": In(params.warp_bits), "checked_full": In(1),
             })
+        self.by_push = memory.Memory(shape=WidePointer, depth=params.warps, init=[])
+        self.by_commit = memory.Memory(shape=WidePointer, depth=params.warps, init=[])
+        self.push_is_latest = [Signal(name=f"push_is_latest{warp}") for warp in range(params.warps)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.by_push = by_push = memory.Memory(shape=WidePointer, depth=self._warps, init=[])
-        m.submodules.by_commit = by_commit = memory.Memory(shape=WidePointer, depth=self._warps, init=[])
+        m.submodules.by_push = by_push = self.by_push
+        m.submodules.by_commit = by_commit = self.by_commit
         full = Array(Signal(name=f"full{warp}") for warp in range(self._warps))
-        push_is_latest = Array(Signal(name=f"push_is_latest{warp}") for warp in range(self._warps))
+        push_is_latest = Array(self.push_is_latest)
 
         for bank, enable, warp, value in ((by_push, self.push, self.warp, self.pushed),
                                           (by_commit, self.commit, self.commit_warp, self.committed)):

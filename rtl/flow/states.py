@@ -37,10 +37,11 @@ class WarpStates(Component):
         super().__init__({
             "warp": In(bits), "state": Out(WarpState), "old_warp": In(bits), "old": Out(WarpState),
             "write": In(1), "new": In(WarpState)})
+        self.states = memory.Memory(shape=WarpState, depth=self._warps, init=[])
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.states = states = memory.Memory(shape=WarpState, depth=self._warps, init=[])
+        m.submodules.states = states = self.states
         first, last = states.read_port(domain="comb"), states.read_port(domain="comb")
         write = states.write_port()
         m.d.comb += [

@@ -41,11 +41,12 @@ class FlowUnit(Component):
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
             "report_mask": In(REPORT_BITS), "result_valid": Out(1), "result": Out(flow_result(params)),
             "stack": Out(StackPort(params))})
+        self.states = WarpStates(params)
 
     def elaborate(self, platform: object) -> Module:
         params = self._params
         m = Module()
-        m.submodules.states = states = WarpStates(params)
+        m.submodules.states = states = self.states
         m.submodules.gather = gather = ThreadGather(params)
         m.submodules.decision = decision = FlowDecision(params)
         m.submodules.conclusion = conclusion = FlowConclusion(params)

@@ -116,7 +116,7 @@ class LaneControl(data.Struct):
     """a is signed in comparisons, products and shifts; b likewise."""
     signed_b: unsigned(1)
     extended: unsigned(1)
-    """The carry, and the zero flag in a comparison, are those of lower words."""
+    """A comparison goes on from that of lower words, of which CC tells."""
 
     # The first stage: shifts.
     left: unsigned(1)
@@ -134,7 +134,9 @@ class LaneControl(data.Struct):
     insert: unsigned(1)
     """The field goes into c."""
     pack: unsigned(1)
-    """A byte of a, ``which_byte``, takes predicates or CC where b says so."""
+    """A byte of a, ``which_byte``, takes predicates where b says so."""
+    of_condition: unsigned(1)
+    """The flags of CC in place of predicates, here and in ``unpack``."""
     which_byte: unsigned(2)
     permute: PermuteMode
 
@@ -167,6 +169,8 @@ class LaneControl(data.Struct):
     add_b: unsigned(1)
     add_c: unsigned(1)
     plus_one: unsigned(1)
+    add_carry: unsigned(1)
+    """The carry flag is added, in a sum of three the overflow flag too."""
 
     # The third stage: the result.
     saturate: unsigned(1)
@@ -180,8 +184,6 @@ class LaneControl(data.Struct):
     """C and O are those of the sum; otherwise they are clear."""
     verdict: unsigned(1)
     """CC tells how a and b relate, for the words below."""
-    to_predicates: unsigned(1)
+    unpack: unsigned(1)
     """The result's low bits go to predicates where b says so."""
-    to_condition: unsigned(1)
-    """The result's low bits go to CC where b says so."""
     predicate: PredicateResult

@@ -1,0 +1,133 @@
+"""The second stage of a lane: what the thread decides, and the two terms of its result."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.kinds import SumShift
+
+from .control import FirstTerm, LaneControl, ProductPart, Truth
+from .permute import permuted
+from .prepare import joined
+from .stages import PREPARED_SUM_BITS, Prepared, Terms
+from .sums import sum_with_carry
+
+__all__ = ["TermStage"]
+
+_ONE = 0x3F80_0000
+"""The floating-point number 1."""
+
+
+class TermStage(wiring.Component):
+    """Logic, shifts, permutations, products and first sums; combinational.
+
+    Members
+    -------
+    control : In(LaneControl)
+    prepared : In(Prepared)
+    terms : Out(Terms)
+    """
+
+    control: In(LaneControl)
+    prepared: In(Prepared)
+    terms: Out(Terms)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control, prepared, terms = self.control, self.prepared, self.terms
+        self._decide(m)
+        product, low_zero = self._product(m)
+        sum_of_two, logic, first = Signal(PREPARED_SUM_BITS), Signal(32), Signal(32)
+        m.d.comb += [
+            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, control.one_b | (control.distance & prepared.less))),
+            logic.eq(_looked_up(Mux(terms.decision, control.table, control.table_otherwise), prepared))]
+        with m.Switch(control.first):
+            with m.Case(FirstTerm.LOGIC):
+                m.d.comb += first.eq(logic)
+            with m.Case(FirstTerm.SHIFT):
+                m.d.comb += first.eq(self._shifted(m))
+            with m.Case(FirstTerm.PERMUTATION):
+                m.d.comb += first.eq(permuted(prepared.picks.as_value(), prepared.a[:32], prepared.c[:32]))
+            with m.Case(FirstTerm.PRODUCT):
+                m.d.comb += first.eq(product)
+            with m.Case(FirstTerm.SUM), m.Switch(control.sum_shift):
+                with m.Case(SumShift.RS):
+                    m.d.comb += first.eq(sum_of_two[16:33])
+                with m.Case(SumShift.LS):
+                    m.d.comb += first.eq(Cat(Const(0, 16), sum_of_two[:16]))
+                with m.Default():
+                    m.d.comb += first.eq(sum_of_two)
+
+        high, low = self._beyond(m, sum_of_two, logic[31])
+        cleared = low.replicate(32) | (control.as_one.replicate(32) & ~_ONE)
+        above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
+        m.d.comb += [
+            terms.x.eq(Cat((first[:31] | high.replicate(31)) & ~cleared[:31],
+                           Mux(high, ~control.signed_result, first[31] & ~cleared[31]), above)),
+            terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
+                prepared.c[:32] & control.add_c.replicate(32), prepared.c[32] & control.three)),
+            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
+                          | (control.complete & low_zero)),
+            terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
+            terms.conditions.eq(prepared.conditions)]
+        return m
+
+    def _decide(self, m: Module) -> None:
+        """The thread's decision and its opposite."""
+        control, prepared = self.control, self.prepared
+        compare, holds = control.compare.as_value(), Signal()
+        relation = ((compare[0] & prepared.less) | (compare[1] & prepared.equal)
+                    | (compare[2] & ~prepared.less & ~prepared.equal))
+        related = (control.truth == Truth.RELATION) | (control.truth == Truth.SIGN)
+        m.d.comb += [
+            holds.eq(Mux(related, relation, prepared.given)),
+            self.terms.decision.eq(joined(control.combine, holds, prepared.joined)),
+            self.terms.opposite.eq(joined(control.combine, ~holds, prepared.joined))]
+
+    def _product(self, m: Module) -> tuple[Signal, Signal]:
+        """The part of the product, or of its complement; whether the product's low word is zero."""
+        control, (low, upper_b, upper_a, high) = self.control, self.prepared.products
+        product, upper, low_zero = Signal(32), Signal(48), Signal()
+        m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
+                     low_zero.eq(~Cat(low[:16], upper[:16]).any())]
+        complement = control.complement.replicate(32)
+        with m.Switch(control.product):
+            with m.Case(ProductPart.LOW):
+                m.d.comb += product.eq(Cat(low[:16], upper[:16]) ^ complement)
+            with m.Case(ProductPart.HIGH):
+                m.d.comb += product.eq(upper[16:] ^ complement)
+            with m.Case(ProductPart.HALVES):
+                m.d.comb += product.eq(low)
+            with m.Case(ProductPart.HALVES_SHIFTED):
+                m.d.comb += product.eq(Cat(Const(0, 16), low[:16]))
+        return product, low_zero
+
+    def _shifted(self, m: Module) -> Signal:
+        """The outcome of the planned shift; makes the low byte of a shifted pair, too."""
+        control, plan, a = self.control, self.prepared.shift, self.prepared.a
+        moved, result = Signal(33), Signal(32)
+        fill = (control.negate_a & ~control.one_a).replicate(7)
+        m.d.comb += [
+            moved.eq(plan.pair >> plan.amount),
+            result.eq((Mux(control.left, moved[1:], moved[:32]) & plan.mask) | (plan.other & ~plan.mask)),
+            self.terms.low_byte.eq(Cat(fill, a[:32]) >> plan.amount)]
+        return result
+
+    def _beyond(self, m: Module, distance: Signal, top: Value) -> tuple[Signal, Signal]:
+        """Whether a distance, or the chosen one of a and b, is above or below the bounds of the result's type."""
+        control, prepared, high, low = self.control, self.prepared, Signal(), Signal()
+        negative = Mux(self.terms.decision, prepared.negative_a, prepared.negative_b)
+        with m.If(control.bound & control.distance):
+            m.d.comb += high.eq(distance[32:].any() | (control.signed_result & distance[31]))
+        with m.Elif(control.bound):
+            m.d.comb += [high.eq(control.signed_result & top & ~negative), low.eq(~control.signed_result & negative)]
+        return high, low
+
+
+def _looked_up(table: Value, prepared: Prepared) -> Value:
+    """The function with this truth table of a, b and c, bit by bit."""
+    a, b, c = prepared.a[:32], prepared.b, prepared.c[:32]
+    words = [bit.replicate(32) for bit in table]
+    for selector in (c, b, a):
+        words = [(one & selector) | (zero & ~selector) for zero, one in zip(words[::2], words[1::2], strict=True)]
+    return words[0]

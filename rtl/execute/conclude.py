@@ -1,0 +1,90 @@
+"""The third stage of a lane: the sum of the terms, and what becomes of it."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
+
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+
+from .control import LaneControl, PredicateResult
+from .stages import LaneResult, Terms
+from .sums import sum_with_carry
+
+__all__ = ["ResultStage"]
+
+_WINDOW_BITS = exact_log2(WINDOW_BYTES)
+_WINDOWS = tuple(base >> _WINDOW_BITS for base in (SHARED_WINDOW, LOCAL_WINDOW))
+assert all(base % WINDOW_BYTES == 0 for base in (SHARED_WINDOW, LOCAL_WINDOW)), "a window begins at its size"
+assert _WINDOW_BITS == 24, "a byte tells an address's window"
+
+
+class ResultStage(wiring.Component):
+    """The result, its flags, its predicates; combinational.
+
+    Members
+    -------
+    control : In(LaneControl)
+    terms : In(Terms)
+    result : Out(LaneResult)
+    """
+
+    control: In(LaneControl)
+    terms: In(Terms)
+    result: Out(LaneResult)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control, terms, result = self.control, self.terms, self.result
+        x, y, value = terms.x, terms.y, result.value
+        total, overflow, less = Signal(34), Signal(), Signal()
+        m.d.comb += [
+            total.eq(sum_with_carry(x, y, terms.plus)),
+            overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
+            less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
+
+        # The result.
+        with m.If(control.saturate & overflow):
+            m.d.comb += value.eq(Cat((~x[31]).replicate(31), x[31]))
+        with m.Elif(control.merge):
+            m.d.comb += value.eq(Cat(total[:16], terms.b))
+        with m.Elif(control.smaller | control.larger):
+            m.d.comb += value.eq(Mux(less ^ control.larger, x[:32], ~y[:32]))
+        with m.Else():
+            m.d.comb += value.eq(total)
+
+        # CC.
+        zero, old, flags = Signal(), terms.conditions, result.conditions
+        m.d.comb += [
+            zero.eq(~value.any()), flags.zero.eq(zero), flags.sign.eq(value[31]),
+            flags.carry.eq(control.carries & total[32:].any()),
+            flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
+        with m.If(control.verdict):
+            m.d.comb += [flags.zero.eq(terms.equal), flags.carry.eq(~terms.less)]
+        with m.Elif(control.unpack):
+            m.d.comb += flags.eq((old.as_value() & ~terms.b[:4]) | (value[:4] & terms.b[:4]))
+
+        # Predicates.
+        to_predicates = control.unpack & ~control.of_condition
+        m.d.comb += [
+            result.predicates.eq(value), result.predicates_written.eq(Mux(to_predicates, terms.b, 0)),
+            result.q.eq(terms.opposite)]
+        with m.Switch(control.predicate):
+            with m.Case(PredicateResult.TRUE):
+                m.d.comb += result.p.eq(1)
+            with m.Case(PredicateResult.ZERO):
+                m.d.comb += result.p.eq(zero)
+            with m.Case(PredicateResult.NONZERO):
+                m.d.comb += result.p.eq(~zero)
+            with m.Case(PredicateResult.DECISION):
+                m.d.comb += result.p.eq(terms.decision)
+            with m.Case(PredicateResult.OUTSIDE):
+                m.d.comb += result.p.eq(~_inside(value[_WINDOW_BITS:]))
+            with m.Case(PredicateResult.OUTSIDE_HIGH):
+                m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))
+        return m
+
+
+def _inside(byte: Value) -> Value:
+    """Whether the address with this highest byte is in a window."""
+    return (byte == _WINDOWS[0]) | (byte == _WINDOWS[1])

@@ -1,0 +1,273 @@
+"""What the lanes' control signals are for each instruction, from the fields of its word.
+
+An operation takes a reader of fields, by name: the field, or 0 where the instruction's form has no such field. It gives
+the control signals that are not 0.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from amaranth.hdl import Array, Cat, Const, Mux, Value
+from amaranth.lib import enum
+
+from rtl.isa.condition import TRUTH
+from rtl.isa.kinds import (
+    Boolean,
+    Compare,
+    FunnelWidth,
+    HalfSelect,
+    Logic,
+    MinMaxPart,
+    PredicateTest,
+    ProductAddend,
+    VideoSecond,
+)
+
+from .control import FirstTerm, Part, PredicateResult, ProductPart, ShiftCount, Truth
+
+__all__ = ["OPERATIONS", "Fields", "Signals"]
+
+Fields = Callable[[str], Value]
+Signals = Mapping[str, Value | enum.Enum | int]
+
+# Truth tables of three bits, a the most significant one.
+_A, _B, _AND, _OR, _XOR, _ONES = 0xF0, 0xCC, 0xC0, 0xFC, 0x3C, 0xFF
+_LOGIC = {Logic.AND: _AND, Logic.OR: _OR, Logic.XOR: _XOR, Logic.PASS_B: _B}
+
+assert all(Part[half.name if half.name == "WORD" else name].value == half.value
+           for half, name in zip(HalfSelect, ("WORD", "LOW", "HIGH"), strict=True))
+assert all(Part[name].value == addend.value for addend, name in (
+    (ProductAddend.C, "WORD"), (ProductAddend.CLO, "LOW"), (ProductAddend.CHI, "HIGH")))
+assert all(PredicateResult[name].value == test.value for test, name in (
+    (PredicateTest.NONE, "FALSE"), (PredicateTest.T, "TRUE"), (PredicateTest.Z, "ZERO"),
+    (PredicateTest.NZ, "NONZERO")))
+
+
+def _always(table: Value | int) -> Signals:
+    return {"table": table, "table_otherwise": table}
+
+
+def _either(table: int, otherwise: int) -> Signals:
+    return {"table": table, "table_otherwise": otherwise}
+
+
+def _sum_signals(extended: Value, ones: Value) -> Signals:
+    """What every sum has: flags, and a carry in or, in its place, one more."""
+    return {"carries": 1, "add_carry": extended, "plus_one": ones & ~extended}
+
+
+def _negations(field: Fields) -> tuple[Value, Value, Value]:
+    """Whether a and b are negated, and whether one is added; both negations together do that alone."""
+    flags = field("plus_one")
+    both = flags[0] & flags[1]
+    return flags[1] & ~both, flags[0] & ~both, flags[0] | flags[1]
+
+
+def _iadd(field: Fields) -> Signals:
+    negate_a, negate_b, ones = _negations(field)
+    return {**_sum_signals(field("extended"), ones), **_always(_A), "negate_a": negate_a, "negate_b": negate_b,
+            "add_b": 1, "saturate": field("saturate")}
+
+
+def _scaled(field: Fields) -> Signals:
+    return {"first": FirstTerm.SHIFT, "left": 1, "shift": field("shift"), "add_b": 1}
+
+
+def _iscadd(field: Fields) -> Signals:
+    negate_a, negate_b, ones = _negations(field)
+    return {**_scaled(field), **_sum_signals(Const(0, 1), ones), "negate_a": negate_a, "negate_b": negate_b}
+
+
+def _lea(field: Fields) -> Signals:
+    negate = field("negate_a")
+    return {**_scaled(field), **_sum_signals(field("extended"), negate), "negate_a": negate,
+            "predicate": PredicateResult.OUTSIDE}
+
+
+def _lea_high(field: Fields) -> Signals:
+    """The pair is negated before it is shifted."""
+    extended, negate = field("extended"), field("negate_a")
+    completes = negate & ~extended
+    return {**_scaled(field), **_sum_signals(extended, Const(0, 1)), "pair": 1, "negate_a": negate, "negate_c": negate,
+            "one_a": completes, "pair_negative": completes, "predicate": PredicateResult.OUTSIDE_HIGH}
+
+
+def _iadd3(field: Fields) -> Signals:
+    """Each term has its own one, so that every sum of two has one carry in at most."""
+    extended = field("extended")
+    return {**_sum_signals(extended, Const(0, 1)), "three": 1, "first": FirstTerm.SUM, "sum_shift": field("shift"),
+            "add_c": 1, **{f"part_{term}": field(f"half_{term}") for term in "abc"},
+            **{f"negate_{term}": field(f"negate_{term}") for term in "abc"},
+            **{f"one_{term}": field(f"negate_{term}") & ~extended for term in "abc"}}
+
+
+def _xmad(field: Fields) -> Signals:
+    signs, addend = field("signs"), field("addend")
+    corrected = addend == ProductAddend.CSFU.value
+    return {**_sum_signals(field("extended"), Const(0, 1)), "first": FirstTerm.PRODUCT,
+            "product": Mux(field("product_high"), ProductPart.HALVES_SHIFTED, ProductPart.HALVES), "halves": 1,
+            "high_a": field("high_a"), "high_b": field("high_b"), "signed_a": signs[0], "signed_b": signs[1],
+            "part_c": Mux(corrected, Part.WORD, addend[:2]), "correct": corrected,
+            "add_high_b": addend == ProductAddend.CBCC.value, "add_c": 1, "merge": field("merge")}
+
+
+def _imul(field: Fields) -> Signals:
+    signs = field("signs")
+    return {"first": FirstTerm.PRODUCT, "product": Mux(field("high"), ProductPart.HIGH, ProductPart.LOW),
+            "signed_a": signs[0], "signed_b": signs[1]}
+
+
+def _imad(field: Fields) -> Signals:
+    """The one that completes a negative product reaches its high word only from a low word of 0."""
+    negate_product, negate_c, _ = _negations(field)
+    extended, high, plain = field("extended"), field("high"), field("plus_one")[0] & field("plus_one")[1]
+    return {**_imul(field), **_sum_signals(extended, plain | negate_c | (negate_product & ~high)), "add_c": 1,
+            "negate_c": negate_c, "complement": negate_product, "complete": negate_product & high & ~extended,
+            "saturate": field("saturate")}
+
+
+def _shift(field: Fields, left: bool) -> Signals:
+    return {"first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left), "wrap": field("wrap"),
+            "signed_a": field("signed"), "part_a": Mux(field("reverse"), Part.OTHER, Part.WORD)}
+
+
+def _funnel_shift(field: Fields, left: bool) -> Signals:
+    width = field("width")
+    return {"first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left), "wrap": field("wrap"), "pair": 1,
+            "wide": width != FunnelWidth.B32.value, "signed_a": width == FunnelWidth.S64.value}
+
+
+def _bfe(field: Fields) -> Signals:
+    return {"first": FirstTerm.SHIFT, "count": ShiftCount.BYTE, "field": 1, "signed_a": field("signed"),
+            "part_a": Mux(field("reverse"), Part.OTHER, Part.WORD)}
+
+
+def _bfi(_field: Fields) -> Signals:
+    return {"first": FirstTerm.SHIFT, "count": ShiftCount.BYTE, "left": 1, "field": 1, "insert": 1}
+
+
+def _lop(field: Fields) -> Signals:
+    tables = Array(Const(_LOGIC[kind], 8) for kind in Logic)
+    return {**_always(tables[field("operation")]), "negate_a": field("invert_a"), "negate_b": field("invert_b"),
+            "predicate": field("predicate_test")}
+
+
+def _lop3(field: Fields) -> Signals:
+    return {**_always(field("lut")), "predicate": field("predicate_test")}
+
+
+def _relation(field: Fields) -> Signals:
+    signed = field("signed")
+    return {"truth": Truth.RELATION, "compare": field("compare"), "signed_a": signed, "signed_b": signed,
+            "extended": field("extended"), "combine": field("combine")}
+
+
+_DECISION: Signals = {"predicate": PredicateResult.DECISION}
+
+
+def _truth_word(field: Fields) -> Signals:
+    return {**_either(_ONES, 0), "as_one": field("one")}
+
+
+def _isetp(field: Fields) -> Signals:
+    return {**_relation(field), **_DECISION}
+
+
+def _iset(field: Fields) -> Signals:
+    return {**_relation(field), **_truth_word(field)}
+
+
+def _icmp(field: Fields) -> Signals:
+    return {**_either(_A, _B), "truth": Truth.SIGN, "compare": field("compare"), "signed_a": field("signed")}
+
+
+def _imnmx(field: Fields) -> Signals:
+    """Decides for b: where a is below b but the larger is wanted, or the other way round."""
+    part = field("part")
+    return {**_relation(field), **_either(_B, _A), "compare": Compare.LT, "combine": Boolean.XOR,
+            "continues": (part == MinMaxPart.XMED.value) | (part == MinMaxPart.XLO.value),
+            "verdict": part != MinMaxPart.WHOLE.value}
+
+
+def _sel(_field: Fields) -> Signals:
+    return _either(_A, _B)
+
+
+def _video(field: Fields) -> Signals:
+    signs, then = field("signs"), field("then")
+    smaller, larger = then == VideoSecond.MIN.value, then == VideoSecond.MAX.value
+    return {"truth": Truth.RELATION, "signed_a": signs[0], "signed_b": signs[1], "bound": field("saturate"),
+            "signed_result": field("signed_d"), "add_c": then != VideoSecond.NONE.value, "negate_c": smaller | larger,
+            "plus_one": smaller | larger, "smaller": smaller, "larger": larger}
+
+
+def _vmnmx(field: Fields) -> Signals:
+    return {**_video(field), **_either(_A, _B), "compare": Mux(field("larger"), Compare.GE, Compare.LT)}
+
+
+def _vabsdiff(field: Fields) -> Signals:
+    return {**_video(field), "first": FirstTerm.SUM, "distance": 1, "part_b": Part.OTHER}
+
+
+def _prmt(field: Fields) -> Signals:
+    return {"first": FirstTerm.PERMUTATION, "permute": field("mode")}
+
+
+def _mov(_field: Fields) -> Signals:
+    return _always(_B)
+
+
+def _predicates(field: Fields) -> Signals:
+    return {"truth": Truth.PREDICATES, "combine_first": field("combine_first"), "combine": field("combine")}
+
+
+def _condition(field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, "condition": Array(Const(truth, 16) for truth in TRUTH)[field("test")],
+            "combine": field("combine")}
+
+
+def _psetp(field: Fields) -> Signals:
+    return {**_predicates(field), **_DECISION}
+
+
+def _pset(field: Fields) -> Signals:
+    return {**_predicates(field), **_truth_word(field)}
+
+
+def _csetp(field: Fields) -> Signals:
+    return {**_condition(field), **_DECISION}
+
+
+def _cset(field: Fields) -> Signals:
+    return {**_condition(field), **_truth_word(field)}
+
+
+def _p2r(field: Fields) -> Signals:
+    return {"first": FirstTerm.SHIFT, "pack": 1, "of_condition": field("which"), "which_byte": field("byte")}
+
+
+def _r2p(field: Fields) -> Signals:
+    return {"first": FirstTerm.SHIFT, "unpack": 1, "of_condition": field("which"),
+            "shift": Cat(Const(0, 3), field("byte"))}
+
+
+def _value(_field: Fields) -> Signals:
+    return _always(_A)
+
+
+def _vote(_field: Fields) -> Signals:
+    return {**_always(_A), **_DECISION}
+
+
+OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
+    "IADD": _iadd, "IADD32I": _iadd, "ISCADD": _iscadd, "ISCADD32I": _iscadd, "IADD3": _iadd3, "LEA": _lea,
+    "LEA.HI": _lea_high, "XMAD": _xmad, "IMUL": _imul, "IMUL32I": _imul, "IMAD": _imad, "IMAD32I": _imad,
+    "SHL": partial(_shift, left=True), "SHR": partial(_shift, left=False),
+    "SHF.L": partial(_funnel_shift, left=True), "SHF.R": partial(_funnel_shift, left=False), "BFE": _bfe, "BFI": _bfi,
+    "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
+    "SEL": _sel, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
+    "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
+    "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
+})
+"""By instruction name."""

@@ -1,0 +1,51 @@
+"""Permutations of bytes: which bytes, and their way to the result."""
+
+from amaranth.hdl import Array, Cat, Const, Mux, Value
+
+from rtl.isa.kinds import PermuteMode
+
+__all__ = ["byte_picks", "permuted"]
+
+_BYTES = 4
+_SOURCES = 8
+
+
+def _fixed_picks(mode: PermuteMode, amount: int) -> list[int]:
+    """The source byte of each byte of the result, in a mode that takes two bits of the selector."""
+    places = range(_BYTES)
+    match mode:
+        case PermuteMode.F4E:
+            return [amount + place for place in places]
+        case PermuteMode.B4E:
+            return [(amount - place) % _SOURCES for place in places]
+        case PermuteMode.RC8:
+            return [amount] * _BYTES
+        case PermuteMode.ECL:
+            return [max(amount, place) for place in places]
+        case PermuteMode.ECR:
+            return [min(amount, place) for place in places]
+        case PermuteMode.RC16:
+            return [2 * (amount & 1) + (place & 1) for place in places]
+        case _:
+            return [0] * _BYTES
+
+
+def byte_picks(mode: Value, selector: Value) -> Value:
+    """Four bits for each byte of the result: the number of its source, and whether only its sign is wanted.
+
+    ``mode`` is a code of PermuteMode, ``selector`` operand b.
+    """
+    rows = [[sum(pick << 4 * place for place, pick in enumerate(_fixed_picks(kind, amount)))
+             for amount in range(_BYTES)] for kind in PermuteMode]
+    fixed = Array(Const(row, 16) for of_mode in rows for row in of_mode)[Cat(selector[:2], mode)]
+    return Mux(mode == PermuteMode.INDEX, selector[:16], fixed)
+
+
+def permuted(picks: Value, low: Value, high: Value) -> Value:
+    """The word whose bytes are picked from those of the pair ``high``, ``low``."""
+    pair, result = Cat(low, high), []
+    for place in range(_BYTES):
+        pick = picks[4 * place:4 * place + 4]
+        byte = pair.word_select(pick[:3], 8)
+        result.append(Mux(pick[3], byte[7].replicate(8), byte))
+    return Cat(result)

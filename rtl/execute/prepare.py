@@ -1,0 +1,118 @@
+"""The first stage of a lane: its operands, as the second one wants them."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.kinds import Boolean
+
+from .control import LaneControl, Part, Truth
+from .permute import byte_picks
+from .shift_plan import ShiftPlanner
+from .stages import Operands, Prepared
+from .sums import sum_with_carry
+
+__all__ = ["OperandStage", "joined"]
+
+
+def joined(operation: Value, first: Value, second: Value) -> Value:
+    """Two predicates joined by a code of Boolean."""
+    return Mux(operation == Boolean.OR, first | second,
+               Mux(operation == Boolean.XOR, first ^ second, first & second))
+
+
+class OperandStage(wiring.Component):
+    """Parts, complements and factors; the difference of a and b; plans for shifts and permutations; combinational.
+
+    Members
+    -------
+    control : In(LaneControl)
+    operands : In(Operands)
+    prepared : Out(Prepared)
+    """
+
+    control: In(LaneControl)
+    operands: In(Operands)
+    prepared: Out(Prepared)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.shifts = shifts = ShiftPlanner()
+        control, operands, prepared = self.control, self.operands, self.prepared
+        a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
+        negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
+        factors = self._factors(m)
+
+        # The three terms.
+        part_a, part_b, part_c = Signal(32), Signal(32), Signal(32)
+        for part, select, word, other in ((part_a, control.part_a, a, a[::-1]), (part_b, control.part_b, b, Const(0)),
+                                          (part_c, control.part_c, c, Const(0))):
+            with m.Switch(select):
+                with m.Case(Part.WORD):
+                    m.d.comb += part.eq(word)
+                with m.Case(Part.LOW):
+                    m.d.comb += part.eq(word[:16])
+                with m.Case(Part.HIGH):
+                    m.d.comb += part.eq(word[16:])
+                with m.Case(Part.OTHER):
+                    m.d.comb += part.eq(other)
+        term_a, one_more = Signal(33), Signal()
+        m.d.comb += [
+            term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
+            prepared.b.eq(part_b ^ control.negate_b.replicate(32)),
+            one_more.eq(control.one_c | (control.pair_negative & ~a.any())
+                        | (control.three & control.add_carry & flags.overflow)),
+            prepared.c.eq(sum_with_carry(part_c ^ control.negate_c.replicate(32),
+                                         Cat(Const(0, 16), self._correction(m, factors)), one_more))]
+
+        # How a and b, or c and zero, relate.
+        difference = Signal(34)
+        borrows_not = Mux(control.extended, flags.carry, 1)
+        m.d.comb += difference.eq(sum_with_carry(
+            Cat(a, negative_a.replicate(2)), ~Cat(b, negative_b.replicate(2)), borrows_not))
+        less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
+        with m.If(control.truth == Truth.SIGN):
+            m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
+        with m.Else():
+            m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
+                         equal.eq(~difference.any() & undecided & (~control.extended | flags.zero))]
+
+        # What else there is to decide by.
+        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
+        tested = control.condition.bit_select(flags.as_value(), 1)
+        of_predicates = control.truth == Truth.PREDICATES
+        m.d.comb += [
+            prepared.a.eq(Mux(control.distance, difference ^ difference[33].replicate(34), term_a)),
+            prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b), prepared.less.eq(less),
+            prepared.equal.eq(equal),
+            prepared.given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested)),
+            prepared.joined.eq(Mux(of_predicates, z, x)),
+            prepared.conditions.eq(flags), prepared.picks.as_value().eq(byte_picks(control.permute, b)),
+            shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), shifts.c.eq(prepared.c),
+            shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1))),
+            prepared.shift.eq(shifts.plan)]
+        return m
+
+    def _factors(self, m: Module) -> tuple[Signal, Signal]:
+        """The low factors, which may be any halves; makes the products."""
+        control, a, b = self.control, self.operands.a, self.operands.b
+        pairs = []
+        for name, word, high, is_signed in (("a", a, control.high_a, control.signed_a),
+                                            ("b", b, control.high_b, control.signed_b)):
+            low_factor, half = Signal(17, name=f"low_factor_{name}"), Mux(high, word[16:], word[:16])
+            m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
+            pairs.append((low_factor, Cat(word[16:], is_signed & word[31])))
+        products = [factor_a.as_signed() * factor_b.as_signed() for factor_a in pairs[0] for factor_b in pairs[1]]
+        m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=True)]
+        return pairs[0][0], pairs[1][0]
+
+    def _correction(self, m: Module, factors: tuple[Signal, Signal]) -> Signal:
+        """What is added to c's high half: minus one for each negative middle product, or b."""
+        control, a, b = self.control, self.operands.a, self.operands.b
+        first, second = factors[0][16] & b[:16].any(), factors[1][16] & a[:16].any()
+        correction = Signal(16)
+        with m.If(control.correct):
+            m.d.comb += correction.eq(Cat(first ^ second, (first | second).replicate(15)))
+        with m.Elif(control.add_high_b):
+            m.d.comb += correction.eq(b[:16])
+        return correction

@@ -1,0 +1,88 @@
+"""What a lane's stages hand to the next, for one thread."""
+
+from amaranth.hdl import signed, unsigned
+from amaranth.lib import data
+
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT
+
+__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "LaneResult", "Operands", "Prepared", "ShiftPlan", "Terms"]
+
+FACTOR_BITS = 17
+"""A half word with a sign bit."""
+PREPARED_SUM_BITS = 34
+"""A sum of three words; a difference of two, one of them signed."""
+
+
+class Operands(data.Struct):
+    """What a thread's instruction computes with."""
+
+    a: unsigned(32)
+    b: unsigned(32)
+    c: unsigned(32)
+    conditions: Flags
+    sources: unsigned(3)
+    """Predicates x, y and z, negated where the instruction says so."""
+    predicates: unsigned(PT)
+    """P0 to P6."""
+
+
+class ShiftPlan(data.Struct):
+    """A shift to come: ``pair`` goes down by ``amount``, by one more in shifts to the left; the low word of that where
+    ``mask`` has ones, ``other`` elsewhere.
+    """
+
+    pair: unsigned(64)
+    amount: unsigned(5)
+    mask: unsigned(32)
+    other: unsigned(32)
+
+
+class Prepared(data.Struct):
+    """After the first stage."""
+
+    a: unsigned(PREPARED_SUM_BITS)
+    b: unsigned(32)
+    c: unsigned(33)
+    negative_a: unsigned(1)
+    """The operand is signed and below zero; b likewise."""
+    negative_b: unsigned(1)
+    shift: ShiftPlan
+    picks: data.ArrayLayout(4, 4)
+    """For each byte of a permutation, the number of its source; bit 3 repeats its sign."""
+    products: data.ArrayLayout(signed(2 * FACTOR_BITS), 4)
+    """Low by low half, low half of a by high of b, high by low, high by high."""
+    less: unsigned(1)
+    equal: unsigned(1)
+    given: unsigned(1)
+    """The decision, where it is no relation."""
+    joined: unsigned(1)
+    """The predicate that is joined to it."""
+    conditions: Flags
+
+
+class Terms(data.Struct):
+    """After the second stage."""
+
+    x: unsigned(PREPARED_SUM_BITS)
+    y: unsigned(33)
+    plus: unsigned(1)
+    low_byte: unsigned(8)
+    """The highest byte of the low word of a shifted pair."""
+    b: unsigned(16)
+    decision: unsigned(1)
+    opposite: unsigned(1)
+    less: unsigned(1)
+    equal: unsigned(1)
+    conditions: Flags
+
+
+class LaneResult(data.Struct):
+    """What an instruction gives for a thread."""
+
+    value: unsigned(32)
+    p: unsigned(1)
+    q: unsigned(1)
+    conditions: Flags
+    predicates: unsigned(PT)
+    predicates_written: unsigned(PT)

@@ -1,11 +1,10 @@
 """Flow instructions on their way to the flow unit."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import dispatched, flow_request
 from rtl.params import SmParams
 
@@ -19,7 +18,7 @@ _PLACES = 8
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order.
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits.
 
     Members
     -------
@@ -40,13 +39,15 @@ class FlowQueue(Component):
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
         m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
-        arriving, taken = self.dispatch.payload, data.View(self._layout, places.w_data)
-        assert len(decoder.word) == WORD_BITS
+        arriving, taken = self.dispatch.payload, Signal(self._layout)
         m.d.comb += [
-            decoder.word.eq(arriving.word), places.w_en.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
-            taken.pc.eq(arriving.pc), taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard),
-            taken.cc.eq(arriving.cc), taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same),
-            taken.fault.eq(arriving.fault), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
-            self.request.valid.eq(places.r_rdy), self.request.payload.eq(places.r_data),
-            places.r_en.eq(self.request.ready)]
+            decoder.word.eq(arriving.word), taken.warp.eq(arriving.warp), taken.pc.eq(arriving.pc),
+            taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard), taken.cc.eq(arriving.cc),
+            taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same), taken.fault.eq(arriving.fault)]
+        at_once = ~places.r_rdy & self.request.ready
+        m.d.comb += [
+            self.request.valid.eq(places.r_rdy | self.dispatch.valid),
+            self.request.payload.eq(Mux(places.r_rdy, places.r_data, taken.as_value())),
+            places.r_en.eq(self.request.ready), places.w_en.eq(self.dispatch.valid & ~at_once),
+            places.w_data.eq(taken), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY)]
         return m

@@ -1,0 +1,72 @@
+"""Registers of instructions that are not the lanes': of all threads, the lowest one's."""
+
+from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from rtl.arbiter import lowest
+from rtl.component import Component
+from rtl.layouts import dispatched
+from rtl.params import WARP_THREADS, SmParams
+
+from .slots import beat_stage
+
+__all__ = ["Collector"]
+
+_OPERANDS = 2
+
+
+class Collector(Component):
+    """Holds one instruction while its registers pass the lanes.
+
+    Members
+    -------
+    start, record : In(1), In(dispatched)
+        An instruction, in S2; only when ``busy`` is 0.
+    valid, stage, a, b : In
+        S4: the beats that pass.
+    busy : Out(1)
+        From S3 on until ``taken``.
+    ready, complete : Out(1), Out(dispatched)
+        The instruction with its operands.
+    taken : In(1)
+        It goes, if it is ready.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        words = data.ArrayLayout(32, params.lanes)
+        super().__init__({
+            "start": In(1), "record": In(dispatched(params)), "valid": In(1), "stage": In(beat_stage(params)),
+            "a": In(words), "b": In(words), "busy": Out(1), "ready": Out(1), "complete": Out(dispatched(params)),
+            "taken": In(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        lanes, stage = self._params.lanes, self.stage
+        held = Signal(dispatched(self._params))
+        operands, found = Signal(data.ArrayLayout(32, _OPERANDS)), Signal()
+        same = Signal(WARP_THREADS)
+
+        # S4: the lowest thread.
+        passes, first = Signal(), Signal(range(lanes))
+        m.d.comb += [passes.eq(self.valid & stage.collects), first.eq(lowest(stage.threads))]
+        with m.If(passes & ~found):
+            m.d.sync += [found.eq(stage.threads.any()), operands[0].eq(Array(self.a)[first]),
+                         operands[1].eq(Array(self.b)[first])]
+
+        # S5: who has the same. Threads of earlier beats do not execute the instruction.
+        passed, ends, values, threads = Signal(), Signal(), Signal.like(self.a), Signal(lanes)
+        m.d.sync += [
+            passed.eq(passes), ends.eq(stage.beat == self._params.beats - 1), values.eq(self.a),
+            threads.eq(stage.threads)]
+        alike = Cat(value == operands[0] for value in values) & threads
+        with m.If(passed):
+            m.d.sync += [same.eq(Cat(same, alike)[lanes:]), self.ready.eq(ends)]
+
+        with m.If(self.start):
+            m.d.sync += [held.eq(self.record), self.busy.eq(1), found.eq(0)]
+        with m.Elif(self.ready & self.taken):
+            m.d.sync += [self.busy.eq(0), self.ready.eq(0)]
+        m.d.comb += [self.complete.eq(held), self.complete.operands.eq(operands), self.complete.same.eq(same)]
+        return m

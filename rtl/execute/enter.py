@@ -1,0 +1,170 @@
+"""S2: what an instruction, or an operation of a unit, sends to the lanes, and what to other units."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.condition import Flags
+from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import PT, RZ, WORD_BITS
+from rtl.isa.table import BY_NAME
+from rtl.layouts import InstructionKind, LaneClient, completion, dispatched, error_event, issued, lane_operation
+from rtl.params import WARP_THREADS, SmParams
+from rtl.word import field_of
+
+from .common import kind_in
+from .instruction import LaneInstruction, OperandSource, ValueSource
+from .slots import lane_slot
+from .threads import ThreadSelection
+from .vote import Vote
+
+__all__ = ["Entrance"]
+
+_PASSING_WORD = BY_NAME["VOTE"][0].default
+"""An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do."""
+_REPORT_BITS = 32
+_INDEXED = (InstructionKind.FLOW_INDEXED, InstructionKind.BARRIER_INDEXED)
+_DIRECT = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_READ, InstructionKind.MEMORY,
+           InstructionKind.CONVERSION, InstructionKind.BARRIER, InstructionKind.BARRIER_READ, InstructionKind.TRAP)
+
+
+class Entrance(Component):
+    """Combinational.
+
+    Members
+    -------
+    instruction : In(valid, payload: issued)
+    operation : In(valid, client, payload: lane_operation)
+        Never in the cycle of an instruction.
+    report_mask : In(32)
+    warp : Out
+        Whose state is wanted.
+    predicates, conditions, active, first_row : In
+        That state.
+    word, decoded : Out(64), In(LaneInstruction)
+        For the lanes' decoder.
+    special : In(32)
+        The special register that ``decoded`` names, where it is the same in all threads.
+    flow_value : In(32)
+        What the flow unit has for a register of the warp.
+    starts, slot : Out(1), Out(lane_slot)
+        What begins to pass the lanes.
+    direct, collects, record : Out(1), Out(1), Out(dispatched)
+        What goes to another unit, now or when its registers have been read.
+    completed : Out(completion)
+        What is complete when the last beat of the slot is written, or would be.
+    error : Out(error_event)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "instruction": In(data.StructLayout({"valid": 1, "payload": issued(params)})),
+            "operation": In(data.StructLayout({
+                "valid": 1, "client": LaneClient, "payload": lane_operation(params)})),
+            "report_mask": In(_REPORT_BITS), "warp": Out(params.warp_bits),
+            "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
+            "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "active": In(WARP_THREADS),
+            "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
+            "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
+            "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
+            "completed": Out(completion(params)), "error": Out(error_event(params))})
+        self.selection = ThreadSelection()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.selection = selection = self.selection
+        valid, instruction = self.instruction.valid, self.instruction.payload
+        operates, operation = self.operation.valid, self.operation.payload
+        computes, refused, missing, failed, error = Signal(), Signal(), Signal(), Signal(), Signal(WarpError)
+        m.d.comb += [
+            computes.eq(valid & (instruction.kind == InstructionKind.LANES)),
+            refused.eq(valid & (instruction.kind == InstructionKind.REFUSED)),
+            self.collects.eq(valid & kind_in(instruction.kind, *_INDEXED)),
+            self.direct.eq(valid & kind_in(instruction.kind, *_DIRECT)),
+            self.starts.eq(computes | self.collects | operates),
+            self.warp.eq(Mux(operates, operation.warp, instruction.warp)),
+            self.word.eq(Mux(computes, instruction.word, _PASSING_WORD)),
+            selection.word.eq(instruction.word), selection.decoded.eq(self.decoded), selection.active.eq(self.active),
+            selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions)]
+
+        # Errors. A constant that is missing is none if nobody wants it.
+        m.d.comb += [
+            missing.eq(instruction.constant_missing & self._reports(WarpError.INVALID_CONST_ADDR)),
+            failed.eq(computes & missing & selection.computing.any()),
+            error.eq(Mux(refused, instruction.error, WarpError.INVALID_CONST_ADDR)),
+            self.error.valid.eq((refused & self._reports(instruction.error)) | failed),
+            self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
+
+        self._to_lanes(m, failed)
+        self._to_units(m, missing)
+        completed = self.completed
+        m.d.comb += [
+            completed.valid.eq(computes | refused | (operates & ~operation.gather & operation.last)),
+            completed.warp.eq(self.warp), completed.serial.eq(Mux(operates, operation.serial, instruction.serial)),
+            completed.write_barrier.eq(Mux(operates, operation.barrier, instruction.write_barrier)),
+            completed.read_barrier.eq(Mux(operates, NO_BARRIER, instruction.read_barrier))]
+        return m
+
+    def _reports(self, error: WarpError | Value) -> Value:
+        code = Value.cast(error)
+        return self.report_mask.bit_select(code[:min(len(code), (_REPORT_BITS - 1).bit_length())], 1)
+
+    def _to_lanes(self, m: Module, failed: Value) -> None:
+        """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
+        m.submodules.vote = vote = Vote()
+        slot, decoded, selection = self.slot, self.decoded, self.selection
+        instruction, operation, operates = self.instruction.payload, self.operation.payload, self.operation.valid
+        becomes, writes = slot.instruction, operates & ~operation.gather
+        reads = self.collects | (operates & operation.gather)
+        registers, word = Signal.like(becomes.registers), instruction.word
+        collected = Cat(field_of(word, FIELDS["Ra"]), field_of(word, FIELDS["Rb"]), Const(RZ, 8))
+        m.d.comb += registers.eq(Mux(reads, Mux(operates, operation.registers.as_value(), collected),
+                                     decoded.registers.as_value()))
+        m.d.comb += [row.eq(self.first_row + number) for row, number in zip(slot.rows, registers, strict=True)]
+        m.d.comb += [
+            becomes.eq(decoded), slot.warp.eq(self.warp), slot.first_row.eq(self.first_row),
+            slot.serial.eq(Mux(operates, operation.serial, instruction.serial)),
+            slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
+            slot.gather.eq(operates & operation.gather), slot.collects.eq(self.collects), slot.supplied.eq(writes),
+            slot.client.eq(self.operation.client), slot.index.eq(operation.index), slot.last.eq(operation.last),
+            slot.barrier.eq(operation.barrier), slot.sources.eq(selection.sources)]
+
+        # Values that are no register's.
+        m.d.comb += [
+            vote.mode.eq(decoded.vote), vote.threads.eq(selection.computing), vote.predicate.eq(selection.sources[0])]
+        with m.If(writes):
+            m.d.comb += slot.uniform.eq(Mux(self.operation.client == LaneClient.FLOW, self.flow_value, 0))
+        with m.Elif(decoded.source_a == ValueSource.SPECIAL):
+            m.d.comb += slot.uniform.eq(self.special)
+        with m.Elif(decoded.source_a == ValueSource.NEXT_PC):
+            m.d.comb += slot.uniform.eq(instruction.pc + INSTRUCTION_BYTES)
+        with m.Elif(decoded.source_a == ValueSource.BALLOT):
+            m.d.comb += [slot.uniform.eq(vote.ballot), slot.sources[0].eq(vote.verdict.replicate(WARP_THREADS))]
+
+        # Operations.
+        with m.If(writes):
+            m.d.comb += [
+                slot.threads.eq(operation.threads), becomes.destination.eq(operation.registers[0]),
+                becomes.p.eq(operation.predicate), becomes.q.eq(PT), becomes.writes_cc.eq(operation.conditional)]
+        with m.If(reads):
+            m.d.comb += [
+                becomes.source_a.eq(ValueSource.REGISTER), becomes.source_b.eq(OperandSource.REGISTER),
+                becomes.source_c.eq(OperandSource.REGISTER), becomes.destination.eq(RZ), becomes.p.eq(PT),
+                becomes.q.eq(PT), becomes.registers.eq(registers), slot.threads.eq(selection.collecting)]
+
+    def _to_units(self, m: Module, missing: Value) -> None:
+        """The instruction as it leaves for a unit beside the lanes."""
+        record, selection, instruction = self.record, self.selection, self.instruction.payload
+        m.d.comb += [record[name].eq(instruction[name]) for name in (
+            "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")]
+        m.d.comb += [
+            record.active.eq(self.active), record.guard.eq(selection.guard), record.cc.eq(self.conditions),
+            record.predicate.eq(selection.barrier_predicate), record.operands[0].eq(instruction.constant),
+            record.same.eq(~0)]
+        with m.If(selection.misaligned):
+            m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
+        with m.Elif(missing):
+            m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)

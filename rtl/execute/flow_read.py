@@ -1,0 +1,101 @@
+"""What the flow unit reads goes to a register."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.errors import WarpError
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import PT
+from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, lane_operation, warp_launch
+from rtl.params import WARP_THREADS, SmParams
+from rtl.word import field_of
+
+from .common import kind_in
+
+__all__ = ["FlowReads"]
+
+_UNDER_WAY_BITS = 6
+"""Width of the number of instructions that a warp has in the flow unit and its queue."""
+_FLOW_KINDS = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ)
+
+
+def _note(params: SmParams) -> data.StructLayout:
+    """What is remembered of an instruction until its result comes."""
+    return data.StructLayout({"register": 8, "threads": WARP_THREADS, "serial": SERIAL_BITS, "barrier": 3})
+
+
+class FlowReads(Component):
+    """Makes an operation of the lanes of the result of each FLOW_READ, which that operation completes.
+
+    A warp waits for its FLOW_READ, so it has one at most; its results come in order, and those of tokens that it
+    pushed before come first. An instruction that failed writes nothing, but completes all the same.
+
+    Members
+    -------
+    dispatch : In(valid, payload: dispatched)
+        What goes to the flow unit.
+    launch : In(valid, payload: warp_launch)
+        The warp has nothing in the flow unit.
+    result_valid, result : In(1), In(flow_result)
+    operation : Out(stream of lane_operation)
+    warp, value : In, Out(32)
+        What the operation of a warp writes; combinational.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})),
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
+            "result_valid": In(1), "result": In(flow_result(params)),
+            "operation": Out(stream.Signature(lane_operation(params))), "warp": In(params.warp_bits), "value": Out(32)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        warps, sent, result = self._params.warps, self.dispatch.payload, self.result
+
+        # Which result is awaited.
+        under_way = Array(Signal(_UNDER_WAY_BITS, name=f"under_way{warp}") for warp in range(warps))
+        awaits = Array(Signal(name=f"awaits{warp}") for warp in range(warps))
+        is_flow, reads, arrives = Signal(), Signal(), Signal()
+        m.d.comb += [
+            is_flow.eq(self.dispatch.valid & kind_in(sent.kind, *_FLOW_KINDS)),
+            reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ)),
+            arrives.eq(self.result_valid & awaits[result.warp] & (under_way[result.warp] == 1))]
+        for warp in range(warps):
+            more, fewer = is_flow & (sent.warp == warp), self.result_valid & (result.warp == warp)
+            with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
+                m.d.sync += [under_way[warp].eq(0), awaits[warp].eq(0)]
+            with m.Else():
+                m.d.sync += under_way[warp].eq(under_way[warp] + more - (fewer & under_way[warp].any()))
+                with m.If(reads & more):
+                    m.d.sync += awaits[warp].eq(1)
+                with m.Elif(arrives & fewer):
+                    m.d.sync += awaits[warp].eq(0)
+
+        # What is to be done with it, and what came.
+        outcome = data.StructLayout({"value": 32, "failed": 1})
+        m.submodules.notes = notes = memory.Memory(shape=_note(self._params), depth=warps, init=[])
+        m.submodules.outcomes = outcomes = memory.Memory(shape=outcome, depth=warps, init=[])
+        note, noted = notes.write_port(), notes.read_port(domain="comb")
+        keep, kept, value = outcomes.write_port(), outcomes.read_port(domain="comb"), outcomes.read_port(domain="comb")
+        m.d.comb += [
+            note.en.eq(reads), note.addr.eq(sent.warp), note.data.register.eq(field_of(sent.word, FIELDS["Rd"])),
+            note.data.threads.eq(sent.active & sent.guard), note.data.serial.eq(sent.serial),
+            note.data.barrier.eq(sent.write_barrier), keep.en.eq(arrives), keep.addr.eq(result.warp),
+            keep.data.value.eq(result.value), keep.data.failed.eq(result.error != WarpError.NONE),
+            value.addr.eq(self.warp), self.value.eq(value.data.value)]
+
+        # Whose turn it is.
+        m.submodules.turns = turns = fifo.SyncFIFO(width=self._params.warp_bits, depth=warps)
+        m.d.comb += [turns.w_en.eq(arrives), turns.w_data.eq(result.warp)]
+        operation = self.operation.payload
+        m.d.comb += [
+            self.operation.valid.eq(turns.r_rdy), turns.r_en.eq(self.operation.ready), noted.addr.eq(turns.r_data),
+            kept.addr.eq(turns.r_data), operation.warp.eq(turns.r_data), operation.serial.eq(noted.data.serial),
+            operation.registers[0].eq(noted.data.register), operation.predicate.eq(PT), operation.last.eq(1),
+            operation.barrier.eq(noted.data.barrier),
+            operation.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]
+        return m

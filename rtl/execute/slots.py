@@ -1,0 +1,38 @@
+"""What the stages around the lanes hand to each other."""
+
+from amaranth.lib import data
+
+from rtl.layouts import GATHER_REGISTERS, SERIAL_BITS, LaneClient
+from rtl.params import WARP_THREADS, SmParams
+
+from .instruction import LaneInstruction
+
+__all__ = ["beat_stage", "lane_slot"]
+
+
+def lane_slot(params: SmParams) -> data.StructLayout:
+    """An instruction or an operation of a unit that begins to pass the lanes, from S2 to S3.
+
+    ``threads`` execute it. ``sources`` are its predicate operands after negation. ``first_row`` is that of the warp's
+    R0, ``rows`` are those of its register operands. ``constant`` is its constant operand; ``uniform`` is operand a
+    where it is no register and the same in all threads. A ``gather`` reads for ``client``, who has marked it with
+    ``index``; ``collects``: it reads for the collector; neither writes. ``supplied``: ``client`` has the values that
+    are written, and those of the predicate and of CC. ``last`` and ``barrier``: see lane_operation.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "instruction": LaneInstruction, "threads": WARP_THREADS,
+        "sources": data.ArrayLayout(WARP_THREADS, 3), "first_row": params.row_bits,
+        "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS), "constant": 32, "uniform": 32, "gather": 1,
+        "collects": 1, "supplied": 1, "client": LaneClient, "index": 4, "last": 1, "barrier": 3})
+
+
+def beat_stage(params: SmParams) -> data.StructLayout:
+    """What goes with a beat beside the lanes, from S4 to S7.
+
+    ``threads`` of the beat execute the instruction. ``row`` is that of ``register``; ``p``, ``q`` and ``writes_cc`` are
+    those of a LaneInstruction. ``supplied``: CC does not come from the lanes. What only reads is not ``writing``.
+    """
+    return data.StructLayout({
+        "writing": 1, "collects": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "beat": range(params.beats),
+        "threads": params.lanes, "row": params.row_bits, "register": 8, "p": 3, "q": 3, "writes_cc": 1,
+        "supplied": 1})

@@ -1,0 +1,133 @@
+"""Special registers."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.special_registers import (
+    COORDINATES_AT,
+    SHARED_BANKS,
+    VIRTUAL_SM_AT,
+    VIRTUAL_WARP_AT,
+    SpecialRegister,
+)
+from rtl.layouts import GridConfiguration, thread_index, warp_launch
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+
+__all__ = ["SpecialValues"]
+
+_NUMBER_BITS = 8
+_CLOCK_BITS = 64
+
+
+def _packed(x: Any, y: Any, z: Any) -> Any:
+    """Three coordinates in one register; they overlap where one is too large."""
+    x_at, y_at, z_at = COORDINATES_AT
+    return (x << x_at | y << y_at | z << z_at)[:32]
+
+
+class SpecialValues(Component):
+    """What S2R and CS2R read: one value for the warp, or one for each thread, and 0 for the other kind.
+
+    The clocks, and the global timer, count cycles.
+
+    Members
+    -------
+    number, warp, uniform : In(8), In, Out(32)
+        What is the same in all threads; combinational.
+    beat_warp, beat : In
+        The threads that ``values`` are for, a cycle later.
+    beat_number, values : In(8), Out(32 bits for each lane)
+        What differs.
+    grid : In(GridConfiguration)
+    launch : In(valid, payload: warp_launch)
+        Tells where in the grid the warp's CTA is.
+    thread : In(valid, payload: thread_index)
+        Tells where in its block a thread is.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        warp, beat = params.warp_bits, range(params.beats)
+        super().__init__({
+            "number": In(_NUMBER_BITS), "warp": In(warp), "uniform": Out(32), "beat_warp": In(warp), "beat": In(beat),
+            "beat_number": In(_NUMBER_BITS), "values": Out(data.ArrayLayout(32, params.lanes)),
+            "grid": In(GridConfiguration),
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
+            "thread": In(data.StructLayout({"valid": 1, "payload": thread_index(params)}))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        self._of_warp(m)
+        self._of_threads(m)
+        return m
+
+    def _of_warp(self, m: Module) -> None:
+        index = warp_launch(self._params)["index"].shape
+        m.submodules.indices = indices = memory.Memory(shape=index, depth=self._params.warps, init=[])
+        read, write = indices.read_port(domain="comb"), indices.write_port()
+        clock, grid, launch = Signal(_CLOCK_BITS), self.grid, self.launch.payload
+        cta: Any = read.data
+        m.d.sync += clock.eq(clock + 1)
+        m.d.comb += [
+            read.addr.eq(self.warp), write.addr.eq(launch.warp), write.en.eq(self.launch.valid),
+            write.data.eq(launch.index)]
+        low, high = clock[:32], clock[32:]
+        values = {
+            SpecialRegister.NTID: _packed(grid.block.x, grid.block.y, grid.block.z),
+            SpecialRegister.CTAID_X: cta.x, SpecialRegister.CTAID_Y: cta.y,
+            SpecialRegister.CTAID_Z: cta.z, SpecialRegister.VIRTID: self.warp << VIRTUAL_WARP_AT,
+            SpecialRegister.VIRTCFG: self._params.warps << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT,
+            SpecialRegister.CLOCK: low, SpecialRegister.CLOCKLO: low, SpecialRegister.GLOBALTIMERLO: low,
+            SpecialRegister.CLOCKHI: high, SpecialRegister.GLOBALTIMERHI: high,
+            SpecialRegister.SWINLO: SHARED_WINDOW, SpecialRegister.LWINLO: LOCAL_WINDOW,
+            SpecialRegister.SWINSZ: WINDOW_BYTES, SpecialRegister.LWINSZ: WINDOW_BYTES,
+            SpecialRegister.SMEMSZ: grid.shared, SpecialRegister.SMEMBANKS: SHARED_BANKS,
+            SpecialRegister.LMEMLOSZ: grid.local, SpecialRegister.REGALLOC: grid.registers}
+        with m.Switch(self.number):
+            for number, value in values.items():
+                with m.Case(number):
+                    m.d.comb += self.uniform.eq(value)
+
+    def _of_threads(self, m: Module) -> None:
+        params = self._params
+        lanes, beats = params.lanes, params.beats
+        place = data.StructLayout({"x": 16, "y": 16, "z": 16})
+        m.submodules.threads = threads = memory.Memory(
+            shape=data.ArrayLayout(place, lanes), depth=params.warps * beats, init=[])
+        read, write = threads.read_port(), threads.write_port(granularity=1)
+        thread, beat = self.thread.payload, Signal(range(beats))
+        own_lane = Signal(lanes)
+        lane_bits = (lanes - 1).bit_length()
+        m.d.comb += [
+            read.addr.eq(Cat(self.beat, self.beat_warp)), own_lane.eq(1 << thread.thread[:lane_bits]),
+            write.addr.eq(Cat(thread.thread[lane_bits:], thread.warp)),
+            write.en.eq(Mux(self.thread.valid, own_lane, 0)),
+            write.data.eq(Cat(thread.x, thread.y, thread.z).replicate(lanes))]
+        m.d.sync += beat.eq(self.beat)
+
+        everybody = (1 << WARP_THREADS) - 1
+        constants = {
+            SpecialRegister.LANEID: lambda own: own, SpecialRegister.EQMASK: lambda own: 1 << own,
+            SpecialRegister.LTMASK: lambda own: (1 << own) - 1,
+            SpecialRegister.LEMASK: lambda own: (2 << own) - 1,
+            SpecialRegister.GTMASK: lambda own: everybody & -(2 << own),
+            SpecialRegister.GEMASK: lambda own: everybody & -(1 << own)}
+
+        def by_beat(lane: int, function: Any) -> Any:
+            """A constant of each thread, of the beat's thread in a lane."""
+            return Array(Const(function(number * lanes + lane), 32) for number in range(beats))[beat]
+
+        places = {
+            SpecialRegister.TID_X: lambda at: at.x, SpecialRegister.TID_Y: lambda at: at.y,
+            SpecialRegister.TID_Z: lambda at: at.z, SpecialRegister.TID: lambda at: _packed(at.x, at.y, at.z)}
+        with m.Switch(self.beat_number):
+            for number, function in constants.items():
+                with m.Case(number):
+                    m.d.comb += [value.eq(by_beat(lane, function)) for lane, value in enumerate(self.values)]
+            for number, function in places.items():
+                with m.Case(number):
+                    m.d.comb += [value.eq(function(read.data[lane])) for lane, value in enumerate(self.values)]

@@ -1,0 +1,81 @@
+"""Which threads execute an instruction, and what its predicate operands are."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Const, Module, Mux
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.flow.condition import ConditionTest
+from rtl.isa.condition import ConditionCode, Flags
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import PT, WORD_BITS
+from rtl.params import WARP_THREADS
+from rtl.word import field_of
+
+from .common import CommonDecoder
+from .instruction import LaneInstruction
+
+__all__ = ["ThreadSelection"]
+
+_EVERYBODY = Const(~0, WARP_THREADS)
+_QUAD = 4
+
+
+class ThreadSelection(wiring.Component):
+    """For a warp at once; combinational.
+
+    Members
+    -------
+    word : In(64)
+    decoded : In(LaneInstruction)
+        Its quad mask and predicate operands, for an instruction of the lanes.
+    active, predicates, conditions : In
+        Of the warp; ``predicates`` has a mask of threads for each number.
+    guard : Out(32)
+        The threads whose guard holds; all where there is none.
+    computing : Out(32)
+        Those that execute it if it is one of the lanes.
+    collecting : Out(32)
+        Those that execute it if it is one whose registers are collected.
+    sources : Out(32 bits for each of x, y, z)
+        The predicate operands of an instruction of the lanes, after negation.
+    barrier_predicate : Out(32)
+        The one of BAR, after negation; all ones elsewhere.
+    misaligned : Out(1)
+        The constant operand is not a word of its bank.
+    """
+
+    word: In(WORD_BITS)
+    decoded: In(LaneInstruction)
+    active: In(WARP_THREADS)
+    predicates: In(data.ArrayLayout(WARP_THREADS, PT))
+    conditions: In(data.ArrayLayout(Flags, WARP_THREADS))
+    guard: Out(WARP_THREADS)
+    computing: Out(WARP_THREADS)
+    collecting: Out(WARP_THREADS)
+    sources: Out(data.ArrayLayout(WARP_THREADS, 3))
+    barrier_predicate: Out(WARP_THREADS)
+    misaligned: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.common = common = CommonDecoder()
+        m.submodules.test = test = ConditionTest()
+        masks = Array([*self.predicates, _EVERYBODY])
+        fields = {name: field_of(self.word, field) for name, field in FIELDS.items()}
+
+        def operand(number: Any, negated: Any) -> Any:
+            return masks[number] ^ negated.replicate(WARP_THREADS)
+
+        m.d.comb += [
+            common.word.eq(self.word), test.flags.eq(self.conditions),
+            test.test.eq(Mux(common.tested, fields["test"], ConditionCode.T.value)),
+            self.guard.eq(Mux(common.guarded, operand(fields["guard"], fields["guard_not"]), _EVERYBODY)),
+            self.collecting.eq(self.active & self.guard & test.passed),
+            self.computing.eq(self.active & self.guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
+            self.barrier_predicate.eq(Mux(common.votes, operand(fields["Pc"], fields["Pc_not"]), _EVERYBODY)),
+            self.misaligned.eq(common.misaligned)]
+        m.d.comb += [source.eq(operand(read.number, read.negated))
+                     for source, read in zip(self.sources, self.decoded.predicates, strict=True)]
+        return m

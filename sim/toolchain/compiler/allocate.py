@@ -62,12 +62,12 @@ def _color(function: Function, known: Interference, together: list[list[Value]],
     place = merge_copies(function, known, together)
     order: dict[Group, None] = {}
     for group in sorted({id(group): group for group, _ in place.values()}.values(),
-                        key=lambda group: (group.register is None, -len(group.members))):
+                        key=lambda group: (not group.fixed, -len(group.members))):
         order[group] = None
     taken = [0] * (limit + 1)
     base: dict[Group, int] = {}
     for group in order:
-        register = group.register if group.register is not None else _free_base(group, taken, limit)
+        register = 0 if group.fixed else _free_base(group, taken, limit)
         if register is None:
             return _victim(group, known, kept)
         base[group] = register

@@ -2,6 +2,7 @@
 
 import networkx as nx
 
+from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Space, Variable
 
 from .abi import STANDARD_CLOBBERS
@@ -14,6 +15,7 @@ from .expand import expand
 from .ir import Function, Global
 from .layout import Layout
 from .legalise import legalise
+from .long_division import DIVIDE, division_function
 from .loops import add_preheaders
 from .optimise import optimise
 from .program_text import kernel_lines, module_lines
@@ -24,10 +26,21 @@ __all__ = ["compile_module"]
 
 
 def compile_module(module: PtxModule, registers: int = REGISTERS) -> str:
-    """Assembly text of a module, which uses at most so many registers. CompileError names what it cannot translate."""
+    """Assembly text of a module, which uses at most so many registers. ProgramError says what it cannot translate, and
+    where that stands.
+    """
+    try:
+        return _text(module, registers)
+    except CompileError as error:
+        raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
+
+
+def _text(module: PtxModule, registers: int) -> str:
     layout = Layout.of(module)
     functions = {name: select_function(function, layout) for name, function in module.functions.items()
                  if function.body is not None}
+    if any(DIVIDE in function.calls for function in functions.values()):
+        functions[DIVIDE] = division_function()
     graph = nx.DiGraph()
     graph.add_nodes_from(functions)
     for function in functions.values():

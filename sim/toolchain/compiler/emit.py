@@ -37,7 +37,7 @@ class Printer:
         value = source.number
         if value is not None:
             if value == 0:
-                return "RZ"
+                return f"{'-' * source.negated}RZ"
             return f"{value:#x}" if wide or not value >> 31 else f"-{(WORD + 1 - value):#x}"
         match source.what:
             case Constant(bank, offset):

@@ -144,6 +144,10 @@ def _compare_pairs(e: Emitter, op: Op) -> None:
     if op.mods in (".LT", ".GE") and (y_low.number, y_high.number) == (0, 0):
         e.op("ISETP", [op.results[0], None], x_high, RZ, PT, mods=f"{op.mods}.AND")
         return
+    if x_high.number is not None and x_high.number == y_high.number:
+        relation = op.mods.removesuffix(".U32")
+        e.op("ISETP", [op.results[0], None], x_low, y_low, PT, mods=f"{relation}.U32.AND")
+        return
     e.op("IADD", [None], x_low, y_low.negate(), sets_carry=True)
     e.op("ISETP", [op.results[0], None], x_high, y_high, PT, mods=f"{op.mods}.X.AND", takes_carry=True)
 

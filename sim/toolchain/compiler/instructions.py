@@ -107,7 +107,7 @@ _SHAPES: dict[str, Shape] = {
 LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
 _SYNTHETIC = Shape("")
-_SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM", "DIV64", "REM64"})
+_SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
 
 
 def shape(op: Op) -> Shape:

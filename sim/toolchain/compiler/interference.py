@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from .abi import STACK_POINTER
 from .dataflow import Liveness
 from .ir import Block, Function, Op, Value
 from .loops import find_loops, innermost
@@ -71,22 +72,23 @@ class Group:
         What these must not share their register with.
     bases : frozenset[int]
         What the base may be, modulo 4.
-    register : int or None
-        The base, where it is fixed.
+    fixed : bool
+        The base is R0.
     """
 
     members: dict[int, int]
     rows: dict[int, int]
     bases: frozenset[int] = frozenset(range(4))
-    register: int | None = None
+    fixed: bool = False
     clobbered: dict[int, int] = field(default_factory=dict)
 
 
 def merge_copies(function: Function, known: Interference, together: list[list[Value]]) -> dict[Value, tuple[Group, int]]:
     """The group of every register value and its distance there. Values that are copied into each other come into the same
-    group if they can, those copied most often first.
+    group if they can, those copied most often first. All values with registers of their own are one group from R0 on.
     """
     place: dict[Value, tuple[Group, int]] = {}
+    fixed = Group({}, {}, frozenset([0]), True)
     for values in together:
         alignment = 4 if len(values) > 2 else 2
         group = Group({}, {}, frozenset(base for base in range(4) if base % alignment == 0))
@@ -96,9 +98,9 @@ def merge_copies(function: Function, known: Interference, together: list[list[Va
     for value in known.live.values:
         if value.predicate or value in place:
             continue
-        group = Group({}, {}, register=value.fixed)
-        _enter(group, 0, value, known)
-        place[value] = group, 0
+        group, at = (Group({}, {}), 0) if value.fixed is None else (fixed, value.fixed)
+        _enter(group, at, value, known)
+        place[value] = group, at
     for to, source in _copies(function):
         if to in place and source in place:
             _merge(place, known, to, source)
@@ -131,26 +133,25 @@ def _copies(function: Function) -> list[tuple[Value, Value]]:
 
 def _merge(place: dict[Value, tuple[Group, int]], known: Interference, one: Value, other: Value) -> None:
     """Joins the groups of two values so that both have the same register, if nothing speaks against it."""
+    if place[other][0].fixed:
+        one, other = other, one
     into, at = place[one]
     group, own = place[other]
     shift = at - own
-    if into is group:
-        return
-    if into.register is not None and group.register is not None and into.register + shift != group.register:
+    if into is group or group.fixed:
         return
     moved = {distance + shift: members for distance, members in group.members.items()}
-    if max(*moved, *into.members) - min(*moved, *into.members) >= _WIDEST:
+    if into.fixed:
+        if min(moved) < 0 or STACK_POINTER in moved or any(
+                group.clobbered[distance - shift] >> distance & 1 for distance in moved):
+            return
+    elif max(*moved, *into.members) - min(*moved, *into.members) >= _WIDEST:
         return
     if any(into.rows.get(distance, 0) & members or (
             into.members.get(distance, 0) & group.rows[distance - shift]) for distance, members in moved.items()):
         return
     bases = into.bases & frozenset((base - shift) % 4 for base in group.bases)
-    register = into.register
-    if group.register is not None:
-        register = group.register - shift
-    if not bases or (register is not None and (register % 4 not in bases or register < 0)):
-        return
-    if register is not None and _overlaps_fixed(into, group, register, shift):
+    if not bases:
         return
     for distance, members in moved.items():
         into.members[distance] = into.members.get(distance, 0) | members
@@ -158,13 +159,4 @@ def _merge(place: dict[Value, tuple[Group, int]], known: Interference, one: Valu
         into.clobbered[distance] = into.clobbered.get(distance, 0) | group.clobbered[distance - shift]
         for value in known.live.members(members):
             place[value] = into, distance
-    into.bases, into.register = bases, register
-
-
-def _overlaps_fixed(into: Group, group: Group, register: int, shift: int) -> bool:
-    """Whether a fixed register would be one that a call changes while the value is needed."""
-    for distance, mask in into.clobbered.items():
-        if register + distance < 0 or mask >> register + distance & 1:
-            return True
-    return any(register + distance + shift < 0 or mask >> register + distance + shift & 1
-               for distance, mask in group.clobbered.items())
+    into.bases = bases

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .instructions import groups, needs_slot, shape, slot_takes
-from .ir import RZ, Function, Op, Source, Value
+from .ir import RZ, Function, Op, Source, Value, number
 
 __all__ = ["legalise"]
 
@@ -15,10 +15,19 @@ def legalise(function: Function) -> None:
     for block in function.blocks:
         ops: list[Op] = []
         for op in block.ops:
+            if op.name == "IADD" and op.takes_carry:
+                op.sources = [_complement(source) for source in op.sources]
             _exchange(op)
             _load_sources(op, ops)
             ops.append(op)
         block.ops = ops
+
+
+def _complement(source: Source) -> Source:
+    """A number that is subtracted with a carry: what is added is its complement."""
+    if isinstance(source.what, int) and source.negated:
+        return number(~source.what)
+    return source
 
 
 def _exchange(op: Op) -> None:

@@ -139,6 +139,9 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
             return None
         return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
     new = replace(outer, what=inner.what)
+    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry):
+        # What is negated is the pair, or what the carry goes with.
+        return new
     return number(new.number) if new.number is not None and not _is_predicate(outer) else new
 
 

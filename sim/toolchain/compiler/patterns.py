@@ -44,6 +44,14 @@ def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> 
     return all(known.steady(source, inner) for source in sources)
 
 
+def _pair_number(low: Source, high: Source) -> int | None:
+    """The number of 64 bits that two words are."""
+    if not isinstance(low.what, int) or not isinstance(high.what, int) or low.negated != high.negated:
+        return None
+    value = low.what | high.what << 32
+    return (-value if low.negated else value) & (1 << 64) - 1
+
+
 def _near(number_of_bits: int, value: int) -> int:
     """The signed number in so many bits."""
     value &= (1 << number_of_bits) - 1
@@ -63,10 +71,10 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
         return False
     limit = 1 << _OFFSET_BITS[op.name] - 1
     if wide and inner.name == "ADD64" and op.sources[1].value is inner.results[1] and source.value is inner.results[0]:
-        low, high = (part.number for part in inner.sources[2:])
-        if low is None or high is None or not all(part.plain and part.value for part in inner.sources[:2]):
+        added = _pair_number(*inner.sources[2:])
+        if added is None or not all(part.plain and part.value for part in inner.sources[:2]):
             return False
-        total = op.offset + _near(64, low | high << 32)
+        total = op.offset + _near(64, added)
         if -limit <= total < limit and _available(inner, op, known, inner.sources[:2]):
             op.sources[0], op.sources[1] = inner.sources[:2]
             op.offset = total
@@ -92,20 +100,23 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
 def _long_sum(op: Op, known: Definitions) -> bool:
     """Numbers stand last, and two of them become one."""
     x, y = op.sources[:2], op.sources[2:]
-    if all(part.number is not None for part in x) and not all(part.number is not None for part in y):
+    if _pair_number(*x) is not None and _pair_number(*y) is None:
         op.sources = [*y, *x]
         return True
-    low, high = (part.number for part in y)
-    if low is None or high is None:
+    added = _pair_number(*y)
+    if added is None:
         return False
+    if y[0].negated:
+        op.sources = [*x, number(added), number(added >> 32)]
+        return True
     inner = known.operation(x[0])
     if (inner is None or inner.name != "ADD64" or not x[0].plain or not x[1].plain
             or inner.results != [x[0].value, x[1].value]):
         return False
-    inner_low, inner_high = (part.number for part in inner.sources[2:])
-    if inner_low is None or inner_high is None or not _available(inner, op, known, inner.sources[:2]):
+    more = _pair_number(*inner.sources[2:])
+    if more is None or not _available(inner, op, known, inner.sources[:2]):
         return False
-    total = (low | high << 32) + (inner_low | inner_high << 32)
+    total = added + more
     op.sources = [*inner.sources[:2], number(total), number(total >> 32)]
     return True
 

@@ -10,6 +10,7 @@ from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
 from . import select_long
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
+from .long_division import divide
 
 __all__ = ["extended", "is_signed"]
 
@@ -210,8 +211,7 @@ def _absolute_difference(b: Builder, i: Instruction) -> None:
 def _divide(b: Builder, i: Instruction) -> None:
     name = i.opcode.upper()
     if i.type.bits == 64:
-        b.op(f"{name}64", b.write(i.operands[0], 64), *b.read(i.operands[1], 64), *b.read(i.operands[2], 64),
-             mods=_sign(i))
+        divide(b, i)
     else:
         x, y = _operands(b, i, 2, True)
         b.op(name, b.write(i.operands[0]), x, y, mods=_sign(i))

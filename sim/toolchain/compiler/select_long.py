@@ -7,7 +7,7 @@ from sim.toolchain.ptx.module import Half, Instruction
 from .builder import Builder
 from .ir import PT, RZ, Source, number
 
-__all__ = ["add", "bits", "comparison", "extract", "extreme", "insert", "multiply", "shift", "unary"]
+__all__ = ["add", "bits", "comparison", "extract", "extreme", "high_product", "insert", "low_product", "multiply", "shift", "unary"]
 
 
 def add(b: Builder, i: Instruction, carried: bool) -> None:
@@ -29,7 +29,7 @@ def multiply(b: Builder, i: Instruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     results = b.write(i.operands[0], 64)
-    product = _low_product(b, x, y) if i.half is Half.LO else _high_product(b, x, y, i.type.signed)
+    product = low_product(b, x, y) if i.half is Half.LO else high_product(b, x, y, i.type.signed)
     if len(i.operands) == 3:
         b.move(results, product)
     elif i.carry_out or i.opcode == "madc":
@@ -38,14 +38,15 @@ def multiply(b: Builder, i: Instruction) -> None:
         b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
 
 
-def _low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
+def low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
+    """The lower half of a product."""
     low, high = b.pair()
     b.op("MULWIDE", [low, high], x[0], y[0], mods=".U32")
     middle = b.compute("MAD", x[0], y[1], Source(high))
     return [Source(low), b.compute("MAD", x[1], y[0], middle)]
 
 
-def _high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
+def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
     """Four products, summed in columns; what the sign bits count too much is subtracted."""
     carry = b.compute("MULHI", x[0], y[0], mods=".U32")
     first, second, top = b.pair(), b.pair(), b.pair()

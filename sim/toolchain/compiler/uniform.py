@@ -6,7 +6,6 @@ A wrong answer costs only time: a branch without a place to meet again is right,
 from collections.abc import Mapping
 
 from .convergence_graph import Shape
-from .instructions import shape
 from .ir import Block, Function, Op, Source, Value
 
 __all__ = ["divergent_blocks"]
@@ -55,7 +54,8 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
     if op.name in ("VOTE", "B2R"):
         return False
     sources: list[Source] = [*op.sources, *([op.guard] if op.guard is not None else [])]
-    return op.takes_carry and not shape(op).pure or any(source.value in different for source in sources)
+    # Where the carry comes from is not looked up.
+    return op.takes_carry or any(source.value in different for source in sources)
 
 
 def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, list[tuple[Block, Op]]],

@@ -1,0 +1,202 @@
+"""The execute unit, joined."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.layouts import (
+    GridConfiguration,
+    LaneClient,
+    completion,
+    dispatched,
+    error_event,
+    flow_result,
+    issued,
+    lane_operation,
+    lane_write,
+    operands_read,
+    thread_index,
+    warp_launch,
+)
+from rtl.params import SmParams
+
+from .clients import LaneDataPort
+from .collector import Collector
+from .decode import LaneDecoder
+from .enter import Entrance
+from .flow_read import FlowReads
+from .lanes import LANE_CYCLES, Lanes
+from .masks import ActiveMasks
+from .operands import OperandStage
+from .predicates import PredicateFile
+from .registers import RegisterFile
+from .special import SpecialValues
+from .writeback import WriteBack
+
+__all__ = ["ExecuteUnit"]
+
+_COMPLETION_CYCLES = LANE_CYCLES + 2
+"""From S2 to S7, for one beat."""
+
+
+class ExecuteUnit(Component):
+    """Registers, predicates, CC and lanes: S2 to S7 of every instruction.
+
+    An instruction comes in S2, which issue selected in S0. What the lanes compute is written at the end of S7, beat by
+    beat. What another unit executes is dispatched at the end of S2, or when its registers are collected and nothing
+    else is dispatched.
+
+    Members
+    -------
+    instruction : In(valid, payload: issued)
+    operation : In(valid, client, payload: lane_operation)
+        Never in the cycle of an instruction. Nothing for the lanes comes before all beats of the one before have.
+    grid : In(GridConfiguration)
+    launch : In(valid, payload: warp_launch)
+        Clears the warp's predicates and CC. Its registers are cleared by operations.
+    thread : In(valid, payload: thread_index)
+    flow_result_valid, flow_result : In(1), In(flow_result)
+    report_mask : In(32)
+        Bit n: warp errors of code n are reported.
+    memory, conversion, barrier : LaneDataPort
+        For units that gather and write. What a LAUNCH writes is 0.
+    dispatch : Out(valid, payload: dispatched)
+    collecting : Out(1)
+        From S3 of an instruction whose registers are collected until it is dispatched: no other one may come.
+    completion : Out(completion)
+        Of instructions of the lanes, of operations that complete one, and of refused ones, in S7 of the last beat, or
+        when that would be.
+    operands_read : Out(operands_read)
+        The last gather of an instruction has read its last beat.
+    error : Out(error_event)
+        At the end of S2.
+    written : Out(lane_write)
+        In S7.
+    operation_flow : Out(stream of lane_operation)
+        Operations that write what the flow unit reads.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+
+        def event(layout: object) -> data.StructLayout:
+            return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
+
+        super().__init__({
+            "instruction": In(event(issued(params))),
+            "operation": In(data.StructLayout({
+                "valid": 1, "client": LaneClient, "payload": lane_operation(params)})),
+            "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
+            "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
+            "flow_result": In(flow_result(params)), "report_mask": In(32),
+            "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
+            "barrier": Out(LaneDataPort(params)), "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
+            "completion": Out(completion(params)), "operands_read": Out(operands_read(params)),
+            "error": Out(error_event(params)), "written": Out(lane_write(params)),
+            "operation_flow": Out(stream.Signature(lane_operation(params)))})
+        self.registers = RegisterFile(params)
+        self.predicates = PredicateFile(params)
+        self.masks = ActiveMasks(params)
+        self.special = SpecialValues(params)
+        self.entrance = Entrance(params)
+        self.operands = OperandStage(params)
+        self.collector = Collector(params)
+        self.lanes = Lanes(params)
+        self.write_back = WriteBack(params)
+        self.flow_reads = FlowReads(params)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = decoder = LaneDecoder()
+        m.submodules.registers = registers = self.registers
+        m.submodules.predicates = predicates = self.predicates
+        m.submodules.masks = masks = self.masks
+        m.submodules.special = special = self.special
+        m.submodules.entrance = entrance = self.entrance
+        m.submodules.operands = operands = self.operands
+        m.submodules.lanes = lanes = self.lanes
+        m.submodules.write_back = after = self.write_back
+        self._launch(m)
+
+        # S2: who executes it.
+        flow, slot = self.flow_result, entrance.slot
+        m.d.comb += [
+            entrance.instruction.eq(self.instruction), entrance.operation.eq(self.operation),
+            entrance.report_mask.eq(self.report_mask), decoder.word.eq(entrance.word),
+            entrance.decoded.eq(decoder.instruction), masks.warp.eq(entrance.warp),
+            masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
+            masks.write_active.eq(flow.active), entrance.active.eq(masks.active),
+            predicates.warp.eq(entrance.warp), entrance.predicates.eq(predicates.predicates),
+            entrance.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
+            special.warp.eq(entrance.warp), entrance.special.eq(special.uniform)]
+        m.d.sync += self.error.eq(entrance.error)
+        self._dispatch(m)
+
+        # S2 and S3: beats, and what they read.
+        m.d.comb += [
+            operands.starts.eq(entrance.starts), operands.slot.eq(slot), registers.rows.eq(operands.rows),
+            registers.beat.eq(operands.beat), operands.registers.eq(registers.values),
+            predicates.beat_warp.eq(operands.warp), predicates.beat.eq(operands.beat),
+            operands.flags.eq(predicates.beat_flags), special.beat_warp.eq(operands.warp),
+            special.beat.eq(operands.beat), special.beat_number.eq(operands.special_number),
+            operands.special.eq(special.values), self.operands_read.eq(operands.operands_read)]
+        for name in ("memory", "conversion", "barrier"):
+            connect(m, getattr(operands, name), flipped(getattr(self, name)))
+
+        # S4 to S6: the lanes.
+        m.d.comb += [getattr(lanes, name).eq(getattr(operands, name)) for name in (
+            "instruction", "a", "b", "c", "conditions", "sources", "predicates")]
+
+        # S7: results.
+        m.d.comb += [
+            after.valid.eq(operands.valid), after.stage.eq(operands.stage),
+            after.supplied_conditions.eq(operands.supplied_conditions), after.values.eq(lanes.values),
+            after.p.eq(lanes.p), after.q.eq(lanes.q), after.conditions.eq(lanes.conditions_out),
+            after.predicates.eq(lanes.predicates_out), after.predicates_written.eq(lanes.predicates_written),
+            registers.write.eq(after.write), registers.write_row.eq(after.row),
+            registers.write_beat.eq(after.beat), registers.data.eq(lanes.values),
+            predicates.write_warp.eq(after.warp), predicates.write_beat.eq(after.beat),
+            predicates.written.eq(after.written), predicates.values.eq(after.new_predicates),
+            predicates.conditional.eq(after.conditional), predicates.new_conditions.eq(after.new_conditions),
+            after.after.eq(predicates.after), self.written.eq(after.report)]
+        self._complete(m)
+        return m
+
+    def _launch(self, m: Module) -> None:
+        """What a new warp brings: its place in the register file, predicates and CC that are 0."""
+        entrance, launch = self.entrance, self.launch.payload
+        m.submodules.rows = rows = memory.Memory(shape=self._params.row_bits, depth=self._params.warps, init=[])
+        read, write = rows.read_port(domain="comb"), rows.write_port()
+        m.d.comb += [
+            read.addr.eq(entrance.warp), entrance.first_row.eq(read.data), write.addr.eq(launch.warp),
+            write.en.eq(self.launch.valid), write.data.eq(launch.first_row),
+            self.predicates.clear.eq(self.launch.valid), self.predicates.clear_warp.eq(launch.warp),
+            self.special.grid.eq(self.grid), self.special.launch.eq(self.launch), self.special.thread.eq(self.thread)]
+
+    def _dispatch(self, m: Module) -> None:
+        """To other units; and what the flow unit reads comes back."""
+        m.submodules.collector = collector = self.collector
+        m.submodules.flow_reads = reads = self.flow_reads
+        entrance, operands = self.entrance, self.operands
+        m.d.comb += [
+            collector.start.eq(entrance.collects), collector.record.eq(entrance.record),
+            collector.valid.eq(operands.valid), collector.stage.eq(operands.stage), collector.a.eq(operands.a),
+            collector.b.eq(operands.b), collector.taken.eq(~entrance.direct), self.collecting.eq(collector.busy)]
+        m.d.sync += self.dispatch.valid.eq(entrance.direct | collector.ready)
+        with m.If(entrance.direct | collector.ready):
+            m.d.sync += self.dispatch.payload.eq(
+                Mux(entrance.direct, entrance.record.as_value(), collector.complete.as_value()))
+        m.d.comb += [
+            reads.dispatch.eq(self.dispatch), reads.launch.eq(self.launch),
+            reads.result_valid.eq(self.flow_result_valid), reads.result.eq(self.flow_result),
+            reads.warp.eq(entrance.warp), entrance.flow_value.eq(reads.value)]
+        connect(m, reads.operation, flipped(self.operation_flow))
+
+    def _complete(self, m: Module) -> None:
+        """Everything takes the time of the last beat, so that no two are complete in one cycle."""
+        stages = _COMPLETION_CYCLES + self._params.beats - 1
+        width = completion(self._params).size
+        line = Signal(width * stages)
+        m.d.sync += line.eq(Cat(line[width:], self.entrance.completed))
+        m.d.comb += self.completion.eq(line[:width])

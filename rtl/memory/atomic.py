@@ -1,0 +1,141 @@
+"""Atomic operations: thread by thread, on the line that was read or on shared memory."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.arbiter import lowest
+from rtl.component import Component
+from rtl.params import WARP_THREADS, SmParams
+
+from .banks import bank_access
+from .instruction import WORDS, MemoryInstruction, place_layout
+from .line import LineLayout, merge_layout
+from .modify import AtomicArithmetic
+from .places import OFFSET_BITS
+from .words import word_write
+
+__all__ = ["AtomicEngine"]
+
+
+class AtomicEngine(Component):
+    """Takes the lowest thread that is left: finds its number, changes it, writes it. Five cycles a thread.
+
+    Members
+    -------
+    start, threads, shared : In(1), In(32), In(1)
+        Whose operations are to be done, and where.
+    instruction : In(MemoryInstruction)
+    beat, places, values : Out, In, In
+        A beat, its threads' places and operands.
+    line, merge : In(line), Out(merge_layout)
+        The line that the threads' places are in, and what changes of it.
+    used, access, read : Out(1), Out(bank_access), In
+        An access to shared memory, and what it answers a cycle later.
+    write : Out(word_write)
+        Old values, in the place of the first operand.
+    busy, done : Out(1)
+        ``done`` in the last cycle of being busy.
+    event : Out(1)
+        An operation is done.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        banks = data.ArrayLayout(32, params.lanes)
+        super().__init__({
+            "start": In(1), "threads": In(WARP_THREADS), "shared": In(1), "instruction": In(MemoryInstruction),
+            "beat": Out(range(params.beats)), "places": In(place_layout(params)),
+            "values": In(data.ArrayLayout(banks, WORDS)), "line": In(LineLayout), "merge": Out(merge_layout(params)),
+            "used": Out(1), "access": Out(bank_access(params)), "read": In(banks), "write": Out(word_write(params)),
+            "busy": Out(1), "done": Out(1), "event": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        params, instruction = self._params, self.instruction
+        m.submodules.arithmetic = arithmetic = AtomicArithmetic()
+        left, shared, wide = Signal(WARP_THREADS), Signal(), instruction.words != 1
+        thread, place = Signal(range(WARP_THREADS)), Signal(params.shared_bits)
+        old, new = Signal(data.ArrayLayout(32, 2)), Signal(data.ArrayLayout(32, 2))
+        operands = Signal(data.ArrayLayout(32, WORDS))
+        lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
+        m.d.comb += [
+            self.beat.eq(beat), self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
+            arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.signed),
+            arithmetic.wide.eq(wide), arithmetic.old.eq(old), arithmetic.operand.eq(Cat(
+                operands[0], Mux(wide, operands[1], 0))),
+            arithmetic.swap.eq(Mux(wide, Cat(operands[2], operands[3]), operands[1]))]
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.busy.eq(0)
+                m.d.sync += [left.eq(self.threads), shared.eq(self.shared), thread.eq(lowest(self.threads))]
+                with m.If(self.start):
+                    m.next = "FETCH"
+            with m.State("FETCH"):
+                m.d.sync += [place.eq(self.places[lane]), left.bit_select(thread, 1).eq(0)]
+                m.d.sync += [operands[word].eq(self.values[word][lane]) for word in range(WORDS)]
+                m.next = "READ"
+            with m.State("READ"):
+                self._address(m, place, read=shared)
+                m.next = "OLD"
+            with m.State("OLD"):
+                m.d.sync += old.eq(self._found(place, shared, wide))
+                m.next = "CHANGE"
+            with m.State("CHANGE"):
+                m.d.sync += new.eq(arithmetic.new)
+                self._keep(m, lane, 0, old[0])
+                m.next = "WRITE"
+            with m.State("WRITE"):
+                self._address(m, place, read=shared)
+                with m.If(shared):
+                    self._store(m, place, new, wide)
+                with m.Else():
+                    self._merge(m, place, new, wide)
+                with m.If(wide):
+                    self._keep(m, lane, 1, old[1])
+                m.d.sync += thread.eq(lowest(left))
+                m.d.comb += [self.event.eq(1), self.done.eq(~left.any())]
+                m.next = "FETCH"
+                with m.If(~left.any()):
+                    m.next = "IDLE"
+        return m
+
+    def _address(self, m: Module, place: Signal, read: Signal) -> None:
+        """All banks see the row in which the number is."""
+        m.d.comb += self.used.eq(read)
+        row = place[2 + ceil_log2(self._params.lanes):self._params.shared_bits]
+        m.d.comb += [access.row.eq(row) for access in self.access]
+
+    def _found(self, place: Signal, shared: Signal, wide: object) -> object:
+        """The number as it is in memory; the upper half of a narrow one is 0."""
+        lanes = self._params.lanes
+        bank, word = place[2:2 + ceil_log2(lanes)], place[2:OFFSET_BITS]
+        low = Mux(shared, self.read[bank], self.line[word])
+        high = Mux(shared, Array(self.read[index | 1] for index in range(lanes))[bank],
+                   Array(self.line[index | 1] for index in range(len(self.line)))[word])
+        return Cat(low, Mux(wide, high, 0))
+
+    def _keep(self, m: Module, lane: object, word: int, value: object) -> None:
+        """The old value goes to the thread."""
+        m.d.comb += [self.write.lanes.eq(1 << lane), self.write.word.eq(word)]
+        m.d.comb += [kept.eq(value) for kept in self.write.values]
+
+    def _store(self, m: Module, place: Signal, new: data.View, wide: object) -> None:
+        bank = place[2:2 + ceil_log2(self._params.lanes)]
+        for index, access in enumerate(self.access):
+            m.d.comb += access.value.eq(new[0])
+            with m.If(bank == index):
+                m.d.comb += access.bytes.eq(15)
+            if index & 1:
+                with m.If(wide):
+                    m.d.comb += access.value.eq(new[1])
+                    with m.If(bank == index - 1):
+                        m.d.comb += access.bytes.eq(15)
+
+    def _merge(self, m: Module, place: Signal, new: data.View, wide: object) -> None:
+        for step, merge in enumerate((self.merge[0], self.merge[1])):
+            m.d.comb += [
+                merge.word.eq(place[2:OFFSET_BITS] | step), merge.value.eq(new[step]),
+                merge.bytes.eq(15 if step == 0 else Mux(wide, 15, 0))]

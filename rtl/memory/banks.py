@@ -1,0 +1,74 @@
+"""Shared memory itself, in banks of words."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, memory, stream
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.params import SmParams
+
+from .instruction import WordLayout
+
+__all__ = ["SharedBanks", "bank_access", "clear_request", "row_bits"]
+
+
+def row_bits(params: SmParams) -> int:
+    """Width of the number of a row: a word in each bank, of which there are as many as lanes."""
+    return params.shared_bits - 2 - ceil_log2(params.lanes)
+
+
+def bank_access(params: SmParams) -> data.ArrayLayout:
+    """For each bank the word that is read, and its ``bytes`` that are written; none when it is only read."""
+    return data.ArrayLayout(
+        data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout}), params.lanes)
+
+
+def clear_request(params: SmParams) -> data.StructLayout:
+    """Shared memory to fill with zeros: ``bytes`` from ``shared_base`` on, which must be at the begin of a row."""
+    return data.StructLayout({"shared_base": params.shared_bits, "bytes": params.shared_bits + 1})
+
+
+class SharedBanks(Component):
+    """One access to each bank in a cycle. Word w is in bank w modulo the number of banks.
+
+    Members
+    -------
+    access : In(bank_access)
+    used : In(1)
+        There is an access; otherwise the banks may be cleared.
+    values : Out(a word for each bank)
+        What was read a cycle ago.
+    clear : In(stream of clear_request)
+        Whole rows are cleared, one in each cycle in which nobody uses the banks. A transfer tells that it is done.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "access": In(bank_access(params)), "used": In(1), "values": Out(data.ArrayLayout(32, params.lanes)),
+            "clear": In(stream.Signature(clear_request(params)))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        params, bits = self._params, row_bits(self._params)
+        clear, row_bytes = self.clear.payload, 4 * params.lanes
+        row, left, clearing = Signal(bits), Signal(bits + 1), Signal()
+        clears = clearing & ~self.used & left.any()
+        m.d.comb += self.clear.ready.eq(clearing & ~left.any())
+        with m.If(~clearing & self.clear.valid):
+            m.d.sync += [
+                clearing.eq(1), row.eq(clear.shared_base // row_bytes),
+                left.eq((clear.bytes + row_bytes - 1) // row_bytes)]
+        with m.Elif(clears):
+            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
+        with m.Elif(self.clear.ready):
+            m.d.sync += clearing.eq(0)
+
+        for bank in range(params.lanes):
+            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[])
+            read, write, access = words.read_port(), words.write_port(granularity=8), self.access[bank]
+            m.d.comb += [
+                read.addr.eq(access.row), self.values[bank].eq(read.data), write.addr.eq(Mux(clears, row, access.row)),
+                write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(Mux(clears, 15, access.bytes))]
+        return m

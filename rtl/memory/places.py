@@ -1,0 +1,54 @@
+"""Where each thread's access goes, kept for the instruction that is under way."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import SmParams
+
+from .instruction import place_layout
+
+__all__ = ["OFFSET_BITS", "PlaceBuffer", "offset_layout"]
+
+OFFSET_BITS = ceil_log2(LINE_BYTES)
+"""Lower bits of an address, which tell where in its line it is."""
+
+
+def offset_layout(params: SmParams) -> data.ArrayLayout:
+    """For each thread of a beat, where in its line its access begins."""
+    return data.ArrayLayout(OFFSET_BITS, params.lanes)
+
+
+class PlaceBuffer(Component):
+    """A place for each thread; two beats can be read at once, of the second one only the lower bits.
+
+    Members
+    -------
+    write, write_beat, written : In(1), In(range(beats)), In(place_layout)
+    beat, places : In(range(beats)), Out(place_layout)
+    offset_beat, offsets : In(range(beats)), Out(offset_layout)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        beat, places = range(params.beats), place_layout(params)
+        super().__init__({
+            "write": In(1), "write_beat": In(beat), "written": In(places), "beat": In(beat), "places": Out(places),
+            "offset_beat": In(beat), "offsets": Out(offset_layout(params))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        params = self._params
+        low = Cat(place[:OFFSET_BITS] for place in self.written)
+        parts = (("whole", place_layout(params), self.written, self.beat, self.places),
+                 ("low", offset_layout(params), low, self.offset_beat, self.offsets))
+        for name, layout, written, beat, read_data in parts:
+            m.submodules[name] = kept = memory.Memory(shape=layout, depth=params.beats, init=[])
+            write, read = kept.write_port(), kept.read_port(domain="comb")
+            m.d.comb += [
+                write.en.eq(self.write), write.addr.eq(self.write_beat), write.data.eq(written), read.addr.eq(beat),
+                read_data.eq(read.data)]
+        return m

@@ -1,0 +1,48 @@
+"""Memory instructions on their way to the memory unit."""
+
+from amaranth.hdl import Module
+from amaranth.lib import data, fifo, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.layouts import dispatched
+from rtl.params import SmParams
+
+from .instruction import queued
+
+__all__ = ["MemoryQueue"]
+
+_UNDER_WAY = 4
+"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
+_PLACES = 8
+
+
+class MemoryQueue(Component):
+    """Keeps what was dispatched to the memory unit, and hands it on in order.
+
+    Members
+    -------
+    dispatch : In(valid and dispatched)
+        A memory instruction.
+    room : Out(1)
+        There is room for it whenever it comes, if it is selected now.
+    head : Out(stream of queued)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._layout = queued(params)
+        super().__init__({
+            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
+            "head": Out(stream.Signature(self._layout))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
+        arriving, taken = self.dispatch.payload, data.View(self._layout, places.w_data)
+        m.d.comb += [
+            places.w_en.eq(self.dispatch.valid), taken.warp.eq(arriving.warp), taken.serial.eq(arriving.serial),
+            taken.pc.eq(arriving.pc), taken.word.eq(arriving.word),
+            taken.threads.eq(arriving.active & arriving.guard), taken.write_barrier.eq(arriving.write_barrier),
+            taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
+            self.head.valid.eq(places.r_rdy), self.head.payload.eq(places.r_data), places.r_en.eq(self.head.ready)]
+        return m

@@ -1,0 +1,166 @@
+"""What the memory unit does next: one instruction at a time, from its registers to its results."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import enum
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.layouts import completion, error_event
+from rtl.params import WARP_THREADS, SmParams
+
+from .addresses import ThreadSpaces
+from .coalescer import line_pass
+from .instruction import MemoryInstruction, MemoryOperation, queued
+from .shared import shared_job
+
+__all__ = ["MemorySequence", "WordUser"]
+
+_WRITE_CYCLES = 8
+"""Cycles in which the lanes still write what was wanted last."""
+
+
+class WordUser(enum.Enum, shape=3):
+    """Who has the threads' words and places."""
+
+    RESULTS = 0
+    LINES = 1
+    SHARED = 2
+    ATOMIC = 3
+    SHUFFLE = 4
+
+
+class MemorySequence(Component):
+    """Starts one part of the unit after the other, for one instruction.
+
+    Memory's lines go first, then each word in local memory, then shared memory. If the addresses hold an error, the
+    threads below only read: one of them may have a fault, and then goes first.
+
+    Members
+    -------
+    head_valid, begin : In(1), Out(1)
+        There is an instruction; it is the next one.
+    job, instruction : In(queued), In(MemoryInstruction)
+        The instruction that is under way: the one at the last ``begin``.
+    gather, gathered : Out(1), In(1)
+        Read the registers; they are read, and the addresses are judged.
+    spaces, address_error, address_thread : In
+        What came of the addresses.
+    lines, line_job, lines_busy, fault : Out, Out, In, In
+    shared, shared_job, shared_busy : Out, Out, In
+    atomic, atomic_busy : Out, In
+        Atomic operations in shared memory.
+    shuffle, shuffle_busy : Out, In
+    results, results_done : Out, In
+    user : Out(WordUser)
+    report_mask : In(32)
+    completion, error : Out
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "head_valid": In(1), "begin": Out(1), "job": In(queued(params)),
+            "instruction": In(MemoryInstruction), "gather": Out(1), "gathered": In(1), "spaces": In(ThreadSpaces),
+            "address_error": In(WarpError), "address_thread": In(range(WARP_THREADS)), "lines": Out(1),
+            "line_job": Out(line_pass(params)), "lines_busy": In(1), "fault": In(1), "shared": Out(1),
+            "shared_job": Out(shared_job()), "shared_busy": In(1), "atomic": Out(1), "atomic_busy": In(1),
+            "shuffle": Out(1), "shuffle_busy": In(1), "results": Out(1), "results_done": In(1), "user": Out(WordUser),
+            "report_mask": In(WARP_THREADS), "completion": Out(completion(params)), "error": Out(error_event(params))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        instruction, job, spaces = self.instruction, self.job, self.spaces
+        is_atomic = instruction.operation == MemoryOperation.ATOMIC
+        wrong = Signal(WarpError)
+        below, memory, local = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
+        own, word, read_done = Signal(), Signal(range(4)), Signal()
+        settling = Signal(range(_WRITE_CYCLES + 1))
+        bad = self.address_error != WarpError.NONE
+        m.d.comb += [
+            below.eq(Mux(bad, (1 << self.address_thread) - 1, ~0)), memory.eq(spaces.memory & below),
+            local.eq(spaces.local & below)]
+        with m.If(settling.any()):
+            m.d.sync += settling.eq(settling - 1)
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += self.begin.eq(self.head_valid)
+                m.d.sync += [wrong.eq(WarpError.NONE), own.eq(0), word.eq(0), read_done.eq(0)]
+                with m.If(self.head_valid):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.next = "COMPLETE"
+                with m.If(job.threads.any() & (instruction.operation != MemoryOperation.NONE)):
+                    m.d.comb += self.gather.eq(1)
+                    m.next = "GATHER"
+            with m.State("GATHER"):
+                m.d.sync += read_done.eq(1)
+                with m.If(self.gathered):
+                    m.next = "MEMORY"
+                    with m.If(instruction.operation == MemoryOperation.SHUFFLE):
+                        m.d.comb += self.shuffle.eq(1)
+                        m.next = "SHUFFLE"
+            with m.State("SHUFFLE"):
+                m.d.comb += self.user.eq(WordUser.SHUFFLE)
+                with m.If(~self.shuffle_busy):
+                    m.next = "RESULTS"
+            with m.State("MEMORY"):
+                m.next = "SHARED"
+                with m.If(Mux(own, local, memory).any()):
+                    m.d.comb += self.lines.eq(1)
+                    m.next = "LINES"
+                with m.Elif(~own & local.any()):
+                    m.d.sync += own.eq(1)
+                    m.next = "MEMORY"
+            with m.State("LINES"):
+                m.d.comb += self.user.eq(WordUser.LINES)
+                with m.If(~self.lines_busy):
+                    m.d.sync += own.eq(1)
+                    m.next = "MEMORY"
+                    with m.If(own):
+                        m.d.sync += word.eq(word + 1)
+                    with m.If(self.fault | Mux(own, word == instruction.words - 1, ~local.any())):
+                        m.next = "SHARED"
+            with m.State("SHARED"):
+                m.next = "RESULTS"
+                with m.If(self.fault):
+                    m.d.sync += wrong.eq(WarpError.MMU_FAULT)
+                    m.next = "COMPLETE"
+                with m.Elif(bad):
+                    m.d.sync += wrong.eq(self.address_error)
+                    m.next = "COMPLETE"
+                with m.Elif(spaces.shared.any()):
+                    m.d.comb += [self.atomic.eq(is_atomic), self.shared.eq(~is_atomic)]
+                    m.next = "SERVE"
+            with m.State("SERVE"):
+                m.d.comb += self.user.eq(Mux(is_atomic, WordUser.ATOMIC, WordUser.SHARED))
+                with m.If(~self.shared_busy & ~self.atomic_busy):
+                    m.next = "RESULTS"
+            with m.State("RESULTS"):
+                m.next = "COMPLETE"
+                with m.If(instruction.results.any()):
+                    m.d.comb += self.results.eq(1)
+                    m.next = "WRITE"
+            with m.State("WRITE"), m.If(self.results_done):
+                m.d.sync += settling.eq(_WRITE_CYCLES)
+                m.d.comb += self.next.eq(1)
+                m.next = "IDLE"
+            with m.State("COMPLETE"), m.If(~settling.any()):
+                reported = (wrong != WarpError.NONE) & self.report_mask.bit_select(wrong.as_value(), 1)
+                m.d.comb += [self.completion.valid.eq(1), self.error.valid.eq(reported)]
+                m.next = "IDLE"
+
+        line, shared = self.line_job, self.shared_job
+        m.d.comb += [
+            line.threads.eq(Mux(own, local, memory)), line.local.eq(own), line.word.eq(word),
+            line.write.eq((instruction.operation == MemoryOperation.STORE) & ~bad), line.modify.eq(is_atomic & ~bad),
+            line.words.eq(instruction.words), line.size.eq(instruction.size), shared.threads.eq(spaces.shared),
+            shared.write.eq(instruction.operation == MemoryOperation.STORE), shared.words.eq(instruction.words),
+            shared.size.eq(instruction.size), shared.signed.eq(instruction.signed),
+            self.completion.warp.eq(job.warp), self.completion.serial.eq(job.serial),
+            self.completion.write_barrier.eq(job.write_barrier),
+            self.completion.read_barrier.eq(Mux(read_done, NO_BARRIER, job.read_barrier)),
+            self.error.warp.eq(job.warp), self.error.pc.eq(job.pc), self.error.error.eq(wrong)]
+        return m

@@ -1,0 +1,102 @@
+"""SHFL: threads read a register of each other."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.kinds import ShuffleMode
+from rtl.params import WARP_THREADS, SmParams
+
+from .instruction import WORDS, MemoryInstruction
+from .words import word_write
+
+__all__ = ["SHUFFLE_CLAMP", "SHUFFLE_RESULT", "SHUFFLE_STEP", "SHUFFLE_VALUE", "ShuffleEngine"]
+
+SHUFFLE_RESULT, SHUFFLE_STEP, SHUFFLE_CLAMP, SHUFFLE_VALUE = range(4)
+"""Which of a thread's words are what."""
+_BITS = ceil_log2(WARP_THREADS)
+
+
+class ShuffleEngine(Component):
+    """First finds out from where each thread reads, then takes each beat's values to all beats, one after the other.
+
+    Members
+    -------
+    start : In(1)
+    instruction : In(MemoryInstruction)
+    beat, values : Out, In
+        A beat, and its threads' words.
+    write : Out(word_write)
+    inside : Out(32)
+        The threads that read in their segment; the others read their own value.
+    busy : Out(1)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "start": In(1), "instruction": In(MemoryInstruction), "beat": Out(range(params.beats)),
+            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
+            "write": Out(word_write(params)), "inside": Out(WARP_THREADS), "busy": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        params = self._params
+        lane_bits = ceil_log2(params.lanes)
+        sources = Signal(data.ArrayLayout(data.ArrayLayout(_BITS, params.lanes), params.beats))
+        first, second = Signal(range(params.beats)), Signal(range(params.beats))
+        last_first, last_second = first == params.beats - 1, second == params.beats - 1
+
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.sync += [first.eq(0), second.eq(0)]
+                with m.If(self.start):
+                    m.next = "FIND"
+            with m.State("FIND"):
+                m.d.comb += [self.busy.eq(1), self.beat.eq(first)]
+                m.d.sync += first.eq(Mux(last_first, 0, first + 1))
+                for lane in range(params.lanes):
+                    source, inside = self._source(m, lane, Cat(Const(lane, lane_bits), first)[:_BITS])
+                    m.d.sync += [
+                        sources[first][lane].eq(source), self.inside.word_select(first, params.lanes)[lane].eq(inside)]
+                with m.If(last_first):
+                    m.next = "MOVE"
+            with m.State("MOVE"):
+                m.d.comb += [
+                    self.busy.eq(1), self.beat.eq(first), self.write.beat.eq(second),
+                    self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second]))]
+                m.d.comb += [value.eq(self.values[SHUFFLE_VALUE][source[:lane_bits]])
+                             for value, source in zip(self.write.values, sources[second], strict=True)]
+                m.d.sync += first.eq(Mux(last_first, 0, first + 1))
+                with m.If(last_first):
+                    m.d.sync += second.eq(second + 1)
+                    with m.If(last_second):
+                        m.next = "IDLE"
+        m.d.comb += self.write.word.eq(SHUFFLE_RESULT)
+        return m
+
+    def _source(self, m: Module, lane: int, thread: Signal) -> tuple[Signal, Signal]:
+        """Which thread's value one gets, and whether it is in the thread's segment.
+
+        The last thread of a segment is in bits 4:0 of the clamp, the segment's mask in bits 12:8.
+        """
+        instruction = self.instruction
+        step = (self.values[SHUFFLE_STEP][lane] | instruction.step)[:_BITS]
+        clamp = self.values[SHUFFLE_CLAMP][lane] | instruction.clamp
+        segment, lowest = clamp[8:8 + _BITS], thread & clamp[8:8 + _BITS]
+        last = lowest | clamp[:_BITS] & ~segment
+        reached, inside = Signal(_BITS + 2, name=f"reached_{lane}"), Signal(name=f"inside_{lane}")
+        with m.Switch(instruction.mode):
+            with m.Case(ShuffleMode.IDX):
+                m.d.comb += reached.eq(lowest | step & ~segment)
+            with m.Case(ShuffleMode.UP):
+                m.d.comb += reached.eq(thread - step)
+            with m.Case(ShuffleMode.DOWN):
+                m.d.comb += reached.eq(thread + step)
+            with m.Case(ShuffleMode.BFLY):
+                m.d.comb += reached.eq(thread ^ step)
+        m.d.comb += inside.eq(Mux(
+            instruction.mode == ShuffleMode.UP, reached.as_signed() >= last, reached <= last))
+        return Mux(inside, reached, thread)[:_BITS], inside

@@ -1,0 +1,107 @@
+"""From an instruction word to what the conversion unit does with it."""
+
+from amaranth.hdl import Cat, Module, Mux
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from rtl.isa.kinds import FloatFormat
+from rtl.isa.syntax import RZ, WORD_BITS, Constant, Form, Immediate, Pipe, Register
+from rtl.isa.table import FORMS
+from rtl.word import field_of, pattern_of
+
+from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation
+
+__all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
+
+CONVERSION_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
+"""The instructions of the conversion unit."""
+
+_OPERATIONS = {
+    "POPC": ConversionOperation.COUNT, "FLO": ConversionOperation.FIND,
+    "I2I": ConversionOperation.INTEGER_TO_INTEGER, "I2F": ConversionOperation.INTEGER_TO_FLOAT,
+    "F2I": ConversionOperation.FLOAT_TO_INTEGER, "MUFU": ConversionOperation.RECIPROCAL}
+_FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negate", "negate_b": "negate",
+          "invert_b": "invert", "flush": "flush", "saturate": "saturate", "shift": "from_top", "signed": "signed",
+          "cc": "conditional", "round": "round"}
+"""Field of the word -> field of the decoded instruction."""
+_WORD, _DOUBLE = SIZES.index(32), SIZES.index(64)
+_SIZE_BITS = 2
+_SATURATING = ("F2I",)
+"""Instructions that keep their result at its nearest bound without being told."""
+assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
+
+
+class ConversionDecoder(wiring.Component):
+    """Reads the instruction table; combinational.
+
+    Members
+    -------
+    word : In(64)
+        A word of one of CONVERSION_FORMS that is not refused.
+    constant : In(array of 2 words)
+        What its constant operand reads.
+    instruction : Out(ConversionInstruction)
+    gathers : Out(1)
+        The source is in registers.
+    registers : Out(array of 2 numbers)
+        Which; RZ where there is none.
+    operand : Out(64)
+        The source, where it is not in registers.
+    destination : Out(8)
+        The first register of the result.
+    """
+
+    word: In(WORD_BITS)
+    constant: In(data.ArrayLayout(32, 2))
+    instruction: Out(ConversionInstruction)
+    gathers: Out(1)
+    registers: Out(data.ArrayLayout(8, 2))
+    operand: Out(DOUBLE_BITS)
+    destination: Out(8)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.d.comb += [self.registers[0].eq(RZ), self.registers[1].eq(RZ)]
+        with m.Switch(self.word):
+            for form in CONVERSION_FORMS:
+                with m.Case(pattern_of(form)):
+                    self._decode(m, form)
+                    self._source(m, form)
+        return m
+
+    def _decode(self, m: Module, form: Form) -> None:
+        """What is computed, and where the result goes."""
+        word, fields, instruction = self.word, form.fields, self.instruction
+        m.d.comb += [
+            instruction.operation.eq(_OPERATIONS[form.name]), self.destination.eq(field_of(word, fields["Rd"]))]
+        for name, flag in _FLAGS.items():
+            if name in fields:
+                m.d.comb += instruction[flag].eq(field_of(word, fields[name]))
+        if form.name in _SATURATING:
+            m.d.comb += instruction.saturate.eq(1)
+        for name, size, signed in (("source", instruction.size, instruction.signed),
+                                   ("destination", instruction.to_size, instruction.to_signed)):
+            if name in fields:
+                code = field_of(word, fields[name])
+                m.d.comb += size.eq(code[:_SIZE_BITS])
+                if len(code) > _SIZE_BITS:
+                    m.d.comb += signed.eq(code[_SIZE_BITS])
+            else:
+                m.d.comb += size.eq(_WORD)
+        if "part" in fields:
+            m.d.comb += instruction.part.eq(Mux(instruction.size < _WORD, field_of(word, fields["part"]), 0))
+
+    def _source(self, m: Module, form: Form) -> None:
+        """Where the source comes from."""
+        match form.operands["a" if "a" in form.operands else "b"]:
+            case Register(name):
+                number = field_of(self.word, form.fields[name])
+                m.d.comb += [self.gathers.eq(1), self.registers[0].eq(number)]
+                with m.If((self.instruction.size == _DOUBLE) & (number != RZ)):
+                    m.d.comb += self.registers[1].eq(number + 1)
+            case Constant():
+                m.d.comb += self.operand.eq(Cat(self.constant[0], self.constant[1]))
+            case Immediate(name):
+                m.d.comb += self.operand.eq(field_of(self.word, form.fields[name]))
+            case operand:
+                raise TypeError(f"{form.name}: the unit cannot read {operand!r}")

@@ -1,0 +1,78 @@
+"""What the conversion unit does with an instruction: the decoded form that its parts share."""
+
+from amaranth.hdl import unsigned
+from amaranth.lib import data, enum
+
+from rtl.isa.errors import WarpError
+from rtl.layouts import SERIAL_BITS
+from rtl.params import WARP_THREADS, SmParams
+
+__all__ = ["DOUBLE_BITS", "SIZES", "ConversionInstruction", "ConversionOperation", "Rounding", "conversion_entry"]
+
+DOUBLE_BITS = 64
+"""Width of the widest source and result."""
+SIZES = (8, 16, 32, 64)
+"""Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their size."""
+
+
+class ConversionOperation(enum.Enum, shape=3):
+    """What is computed, from one source."""
+
+    COUNT = 0
+    """POPC: how many bits are 1."""
+    FIND = 1
+    """FLO: where the highest bit is."""
+    INTEGER_TO_INTEGER = 2
+    INTEGER_TO_FLOAT = 3
+    FLOAT_TO_INTEGER = 4
+    RECIPROCAL = 5
+
+
+class Rounding(enum.Enum, shape=2):
+    """How conversions round."""
+
+    NEAREST = 0
+    """Ties to even."""
+    DOWN = 1
+    UP = 2
+    ZERO = 3
+
+
+class ConversionInstruction(data.Struct):
+    """A decoded instruction; what does not apply to its operation is 0."""
+
+    operation: ConversionOperation
+    size: unsigned(2)
+    """Of the source, as a code."""
+    signed: unsigned(1)
+    """The source is a signed integer."""
+    part: unsigned(2)
+    """The byte of the register at which a source begins that is narrower than it."""
+    absolute: unsigned(1)
+    negate: unsigned(1)
+    """After ``absolute``."""
+    invert: unsigned(1)
+    flush: unsigned(1)
+    """Subnormal sources are zeros."""
+    round: Rounding
+    to_size: unsigned(2)
+    """Of the result, as a code."""
+    to_signed: unsigned(1)
+    saturate: unsigned(1)
+    from_top: unsigned(1)
+    """FLO counts from the top."""
+    conditional: unsigned(1)
+    """CC is written."""
+
+
+def conversion_entry(params: SmParams) -> data.StructLayout:
+    """An instruction that waits for the unit.
+
+    ``threads`` execute it. ``error``, other than NONE: it is reported, and nothing else happens. ``gathers``: the
+    source is in ``registers``, RZ where there is none; otherwise ``operand`` is the source. The result goes to
+    ``destination``.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "error": WarpError,
+        "instruction": ConversionInstruction, "gathers": 1, "registers": data.ArrayLayout(8, 2),
+        "operand": DOUBLE_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})

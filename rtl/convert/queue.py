@@ -1,0 +1,58 @@
+"""Instructions on their way to the conversion unit."""
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib import data, fifo, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.errors import WarpError
+from rtl.layouts import dispatched
+from rtl.params import SmParams
+
+from .decode import ConversionDecoder
+from .instruction import conversion_entry
+
+__all__ = ["ConversionQueue"]
+
+_UNDER_WAY = 4
+"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
+_PLACES = 8
+
+
+class ConversionQueue(Component):
+    """Takes what was dispatched to the unit, and hands it on decoded, in order.
+
+    Members
+    -------
+    dispatch : In(valid and dispatched)
+        A conversion.
+    report_mask : In(32)
+        Bit n: warp errors of code n are reported.
+    room : Out(1)
+        There is room for an instruction whenever it comes, if it is selected now.
+    entry : Out(stream of conversion_entry)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._layout = conversion_entry(params)
+        super().__init__({
+            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "report_mask": In(32),
+            "room": Out(1), "entry": Out(stream.Signature(self._layout))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = decoder = ConversionDecoder()
+        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
+        arriving, taken = self.dispatch.payload, data.View(self._layout, places.w_data)
+        threads = arriving.active & arriving.guard
+        fails = threads.any() & self.report_mask.bit_select(arriving.fault.as_value(), 1)
+        m.d.comb += [
+            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands), places.w_en.eq(self.dispatch.valid),
+            taken.warp.eq(arriving.warp), taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc),
+            taken.threads.eq(threads), taken.error.eq(Mux(fails, arriving.fault.as_value(), WarpError.NONE)),
+            taken.instruction.eq(decoder.instruction), taken.gathers.eq(decoder.gathers),
+            taken.registers.eq(decoder.registers), taken.operand.eq(decoder.operand),
+            taken.destination.eq(decoder.destination), taken.write_barrier.eq(arriving.write_barrier),
+            taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
+            self.entry.valid.eq(places.r_rdy), self.entry.payload.eq(places.r_data), places.r_en.eq(self.entry.ready)]
+        return m

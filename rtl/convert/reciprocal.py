@@ -1,0 +1,135 @@
+"""The reciprocal of a single-precision number, rounded to nearest.
+
+With M the significand as an integer of 24 bits, the quotient 2**47 / M has 24 bits, too. A table gives X, about
+2**35 / M, with 12 bits. What it lacks is exactly d = 1 - M * X / 2**35, less than 2**-10; then 1 + d + d**2 times X is
+the quotient, with an error of less than an eighth of its last bit. So the integer q below it is the rounded quotient or
+one less; which of them, the sign of 2**48 - (2 * q + 1) * M tells exactly. There are no ties.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from .formats import SINGLE
+
+__all__ = ["RECIPROCAL_STAGES", "Reciprocal", "seeds"]
+
+RECIPROCAL_STAGES = 5
+_WORD_BITS = 32
+_INDEX_BITS = 10
+_SEED_BITS = 12
+_SIGNIFICAND_BITS = SINGLE.fraction + 1
+_UNIT = _SIGNIFICAND_BITS - 1 + _SEED_BITS
+"""M * X is about 2**_UNIT."""
+_REST_BITS = 26
+"""Enough for d in units of 2**-_UNIT, and for the remainder that decides about rounding; both with a sign."""
+_SQUARE_DROP = 13
+"""Bits that d loses before it is squared."""
+_SERIES_UNIT = 30
+"""1 + d + d**2 is in units of 2**-_SERIES_UNIT."""
+
+
+def seeds() -> list[int]:
+    """X for the middle of each interval of significands that share their first bits."""
+    count = 1 << _INDEX_BITS
+    return [round((count << _SEED_BITS) / (count + index + 0.5)) for index in range(count)]
+
+
+class _Passed(data.Struct):
+    """What goes along with a number: all of the result but what is calculated."""
+
+    sign: unsigned(1)
+    exponent: unsigned(SINGLE.exponent)
+    fixed: unsigned(1)
+    """The fraction is all ``fill``, and not calculated."""
+    fill: unsigned(1)
+
+
+class Reciprocal(wiring.Component):
+    """Stages with a register each, which a number passes in RECIPROCAL_STAGES cycles.
+
+    A subnormal number is a zero, and so is a subnormal result.
+
+    Members
+    -------
+    number : In(32)
+        Its sign counts for nothing.
+    negative : In(1)
+        The sign instead.
+    saturate : In(1)
+        The result is at least +0 and at most 1; +0 for what is not a number.
+    result : Out(32)
+    up : Out(1)
+        One is to be added to the result.
+    """
+
+    number: In(_WORD_BITS)
+    negative: In(1)
+    saturate: In(1)
+    result: Out(_WORD_BITS)
+    up: Out(1)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.table = table = memory.Memory(shape=unsigned(_SEED_BITS), depth=1 << _INDEX_BITS, init=seeds())
+        fraction = SINGLE.fraction_of(self.number)
+        significands = [Signal(_SIGNIFICAND_BITS, name=f"significand{stage}") for stage in range(1, RECIPROCAL_STAGES)]
+        factors = [Signal(_SEED_BITS, name=f"factor{stage}") for stage in range(2, 4)]
+        passed: list[Any] = [Signal(_Passed, name=f"passed{stage}") for stage in range(1, RECIPROCAL_STAGES)]
+        lacking = [Signal(signed(_REST_BITS), name=f"lacking{stage}") for stage in range(2, 4)]
+        for series in (significands, factors, passed, lacking):
+            m.d.sync += [after.eq(before) for before, after in pairwise(series)]
+
+        # First stage: the table, and everything that is not calculated.
+        seed = table.read_port()
+        m.d.comb += seed.addr.eq(fraction[-_INDEX_BITS:])
+        m.d.sync += significands[0].eq(Cat(fraction, Const(1, 1)))
+        self._classify(m, passed[0])
+
+        # Second: what the table's value lacks. Third: its square. Fourth: the quotient.
+        square = Signal(2 * (_REST_BITS - _SQUARE_DROP) - 1)
+        squared, quotient = lacking[0] >> _SQUARE_DROP, Signal(_SIGNIFICAND_BITS)
+        square_unit = 2 * (_UNIT - _SQUARE_DROP)
+        series = Signal(_SERIES_UNIT + 1)
+        m.d.comb += series.eq(
+            (1 << _SERIES_UNIT) + (lacking[1] >> _UNIT - _SERIES_UNIT) + (square >> square_unit - _SERIES_UNIT))
+        m.d.sync += [
+            factors[0].eq(seed.data), lacking[0].eq((-(significands[0] * seed.data))[:_REST_BITS]),
+            square.eq(squared * squared),
+            quotient.eq(factors[1] * series >> _SERIES_UNIT + _SEED_BITS - _SIGNIFICAND_BITS)]
+
+        # Fifth: the remainder decides about the last bit.
+        rest, last = Signal(_REST_BITS), passed[-1]
+        m.d.comb += rest.eq(Cat(Const(1, 1), quotient) * significands[-1])
+        m.d.sync += [
+            self.result.eq(Cat(Mux(last.fixed, last.fill.replicate(SINGLE.fraction), quotient[:SINGLE.fraction]),
+                               last.exponent, last.sign)),
+            self.up.eq(rest[-1] & ~last.fixed)]
+        return m
+
+    def _classify(self, m: Module, passed: Any) -> None:
+        """Sign and exponent of the result, and the results that are not calculated."""
+        given, power_of_two = SINGLE.exponent_of(self.number), Signal()
+        exponent = Signal(signed(SINGLE.exponent + 2))
+        bias, infinite = SINGLE.bias, (1 << SINGLE.exponent) - 1
+        zero, none, vanishes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            power_of_two.eq(~SINGLE.fraction_of(self.number).any()), zero.eq(given == 0),
+            none.eq((given == infinite) & ~power_of_two), exponent.eq(2 * bias - 1 - given + power_of_two),
+            vanishes.eq(exponent <= 0)]
+        m.d.sync += [
+            passed.sign.eq(self.negative & ~self.saturate), passed.exponent.eq(exponent),
+            passed.fixed.eq(power_of_two), passed.fill.eq(0)]
+        with m.If(self.saturate & (self.negative | none)):
+            m.d.sync += [passed.exponent.eq(0), passed.fixed.eq(1)]
+        with m.Elif(none):
+            m.d.sync += [passed.sign.eq(0), passed.exponent.eq(infinite), passed.fixed.eq(1), passed.fill.eq(1)]
+        with m.Elif(zero):
+            m.d.sync += [passed.exponent.eq(Mux(self.saturate, bias, infinite)), passed.fixed.eq(1)]
+        with m.Elif(vanishes):
+            m.d.sync += [passed.exponent.eq(0), passed.fixed.eq(1)]
+        with m.Elif(self.saturate & (exponent >= bias)):
+            m.d.sync += [passed.exponent.eq(bias), passed.fixed.eq(1)]

@@ -1,0 +1,104 @@
+"""The last stages: a shifted magnitude rounded and brought into the result's format."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from .bound import IntegerBound
+from .formats import DOUBLE, SINGLE, Format
+from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation, Rounding
+from .source import Shiftable
+
+__all__ = ["RESULT_STAGES", "ConversionResult"]
+
+RESULT_STAGES = 3
+_WORD_BITS = 32
+
+
+class ConversionResult(wiring.Component):
+    """Three stages with a register each.
+
+    Members
+    -------
+    instruction : In(ConversionInstruction)
+        Stable while results of it pass.
+    shifted : In(Shiftable)
+    reciprocal, reciprocal_up : In(32), In(1)
+        The reciprocal, and whether one is to be added to it.
+    result : Out(64)
+        One of 32 bits is extended.
+    """
+
+    instruction: In(ConversionInstruction)
+    shifted: In(Shiftable)
+    reciprocal: In(_WORD_BITS)
+    reciprocal_up: In(1)
+    result: Out(DOUBLE_BITS)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.bound = bound = IntegerBound()
+        instruction, shifted, count = self.instruction, self.shifted, self.shifted.count
+        to_integer = ((instruction.operation == ConversionOperation.INTEGER_TO_INTEGER)
+                      | (instruction.operation == ConversionOperation.FLOAT_TO_INTEGER))
+        wide = instruction.to_size == SIZES.index(DOUBLE_BITS)
+
+        # What it is without rounding, and what rounding adds.
+        kept, odd, half, rest = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
+        rounded, none = Signal(), Signal()
+        integer = shifted.bits[::-1]
+        m.d.comb += none.eq(~shifted.bits[-1])
+        with m.Switch(instruction.operation):
+            with m.Case(ConversionOperation.COUNT):
+                m.d.comb += kept.eq(count)
+            with m.Case(ConversionOperation.FIND):
+                m.d.comb += kept.eq(Mux(none, Const(~0, _WORD_BITS),
+                                        count[:5] ^ (~instruction.from_top).replicate(5)))
+            with m.Case(ConversionOperation.INTEGER_TO_FLOAT):
+                for matches, form in ((wide, DOUBLE), (~wide, SINGLE)):
+                    with m.If(matches & ~none):
+                        cut = len(shifted.bits) - 1 - form.fraction
+                        m.d.comb += [
+                            kept.eq(_packed(form, shifted)), odd.eq(shifted.bits[cut]),
+                            half.eq(shifted.bits[cut - 1]), rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
+            with m.Case(ConversionOperation.RECIPROCAL):
+                m.d.comb += kept.eq(self.reciprocal)
+            with m.Default():
+                m.d.comb += [kept.eq(integer[1:]), odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky),
+                             rounded.eq(1)]
+        up = Signal()
+        with m.Switch(instruction.round):
+            with m.Case(Rounding.NEAREST):
+                m.d.comb += up.eq(half & (rest | odd))
+            with m.Case(Rounding.DOWN):
+                m.d.comb += up.eq((half | rest) & shifted.negative)
+            with m.Case(Rounding.UP):
+                m.d.comb += up.eq((half | rest) & ~shifted.negative)
+        whole, whole_up, whole_flip = Signal(DOUBLE_BITS), Signal(), Signal()
+        excess, no_number = Signal(), Signal()
+        m.d.sync += [
+            whole.eq(kept), whole_up.eq(Mux(instruction.operation == ConversionOperation.RECIPROCAL, self.reciprocal_up,
+                                            up & rounded)),
+            whole_flip.eq(shifted.negative & to_integer), excess.eq(shifted.excess), no_number.eq(shifted.none)]
+
+        # Rounded, and negated: -(n + 1) is ~n, -n is ~n + 1.
+        total, total_negative, total_excess, total_none = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
+        m.d.sync += [
+            total.eq((whole ^ whole_flip.replicate(DOUBLE_BITS)) + (whole_flip ^ whole_up)),
+            total_negative.eq(whole_flip), total_excess.eq(excess), total_none.eq(no_number)]
+
+        # Kept within the integer type; what is no integer passes as it is.
+        m.d.comb += [
+            bound.number.eq(total), bound.negative.eq(total_negative), bound.excess.eq(total_excess),
+            bound.none.eq(total_none), bound.size.eq(Mux(to_integer, instruction.to_size, SIZES.index(DOUBLE_BITS))),
+            bound.signed.eq(instruction.to_signed), bound.saturate.eq(instruction.saturate & to_integer),
+            bound.double.eq(instruction.size == SIZES.index(DOUBLE_BITS))]
+        m.d.sync += self.result.eq(bound.bounded)
+        return m
+
+
+def _packed(form: Format, shifted: Shiftable) -> Value:
+    """A normalised magnitude as a floating-point number, without what is cut off."""
+    fraction = shifted.bits[-1 - form.fraction:-1]
+    exponent = Const(form.bias + DOUBLE_BITS - 1, form.exponent) - shifted.count
+    return Cat(fraction, exponent[:form.exponent], shifted.negative)

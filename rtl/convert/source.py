@@ -1,0 +1,119 @@
+"""The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation
+from .unpack import FloatUnpack
+
+__all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
+
+SOURCE_STAGES = 3
+_PIECES = 4
+"""Parts of a word whose bits are counted in one stage and added up in the next."""
+_WORD_BITS = 32
+
+
+class Shiftable(data.Struct):
+    """A magnitude on its way through the shifter.
+
+    ``bits`` hold the magnitude with one more bit below it, of weight one half. They are in the opposite order, lowest
+    bit on top, where the magnitude is to be shifted down; what falls out on top makes ``sticky``.
+    """
+
+    bits: unsigned(DOUBLE_BITS + 1)
+    count: unsigned(6)
+    """By how much it is shifted; or the number of bits that are 1."""
+    sticky: unsigned(1)
+    """Bits that are 1 were cut off."""
+    negative: unsigned(1)
+    excess: unsigned(1)
+    """Larger than any integer."""
+    none: unsigned(1)
+    """Not a number."""
+
+
+class ConversionSource(wiring.Component):
+    """Three stages with a register each, which a source passes in as many cycles.
+
+    Members
+    -------
+    instruction : In(ConversionInstruction)
+        Stable while sources of it pass.
+    source : In(64)
+    selected : Out(32)
+        Low word of the source a cycle later, for the reciprocal.
+    selected_negative : Out(1)
+        Its sign, after ``absolute`` and ``negate``.
+    shiftable : Out(Shiftable)
+    """
+
+    instruction: In(ConversionInstruction)
+    source: In(DOUBLE_BITS)
+    selected: Out(_WORD_BITS)
+    selected_negative: Out(1)
+    shiftable: Out(Shiftable)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.unpack = unpack = FloatUnpack()
+        instruction, operation = self.instruction, self.instruction.operation
+        to_float = operation == ConversionOperation.INTEGER_TO_FLOAT
+        from_float = operation == ConversionOperation.FLOAT_TO_INTEGER
+        has_sign = instruction.signed | from_float | (operation == ConversionOperation.RECIPROCAL)
+        counting, finding = operation == ConversionOperation.COUNT, operation == ConversionOperation.FIND
+
+        # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
+        part, top, extension, flip = Signal(_WORD_BITS), Signal(), Signal(), Signal()
+        number, plus_one = Signal(DOUBLE_BITS), Signal()
+        m.d.comb += [
+            part.eq(self.source[:_WORD_BITS] >> (instruction.part << 3)),
+            extension.eq(top & instruction.signed & ~finding),
+            flip.eq(Mux(finding, instruction.invert ^ (instruction.signed & (top ^ instruction.invert)),
+                        Mux(counting, instruction.invert, extension)))]
+        extended = Signal(DOUBLE_BITS)
+        with m.Switch(instruction.size):
+            for code, size in enumerate(SIZES):
+                with m.Case(code):
+                    given: Value = part if size < _WORD_BITS else self.source
+                    m.d.comb += [top.eq(given[size - 1]),
+                                 extended.eq(Cat(given[:size], extension.replicate(DOUBLE_BITS - size)))]
+        m.d.sync += [
+            number.eq(extended ^ Mux(finding | counting, flip.replicate(_WORD_BITS), flip.replicate(DOUBLE_BITS))),
+            plus_one.eq(flip & ~finding & ~counting),
+            self.selected_negative.eq((top & has_sign & ~instruction.absolute) ^ instruction.negate)]
+        m.d.comb += self.selected.eq(number[:_WORD_BITS])
+
+        # Its magnitude, or significand.
+        m.d.comb += [unpack.pattern.eq(number), unpack.double.eq(instruction.size == SIZES.index(DOUBLE_BITS)),
+                     unpack.flush.eq(instruction.flush)]
+        magnitude, magnitude_negative = Signal(DOUBLE_BITS), Signal()
+        shift, half, sticky, excess, none = Signal(6), Signal(), Signal(), Signal(), Signal()
+        ones = [Signal(range(_WORD_BITS // _PIECES + 1), name=f"ones{piece}") for piece in range(_PIECES)]
+        m.d.sync += [
+            magnitude.eq(Mux(from_float, unpack.significand, number + plus_one)),
+            magnitude_negative.eq(self.selected_negative), shift.eq(unpack.shift), half.eq(unpack.round & from_float),
+            sticky.eq(unpack.sticky & from_float), excess.eq(unpack.excess & from_float),
+            none.eq(unpack.none & from_float)]
+        m.d.sync += [count.eq(_sum(list(number.word_select(piece, _WORD_BITS // _PIECES))))
+                     for piece, count in enumerate(ones)]
+
+        # What is to be shifted, up or down.
+        shiftable = self.shiftable
+        upward = Cat(0, magnitude)
+        m.d.sync += [
+            shiftable.bits.eq(Mux(to_float | finding, upward, Cat(half, magnitude)[::-1])),
+            shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
+            shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
+        with m.If(counting):
+            m.d.sync += [shiftable.bits.eq(0), shiftable.count.eq(_sum(ones))]
+        return m
+
+
+def _sum(terms: list[Value] | list[Signal]) -> Value:
+    """The sum of numbers, as a tree."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return _sum(terms[:middle]) + _sum(terms[middle:])

@@ -1,0 +1,149 @@
+"""Conversions by Python's own integers and fractions, one thread at a time, from the fields of a word."""
+
+import math
+from fractions import Fraction
+
+from rtl.isa.kinds import FloatFormat
+from rtl.isa.syntax import Values
+
+__all__ = ["condition_of", "formula", "is_wide"]
+
+_SIZES = (8, 16, 32, 64)
+_WORD = (1 << 32) - 1
+_FORMATS = {FloatFormat.F32.value: (23, 8), FloatFormat.F64.value: (52, 11)}
+"""Bits of fraction and exponent."""
+
+
+def typed(pattern: int, code: int) -> int:
+    """The value of the low bits of a pattern in an integer type: bits 0 and 1 of its code are the size, 2 the sign."""
+    size = _SIZES[code & 3]
+    pattern &= (1 << size) - 1
+    return pattern - (1 << size) if code >> 2 and pattern >> size - 1 else pattern
+
+
+def _bounds(code: int) -> tuple[int, int]:
+    """The lowest and the highest value of an integer type."""
+    size = _SIZES[code & 3]
+    return (-1 << size - 1, (1 << size - 1) - 1) if code >> 2 else (0, (1 << size) - 1)
+
+
+def _adjusted(value: Fraction | int, values: Values) -> Fraction | int:
+    """A source made absolute, then negated."""
+    value = abs(value) if values.get("absolute_a", 0) or values.get("absolute_b", 0) else value
+    return -value if values.get("negate_a", 0) or values.get("negate_b", 0) else value
+
+
+def _rounded(value: Fraction | int, mode: int) -> int:
+    """To nearest (ties to even), down, up, to zero."""
+    match mode:
+        case 0:
+            return round(value)
+        case 1:
+            return math.floor(value)
+        case 2:
+            return math.ceil(value)
+        case _:
+            return math.trunc(value)
+
+
+def packed(value: Fraction | int, form: int, mode: int) -> int:
+    """The pattern of a number that is not 0, in a format; 0 of its sign below the normal range."""
+    fraction, exponent = _FORMATS[form]
+    bias = (1 << exponent - 1) - 1
+    power = math.floor(math.log2(abs(value)))
+    while abs(value) >= Fraction(2) ** (power + 1):
+        power += 1
+    while abs(value) < Fraction(2) ** power:
+        power -= 1
+    significand = abs(_rounded(Fraction(value) / Fraction(2) ** (power - fraction), mode))
+    if significand >> fraction + 1:
+        significand, power = significand >> 1, power + 1
+    sign = (value < 0) << fraction + exponent
+    if power + bias < 1:
+        return sign
+    return sign | power + bias << fraction | significand & (1 << fraction) - 1
+
+
+def unpacked(pattern: int, form: int) -> Fraction | float:
+    """The value of a pattern: infinities and what is no number as Python's."""
+    fraction, exponent = _FORMATS[form]
+    power, rest = pattern >> fraction & (1 << exponent) - 1, pattern & (1 << fraction) - 1
+    negative = pattern >> fraction + exponent & 1
+    if power == (1 << exponent) - 1:
+        return math.nan if rest else -math.inf if negative else math.inf
+    value = Fraction(rest | (1 << fraction if power else 0))
+    value *= Fraction(2) ** (max(power, 1) - (1 << exponent - 1) + 1 - fraction)
+    return -value if negative else value
+
+
+def _f2i(pattern: int, values: Values) -> int:
+    form, code = values["source"], values["destination"]
+    value, (lowest, highest) = unpacked(pattern & (1 << _SIZES[form]) - 1, form), _bounds(code)
+    if isinstance(value, float) and math.isnan(value):
+        size = _SIZES[code & 3]
+        return typed(1 << size - 1, code) if size == 64 or form == FloatFormat.F64.value else 0
+    if isinstance(value, float):
+        return highest if _adjusted(1 if value > 0 else -1, values) > 0 else lowest
+    fraction, exponent = _FORMATS[form]
+    if values["flush"] and not pattern >> fraction & (1 << exponent) - 1:
+        return 0
+    return min(max(_rounded(_adjusted(value, values), values["round"]), lowest), highest)
+
+
+def _reciprocal(pattern: int, values: Values) -> int:
+    single, one, infinity = FloatFormat.F32.value, 0x3F80_0000, 0x7F80_0000
+    value = unpacked(pattern & _WORD, single)
+    if isinstance(value, float) and math.isnan(value):
+        return 0 if values["saturate"] else 0x7FFF_FFFF
+    negative = pattern >> 31 & 1
+    negative = (negative and not values["absolute_a"]) ^ values["negate_a"]
+    if not isinstance(value, Fraction):
+        result = 0
+    elif abs(value) < Fraction(2) ** -126:
+        result = infinity
+    else:
+        result = packed(1 / abs(value), single, 0)
+    if values["saturate"]:
+        return 0 if negative else min(result, one)
+    return result | negative << 31
+
+
+def is_wide(name: str, values: Values) -> bool:
+    """Whether the result has two registers."""
+    return name in ("I2F", "F2I") and values["destination"] & 3 == 3
+
+
+def formula(name: str, values: Values, pattern: int) -> int:
+    """What an instruction makes of a source of 64 bits (its upper half counts only if the type is so wide), as the bits
+    of one or two registers."""
+    word = pattern & _WORD
+    result = 0
+    match name:
+        case "POPC":
+            result = (word ^ -values["invert_b"] & _WORD).bit_count()
+        case "FLO":
+            word ^= -values["invert_b"] & _WORD
+            word ^= _WORD if values["signed"] and word >> 31 else 0
+            result = word.bit_length() - 1
+            result = 31 - result if values["shift"] and word else result
+        case "I2I" | "I2F":
+            narrow = values["source"] & 3 < 2
+            value = typed(pattern >> 8 * values["part"] if narrow else pattern, values["source"])
+            value = int(_adjusted(value, values))
+            if name == "I2F":
+                result = packed(value, values["destination"], values["round"]) if value else 0
+            elif values["saturate"]:
+                lowest, highest = _bounds(values["destination"])
+                result = min(max(value, lowest), highest)
+            else:
+                result = typed(value, values["destination"])
+        case "F2I":
+            result = _f2i(pattern, values)
+        case "MUFU":
+            result = _reciprocal(pattern, values)
+    return result & ((1 << 64) - 1 if is_wide(name, values) else _WORD)
+
+
+def condition_of(name: str, values: Values, result: int) -> int:
+    """CC of a result: Z in bit 0, S in bit 1."""
+    return (result == 0) | (result >> (63 if is_wide(name, values) else 31) & 1) << 1

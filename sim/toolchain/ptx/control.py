@@ -207,7 +207,7 @@ def _result(reader: OperandReader, node: syntax.OperandNode,
     for formal in formals:
         if variable is not None:
             if variable in reader.readonly:
-                raise SourceError(node.token, f"{variable.name} is a parameter that the function is given: it can't "
+                raise SourceError(node.token, f"{node.token} is a parameter that the function is given: it can't "
                                               "be changed")
             _agree(node.token, variable, formal, "result")
         elif isinstance(formal, Variable) and formal.count != 1:
@@ -224,7 +224,7 @@ def _parameter_variable(reader: OperandReader, node: syntax.OperandNode) -> Vari
     if not isinstance(found, Variable):
         return None
     if found.space is not Space.PARAM:
-        raise SourceError(node.token, f"{found.name} is in {found.space.value} space: expected a register, or a "
+        raise SourceError(node.token, f"{node.token} is in {found.space.value} space: expected a register, or a "
                                       "variable in param space")
     return found
 
@@ -236,7 +236,7 @@ def _agree(place: Token, variable: Variable, formal: Register | Variable, what: 
     same = (variable.type.size == formal.type.size if scalars else
             variable.count != 1 and count != 1 and variable.size == formal.type.size * (count or 0))
     if not same or variable.alignment != alignment:
-        raise SourceError(place, f"{variable.name} has {variable.size} bytes, aligned to {variable.alignment}, and the "
+        raise SourceError(place, f"{place} has {variable.size} bytes, aligned to {variable.alignment}, and the "
                                  f"{what} {formal.type.size * (count or 0)} bytes, aligned to {alignment}")
 
 

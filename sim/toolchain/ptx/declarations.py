@@ -221,9 +221,9 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
     assert not isinstance(amount.symbol, Register)
     if kind.bits not in (32, 64) or (kind.bits == 32 and isinstance(amount.symbol, Variable)
                                      and amount.symbol.space is Space.GLOBAL):
-        raise SourceError(node.token, f"the address of {amount.symbol.name} does not fit {kind.bits} bits")
+        raise SourceError(node.token, f"the address of {amount.name} does not fit {kind.bits} bits")
     if amount.generic and isinstance(amount.symbol, Variable) and amount.symbol.space is not Space.GLOBAL:
-        raise SourceError(node.token, f"{amount.symbol.name} is in {amount.symbol.space.value} space, which has no "
+        raise SourceError(node.token, f"{amount.name} is in {amount.symbol.space.value} space, which has no "
                                       "generic address before a kernel runs")
     return AddressOf(amount.symbol.name, amount.value)
 

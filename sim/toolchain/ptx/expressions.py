@@ -6,7 +6,7 @@ of its operands has none.
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lark import Token
 
@@ -29,11 +29,12 @@ _FLOATS = "floating point is not supported: this machine has integers"
 
 @dataclass(frozen=True)
 class Amount:
-    """A number, or the address of a symbol and a number behind it."""
+    """A number, or the address of a symbol and a number behind it; ``name`` is how the text calls the symbol."""
 
     value: int
     unsigned: bool = False
     symbol: Symbol | None = None
+    name: Token | None = None
     generic: bool = False
 
 
@@ -90,7 +91,7 @@ def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
             if other.symbol is not None or not (sign == "+" or (sign == "-" and symbol is left)):
                 raise SourceError(sign, f"{sign} can't join these: only a number can be added to a name")
             offset = symbol.value + (other.value if sign == "+" else -other.value)
-            return Amount(_wrapped(offset, False).value, False, symbol.symbol, symbol.generic)
+            return replace(symbol, value=_wrapped(offset, False).value)
     if sign in ("/", "%") and not right.value:
         raise SourceError(sign, "division by 0")
     a, b = (_wrapped(amount.value, unsigned).value for amount in (left, right))
@@ -106,7 +107,7 @@ def _term(term: Term, lookup: Lookup) -> Amount:
             return Amount(value, term.endswith("U") or value >= 1 << _BITS - 1)
         case Name():
             found = lookup(term)
-            return Amount(found) if isinstance(found, int) else Amount(0, symbol=found)
+            return Amount(found) if isinstance(found, int) else Amount(0, symbol=found, name=term.token)
         case Element():
             return _element(term, lookup)
         case Group():
@@ -131,7 +132,7 @@ def _element(term: Element, lookup: Lookup) -> Amount:
     index = evaluate(term.index, lookup)
     if index.symbol is not None:
         raise SourceError(term.token, f"the index of {term.token} is no constant")
-    return Amount(index.value * symbol.type.size, symbol=symbol)
+    return Amount(index.value * symbol.type.size, symbol=symbol, name=term.token)
 
 
 def _generic(term: Generic, lookup: Lookup) -> Amount:
@@ -141,4 +142,4 @@ def _generic(term: Generic, lookup: Lookup) -> Amount:
     symbol = lookup(name) if name is not None else None
     if term.token != "generic" or not isinstance(symbol, Variable):
         raise SourceError(term.token, f"expected generic(variable), not {term.token}(...)")
-    return Amount(0, symbol=symbol, generic=True)
+    return Amount(0, symbol=symbol, name=items[0].token, generic=True)

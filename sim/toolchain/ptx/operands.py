@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from sim.toolchain.grammar import Place, SourceError
+from sim.toolchain.grammar import SourceError
 
 from . import syntax
 from .expressions import Amount, Symbol, evaluate
@@ -128,15 +128,15 @@ class OperandReader:
 
     # Values
 
-    def _fits(self, place: Place, register: Register, kind: Type, wider: bool = False) -> Register:
-        """The register, if it can hold a value of the type."""
+    def _fits(self, place: Token, register: Register, kind: Type, wider: bool = False) -> Register:
+        """The register, if it can hold a value of the type. ``place`` is its name in the text."""
         if Type.PRED in (register.type, kind):
             agree = register.type is kind
         else:
             agree = register.type.bits >= kind.bits if wider else register.type.bits == kind.bits
         if not agree:
             what = "a predicate" if kind is Type.PRED else f"{kind.bits} bits{' or more' if wider else ''}"
-            raise SourceError(place, f"{register.name} has type .{register.type.value}: expected {what}")
+            raise SourceError(place, f"{place} has type .{register.type.value}: expected {what}")
         return register
 
     def source(self, node: syntax.OperandNode, kind: Type, *, wider: bool = False,
@@ -154,7 +154,7 @@ class OperandReader:
                 return Immediate(int(bool(amount.value)) if kind is Type.PRED else amount.value & (1 << kind.bits) - 1)
             case Register():
                 self._alone(node, amount)
-                return self._fits(node.token, amount.symbol, kind, wider)
+                return self._fits(amount.name or node.token, amount.symbol, kind, wider)
             case Variable() | FunctionRef():
                 raise SourceError(node.token, f"{self.instruction.opcode} takes no address here: mov gives a register "
                                               "the address")
@@ -199,19 +199,19 @@ class OperandReader:
         else:
             inner = node.inner
         amount = evaluate(inner, self._symbol)
-        base, space = amount.symbol, self.instruction.space
+        base, space, name = amount.symbol, self.instruction.space, amount.name or node.token
         if isinstance(base, FunctionRef):
-            raise SourceError(node.token, f"{base.name} is a function: it has no place in memory")
+            raise SourceError(name, f"{name} is a function: it has no place in memory")
         if isinstance(base, Variable):
             if space not in (None, base.space):
-                raise SourceError(node.token, f"{base.name} is in {base.space.value} space, not in {space.value} space")
+                raise SourceError(name, f"{name} is in {base.space.value} space, not in {space.value} space")
             space = base.space
-        self._check_space(node.token, base, space, store)
+        self._check_space(name, base, space, store)
         if amount.value not in _OFFSETS:
             raise SourceError(node.token, f"an offset of {amount.value:#x} does not fit 32 bits")
         return Address(base, amount.value), space
 
-    def _check_space(self, place: Place, base: Register | Variable | None, space: Space | None, store: bool) -> None:
+    def _check_space(self, place: Token, base: Register | Variable | None, space: Space | None, store: bool) -> None:
         """Refuses bases and stores that a space does not allow."""
         if space is Space.PARAM and not isinstance(base, Variable):
             raise SourceError(place, "a parameter is accessed by its name")
@@ -219,12 +219,11 @@ class OperandReader:
                 base.type.bits == 32 and space in _SHORT_SPACES):
             where = "a generic address" if space is None else f"an address in {space.value} space"
             bits = "32 or 64" if space in _SHORT_SPACES else "64"
-            raise SourceError(place, f"{base.name} has type .{base.type.value}: {where} has {bits} bits")
+            raise SourceError(place, f"{place} has type .{base.type.value}: {where} has {bits} bits")
         if store and space is Space.CONST:
             raise SourceError(place, "const space can't be changed")
         if store and base in self.readonly:
-            assert isinstance(base, Variable)
-            raise SourceError(place, f"{base.name} is a parameter that the function is given: it can't be changed")
+            raise SourceError(place, f"{place} is a parameter that the function is given: it can't be changed")
 
     def moved(self, node: syntax.OperandNode, kind: Type, count: int,
               result: bool) -> Register | Immediate | Sink | Vector:
@@ -314,14 +313,14 @@ class OperandReader:
 
     @staticmethod
     def _variable_address(node: syntax.OperandNode, amount: Amount, kind: Type) -> VariableRef:
-        variable = amount.symbol
+        variable, name = amount.symbol, amount.name
         assert isinstance(variable, Variable)
         if amount.generic and variable.space is not Space.GLOBAL:
             raise SourceError(node.token, f"generic() of a variable in {variable.space.value} space: use cvta")
         if variable.space is Space.PARAM:
-            raise SourceError(node.token, f"{variable.name} is a parameter, which has no address: ld.param reads it")
+            raise SourceError(node.token, f"{name} is a parameter, which has no address: ld.param reads it")
         if kind.bits != 64 and not (kind.bits == 32 and variable.space in _SHORT_SPACES):
-            raise SourceError(node.token, f"the address of {variable.name} does not fit {kind.bits} bits")
+            raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
         return VariableRef(variable, amount.value)
 
     # Patterns
@@ -376,7 +375,7 @@ class OperandReader:
         found = self.value(node, kind)
         if isinstance(found, VariableRef) and (found.variable.space is not self.instruction.space
                                                or self.instruction.to):
-            raise SourceError(node.token, f"{found.variable.name} is in {found.variable.space.value} space")
+            raise SourceError(node.token, f"{node.token} is in {found.variable.space.value} space")
         if not isinstance(found, VariableRef | Register | Immediate):
             raise SourceError(node.token, "expected an address")
         return found

@@ -1,0 +1,70 @@
+"""Short PTX programs for tests, and what they leave in memory."""
+
+from collections.abc import Sequence
+
+from sim.launch import Buffer
+from sim.model.ptx.launch import PtxLaunch, place
+from sim.model.ptx.run import run
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.front_end import parse_ptx
+from sim.toolchain.ptx.module import Instruction, PtxModule
+
+__all__ = ["END", "HEADER", "KERNEL", "complaint", "instructions", "kernel", "module_of", "placed", "refused",
+           "words_left"]
+
+HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
+"""What a module begins with."""
+KERNEL = """.visible .entry k(.param .u64 o)
+{ .reg .pred p, q; .reg .b16 h<8>; .reg .b32 t, r<16>; .reg .b64 d<16>;
+  ld.param.u64 d0, [o]; mov.u32 t, %tid.x; mul.wide.u32 d1, t, 4; add.u64 d1, d0, d1;
+"""
+"""The beginning of an entry: d0 is the buffer's address, d1 that of the thread's own word, t the thread's number."""
+END = " st.global.u32 [d1], r0; ret; }\n"
+"""The end of an entry: every thread stores r0 as its own word."""
+
+
+def module_of(text: str) -> PtxModule:
+    """A module of text without its header."""
+    return parse_ptx(HEADER + text, "t.ptx")
+
+
+def complaint(text: str) -> str:
+    """The message that refuses a module, given without its header: ``line:column: what``, lines counted without it."""
+    try:
+        module_of(text)
+    except ProgramError as error:
+        file, line, column, what = str(error).split(":", 3)
+        assert file == "t.ptx"
+        return f"{int(line) - HEADER.count(chr(10))}:{column}:{what}"
+    raise AssertionError("nothing was refused")
+
+
+def placed(text: str, words: Sequence[int] = (0,) * 64, block: int = 32) -> PtxLaunch:
+    """A launch of a module whose entry takes a buffer of 32-bit words."""
+    content = b"".join((word & 0xFFFF_FFFF).to_bytes(4, "little") for word in words)
+    return place(module_of(text), [Buffer("o", content)], block=(block, 1, 1))
+
+
+def words_left(text: str, words: Sequence[int] = (0,) * 64, block: int = 32) -> list[int]:
+    """The buffer after the module ran on it."""
+    launch = placed(text, words, block)
+    run(launch, max_instructions=1_000_000)
+    content = launch.memory.read(*launch.buffers["o"])
+    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+
+
+def kernel(body: str, before: str = "", block: int = 32, words: int = 64) -> list[int]:
+    """What the threads leave that run a body: the word of each."""
+    return words_left(before + KERNEL + body + END, (0,) * words, block)[:block]
+
+
+def refused(body: str, before: str = "") -> str:
+    """The message that refuses a body, without its column: lines count from 1 in the body."""
+    line, _, what = complaint(f"{before}\n{KERNEL}\n{body}\n ret; }}").split(":", 2)
+    first = f"{before}\n{KERNEL}\n".count("\n") + 1
+    return f"{int(line) - first + 1}:{what}"
+
+
+def instructions(text: str, function: str = "k") -> list[Instruction]:
+    """The instructions of a function."""
+    return [item for item in module_of(text).functions[function].body or () if isinstance(item, Instruction)]

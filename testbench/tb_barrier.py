@@ -33,13 +33,14 @@ class RandomCtas:
 
     def __call__(self, driver: BarrierDriver, ctx: Any, room: bool, more: bool) -> None:
         random = self._random
+        starting = {cta for _, cta, _, _ in self._starting}
         if self._starting:
             driver.begin(ctx, *self._starting.pop(0))
         elif more and random.random() < 0.05:
             self._start(driver)
         if not room or random.random() > self._rate:
             return
-        starting = {cta for _, cta, _, _ in self._starting}
+        starting |= {cta for _, cta, _, _ in self._starting}
         able = [warp for warp in driver.warps if warp is not None and warp not in driver.held
                 and not driver.ending(warp.cta) and warp.cta.slot not in starting]
         if not able:

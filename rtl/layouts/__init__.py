@@ -18,7 +18,17 @@ from .instruction import (
     redirect,
 )
 from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write
-from .launch import CONSTANT_BANKS, ConstantBank, GridConfiguration, thread_index, warp_launch
+from .launch import (
+    CONSTANT_BANKS,
+    ConstantBank,
+    GridConfiguration,
+    LaunchRejection,
+    LaunchSettings,
+    shared_clear,
+    thread_index,
+    warp_exit,
+    warp_launch,
+)
 from .memory import MemoryPort, memory_request, memory_response
 from .stack import (
     BLOCK_ADDRESS_BITS,
@@ -56,6 +66,8 @@ __all__ = [
     "InstructionKind",
     "LaneClient",
     "LaneClientPort",
+    "LaunchRejection",
+    "LaunchSettings",
     "MemoryPort",
     "StackConfiguration",
     "StackEvents",
@@ -79,8 +91,10 @@ __all__ = [
     "memory_response",
     "operands_read",
     "redirect",
+    "shared_clear",
     "stack_request",
     "stack_result",
     "thread_index",
+    "warp_exit",
     "warp_launch",
 ]

@@ -1,13 +1,23 @@
 """What the work distributor tells the units: of the grid that runs, and of each warp that it starts."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data
+from amaranth.lib import data, enum
 
 from rtl.params import ADDRESS_BITS, SmParams
 
 from .stack import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS
 
-__all__ = ["CONSTANT_BANKS", "ConstantBank", "GridConfiguration", "thread_index", "warp_launch"]
+__all__ = [
+    "CONSTANT_BANKS",
+    "ConstantBank",
+    "GridConfiguration",
+    "LaunchRejection",
+    "LaunchSettings",
+    "shared_clear",
+    "thread_index",
+    "warp_exit",
+    "warp_launch",
+]
 
 CONSTANT_BANKS = 8
 """Constant banks that a launch descriptor describes."""
@@ -63,3 +73,50 @@ def warp_launch(params: SmParams) -> data.StructLayout:
 def thread_index(params: SmParams) -> data.StructLayout:
     """Where a thread of a warp is in its block."""
     return data.StructLayout({"warp": params.warp_bits, "thread": 5, "x": 16, "y": 16, "z": 16})
+
+
+class LaunchSettings(data.Struct):
+    """What the host sets before it starts a grid, as byte addresses. What a grid starts with holds until its end."""
+
+    program: unsigned(ADDRESS_BITS)
+    """Where pc 0 is."""
+    local: unsigned(ADDRESS_BITS)
+    """Local memory of all warp slots, one after the other; a multiple of the CRS granule, lower bits are ignored."""
+
+
+class LaunchRejection(enum.Enum, shape=4):
+    """Why a grid did not run. The first that applies, in this order (ours)."""
+
+    NONE = 0
+    ADDRESS = 1
+    """The descriptor is not aligned to its size."""
+    MEMORY = 2
+    """The descriptor could not be read; or, after the grid has run, its release could not be written."""
+    VERSION = 3
+    """Not the version of descriptor that this machine reads."""
+    DISABLED = 4
+    """It must not run on this multiprocessor."""
+    EMPTY = 5
+    """A dimension of grid or block is 0."""
+    BARRIERS = 6
+    """More barriers than a CTA can have."""
+    STACK = 7
+    """The call/return stack is not a multiple of its granule, or too large."""
+    LOCAL = 8
+    """The local memory of a warp's threads is not a multiple of the CRS granule, which a stack has to begin at."""
+    SHARED = 9
+    """More shared memory than there is."""
+    WARPS = 10
+    """More threads than there are warps for."""
+    REGISTERS = 11
+    """More registers than there are for the warps of one CTA."""
+
+
+def warp_exit(params: SmParams) -> data.StructLayout:
+    """Threads of a warp have left for good. ``kept``: by EXIT.KEEPREFCOUNT. ``terminated``: they were the last ones."""
+    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "terminated": 1, "kept": 1})
+
+
+def shared_clear(params: SmParams) -> data.StructLayout:
+    """Shared memory that has to become zeros: ``bytes`` from ``base`` on."""
+    return data.StructLayout({"base": params.shared_bits, "bytes": params.shared_bits + 1})

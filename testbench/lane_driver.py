@@ -1,0 +1,184 @@
+"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.execute.decode import LaneDecoder
+from rtl.execute.instruction import LaneInstruction, OperandSource
+from rtl.execute.lanes import LANE_CYCLES, Lanes
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT, RZ, WORD_BITS
+from rtl.params import SmParams
+from sim.testbench import Bench
+from sim.waves import Traces
+
+__all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
+
+WORD = (1 << 32) - 1
+
+
+class DecodedLanes(Component):
+    """The decoder and the lanes."""
+
+    def __init__(self, params: SmParams) -> None:
+        self.decoder, self.lanes = LaneDecoder(), Lanes(params)
+        super().__init__({**dict(self.lanes.signature.members), "word": In(WORD_BITS),
+                          "instruction": Out(LaneInstruction)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder, m.submodules.lanes = decoder, lanes = self.decoder, self.lanes
+        m.d.comb += [decoder.word.eq(self.word), self.instruction.eq(decoder.instruction),
+                     lanes.instruction.eq(decoder.instruction)]
+        for name, member in self.signature.members.items():
+            if name in lanes.signature.members and name != "instruction":
+                own, inner = getattr(self, name), getattr(lanes, name)
+                m.d.comb += inner.eq(own) if member.flow is In else own.eq(inner)
+        return m
+
+
+@dataclass
+class Threads:
+    """The threads of a beat before an instruction: for each what its registers, predicates and CC hold.
+
+    ``registers`` by number, a value for each thread; ``constant`` is what any constant operand holds. ``special`` is
+    the value in place of a register as a, ``vote`` the verdict of a vote, if the instruction is about those.
+    """
+
+    registers: Mapping[int, Sequence[int]]
+    predicates: Sequence[int]
+    conditions: Sequence[int]
+    constant: int = 0
+    special: Sequence[int] | None = None
+    vote: Sequence[int] | None = None
+
+
+@dataclass
+class Expected:
+    """What a beat writes: values of the destination, predicates by number, CC; None or nothing where it does not.
+
+    ``threads`` are the positions of those that execute it.
+    """
+
+    threads: Sequence[int]
+    destination: int = RZ
+    values: Sequence[int] | None = None
+    predicates: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    conditions: Sequence[int] | None = None
+
+
+@dataclass
+class Beat:
+    """A word, the threads it meets, and what they should get."""
+
+    name: str
+    word: int
+    before: Threads
+    after: Expected
+
+
+class LaneDriver:
+    """Feeds beats to the lanes and compares.
+
+    Attributes
+    ----------
+    dut : DecodedLanes
+        What is tested.
+    counts : dict[str, int]
+        Threads compared, by instruction.
+    """
+
+    def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
+        self.dut: Any = DecodedLanes(SmParams(lanes=lanes))
+        self.counts: dict[str, int] = {}
+        self._bench, self._lanes, self._beats = bench, lanes, beats
+
+    def run(self, traces: Traces | None = None) -> int:
+        """Simulates all beats; returns the cycles."""
+        return self._bench.simulate(self.dut, [self._drive], traces=traces)
+
+    async def _drive(self, ctx: Any) -> None:
+        under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
+        for beat in _then_nothing(self._beats):
+            under_way.append(None if beat is None else (beat, self._give(ctx, beat)))
+            if (done := under_way.popleft()) is not None:
+                self._compare(ctx, *done)
+            await ctx.tick()
+
+    def _give(self, ctx: Any, beat: Beat) -> Any:
+        """Puts a beat on the inputs, as the instruction says that it wants it."""
+        dut, before = self.dut, beat.before
+        ctx.set(dut.word, beat.word)
+        instruction = ctx.get(dut.instruction)
+        operands = [before.registers[number] for number in instruction.registers]
+        if before.special is not None:
+            operands[0] = before.special
+        for index, source in ((1, instruction.source_b), (2, instruction.source_c)):
+            if source is not OperandSource.REGISTER:
+                value = before.constant if source is OperandSource.CONSTANT else instruction.immediate
+                operands[index] = [value] * self._lanes
+        for port, values in zip((dut.a, dut.b, dut.c), operands, strict=True):
+            ctx.set(port.as_value(), _packed(values, 32))
+        ctx.set(dut.conditions.as_value(), _packed(before.conditions, Flags.as_shape().size))
+        ctx.set(dut.predicates.as_value(), _packed(before.predicates, PT))
+        sources = [0] * self._lanes
+        for position, predicate in enumerate(instruction.predicates):
+            for thread, held in enumerate(before.predicates):
+                holds = (held | 1 << PT) >> predicate.number & 1 ^ predicate.negated
+                if position == 0 and before.vote is not None:
+                    holds = before.vote[thread]
+                sources[thread] |= holds << position
+        ctx.set(dut.sources.as_value(), _packed(sources, 3))
+        return instruction
+
+    def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
+        """Compares what comes out with what the beat expects."""
+        dut, after, expect = self.dut, beat.after, self._bench.expect
+        what = f"{beat.name} {beat.word:016x}"
+        expect(f"{what}: destination", instruction.destination, after.destination)
+        expect(f"{what}: writes CC", instruction.writes_cc, int(after.conditions is not None))
+        executing = [thread for thread in range(self._lanes) if instruction.quad >> thread % 4 & 1]
+        expect(f"{what}: threads", executing, list(after.threads))
+        values, conditions = ctx.get(dut.values.as_value()), ctx.get(dut.conditions_out.as_value())
+        moved, moves = ctx.get(dut.predicates_out.as_value()), ctx.get(dut.predicates_written.as_value())
+        p, q = ctx.get(dut.p), ctx.get(dut.q)
+        for thread in after.threads:
+            of = f"{what}: thread {thread}, from {self._shown(beat, instruction, thread)}"
+            if after.values is not None:
+                expect(f"{of}: value", values >> 32 * thread & WORD, after.values[thread])
+            if after.conditions is not None:
+                expect(f"{of}: CC", conditions >> 4 * thread & 15, after.conditions[thread])
+            written = {instruction.p: p >> thread & 1, instruction.q: q >> thread & 1}
+            for number in range(PT):
+                if moves >> PT * thread + number & 1:
+                    written[number] = moved >> PT * thread + number & 1
+            written.pop(PT, None)
+            held = beat.before.predicates[thread]
+            for number in range(PT):
+                new = after.predicates[number][thread] if number in after.predicates else held >> number & 1
+                expect(f"{of}: P{number}", written.get(number, held >> number & 1), new)
+        self.counts[beat.name] = self.counts.get(beat.name, 0) + len(after.threads)
+
+    def _shown(self, beat: Beat, instruction: Any, thread: int) -> str:
+        """A thread's operands, for a message."""
+        before = beat.before
+        registers = ", ".join(f"{before.registers[number][thread]:#x}" for number in instruction.registers)
+        return (f"registers {registers}, constant {before.constant:#x}, immediate {instruction.immediate:#x}, "
+                f"CC {before.conditions[thread]:04b}, predicates {before.predicates[thread]:07b}")
+
+
+def _packed(values: Sequence[int], width: int) -> int:
+    """Numbers side by side, the first one lowest."""
+    return sum(value << width * index for index, value in enumerate(values))
+
+
+def _then_nothing(beats: Iterable[Beat]) -> Iterator[Beat | None]:
+    """The beats, and the cycles until the last one is out."""
+    yield from beats
+    yield from [None] * LANE_CYCLES

@@ -1,5 +1,7 @@
 """Atomic operations: thread by thread, on the line that was read or on shared memory."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -62,7 +64,7 @@ class AtomicEngine(Component):
         lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
         m.d.comb += [
             self.beat.eq(beat), self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
-            arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.signed),
+            arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
             arithmetic.wide.eq(wide), arithmetic.old.eq(old), arithmetic.operand.eq(Cat(
                 operands[0], Mux(wide, operands[1], 0))),
             arithmetic.swap.eq(Mux(wide, Cat(operands[2], operands[3]), operands[1]))]
@@ -108,7 +110,7 @@ class AtomicEngine(Component):
         row = place[2 + ceil_log2(self._params.lanes):self._params.shared_bits]
         m.d.comb += [access.row.eq(row) for access in self.access]
 
-    def _found(self, place: Signal, shared: Signal, wide: object) -> object:
+    def _found(self, place: Signal, shared: Signal, wide: Any) -> Any:
         """The number as it is in memory; the upper half of a narrow one is 0."""
         lanes = self._params.lanes
         bank, word = place[2:2 + ceil_log2(lanes)], place[2:OFFSET_BITS]
@@ -117,12 +119,12 @@ class AtomicEngine(Component):
                    Array(self.line[index | 1] for index in range(len(self.line)))[word])
         return Cat(low, Mux(wide, high, 0))
 
-    def _keep(self, m: Module, lane: object, word: int, value: object) -> None:
+    def _keep(self, m: Module, lane: Any, word: int, value: Any) -> None:
         """The old value goes to the thread."""
         m.d.comb += [self.write.lanes.eq(1 << lane), self.write.word.eq(word)]
         m.d.comb += [kept.eq(value) for kept in self.write.values]
 
-    def _store(self, m: Module, place: Signal, new: data.View, wide: object) -> None:
+    def _store(self, m: Module, place: Signal, new: data.View, wide: Any) -> None:
         bank = place[2:2 + ceil_log2(self._params.lanes)]
         for index, access in enumerate(self.access):
             m.d.comb += access.value.eq(new[0])
@@ -134,7 +136,7 @@ class AtomicEngine(Component):
                     with m.If(bank == index - 1):
                         m.d.comb += access.bytes.eq(15)
 
-    def _merge(self, m: Module, place: Signal, new: data.View, wide: object) -> None:
+    def _merge(self, m: Module, place: Signal, new: data.View, wide: Any) -> None:
         for step, merge in enumerate((self.merge[0], self.merge[1])):
             m.d.comb += [
                 merge.word.eq(place[2:OFFSET_BITS] | step), merge.value.eq(new[step]),

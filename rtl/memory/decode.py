@@ -70,7 +70,7 @@ class MemoryDecoder(wiring.Component):
             m.d.comb += [
                 self.instruction.operation.eq(operation),
                 self.instruction.size.eq(self._table(form, "size", lambda code: ceil_log2(size_bytes(code)))),
-                self.instruction.signed.eq(self._table(form, "size", lambda code: code in _SIGNED_SIZES))]
+                self.instruction.is_signed.eq(self._table(form, "size", lambda code: code in _SIGNED_SIZES))]
 
     def _address(self, m: Module, form: Form) -> None:
         """A signed offset from a register or a pair of them, or an address that is not signed without a register."""
@@ -124,7 +124,7 @@ class MemoryDecoder(wiring.Component):
             shared = form.name == "ATOMS"
             m.d.comb += [
                 instruction.atomic.as_value().eq(self._field(form.fields["operation"])),
-                instruction.signed.eq(self._table(form, "type", lambda code: (
+                instruction.is_signed.eq(self._table(form, "type", lambda code: (
                     _SHARED_TYPES[code].value if shared else code) in _SIGNED_TYPES))]
 
     def _shuffle(self, m: Module, form: Form) -> None:

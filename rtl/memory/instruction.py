@@ -58,7 +58,7 @@ class MemoryInstruction(data.Struct):
     """Bytes of a thread, as a power of two."""
     words: unsigned(3)
     """Words of a thread: 1, 2 or 4."""
-    signed: unsigned(1)
+    is_signed: unsigned(1)
     """A narrow number is extended by its sign; minimum and maximum compare signed numbers."""
     wide: unsigned(1)
     """The address has 64 bits."""

@@ -145,7 +145,6 @@ class MemorySequence(Component):
                     m.next = "WRITE"
             with m.State("WRITE"), m.If(self.results_done):
                 m.d.sync += settling.eq(_WRITE_CYCLES)
-                m.d.comb += self.next.eq(1)
                 m.next = "IDLE"
             with m.State("COMPLETE"), m.If(~settling.any()):
                 reported = (wrong != WarpError.NONE) & self.report_mask.bit_select(wrong.as_value(), 1)
@@ -158,7 +157,7 @@ class MemorySequence(Component):
             line.write.eq((instruction.operation == MemoryOperation.STORE) & ~bad), line.modify.eq(is_atomic & ~bad),
             line.words.eq(instruction.words), line.size.eq(instruction.size), shared.threads.eq(spaces.shared),
             shared.write.eq(instruction.operation == MemoryOperation.STORE), shared.words.eq(instruction.words),
-            shared.size.eq(instruction.size), shared.signed.eq(instruction.signed),
+            shared.size.eq(instruction.size), shared.signed.eq(instruction.is_signed),
             self.completion.warp.eq(job.warp), self.completion.serial.eq(job.serial),
             self.completion.write_barrier.eq(job.write_barrier),
             self.completion.read_barrier.eq(Mux(read_done, NO_BARRIER, job.read_barrier)),

@@ -1,6 +1,6 @@
 """SHFL: threads read a register of each other."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -77,7 +77,7 @@ class ShuffleEngine(Component):
         m.d.comb += self.write.word.eq(SHUFFLE_RESULT)
         return m
 
-    def _source(self, m: Module, lane: int, thread: Signal) -> tuple[Signal, Signal]:
+    def _source(self, m: Module, lane: int, thread: Value) -> tuple[Value, Value]:
         """Which thread's value one gets, and whether it is in the thread's segment.
 
         The last thread of a segment is in bits 4:0 of the clamp, the segment's mask in bits 12:8.

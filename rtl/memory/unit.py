@@ -1,5 +1,7 @@
 """The memory unit, joined."""
 
+from typing import Any
+
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -108,7 +110,8 @@ class MemoryUnit(Component):
         m.submodules.results = results = ResultWriter(params)
 
         # The instruction that is under way.
-        job, instruction = Signal(queued(params)), Signal(MemoryInstruction)
+        job: Any = Signal(queued(params))
+        instruction: Any = Signal(MemoryInstruction)
         head = queue.head
         m.d.comb += [
             queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), decoder.word.eq(head.payload.word),
@@ -148,7 +151,7 @@ class MemoryUnit(Component):
         connect(m, flipped(self.memory.response), answers.response)
         m.d.comb += [
             coalescer.start.eq(sequence.lines), answers.start.eq(sequence.gather), coalescer.job.eq(sequence.line_job),
-            answers.job.eq(sequence.line_job), answers.signed.eq(instruction.signed),
+            answers.job.eq(sequence.line_job), answers.signed.eq(instruction.is_signed),
             coalescer.tag.eq(answers.tag), coalescer.tag_free.eq(answers.tag_free), coalescer.stop.eq(answers.fault),
             answers.note.eq(request.valid & request.ready), answers.threads.eq(coalescer.threads),
             line.clear.eq(coalescer.clear), line.load.eq(answers.load), line.loaded.eq(
@@ -202,7 +205,7 @@ class MemoryUnit(Component):
             gather.operation.ready.eq(port.operation.ready), results.operation.ready.eq(port.operation.ready),
             results.wanted.eq(port.wanted), port.values.eq(results.values), port.flags.eq(results.flags)]
 
-    def _fill(self, m: Module, words: WordBuffer, instruction: data.View) -> None:
+    def _fill(self, m: Module, words: WordBuffer, instruction: Any) -> None:
         """The first gather brings the first word, and zeros for the others; a shuffle has a way of its own."""
         gathered, fill = self.port.gathered, words.fill
         shuffles = instruction.operation == MemoryOperation.SHUFFLE

@@ -1,0 +1,225 @@
+"""Plays a world's instructions on the memory unit, with lanes and memory around it, and compares."""
+
+from collections import deque
+from typing import Any
+
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.layouts import CONSTANT_BANKS, InstructionKind
+from rtl.memory import MemoryUnit
+from rtl.params import SmParams
+from sim.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.lane_client_driver import LaneClientDriver, LaneOperation
+from testbench.memory_world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
+
+__all__ = ["PARAMS", "MemoryDriver"]
+
+PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
+_GRANULE = 512
+_SELECT_CYCLES = 3
+"""From the selection of an instruction, which needs room, to its dispatch."""
+_SERIALS = 1 << 16
+
+
+class MemoryDriver:
+    """Sends all steps of a world, one after the other, and waits for their ends.
+
+    Parameters
+    ----------
+    bench, world : Bench, MemoryWorld
+    params : SmParams
+        Of the hardware; as many warps as the world has.
+    behaviour : MemoryBehaviour
+        Of the memory.
+    idle : float
+        Chance that nothing is selected in a cycle, and that the lanes have no time.
+    compare_memory : bool
+        Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
+
+    Attributes
+    ----------
+    steps : int
+        Instructions that came to what they should.
+    lines, shared_cycles, atomics : int
+        Events of the unit.
+    ends : list[int]
+        The cycle in which each step ended.
+    """
+
+    def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
+                 behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True) -> None:
+        self.bench, self.world, self.params, self._idle = bench, world, params, idle
+        self.dut = MemoryUnit(params)
+        self.memory = world.memory.copy()
+        self.server = MemoryServer(self.dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, ended=self._lanes_ended)
+        self.steps = self.lines = self.shared_cycles = self.atomics = self.cycle = 0
+        self.ends: list[int] = []
+        self._compare_memory = compare_memory
+        self._registers: dict[tuple[int, int], list[int]] = {}
+        self._sent: deque[MemoryStep] = deque()
+        self._selected: deque[tuple[int, MemoryStep]] = deque()
+        self._freed: set[int] = set()
+
+    def load(self, registers: dict[tuple[int, int], list[int]]) -> None:
+        """What the registers hold before the first step."""
+        self.lanes.registers.update({key: list(values) for key, values in registers.items()})
+
+    def run(self, *, traces: Traces | None = None, name: str = "") -> int:
+        """Simulates until all steps have ended; returns the cycles."""
+        cycles = self.bench.simulate(self.dut, [self._drive], background=[self.server.serve, self.lanes.serve],
+                                     traces=traces, name=name)
+        for warp in self.world.warps:
+            for register, values in enumerate(warp.registers.tolist()):
+                if (warp.slot, register) in self.lanes.registers:
+                    self.bench.expect(f"R{register} of warp {warp.slot}", self.lanes.registers[warp.slot, register],
+                                      values)
+        if self._compare_memory:
+            for name_, (base, size) in self.world.machine.memory.regions.items():
+                self.bench.expect(f"memory of {name_}", self.memory.read(base, size),
+                                  self.world.machine.memory.read(base, size))
+        return cycles
+
+    async def _drive(self, ctx: Any) -> None:
+        dut, steps, sent = self.dut, deque(self.world.steps), 0
+        await self._begin(ctx)
+        ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events)
+        since = 0
+        async for _, _, room, completion, error, events in ticks:
+            self.cycle += 1
+            since += 1
+            self.lines += events.line
+            self.shared_cycles += events.shared
+            self.atomics += events.atomic
+            if error.valid:
+                self._error(error)
+            if completion.valid:
+                self._completed(completion, bool(error.valid))
+            if error.valid and not completion.valid:
+                self.bench.fail("an error without a completion")
+            ctx.set(dut.dispatch.valid, 0)
+            ctx.set(dut.local_base.valid, 0)
+            if self._selected and self._selected[0][0] <= self.cycle:
+                self._dispatch(ctx, self._selected.popleft()[1], sent)
+                sent += 1
+            elif steps and room and self.bench.random.random() >= self._idle:
+                since = 0
+                if steps[0].local_base is None:
+                    self._selected.append((self.cycle + _SELECT_CYCLES - 1, steps.popleft()))
+                elif not self._sent and not self._selected:
+                    step = steps.popleft()
+                    assert step.local_base is not None
+                    ctx.set(dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
+            if self._sent:
+                since = min(since, 20_000)
+            if not steps and not self._selected and not self._sent and self.lanes.quiet and since > 20:
+                return
+            if since > 10_000 and self._sent:
+                self.bench.fail(f"nothing ended for 10,000 cycles: {self._sent[0]}")
+
+    async def _begin(self, ctx: Any) -> None:
+        """The grid and its warps."""
+        dut, world = self.dut, self.world
+        launch = world.machine.launch
+        ctx.set(dut.report_mask, world.machine.report_mask)
+        banks = [{"valid": bank in world.bank_places, "address": world.bank_places.get(bank, 0),
+                  "size": len(launch.banks.get(bank, b""))} for bank in range(CONSTANT_BANKS)]
+        ctx.set(dut.grid, {"shared": launch.shared, "local": launch.local, "banks": banks})
+        for slot, base in enumerate(world.bases):
+            ctx.set(dut.launch, {"valid": 1, "payload": {
+                "warp": slot, "shared_base": self.shared_base(slot), "local_base": base // _GRANULE}})
+            await ctx.tick()
+        ctx.set(dut.launch.valid, 0)
+
+    def shared_base(self, slot: int) -> int:
+        """Where a warp's CTA has its shared memory: the last CTA at the end."""
+        step = self.params.shared_bytes // CTAS
+        return self.world.cta_of(slot) * step + step - max(SHARED_BYTES, self.world.machine.launch.shared)
+
+    def _dispatch(self, ctx: Any, step: MemoryStep, serial: int) -> None:
+        """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""
+        random, everybody = self.bench.random, (1 << 32) - 1
+        idle = everybody & ~step.threads
+        missing = random.getrandbits(32) & idle
+        ctx.set(self.dut.dispatch, {"valid": 1, "payload": {
+            "warp": step.warp, "serial": serial % _SERIALS, "pc": 8 * serial, "word": step.word,
+            "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
+            "write_barrier": step.write_barrier, "read_barrier": step.read_barrier}})
+        self._sent.append(step)
+
+    def _error(self, error: Any) -> None:
+        step = self._sent[0]
+        self.bench.expect(f"error of {self._name()}", WarpError(error.error).name, step.error.name)
+        self.bench.expect("warp of an error", error.warp, step.warp)
+        self.bench.expect("pc of an error", error.pc, 8 * self.steps)
+
+    def _completed(self, completion: Any, error: bool) -> None:
+        """An instruction ended without writing registers."""
+        step = self._sent[0]
+        record = step.record
+        assert record is not None
+        self.bench.expect(f"error of {self._name()}", error, step.error is not WarpError.NONE)
+        if record.registers or record.predicates:
+            self.bench.fail(f"{self._name()} ended without writing its registers")
+        freed = {self.steps} <= self._freed
+        self.bench.expect("warp and serial number of a completion", (completion.warp, completion.serial),
+                          (step.warp, self.steps % _SERIALS))
+        self.bench.expect("write barrier", completion.write_barrier, step.write_barrier)
+        self.bench.expect("read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier)
+        self._end()
+
+    def _lanes_ended(self, operation: LaneOperation) -> None:
+        """The lanes have done an operation."""
+        if not operation.last:
+            return
+        if not self._sent:
+            self.bench.fail("an operation of no instruction")
+        step = self._sent[0]
+        self.bench.expect(f"warp and serial number of an operation for {self._name()}",
+                          (operation.warp, operation.serial), (step.warp, self.steps % _SERIALS))
+        if operation.gather:
+            self.bench.expect("read barrier", operation.barrier, step.read_barrier)
+            self._freed.add(self.steps)
+            return
+        self.bench.expect("write barrier", operation.barrier, step.write_barrier)
+        record = step.record
+        assert record is not None
+        if step.error is not WarpError.NONE or not (record.registers or record.predicates):
+            self.bench.fail(f"{self._name()} writes registers")
+        for register, (_, values) in record.registers.items():
+            self.bench.expect(f"R{register} after {self._name()}", self.lanes.registers[step.warp, register],
+                              list(values))
+        for predicate, (threads, mask) in record.predicates.items():
+            self.bench.expect(f"P{predicate} after {self._name()}",
+                              self.lanes.predicates[step.warp, predicate] & threads, mask)
+        self._end()
+
+    def _name(self) -> str:
+        step = self._sent[0]
+        return f"instruction {self.steps}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
+
+    def _end(self) -> None:
+        self._sent.popleft()
+        self.steps += 1
+        self.ends.append(self.cycle)
+
+    def traces(self) -> Traces:
+        """What is worth seeing of the unit."""
+        dut = self.dut
+        operation, request, response = dut.port.operation, dut.memory.request, dut.memory.response
+        return {
+            "instruction": {
+                "valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
+                "word": dut.dispatch.payload.word, "room": dut.room},
+            "lanes": {
+                "valid": operation.valid, "ready": operation.ready, "gather": operation.payload.gather,
+                "warp": Trace(operation.payload.warp, "dec"), "last": operation.payload.last,
+                "gathered": dut.port.gathered.valid, "wanted": dut.port.wanted.valid},
+            "memory": {
+                "request": request.valid, "taken": request.ready, "write": request.payload.write,
+                "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
+                "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
+            "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
+            "end": {"completion": dut.completion.valid, "error": dut.error.error}}

@@ -1,0 +1,145 @@
+"""What the memory unit's testbench plays on: warps of the reference machine with memory, and instructions for them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import RZ
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS
+from sim.model.decode import decode
+from sim.model.faults import WarpFaultError
+from sim.model.retirement import Retirement
+from sim.model.state import Warp
+from sim.model.warp import Machine
+from testbench.handmade import NOP, launch
+
+__all__ = ["BANKS", "BLOCK_THREADS", "BUFFER", "BUFFER_BYTES", "LOCAL_BYTES", "REGISTERS", "SHARED_BYTES", "WARPS", "MemoryStep",
+           "MemoryWorld"]
+
+WARPS = 4
+BLOCK_THREADS = 64
+"""Of a CTA: two warps."""
+BUFFER = 0x0040_0000
+"""Where the buffer is, which addresses of 32 bits reach too, below the windows."""
+BUFFER_BYTES = 8192
+SHARED_BYTES = 1024
+"""Of a CTA."""
+LOCAL_BYTES = 192
+"""Of a thread."""
+BANKS = {3: 200, 4: 4096}
+"""Sizes of constant banks; the first one is not whole lines."""
+REGISTERS = 254
+"""Of a thread: all but RZ."""
+CTAS = WARPS * WARP_THREADS // BLOCK_THREADS
+
+
+@dataclass
+class MemoryStep:
+    """An instruction of a warp, for some threads, and what came of it on the reference machine.
+
+    ``record`` tells the registers and predicates written; ``error`` why there are none, if it is reported.
+    """
+
+    warp: int
+    word: int
+    threads: int = (1 << WARP_THREADS) - 1
+    write_barrier: int = 7
+    read_barrier: int = 7
+    error: WarpError = WarpError.NONE
+    record: Retirement | None = None
+    failing: int | None = None
+    """The address that has the error."""
+    local_base: int | None = None
+    """If given, this is no instruction: the warp's block of local memory is here from now on."""
+
+
+@dataclass
+class MemoryWorld:
+    """A machine whose warps never run by themselves.
+
+    Attributes
+    ----------
+    machine : Machine
+        Its memory, warps and CTAs are what the reference has come to.
+    memory : Memory
+        As the hardware finds it at the start.
+    steps : list[MemoryStep]
+        What the reference has done.
+    """
+
+    machine: Machine
+    steps: list[MemoryStep] = field(default_factory=list)
+
+    def __init__(self, report_mask: int, *, seed: int = 0, local: int = LOCAL_BYTES, shared: int = SHARED_BYTES) -> None:
+        random = np.random.default_rng(seed)
+        constants = {bank: random.bytes(size) for bank, size in BANKS.items()}
+        made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=local, crs=0,
+                      grid=(CTAS, 1, 1), block=(BLOCK_THREADS, 1, 1))
+        self.machine = Machine(made, warps=WARPS, report_mask=report_mask)
+        self.machine.memory.map("buffer", BUFFER, BUFFER_BYTES)
+        self.bank_places = {
+            bank: self.machine.memory.allocate(f"bank {bank}", len(content)) for bank, content in made.banks.items()}
+        for name, (base, size) in self.machine.memory.regions.items():
+            if name != "program":
+                self.machine.memory.write(base, random.bytes(size))
+        for bank, content in made.banks.items():
+            padded = content + bytes(-len(content) % 64)
+            self.machine.memory.write(self.bank_places[bank], padded)
+        self.memory = self.machine.memory.copy()
+        self.bases = [warp.local_base for warp in self.warps]
+        self.steps = []
+        for warp in self.warps:
+            for register in range(REGISTERS):
+                warp.registers[register] = random.integers(0, 1 << 32, WARP_THREADS, np.uint32)
+
+    @property
+    def warps(self) -> list[Warp]:
+        """The warps by slot."""
+        return [warp for warp in self.machine.warps if warp is not None]
+
+    def cta_of(self, slot: int) -> int:
+        """Which CTA, by number, the warp in a slot belongs to."""
+        return slot * WARP_THREADS // BLOCK_THREADS
+
+    def start_registers(self) -> dict[tuple[int, int], list[int]]:
+        """All registers as they are now."""
+        return {(slot, register): warp.registers[register].tolist()
+                for slot, warp in enumerate(self.warps) for register in range(REGISTERS)}
+
+    def set_register(self, slot: int, register: int, values: Iterable[int]) -> None:
+        """Gives a register a value for each thread."""
+        self.warps[slot].registers[register] = np.array([value & 0xFFFF_FFFF for value in values], np.uint32)
+
+    def set_pair(self, slot: int, register: int, values: Iterable[int]) -> None:
+        """Gives a pair of registers a value of 64 bits for each thread."""
+        values = list(values)
+        self.set_register(slot, register, values)
+        self.set_register(slot, register + 1, [value >> 32 for value in values])
+
+    def execute(self, step: MemoryStep) -> MemoryStep:
+        """Does an instruction on the reference machine and notes it; an unreported error is none."""
+        warp = self.warps[step.warp]
+        record = Retirement(step.warp, 0, step.word, warp.masks, warp.masks, 0, 0, 0)
+        instruction = decode(step.word, REGISTERS)
+        if instruction.error is not WarpError.NONE:
+            raise ValueError(f"{step.word:#x} can't be executed: {instruction.error.name}")
+        try:
+            instruction.action(self.machine, warp, step.threads, record)
+        except WarpFaultError as fault:
+            reported = self.machine.reports(fault.error)
+            step.error = fault.error if reported else WarpError.NONE
+            step.failing = int(fault.detail.rsplit(" ", 1)[-1], 16) if fault.detail else None
+        step.record = record
+        self.steps.append(step)
+        return step
+
+    def move_local(self, slot: int, base: int) -> None:
+        """SETLMEMBASE."""
+        self.warps[slot].local_base = base
+        self.steps.append(MemoryStep(slot, NOP, local_base=base))
+
+
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+assert RZ >= REGISTERS

@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.isa.effects import effects
@@ -194,26 +195,19 @@ def random_case(source: random.Random, form: Form, report_mask: int) -> Conversi
     return case_of(source, form, random_word(source, form), active=active, guard=guard, report_mask=report_mask)
 
 
-def every_type(source: random.Random) -> Iterator[ConversionCase]:
-    """Each combination of types, rounding, parts and signs, from registers."""
+def every_type() -> Iterator[tuple[Form, int]]:
+    """Each combination of types, rounding, parts and signs, from registers: forms with words."""
     for form in CONVERSION_FORMS:
-        if form.variant in ("r", ""):
-            seen = set()
-            free = [name for name in form.fields if name not in ("Rd", "Rb", "Ra", "guard", "guard_not", "function")]
-            fields = [form.fields[name] for name in free]
-            total = 1
-            for field in fields:
-                total *= len(field.bounds)
-            for number in range(total):
-                chosen = {}
-                for name, field in zip(free, fields, strict=True):
-                    number, choice = divmod(number, len(field.bounds))
-                    chosen[name] = field.bounds[choice]
-                word = form.match
-                for name, value in (chosen | {"guard": _GUARD, "Rd": 4, "Ra": 8, "Rb": 8,
-                                              "function": MultiFunction.RCP.value}).items():
-                    if name in form.fields:
-                        word = form.fields[name].put(word, value)
-                if encoding_error(word, _REGISTERS) is WarpError.NONE and word not in seen:
-                    seen.add(word)
-                    yield case_of(source, form, word)
+        if form.variant not in ("r", ""):
+            continue
+        fixed = {"guard": _GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8, "function": MultiFunction.RCP.value}
+        free = [field for name, field in form.fields.items() if name not in fixed]
+        for choices in product(*(field.bounds for field in free)):
+            word = form.match
+            for field, value in zip(free, choices, strict=True):
+                word = field.put(word, value)
+            for name, value in fixed.items():
+                if name in form.fields:
+                    word = form.fields[name].put(word, value)
+            if encoding_error(word, _REGISTERS) is WarpError.NONE:
+                yield form, word

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from amaranth.lib import wiring
 
 from rtl.control_flow import ControlFlow
+from rtl.convert import ConversionUnit
 from rtl.crs import CallReturnStack
 from rtl.flow import FlowUnit
 from rtl.params import SmParams
@@ -15,5 +16,6 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "crs": CallReturnStack,
     "flow": FlowUnit,
     "control_flow": ControlFlow,
+    "convert": ConversionUnit,
 }
 """Name -> constructor from a preset's parameters."""

@@ -1,0 +1,176 @@
+"""The conversion unit: decoder, reciprocal and bounds by themselves, the whole by its testbench."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.sim import Simulator
+
+from rtl.convert import ConversionDecoder, ConversionUnit
+from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.reciprocal import RECIPROCAL_STAGES, Reciprocal, seeds
+from rtl.convert.unpack import FloatUnpack
+from rtl.isa.effects import effects
+from rtl.isa.syntax import RZ, Constant, Immediate, Register
+from rtl.params import PRESETS, SmParams
+from sim.engine import PysimEngine
+from sim.testbench import Bench, run
+from testbench import tb_convert
+from testbench.convert_cases import case_of, random_word
+from testbench.convert_driver import ConvertDriver
+from testbench.convert_formulas import formula, unpacked
+
+
+def passes(body, seed=0):
+    report = run("convert", body, PysimEngine, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def simulated(dut, body, clocked=False):
+    async def testbench(ctx):
+        await body(ctx)
+
+    simulator = Simulator(dut)
+    if clocked:
+        simulator.add_clock(1e-8)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_converts_for_every_preset(preset):
+    assert rtlil.convert(ConversionUnit(preset))
+
+
+def test_the_decoder_reads_what_the_table_says():
+    source, dut = random.Random(0), ConversionDecoder()
+
+    async def body(ctx):
+        for form in CONVERSION_FORMS:
+            for _ in range(25):
+                word = random_word(source, form)
+                values = form.values(word)
+                constant = [source.getrandbits(32), source.getrandbits(32)]
+                ctx.set(dut.word, word)
+                ctx.set(dut.constant, constant)
+                got, used = ctx.get(dut.instruction), effects(form, values)
+                operand = form.operands["a" if "a" in form.operands else "b"]
+                assert ctx.get(dut.gathers) == isinstance(operand, Register)
+                registers = [int(number) for number in ctx.get(dut.registers) if number != RZ]
+                assert registers == sorted(used.reads), hex(word)
+                assert ctx.get(dut.destination) == values["Rd"]
+                wide = got.to_size == 3
+                assert values["Rd"] == RZ or used.writes == set(range(values["Rd"], values["Rd"] + 1 + wide))
+                assert got.conditional == used.writes_cc
+                if isinstance(operand, Constant):
+                    assert ctx.get(dut.operand) == constant[0] | constant[1] << 32
+                if isinstance(operand, Immediate):
+                    assert ctx.get(dut.operand) == values[operand.field] & (1 << 64) - 1
+                for name, flag in (("saturate", "saturate"), ("flush", "flush"), ("shift", "from_top"),
+                                   ("invert_b", "invert"), ("signed", "signed")):
+                    assert name not in values or got[flag] == values[name], (hex(word), name)
+
+    simulated(dut, body)
+
+
+def test_reciprocals_by_exact_fractions():
+    source, dut = random.Random(1), Reciprocal()
+    edges = [exponent << 23 | fraction for exponent in (0, 1, 2, 126, 127, 128, 252, 253, 254, 255)
+             for fraction in (0, 1, 2, 0x2AAAAA, 0x400000, 0x7FFFFE, 0x7FFFFF)]
+    numbers = edges + [source.getrandbits(31) for _ in range(600)]
+
+    async def body(ctx):
+        for saturate in (0, 1):
+            ctx.set(dut.saturate, saturate)
+            for position in range(len(numbers) + RECIPROCAL_STAGES):
+                if position < len(numbers):
+                    ctx.set(dut.number, numbers[position])
+                    ctx.set(dut.negative, position & 1)
+                if (done := position - RECIPROCAL_STAGES) >= 0:
+                    values = {"absolute_a": 1, "negate_a": done & 1, "saturate": saturate}
+                    got = ctx.get(dut.result) + ctx.get(dut.up)
+                    assert got == formula("MUFU", values, numbers[done]), (hex(numbers[done]), values)
+                await ctx.tick()
+
+    simulated(dut, body, clocked=True)
+
+
+def test_every_significand_has_its_reciprocal():
+    """The steps of the hardware in integers, on all significands: what its constants have to be good for."""
+    significand = np.arange((1 << 23) + 1, 1 << 24, dtype=np.int64)
+    seed = np.array(seeds(), np.int64)[significand >> 13 & 1023]
+    lacking = (1 << 35) - significand * seed
+    square = (lacking >> 13) ** 2
+    quotient = seed * ((1 << 30) + (lacking >> 5) + (square >> 14)) >> 18
+    rest = (1 << 48) - (2 * quotient + 1) * significand
+    for values, bits in ((lacking, 26), (rest, 26), (square, 26)):
+        assert -1 << bits - 1 <= values.min()
+        assert values.max() < 1 << bits - 1
+    exact = ((1 << 48) // significand + 1) >> 1     # rounded; there are no ties
+    assert (quotient + (rest > 0) == exact).all()
+
+
+def test_significands_and_shifts():
+    source, dut = random.Random(2), FloatUnpack()
+
+    async def body(ctx):
+        for double, (fraction, exponent) in ((0, (23, 8)), (1, (52, 11))):
+            bias = (1 << exponent - 1) - 1
+            ctx.set(dut.double, double)
+            for power in [*range(-4, 67), -bias, bias + 1]:
+                bits = source.choice([0, 1, 1 << fraction - 1, (1 << fraction) - 1, source.getrandbits(fraction)])
+                pattern = power + bias << fraction | bits
+                ctx.set(dut.pattern, pattern)
+                value = unpacked(pattern, 2 + double)
+                finite = power <= bias
+                assert ctx.get(dut.none) == (not finite and bits != 0)
+                assert ctx.get(dut.excess) == (not finite or value >= 1 << 64)
+                if ctx.get(dut.excess):
+                    continue
+                if value >= 1:
+                    assert ctx.get(dut.significand) == value * 2 ** ctx.get(dut.shift)
+                else:
+                    assert not ctx.get(dut.significand)
+                assert not finite or value >= 1 or ctx.get(dut.round) == (value >= 0.5)
+                assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
+
+    simulated(dut, body)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_forms(seed):
+    passes(tb_convert.check_forms, seed)
+
+
+def test_types():
+    assert passes(tb_convert.check_types).checks["instructions, of every type"] == 100
+
+
+def test_crowd():
+    passes(tb_convert.check_crowd)
+
+
+@pytest.mark.parametrize(("what", "named"), [("after", "R4"), ("conditions", "CC")])
+def test_a_wrong_result_is_seen(what, named):
+    def body(bench: Bench) -> None:
+        form = next(form for form in CONVERSION_FORMS if form.name == "I2I")
+        case = case_of(bench.random, form, random_word(bench.random, form, Rd=4, Rb=8, guard_not=0, cc=1))
+        assert case.conditions is not None
+        wrong = {"after": {4: [case.after[4][0] ^ 1, *case.after[4][1:]]},
+                 "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2]}
+        ConvertDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
+
+    report = run("convert", body, PysimEngine)
+    assert not report.passed
+    assert named in (report.failure or "")
+
+
+def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
+    report = run("convert", tb_convert.record, PysimEngine, vcd=tmp_path / "convert.vcd")
+    assert report.passed, report.failure
+    kept = Path(__file__).parent.parent / "waveforms" / "convert.gtkw"
+    assert (tmp_path / "convert.gtkw").read_text() == kept.read_text()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -38,7 +38,7 @@ class RoundRobin(Component):
         return m
 
 
-def lowest(requests: Any) -> Any:
+def lowest(requests: Any) -> Value:
     """Number of the lowest bit that is 1, as a tree; of the last bit when there is none."""
     def search(start: int, stop: int) -> tuple[Any, Any]:
         if stop - start == 1:
@@ -47,4 +47,4 @@ def lowest(requests: Any) -> Any:
         low_any, low = search(start, middle)
         high_any, high = search(middle, stop)
         return low_any | high_any, Mux(low_any, low, high + (middle - start))
-    return search(0, len(requests))[1]
+    return Value.cast(search(0, len(requests))[1])[:ceil_log2(len(requests))]

@@ -1,0 +1,151 @@
+"""The fetch unit, joined."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.arbiter import RoundRobin
+from rtl.component import Component
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.layouts import GridConfiguration, MemoryPort, fetched_group, redirect
+from rtl.params import SmParams
+
+from .instructions import InstructionCache
+from .loader import TAG_BITS, LineLoader
+from .records import Place
+from .resolve import ConstantResolver, indexed_request, indexed_response
+
+__all__ = ["FetchUnit"]
+
+_GROUP_AT = (GROUP_BYTES - 1).bit_length()
+_WORD_AT = (INSTRUCTION_BYTES - 1).bit_length()
+
+
+class FetchUnit(Component):
+    """Brings the instructions of all warps from memory, group by group.
+
+    Program and constants are cached; both are taken for constant until ``invalidate``.
+
+    Members
+    -------
+    grid : In(GridConfiguration)
+        ``program`` is the address of a line.
+    redirect : In(valid and redirect)
+        The warp goes on there. Groups that come in this cycle or later are from there.
+    room : In(1 bit a warp)
+        The warp has begun, and there is a place for one more group of it beyond those that were claimed.
+    claimed : Out(valid and warp)
+        A group of the warp will come, unless the warp is redirected.
+    group : Out(valid and fetched_group)
+    indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
+        Another reader of the constant cache, with a word at a time.
+    invalidate : In(1)
+        Both caches become empty, before the next grid; while no warp has room.
+    busy : Out(1)
+        They are about to.
+    memory : Out(MemoryPort(TAG_BITS))
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "grid": In(GridConfiguration), "redirect": In(data.StructLayout({"valid": 1, "payload": redirect(params)})),
+            "room": In(params.warps), "claimed": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
+            "group": Out(data.StructLayout({"valid": 1, "payload": fetched_group(params)})),
+            "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
+            "invalidate": In(1), "busy": Out(1), "memory": Out(MemoryPort(TAG_BITS))})
+
+    def elaborate(self, platform: object) -> Module:
+        params = self._params
+        m = Module()
+        m.submodules.chooser = chooser = RoundRobin(params.warps)
+        m.submodules.pcs = pcs = memory.Memory(shape=Place, depth=params.warps, init=[])
+        m.submodules.instructions = instructions = InstructionCache(params)
+        m.submodules.resolver = resolver = ConstantResolver(params)
+        m.submodules.loader = loader = LineLoader()
+        self._connect(m, instructions, resolver, loader)
+
+        # Choose a warp, unless one has just been redirected.
+        pc_in, pc_out = pcs.write_port(), pcs.read_port(domain="comb")
+        looking, looked = Signal(), Signal(data.StructLayout({"warp": params.warp_bits, "place": Place}))
+        waiting, retrying = Signal(params.warps), Signal(params.warps)
+        moves, begins, target = Signal(), Signal(), Signal.like(looked)
+        able = self.room & ~waiting & ~Mux(looking, _one_of(params, looked.warp), 0)
+        redirected = self.redirect.payload
+        m.d.comb += [
+            chooser.requests.eq(able), pc_out.addr.eq(chooser.chosen),
+            begins.eq(self.redirect.valid | chooser.valid & able.bit_select(chooser.chosen, 1) & ~self.busy)]
+        with m.If(self.redirect.valid):
+            m.d.comb += [target.warp.eq(redirected.warp), target.place.eq(_place(redirected.pc))]
+        with m.Else():
+            m.d.comb += [target.warp.eq(chooser.chosen), target.place.eq(pc_out.data)]
+        with m.If(moves):
+            m.d.sync += [looking.eq(begins), looked.eq(target)]
+        m.d.comb += [instructions.enable.eq(moves), instructions.group.eq(target.place.group)]
+
+        # Hit: the group goes on, the warp's next one is the one behind it. Miss: it waits for the line.
+        stale = looking & self.redirect.valid & (redirected.warp == looked.warp)
+        counts = looking & ~stale
+        hit = instructions.hit & ~self.busy
+        out, claimed = resolver.fetched, self.claimed
+        m.d.comb += [
+            moves.eq(~counts | ~hit | out.ready), out.valid.eq(counts & hit), out.payload.warp.eq(looked.warp),
+            out.payload.place.eq(looked.place), out.payload.group.eq(instructions.stored),
+            claimed.valid.eq(out.valid & out.ready), claimed.warp.eq(looked.warp)]
+        with m.If(moves):
+            m.d.comb += [pc_in.en.eq(counts), pc_in.addr.eq(looked.warp), pc_in.data.eq(looked.place)]
+            with m.If(hit):
+                m.d.comb += [pc_in.data.group.eq(looked.place.group + 1), pc_in.data.first.eq(0)]
+        with m.Else():
+            m.d.comb += [
+                pc_in.en.eq(self.redirect.valid), pc_in.addr.eq(redirected.warp),
+                pc_in.data.eq(_place(redirected.pc))]
+
+        # A warp that waited looks again before the next line is asked for, which might take the place of its own.
+        missed = counts & ~hit & ~self.busy & ~instructions.filled
+        m.d.comb += instructions.wanted.eq(missed & ~retrying.any())
+        waits = missed & (instructions.wanted & loader.free[0] | loader.under_way[0])
+        ready_again = instructions.filled | self.busy
+        begun = Mux(begins & moves, _one_of(params, target.warp), 0)
+        m.d.sync += [
+            waiting.eq(Mux(ready_again, 0, waiting & ~begun | Mux(waits, _one_of(params, looked.warp), 0))),
+            retrying.eq(Mux(instructions.filled, waiting, retrying) & ~begun & self.room)]
+        return m
+
+    def _connect(self, m: Module, instructions: InstructionCache, resolver: ConstantResolver,
+                 loader: LineLoader) -> None:
+        """What does not depend on warps; and how the caches are emptied, a line a cycle."""
+        connect(m, flipped(self.memory), loader.memory)
+        connect(m, flipped(self.indexed), resolver.indexed)
+        connect(m, flipped(self.value), resolver.value)
+        line = Signal(range(max(instructions.lines, resolver.lines)))
+        clearing = self.busy & ~loader.under_way.any()
+        with m.If(self.invalidate):
+            m.d.sync += [self.busy.eq(1), line.eq(0)]
+        with m.Elif(clearing):
+            m.d.sync += line.eq(line + 1)
+            with m.If(line == (1 << len(line)) - 1):
+                m.d.sync += self.busy.eq(0)
+        m.d.comb += [
+            instructions.program.eq(self.grid.program[-len(instructions.program):]),
+            instructions.registers.eq(self.grid.registers), instructions.part.eq(loader.part),
+            instructions.free.eq(loader.free[0]), resolver.free.eq(loader.free[1] & ~self.busy),
+            resolver.banks.eq(self.grid.banks), resolver.redirect.eq(self.redirect), resolver.part.eq(loader.part),
+            self.group.eq(resolver.group), loader.miss[0].eq(instructions.miss),
+            loader.miss[1].line.eq(resolver.miss.line), loader.miss[1].valid.eq(resolver.miss.valid & ~self.busy),
+            loader.settled.eq(Cat(instructions.filled, resolver.filled)),
+            instructions.clearing.eq(clearing), instructions.cleared.eq(line),
+            resolver.clearing.eq(clearing), resolver.cleared.eq(line)]
+
+
+def _place(pc: Signal) -> Any:
+    """The group of a pc, and the instruction in it: a group's own pc means the first one."""
+    word = pc[_WORD_AT:_GROUP_AT]
+    return data.View(Place, Cat(pc[_GROUP_AT:], Mux(word == 0, 0, word - 1)[:len(word)]))
+
+
+def _one_of(params: SmParams, warp: Signal) -> Any:
+    """One bit a warp: the warp's."""
+    return (1 << warp)[:params.warps]

@@ -8,6 +8,7 @@ from sim.toolchain.ptx.module import AddressOf, PtxModule, Space, Variable
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
 from .builder import CompileError
+from .carry import keep_carries
 from .cleanup import clean
 from .convergence import plan
 from .dataflow import reaching_webs
@@ -96,6 +97,7 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
         if op.name == "CAL" and op.text in finished and not finished[op.text].function.standard:
             op.clobbers = finished[op.text].function.clobbers
     clean(function)
+    keep_carries(function)
     reaching_webs(function)
     optimise(function)
     expand(function)

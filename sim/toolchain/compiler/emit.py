@@ -7,7 +7,7 @@ from .ir import WORD, Constant, Global, Op, Source, Value
 
 __all__ = ["Printer"]
 
-_MNEMONICS = {"LOP.TEST": "LOP", "BAR.REG": "BAR", "I2F.64": "I2F", "F2I.64": "F2I",
+_MNEMONICS = {"LEA.HI.SHIFT": "LEA.HI", "LOP.TEST": "LOP", "BAR.REG": "BAR", "I2F.64": "I2F", "F2I.64": "F2I",
                  "ATOM.CAS": "ATOM.E.CAS"}
 _LONG_NUMBER = 1 << 19
 
@@ -68,9 +68,7 @@ class Printer:
         if op.name in LONG_FORMS and self._needs_long_form(op):
             name = LONG_FORMS[op.name]
         mods = op.mods
-        if op.name == "LEA.HI" and op.takes_carry:
-            mods += ".X"
-        elif op.takes_carry and ".X" not in mods:
+        if op.takes_carry and ".X" not in mods:
             mods += ".X"
         return name + mods
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "is_pure", "needs_slot",
+__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "is_needless", "is_pure", "needs_slot",
            "predicate_sources", "shape", "slot_takes"]
 
 
@@ -74,6 +74,7 @@ _SHAPES: dict[str, Shape] = {
     "XMAD": Shape("d, s, s, s", (1, 2), (1,), 16, True),
     "LEA": Shape("d, s, s", **_BINARY),
     "LEA.HI": Shape("p, d, s, s, s"),
+    "LEA.HI.SHIFT": Shape("d, s, s, s, t", (1,)),
     "VOTE": Shape("d, p, q", pure=False),
     "S2R": Shape("d, t"),
     "CS2R": Shape("d, t", pure=False),
@@ -116,8 +117,13 @@ def shape(op: Op) -> Shape:
 
 
 def is_pure(op: Op) -> bool:
-    """Whether an operation may be left out when nobody wants its results."""
+    """Whether an operation does nothing but compute its results, the same each time."""
     return shape(op).pure and not op.sets_carry
+
+
+def is_needless(op: Op) -> bool:
+    """Whether an operation may be left out when nobody wants its results."""
+    return is_pure(op) or (op.name in _LOADS and ".CV" not in op.mods)
 
 
 def fits(op: Op, index: int, source: Source) -> bool:
@@ -186,6 +192,7 @@ def _long_form_fits(op: Op) -> bool:
     return op.name == "MOV" or ".PASS_B" not in op.mods
 
 
+_LOADS = frozenset({"LDG", "LD", "LDS", "LDL", "LDC", "VOTE", "CS2R"})
 _SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "l": 1, "k": 1}
 _MANY_NUMBERS = frozenset({"SHFL", "BAR.REG"})
 

@@ -32,7 +32,7 @@ def _complement(source: Source) -> Source:
 
 def _exchange(op: Op) -> None:
     """Brings the one source that is no register to where it can stand."""
-    if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or op.sources[1].value is None:
+    if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or needs_slot(op, 1, op.sources[1]):
         return
     first, second, *rest = op.sources
     if shape(op).commutes:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .dataflow import Liveness, Places, ending_reads
-from .instructions import fits, is_pure, shape
+from .instructions import fits, is_needless, is_pure, shape
 from .ir import RZ, WORD, Block, Function, Op, Source, Value, number
 from .patterns import combine
 
@@ -50,6 +50,14 @@ class Definitions:
             return True
         op = self.only.get(value)
         return op is not None and self.places.dominates(op, *self.places.at[at])
+
+    def same(self, source: Source, at: Op, block: Block, index: int) -> bool:
+        """Whether a source of an operation is still the same at a place behind it."""
+        if self.steady(source, at):
+            return True
+        own, position = self.places.at[at]
+        return (own is block and source.value is not None and source.value.fixed is None
+                and not any(source.what in op.results for op in block.ops[position:index]))
 
 
 def optimise(function: Function) -> None:
@@ -99,7 +107,7 @@ def _propagate(function: Function) -> bool:
         if copied.value is not None:
             if copied.value.fixed is not None and copied.value is not function.stack:
                 return None
-            if not known.steady(copied, op) or not known.places.dominates(op, block, index):
+            if not known.places.dominates(op, block, index) or not known.same(copied, op, block, index):
                 return None
         return _compose(op_at, at, source, copied)
 
@@ -264,15 +272,15 @@ def remove_dead(function: Function) -> bool:
         carry_wanted = False
         for op in reversed(block.ops):
             wanted = alive & live.mask(op.writes())
-            needed = not shape(op).pure or wanted or (op.sets_carry and carry_wanted)
-            if not needed and not (op.sets_carry and _carry_leaves(block, op)):
+            needed = not (is_needless(op) or op.sets_carry) or wanted or (op.sets_carry and carry_wanted)
+            if not needed:
                 changed = True
                 continue
             for at, value in enumerate(op.results):
                 if value is not None and not alive & live.bit[value] and _may_drop(op, at):
                     op.results[at] = None
                     changed = True
-            if op.sets_carry and not carry_wanted and not _carry_leaves(block, op):
+            if op.sets_carry and not carry_wanted:
                 op.sets_carry = False
                 changed = True
             if op.sets_carry:
@@ -287,17 +295,6 @@ def remove_dead(function: Function) -> bool:
             alive |= live.mask(op.reads())
         block.ops = kept[::-1]
     return changed
-
-
-def _carry_leaves(block: Block, op: Op) -> bool:
-    """Whether an operation's carry may be used behind its block."""
-    last = next((other for other in reversed(block.ops) if other.sets_carry), None)
-    return last is op and any(taken.takes_carry and not _carried_before(successor, taken)
-                              for successor in block.successors for taken in successor.ops)
-
-
-def _carried_before(block: Block, op: Op) -> bool:
-    return any(other.sets_carry for other in block.ops[:block.ops.index(op)])
 
 
 def _may_drop(op: Op, at: int) -> bool:

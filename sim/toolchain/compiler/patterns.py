@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .instructions import shape
-from .ir import RZ, WORD, Function, Op, Source, Value, number
+from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
 
 if TYPE_CHECKING:
     from .optimise import Definitions
@@ -27,9 +27,11 @@ def combine(function: Function, known: Definitions) -> bool:
             elif op.name == "ADD64":
                 changed |= _long_sum(op, known)
             elif op.name == "IADD":
-                changed |= _shifted_sum(op, known) or _sum_of_sum(op, known) or _three(op, known)
+                changed |= _upper_sum(op, known) or _shifted_sum(op, known) or _sum_of_sum(op, known) or _three(op, known)
             elif op.name == "ISETP":
                 changed |= _bit_test(op, known)
+            elif op.name == "PSETP":
+                changed |= _combined_test(op, known)
             elif op.name == "LOP":
                 changed |= _three_bits(op, known)
             elif op.name == "SHL":
@@ -41,7 +43,7 @@ def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> 
     """Whether an operation may use another one's sources in its place."""
     if inner.guard is not None or not known.places.dominates(inner, *known.places.at[op]):
         return False
-    return all(known.steady(source, inner) for source in sources)
+    return all(known.same(source, inner, *known.places.at[op]) for source in sources)
 
 
 def _pair_number(low: Source, high: Source) -> int | None:
@@ -148,6 +150,25 @@ def _shifted_sum(op: Op, known: Definitions) -> bool:
     return False
 
 
+def _upper_sum(op: Op, known: Definitions) -> bool:
+    """(x >> n) + y, the upper word of a pair that is shifted to the left."""
+    if op.sets_carry or op.mods:
+        return False
+    for at in (0, 1):
+        shifted, other = op.sources[at], op.sources[1 - at]
+        inner = known.operation(shifted)
+        if (inner is None or inner.name != "SHR" or inner.mods != ".U32" or not shifted.plain or not other.plain
+                or known.uses[inner.results[0]] != 1):
+            continue
+        x, by = inner.sources[0], inner.sources[1].number
+        if by is None or not 0 < by < 32 or x.value is None or not x.plain or isinstance(other.what, int):
+            continue
+        if _available(inner, op, known, [x]):
+            op.name, op.sources, op.text = "LEA.HI.SHIFT", [x, other, RZ], f"{32 - by:#x}"
+            return True
+    return False
+
+
 def _short(value: int) -> bool:
     """Whether a number fits 20 bits with its sign."""
     return value < 1 << 19 or value > WORD - (1 << 19)
@@ -220,6 +241,29 @@ def _bit_test(op: Op, known: Definitions) -> bool:
     op.name, op.mods = "LOP.TEST", ".AND.Z" if op.mods.startswith(".EQ") else ".AND.NZ"
     op.results, op.sources = [op.results[0], None], list(inner.sources)
     return True
+
+
+_OPPOSITE = {".LT": ".GE", ".GE": ".LT", ".LE": ".GT", ".GT": ".LE", ".EQ": ".NE", ".NE": ".EQ"}
+
+
+def _combined_test(op: Op, known: Definitions) -> bool:
+    """A comparison and another predicate."""
+    relation = op.mods.split(".")[1]
+    if op.results[1] is not None or not op.mods.endswith(".AND") or op.sources[2] != PT:
+        return False
+    for at in (0, 1):
+        inner, other = known.operation(op.sources[at]), op.sources[1 - at]
+        if inner is None or inner.name != "ISETP" or not inner.mods.endswith(".AND") or inner.takes_carry:
+            continue
+        if (inner.sources[2] != PT or inner.results[1] is not None or known.uses[inner.results[0]] != 1
+                or other == PT or other.value is None or not _available(inner, op, known, inner.sources)):
+            continue
+        mods = inner.mods.removesuffix(".AND")
+        if op.sources[at].inverted:
+            mods = _OPPOSITE[mods[:3]] + mods[3:]
+        op.name, op.mods, op.sources = "ISETP", f"{mods}.{relation}", [*inner.sources[:2], other]
+        return True
+    return False
 
 
 _TABLES = {".AND": lambda x, y: x & y, ".OR": lambda x, y: x | y, ".XOR": lambda x, y: x ^ y,

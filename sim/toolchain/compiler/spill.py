@@ -5,6 +5,7 @@ from dataclasses import replace
 from .dataflow import ending_reads
 from .ir import PT, RZ, Function, Op, Source, Value
 from .layout import aligned
+from .optimise import Definitions
 
 __all__ = ["spill", "spill_predicate"]
 
@@ -20,11 +21,41 @@ def spill(function: Function, value: Value, kept: set[Value]) -> None:
 
 
 def spill_predicate(function: Function, value: Value, kept: set[Value]) -> None:
-    """Keeps a predicate in a register, all ones or zero."""
+    """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or zero."""
+    known = Definitions(function)
+    made = known.only.get(value)
+    if made is not None and _repeatable(function, value, made, known):
+        _rewrite(function, value, kept, lambda copy: _repeated(made, value, copy), None)
+        made.results = [None if result is value else result for result in made.results]
+        if not any(made.results):
+            block, _ = known.places.at[made]
+            block.ops.remove(made)
+        return
     holder = Value(f"{value.name}.kept")
     _rewrite(function, value, kept,
              lambda copy: Op("ISETP", [copy, None], [Source(holder), RZ, PT], ".NE.AND"),
              lambda copy: Op("PSET", [holder], [Source(copy), PT, PT], ".AND.AND"))
+
+
+def _repeatable(function: Function, value: Value, made: Op, known: Definitions) -> bool:
+    """Whether a comparison gives the same wherever its predicate is used."""
+    if made.name != "ISETP" or made.takes_carry or made.guard is not None or made.sources[2].value is not None:
+        return False
+    for block in function.blocks:
+        uses = [index for index, op in enumerate(block.ops) if value in op.reads()]
+        if value in ending_reads(function, block):
+            uses.append(len(block.ops))
+        for index in uses:
+            if not known.places.dominates(made, block, index):
+                return False
+            if not all(known.same(source, made, block, index) for source in made.sources):
+                return False
+    return True
+
+
+def _repeated(made: Op, value: Value, copy: Value) -> Op:
+    return replace(made, results=[copy if result is value else None for result in made.results],
+                   sources=list(made.sources))
 
 
 def _rewrite(function: Function, value: Value, kept: set[Value], load, store) -> None:  # noqa: ANN001
@@ -32,7 +63,7 @@ def _rewrite(function: Function, value: Value, kept: set[Value], load, store) ->
         ops: list[Op] = []
         for op in block.ops:
             reads, writes = value in op.reads(), value in op.writes()
-            if not reads and not writes:
+            if not reads and (not writes or store is None):
                 ops.append(op)
                 continue
             copy = Value(f"{value.name}.", value.predicate)
@@ -44,7 +75,7 @@ def _rewrite(function: Function, value: Value, kept: set[Value], load, store) ->
                 op.guard = replace(op.guard, what=copy)
             op.results = [copy if result is value else result for result in op.results]
             ops.append(op)
-            if writes:
+            if writes and store is not None:
                 ops.append(store(copy))
         if value in ending_reads(function, block):
             copy = Value(f"{value.name}.", value.predicate)

@@ -1,0 +1,44 @@
+"""Compiled PTX text on the reference machine and on the thread oracle."""
+
+import struct
+
+from sim.launch import Argument, Buffer, Launch, Scalar, prepare
+from sim.model.thread import run as run_threads
+from sim.model.warp import Machine
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.compiler.allocate import REGISTERS
+from sim.toolchain.cubin import load
+from sim.toolchain.module import Module
+from sim.toolchain.ptx.front_end import parse_ptx
+
+__all__ = ["compiled", "words_left"]
+
+
+def compiled(text: str, registers: int = REGISTERS) -> Module:
+    """The program that PTX text becomes."""
+    return load(assemble(compile_module(parse_ptx(text, "test.ptx"), registers), "test"))
+
+
+def words_left(module: Module, threads: int, words: int, *values: int, content: bytes = b"",
+               alone: bool = True) -> list[int]:
+    """The words in the first buffer after a launch with it and some numbers. The thread oracle must leave the same, unless the
+    threads are not ``alone``.
+    """
+    def launch() -> Launch:
+        arguments: list[Argument] = [Buffer("out", content + bytes(4 * words - len(content))),
+                                     *(Scalar(value, 4) for value in values)]
+        return prepare(module, arguments, block=(threads, 1, 1))
+
+    def left(finished: Launch) -> list[int]:
+        return list(struct.unpack(f"<{words}I", finished.memory.read(*finished.buffers["out"])))
+
+    machine = Machine(launch(), warps=4)
+    result = machine.run(400_000)
+    assert result.status == "ok", (result.reason, result.error_status)
+    found = left(machine.launch)
+    if alone:
+        oracle = launch()
+        run_threads(oracle)
+        assert left(oracle) == found
+    return found

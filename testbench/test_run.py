@@ -151,8 +151,8 @@ def test_the_command_itself():
 
 @pytest.mark.parametrize("arguments,message", [
     ((), "the following arguments are required: PROGRAM"),
-    (("program",), "program: a program is a file with the suffix .cubin or .sass"),
-    (("k.ptx",), "k.ptx: a program is a file with the suffix .cubin or .sass"),
+    (("program",), "program: a program is a file with the suffix .cubin, .ptx or .sass"),
+    (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx or .sass"),
     ((ADD,), f"{ADD}: kernel k takes 4 arguments, not 0"),
     ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
     ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: argument 3 of kernel k has 4 bytes, not 8"),

@@ -1,0 +1,44 @@
+"""Compiles a program: ``python -m sim.ptx IN.ptx -o OUT.cubin``.
+
+``docs/ptx.md`` tells the language. With ``-o OUT.sass`` the assembly text is written. Exit code 2: there is an error in
+the text or with a file; one line on stderr says what and where, and no file is written.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.command import OutputError, Parser, write_file
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
+from sim.toolchain.module import ProgramError
+
+__all__ = ["main"]
+
+
+def _parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m sim.ptx", description="Compiles a program in PTX into a cubin.")
+    parser.add_argument("input", metavar="IN", help="PTX text")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True,
+                        help="the cubin to write; with suffix .sass, the assembly text")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if Path(options.output).suffix == ".sass":
+            content = assembly_of_ptx(options.input).encode()
+        else:
+            content = write_object(object_of_ptx(options.input))
+        write_file(options.output, content)
+    except (OutputError, ProgramError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

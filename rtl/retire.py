@@ -15,8 +15,8 @@ __all__ = ["COMPLETION_SOURCES", "ERROR_SOURCES", "RetirementPort"]
 
 COMPLETION_SOURCES = ("issue", "lanes", "memory", "conversion", "barrier", "trap")
 """Who tells that an instruction is complete; flow instructions are complete with their result."""
-ERROR_SOURCES = ("lanes", "flow", "memory", "conversion", "barrier", "trap")
-"""Who tells of errors."""
+ERROR_SOURCES = ("lanes", "flow", "memory", "conversion", "barrier", "trap", "stack")
+"""Who tells of errors. The stack: a line that memory did not take, of no instruction; the pc is 0 (ours)."""
 
 
 class RetirementPort(wiring.Signature):

@@ -1,8 +1,5 @@
 """From a dispatched instruction to what the barrier unit needs of it."""
 
-from functools import reduce
-from operator import add
-
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, fifo, stream
 from amaranth.lib.wiring import In, Out
@@ -15,6 +12,7 @@ from rtl.isa.syntax import PT, RZ, Form, Immediate, Register
 from rtl.isa.table import BY_NAME
 from rtl.layouts import SERIAL_BITS, dispatched
 from rtl.params import WARP_THREADS, SmParams
+from rtl.population import population
 from rtl.word import field_of, pattern_of
 
 __all__ = ["BARRIER_FORMS", "BarrierOperation", "BarrierQueue", "barrier_request"]
@@ -83,7 +81,7 @@ class BarrierQueue(Component):
         threads, having = Signal(WARP_THREADS), Signal(WARP_THREADS)
         m.d.comb += [
             threads.eq(instruction.active & instruction.guard), having.eq(threads & instruction.predicate),
-            request.executes.eq(threads.any()), request.population.eq(_population(having)),
+            request.executes.eq(threads.any()), request.population.eq(population(having)),
             request.some_true.eq(having.any()), request.some_false.eq((threads & ~instruction.predicate).any()),
             request.register.eq(RZ), request.predicate.eq(PT)]
         m.d.comb += [request[name].eq(instruction[name])
@@ -140,11 +138,3 @@ class BarrierQueue(Component):
         m.d.comb += [
             request.operation.eq(BarrierOperation.WRITE), request.place.eq(self._field(form, "mode")),
             request.number.eq(self._operand(form, "a")), request.content.eq(self._operand(form, "b"))]
-
-
-def _population(threads: Value) -> Value:
-    """How many threads there are, as a tree."""
-    sums: list[Value] = list(threads)
-    while len(sums) > 1:
-        sums = [reduce(add, sums[place:place + 2]) for place in range(0, len(sums), 2)]
-    return sums[0]

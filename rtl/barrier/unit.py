@@ -186,7 +186,7 @@ class BarrierUnit(Component):
             m.next = "DECIDE"
         with m.State("DECIDE"):
             wanted = Mux(state.expected.any(), state.expected, live)
-            m.d.sync += self._completes.eq(state.arrived.any() & (state.arrived >= wanted))
+            m.d.sync += self._completes.eq(state.arrived >= wanted)
             m.next = "ACT"
 
     def _act(self, m: Module) -> None:

@@ -4,11 +4,11 @@
 What is not listed here is written as 0 and ignored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["QMD", "QMD_BYTES", "QMD_MAJOR_VERSION", "QMD_VERSION", "QmdField"]
+__all__ = ["QMD", "QMD_BYTES", "QMD_MAJOR_VERSION", "QMD_VERSION", "QmdField", "descriptor"]
 
 QMD_BYTES = 256
 """Size and alignment of a descriptor."""
@@ -86,3 +86,15 @@ QMD: Mapping[str, QmdField] = MappingProxyType({
     "SHADER_LOCAL_MEMORY_CRS_SIZE": QmdField(1527, 1504, "bytes of a warp's call/return stack"),
 })
 """The fields by name."""
+
+
+def descriptor(values: Mapping[str, int | Sequence[int]]) -> bytes:
+    """A descriptor of this version with these fields, all others 0; where there are several equal ones, a sequence.
+
+    KeyError for a field that is not in the table, ValueError for a value that does not fit.
+    """
+    number = 0
+    for name, value in {"QMD_VERSION": QMD_VERSION, "QMD_MAJOR_VERSION": QMD_MAJOR_VERSION, **values}.items():
+        for index, one in enumerate((value,) if isinstance(value, int) else value):
+            number = QMD[name].put(number, one, index)
+    return number.to_bytes(QMD_BYTES, "little")

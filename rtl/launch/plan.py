@@ -1,0 +1,176 @@
+"""Whether a grid fits, and what each of its slots has."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.barriers import BARRIERS
+from rtl.isa.qmd import QMD_MAJOR_VERSION, QMD_VERSION
+from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES
+from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LaunchRejection
+from rtl.params import WARP_THREADS, SmParams
+
+from .descriptor import Descriptor
+
+__all__ = ["SHARED_GRANULE", "GridPlan", "warp_place"]
+
+ROW_GRANULE = 8
+"""Registers of a thread are counted in multiples of this (ours)."""
+SHARED_GRANULE = 256
+"""A CTA's piece of shared memory is a multiple of so many bytes (ours)."""
+_STACK_LIMIT = (1 << DEPTH_BITS - 1) * TOKEN_BYTES
+"""The largest region of a call/return stack, in bytes."""
+
+
+def warp_place(params: SmParams) -> data.StructLayout:
+    """What belongs to a warp slot: its rows of the register file, and its block of local memory."""
+    return data.StructLayout({"first_row": params.row_bits, "local_base": BLOCK_ADDRESS_BITS})
+
+
+class GridPlan(Component):
+    """Judges a descriptor, and divides the machine. There are no multipliers: products are sums of many cycles.
+
+    Members
+    -------
+    make, fields, local : In(1), In(Descriptor), In
+        Makes the plan of a grid, whose local memory begins at ``local``, in units of the CRS granule.
+    over, rejection : Out(1), Out(LaunchRejection)
+        For one cycle: the plan is made, or the grid is rejected.
+    warps, threads : Out, Out
+        Of a CTA.
+    slots, ctas : Out(warps), Out(warps)
+        The warp slots and the CTA slots that the grid can use.
+    slot, place : In, Out(warp_place)
+    cta, shared_base : In, Out
+    shared_bytes : Out
+        A CTA's piece of shared memory.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        self._threads = params.warps * WARP_THREADS
+        """Threads of a CTA, at most."""
+        bits = params.warp_bits
+        super().__init__({
+            "make": In(1), "fields": In(Descriptor), "local": In(BLOCK_ADDRESS_BITS), "over": Out(1),
+            "rejection": Out(LaunchRejection), "warps": Out(7), "threads": Out(range(2 * self._threads + 1)),
+            "slots": Out(params.warps), "ctas": Out(params.warps), "slot": In(bits), "place": Out(warp_place(params)),
+            "cta": In(bits), "shared_base": Out(params.shared_bits), "shared_bytes": Out(params.shared_bits + 1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        with m.FSM():
+            self._judge(m)
+            self._count_threads(m)
+            self._divide_warps(m)
+            self._divide_shared(m)
+        return m
+
+    def _end(self, m: Module, rejection: LaunchRejection) -> None:
+        m.d.comb += [self.over.eq(1), self.rejection.eq(rejection)]
+        m.next = "IDLE"
+
+    def _judge(self, m: Module) -> None:
+        """What can be seen at once."""
+        fields, reason = self.fields, Signal(LaunchRejection)
+        local, crs = _local_bytes(fields), fields["SHADER_LOCAL_MEMORY_CRS_SIZE"]
+        dimensions = [fields[name] for name in (
+            "CTA_RASTER_WIDTH", "CTA_RASTER_HEIGHT", "CTA_RASTER_DEPTH", "CTA_THREAD_DIMENSION0",
+            "CTA_THREAD_DIMENSION1", "CTA_THREAD_DIMENSION2")]
+        judgements = (
+            (LaunchRejection.VERSION, (fields["QMD_VERSION"] != QMD_VERSION)
+             | (fields["QMD_MAJOR_VERSION"] != QMD_MAJOR_VERSION)),
+            (LaunchRejection.DISABLED, fields["SM_DISABLE_MASK_LOWER"][0]),
+            (LaunchRejection.EMPTY, ~Cat(dimension.any() for dimension in dimensions).all()),
+            (LaunchRejection.BARRIERS, fields["BARRIER_COUNT"] > BARRIERS),
+            (LaunchRejection.STACK, crs[:(CRS_GRANULE - 1).bit_length()].any() | (crs > _STACK_LIMIT)),
+            (LaunchRejection.LOCAL, local[:(CRS_GRANULE // WARP_THREADS - 1).bit_length()].any()),
+            (LaunchRejection.SHARED, fields["SHARED_MEMORY_SIZE"] > self._params.shared_bytes))
+        with m.State("IDLE"), m.If(self.make):
+            m.next = "JUDGE"
+        with m.State("JUDGE"):
+            for rejection, applies in reversed(judgements):
+                with m.If(applies):
+                    m.d.comb += reason.eq(rejection)
+            m.next = "PLANE"
+            with m.If(reason != LaunchRejection.NONE):
+                m.d.comb += [self.over.eq(1), self.rejection.eq(reason)]
+                m.next = "IDLE"
+
+    def _count_threads(self, m: Module) -> None:
+        """Multiplies x by y, then that by z; given up as soon as it is too much."""
+        fields, plane, count = self.fields, Signal.like(self.threads), Signal(16)
+        width = fields["CTA_THREAD_DIMENSION0"]
+        with m.State("PLANE"):
+            # The descriptor's widths are larger than any that fits.
+            m.d.sync += [plane.eq(plane + width), count.eq(count + 1)]
+            with m.If((width > self._threads) | (plane > self._threads)):
+                m.d.sync += [plane.eq(0), count.eq(0)]
+                self._end(m, LaunchRejection.WARPS)
+            with m.Elif(count == fields["CTA_THREAD_DIMENSION1"]):
+                m.d.sync += [plane.eq(plane), count.eq(0), self.threads.eq(0)]
+                m.next = "VOLUME"
+        with m.State("VOLUME"):
+            m.d.sync += [self.threads.eq(self.threads + plane), count.eq(count + 1)]
+            with m.If(self.threads > self._threads):
+                m.d.sync += [plane.eq(0), count.eq(0)]
+                self._end(m, LaunchRejection.WARPS)
+            with m.Elif(count == fields["CTA_THREAD_DIMENSION2"]):
+                m.d.sync += [self.threads.eq(self.threads), plane.eq(0), count.eq(0)]
+                m.next = "WARPS"
+        with m.State("WARPS"):
+            m.d.sync += [
+                self.warps.eq(self.threads + (WARP_THREADS - 1) >> WARP_THREADS.bit_length() - 1), self.slots.eq(0),
+                self.ctas.eq(0)]
+            m.next = "SLOTS"
+
+    def _divide_warps(self, m: Module) -> None:
+        """Gives slots rows and local memory as long as there are rows; the next slot's are those plus one size more."""
+        params, fields = self._params, self.fields
+        m.submodules.places = places = memory.Memory(shape=warp_place(params), depth=params.warps, init=[])
+        write, read = places.write_port(), places.read_port(domain="comb")
+        m.d.comb += [read.addr.eq(self.slot), self.place.eq(read.data)]
+        slot, row, base = Signal(range(params.warps + 1)), Signal(range(2 * params.registers)), Signal.like(self.local)
+        rows = Signal(range(512))
+        block = (_local_bytes(fields) >> (CRS_GRANULE // WARP_THREADS - 1).bit_length()) \
+            + (fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> (CRS_GRANULE - 1).bit_length())
+        registers = fields["REGISTER_COUNT"]
+        m.d.comb += rows.eq(Mux(registers.any(), registers + (ROW_GRANULE - 1) & ~(ROW_GRANULE - 1), ROW_GRANULE))
+        with m.State("SLOTS"):
+            m.d.comb += [write.addr.eq(slot), write.data.first_row.eq(row), write.data.local_base.eq(base + self.local)]
+            with m.If((slot < params.warps) & (row + rows <= params.registers)):
+                m.d.comb += write.en.eq(1)
+                m.d.sync += [
+                    slot.eq(slot + 1), row.eq(row + rows), base.eq(base + block),
+                    self.slots.eq(Cat(1, self.slots))]
+            with m.Else():
+                m.d.sync += [slot.eq(0), row.eq(0), base.eq(0)]
+                with m.If(slot < self.warps):
+                    self._end(m, LaunchRejection.REGISTERS)
+                with m.Else():
+                    m.next = "SHARED"
+
+    def _divide_shared(self, m: Module) -> None:
+        """Gives CTA slots shared memory as long as there is some."""
+        params, fields = self._params, self.fields
+        m.submodules.bases = bases = memory.Memory(shape=params.shared_bits, depth=params.warps, init=[])
+        write, read = bases.write_port(), bases.read_port(domain="comb")
+        cta, base = Signal(range(params.warps + 1)), Signal(params.shared_bits + 1)
+        size = fields["SHARED_MEMORY_SIZE"] + (SHARED_GRANULE - 1) & ~(SHARED_GRANULE - 1)
+        most = Mux(fields["SEQUENTIALLY_RUN_CTAS"], 1, params.warps)
+        m.d.comb += [
+            read.addr.eq(self.cta), self.shared_base.eq(read.data), self.shared_bytes.eq(size), write.addr.eq(cta),
+            write.data.eq(base)]
+        with m.State("SHARED"):
+            with m.If((cta < most) & (base + size <= params.shared_bytes)):
+                m.d.comb += write.en.eq(1)
+                m.d.sync += [cta.eq(cta + 1), base.eq(base + size), self.ctas.eq(Cat(1, self.ctas))]
+            with m.Else():
+                m.d.sync += [cta.eq(0), base.eq(0)]
+                self._end(m, LaunchRejection.NONE)
+
+
+def _local_bytes(fields: data.View) -> Value:
+    """Local memory of a thread."""
+    return fields["SHADER_LOCAL_MEMORY_LOW_SIZE"] + fields["SHADER_LOCAL_MEMORY_HIGH_SIZE"]

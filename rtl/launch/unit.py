@@ -1,0 +1,225 @@
+"""The work distributor, joined: the course of a grid."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.isa.qmd import QMD_BYTES
+from rtl.isa.tokens import CRS_GRANULE
+from rtl.layouts import (
+    CONSTANT_BANKS,
+    GridConfiguration,
+    LaunchRejection,
+    LaunchSettings,
+    MemoryPort,
+    flow_launch,
+    lane_operation,
+    shared_clear,
+    thread_index,
+    warp_exit,
+    warp_launch,
+)
+from rtl.params import ADDRESS_BITS, SmParams
+
+from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
+from .plan import GridPlan
+from .references import REFERENCE_BITS, REFERENCE_COUNTERS, ReferenceCounters
+from .slots import SlotKeeper
+from .starter import WarpStarter
+
+__all__ = ["LAUNCH_TAG_BITS", "Distributor"]
+
+_GRANULE_BITS = CRS_GRANULE.bit_length() - 1
+
+
+class Distributor(Component):
+    """Runs one grid after the other.
+
+    Members
+    -------
+    start : In(stream of 40-bit addresses)
+        Of launch descriptors. Taken when no grid runs.
+    settings : In(LaunchSettings)
+    halt : In(1)
+        No CTA starts. One that is being started goes on as far as the lanes let it.
+    busy : Out(1)
+        A grid runs.
+    done, rejection : Out(1), Out(LaunchRejection)
+        For one cycle: the grid is over; and what was wrong with it, if something was.
+    port : Out(MemoryPort)
+    invalidate, fetch_busy : Out(1), In(1)
+        For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet, from the cycle
+        after that on.
+    grid : Out(GridConfiguration)
+        Of the grid that runs, or was the last to run.
+    launch : Out(valid and warp_launch)
+    thread : Out(valid and thread_index)
+    operation : Out(stream of lane_operation)
+    clear, clear_done : Out(stream of shared_clear), In(1)
+        Shared memory is to be cleared, once for each CTA that has some; it is.
+    flow : Out(stream of flow_launch)
+    exit : In(warp_exit)
+    drained : In(warps)
+        Nothing of these warps is under way.
+    occupied, running : Out(warps), Out(warps)
+        Slots that are not free; those with a warp that has not ended.
+    cta_started, warp_started : Out(1), Out(1)
+        For counters.
+    reference_number, reference_count, reference_set, reference_value : In, Out, In(1), In
+        The host's access to the reference counters, see ReferenceCounters.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "start": In(stream.Signature(ADDRESS_BITS)), "settings": In(LaunchSettings), "halt": In(1), "busy": Out(1),
+            "done": Out(1), "rejection": Out(LaunchRejection), "port": Out(MemoryPort(LAUNCH_TAG_BITS)),
+            "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
+            "launch": Out(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
+            "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
+            "operation": Out(stream.Signature(lane_operation(params))),
+            "clear": Out(stream.Signature(shared_clear(params))), "clear_done": In(1),
+            "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
+            "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
+            "cta_started": Out(1), "warp_started": Out(1),
+            "reference_number": In(range(REFERENCE_COUNTERS)), "reference_count": Out(REFERENCE_BITS),
+            "reference_set": In(1), "reference_value": In(REFERENCE_BITS)})
+        self.memory = DescriptorMemory()
+        self.plan = GridPlan(params)
+        self.slots = SlotKeeper(params)
+        self.starter = WarpStarter(params)
+        self.references = ReferenceCounters()
+        self._settings: Any = Signal(LaunchSettings)
+        self._index: Any = Signal(warp_launch(params)["index"].shape)
+        self._cta = Signal(params.warp_bits)
+        self._all_started = Signal()
+        self._begin = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
+        m.submodules.starter, m.submodules.references = self.starter, self.references
+        connect(m, flipped(self.port), self.memory.port)
+        for name in ("operation", "clear", "flow"):
+            connect(m, flipped(getattr(self, name)), getattr(self.starter, name))
+        self._configure(m)
+        self._join(m)
+        self._count_references(m)
+        self._course(m)
+        self._walk(m)
+        return m
+
+    def _configure(self, m: Module) -> None:
+        """What all units are told of the grid, from the descriptor's fields."""
+        fields, grid = self.memory.fields, self.grid
+        m.d.comb += [
+            grid.program.eq(self._settings.program), grid.entry.eq(fields["PROGRAM_OFFSET"]),
+            grid.registers.eq(fields["REGISTER_COUNT"]), grid.barriers.eq(fields["BARRIER_COUNT"]),
+            grid.shared.eq(fields["SHARED_MEMORY_SIZE"]),
+            grid.local.eq(fields["SHADER_LOCAL_MEMORY_LOW_SIZE"] + fields["SHADER_LOCAL_MEMORY_HIGH_SIZE"]),
+            grid.stack.eq(fields["SHADER_LOCAL_MEMORY_CRS_SIZE"] >> _GRANULE_BITS),
+            grid.check_calls.eq(~fields["API_VISIBLE_CALL_LIMIT"]), grid.grid.x.eq(fields["CTA_RASTER_WIDTH"]),
+            grid.grid.y.eq(fields["CTA_RASTER_HEIGHT"]), grid.grid.z.eq(fields["CTA_RASTER_DEPTH"]),
+            grid.block.x.eq(fields["CTA_THREAD_DIMENSION0"]), grid.block.y.eq(fields["CTA_THREAD_DIMENSION1"]),
+            grid.block.z.eq(fields["CTA_THREAD_DIMENSION2"])]
+        for bank in range(CONSTANT_BANKS):
+            m.d.comb += [
+                grid.banks[bank].valid.eq(fields["CONSTANT_BUFFER_VALID"][bank]),
+                grid.banks[bank].address.eq(Cat(
+                    fields["CONSTANT_BUFFER_ADDR_LOWER"][bank], fields["CONSTANT_BUFFER_ADDR_UPPER"][bank])),
+                grid.banks[bank].size.eq(fields["CONSTANT_BUFFER_SIZE"][bank])]
+
+    def _join(self, m: Module) -> None:
+        """Plan, slots and starter."""
+        plan, slots, starter = self.plan, self.slots, self.starter
+        m.d.comb += [
+            plan.fields.eq(self.memory.fields), plan.local.eq(self._settings.local[_GRANULE_BITS:]),
+            plan.slot.eq(starter.taken), plan.cta.eq(self._cta),
+            slots.slots.eq(plan.slots), slots.ctas.eq(plan.ctas), slots.wanted.eq(plan.warps),
+            slots.begin.eq(self._begin), slots.take.eq(starter.take), slots.complete.eq(starter.over),
+            slots.exit.eq(self.exit), slots.drained.eq(self.drained), self.occupied.eq(slots.occupied),
+            self.running.eq(slots.running),
+            starter.index.eq(self._index), starter.cta.eq(self._cta), starter.shared_base.eq(plan.shared_base),
+            starter.grid.eq(self.grid), starter.threads.eq(plan.threads), starter.warps.eq(plan.warps),
+            starter.shared_bytes.eq(plan.shared_bytes), starter.slot.eq(slots.slot), starter.place.eq(plan.place),
+            starter.clear_done.eq(self.clear_done), self.launch.eq(starter.launch), self.thread.eq(starter.thread),
+            self.cta_started.eq(starter.begin), self.warp_started.eq(starter.launch.valid)]
+        with m.If(self._begin):
+            m.d.sync += self._cta.eq(slots.cta)
+
+    def _count_references(self, m: Module) -> None:
+        fields, references, slots = self.memory.fields, self.references, self.slots
+        m.d.comb += [
+            references.number.eq(fields["CWD_REFERENCE_COUNT_ID"]),
+            references.delta.eq(fields["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"] + 1),
+            references.add.eq(self._begin & fields["CWD_REFERENCE_COUNT_INCR_ENABLE"]),
+            references.take.eq(slots.over & ~slots.kept & fields["CWD_REFERENCE_COUNT_DECR_ENABLE"]),
+            references.host_number.eq(self.reference_number), self.reference_count.eq(references.host_count),
+            references.host_set.eq(self.reference_set), references.host_value.eq(self.reference_value)]
+
+    def _course(self, m: Module) -> None:
+        """From the descriptor's address to the release."""
+        memory, plan, slots, starter, start = self.memory, self.plan, self.slots, self.starter, self.start
+        fields = memory.fields
+        m.d.comb += [memory.address.eq(start.payload), self.busy.eq(1)]
+        allowed = self.references.allows | ~fields["CWD_REFERENCE_COUNT_INCR_ENABLE"]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [start.ready.eq(1), self.busy.eq(0)]
+                m.d.sync += [self._settings.eq(self.settings), self._all_started.eq(0)]
+                with m.If(start.valid & start.payload[:QMD_BYTES.bit_length() - 1].any()):
+                    m.d.comb += [self.done.eq(1), self.rejection.eq(LaunchRejection.ADDRESS)]
+                with m.Elif(start.valid):
+                    m.d.comb += memory.read.eq(1)
+                    m.next = "READ"
+            with m.State("READ"), m.If(memory.over):
+                m.d.comb += plan.make.eq(~memory.failed)
+                m.next = "PLAN"
+                with m.If(memory.failed):
+                    self._end(m, LaunchRejection.MEMORY)
+            with m.State("PLAN"), m.If(plan.over):
+                m.d.comb += self.invalidate.eq(plan.rejection == LaunchRejection.NONE)
+                m.next = "FETCH"
+                with m.If(plan.rejection != LaunchRejection.NONE):
+                    m.d.comb += [self.done.eq(1), self.rejection.eq(plan.rejection)]
+                    m.next = "IDLE"
+            with m.State("FETCH"), m.If(~self.fetch_busy):
+                m.next = "NEXT"
+            with m.State("NEXT"):
+                with m.If(self._all_started & ~slots.active.any()):
+                    m.d.comb += memory.release.eq(fields["SEMAPHORE_RELEASE_ENABLE0"])
+                    m.next = "RELEASE"
+                    with m.If(~fields["SEMAPHORE_RELEASE_ENABLE0"]):
+                        self._end(m, LaunchRejection.NONE)
+                with m.Elif(~self._all_started & slots.enough & allowed & ~self.halt):
+                    m.d.comb += self._begin.eq(1)
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.comb += starter.begin.eq(1)
+                m.next = "START"
+            with m.State("START"), m.If(starter.over):
+                m.next = "NEXT"
+            with m.State("RELEASE"), m.If(memory.over):
+                self._end(m, LaunchRejection.NONE)
+                with m.If(memory.failed):
+                    m.d.comb += self.rejection.eq(LaunchRejection.MEMORY)
+
+    def _end(self, m: Module, rejection: LaunchRejection) -> None:
+        m.d.comb += [self.done.eq(1), self.rejection.eq(rejection)]
+        m.next = "IDLE"
+
+    def _walk(self, m: Module) -> None:
+        """The next CTA's place in the grid."""
+        index, grid = self._index, self.grid.grid
+        end_x, end_y, end_z = index.x + 1 == grid.x, index.y + 1 == grid.y, index.z + 1 == grid.z
+        with m.If(self.plan.make):
+            m.d.sync += [index.x.eq(0), index.y.eq(0), index.z.eq(0)]
+        with m.If(self.starter.over):
+            m.d.sync += index.x.eq(index.x + 1)
+            with m.If(end_x):
+                m.d.sync += [index.x.eq(0), index.y.eq(index.y + 1)]
+                with m.If(end_y):
+                    m.d.sync += [index.y.eq(0), index.z.eq(index.z + 1), self._all_started.eq(end_z)]

@@ -95,11 +95,11 @@ class BarrierDriver:
     """
 
     def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
-                 idle: float = 0.3) -> None:
+                 idle: float = 0.3, delay: int = 0) -> None:
         self.bench, self.source, self.params = bench, source, params
         self.report_mask, self.barriers = report_mask, barriers
         self.dut = BarrierUnit(params)
-        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, ended=self._written)
+        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, delay=delay, ended=self._written)
         self.warps: list[ModelWarp | None] = [None] * params.warps
         self.ctas: dict[int, Any] = {}
         self.held: set[ModelWarp] = set()

@@ -76,8 +76,9 @@ class RandomCtas:
     def _threads(self) -> dict[str, int]:
         random = self._random
         masks = [ALL, random.getrandbits(32), 1 << random.randrange(32)]
-        return {"active": random.choice(masks) or ALL, "guard": random.choice([*masks, ALL, ALL, 0]),
-                "predicate": random.choice([ALL, 0, random.getrandbits(32)])}
+        active, guard = random.choice(masks) or ALL, random.choice([*masks, ALL, ALL, 0])
+        return {"active": active, "guard": guard,
+                "predicate": random.choice([ALL, 0, random.getrandbits(32), active & guard])}
 
     def _use(self, warp: ModelWarp, alone: bool) -> Use:
         """An instruction that leaves the CTA a warp that can go on."""
@@ -125,9 +126,9 @@ class RandomCtas:
 
 
 def _play(bench: Bench, params: SmParams, cycles: int, *, barriers: int = BARRIERS, report_mask: int = ALL_REPORTED,
-          rate: float = 0.3, idle: float = 0.3, traces: bool = False) -> BarrierDriver:
+          rate: float = 0.3, idle: float = 0.3, delay: int = 0, traces: bool = False) -> BarrierDriver:
     driver = BarrierDriver(bench, RandomCtas(bench, params, barriers, rate), params, report_mask=report_mask,
-                           barriers=barriers, idle=idle)
+                           barriers=barriers, idle=idle, delay=delay)
     driver.run(cycles, traces=traces_of(driver) if traces else None)
     bench.checked("instructions", driver.done)
     bench.checked("warps let go", driver.released)
@@ -141,6 +142,7 @@ def check_random(bench: Bench) -> None:
     for preset in ("tiny", "default"):
         _play(bench, PRESETS[preset], cycles)
         _play(bench, PRESETS[preset], cycles, barriers=3, report_mask=unreported, rate=1.0, idle=0.8)
+        _play(bench, PRESETS[preset], cycles // 2, delay=20, rate=1.0, idle=0.0)
     _play(bench, SmParams(warps=32, lanes=32), cycles // 2, rate=1.0, idle=0.0)
 
 

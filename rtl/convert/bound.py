@@ -1,10 +1,10 @@
 """An integer brought into a type."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from .instruction import DOUBLE_BITS, SIZES
+from .instruction import DOUBLE_BITS, SEGMENTS, SIZES
 
 __all__ = ["IntegerBound"]
 
@@ -45,23 +45,34 @@ class IntegerBound(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         number, signed, negative = self.number, self.signed, self.negative
-        cut, bound, nothing = Signal(DOUBLE_BITS), Signal(DOUBLE_BITS), Signal(DOUBLE_BITS)
-        fits, lowest = Signal(), Signal()
-        m.d.comb += lowest.eq(negative & signed)
+        # Of each segment, and all above it: whether any bit is 1, whether all are.
+        some: list[Value] = [Const(0, 1)]
+        full: list[Value] = [Const(1, 1)]
+        for start, stop in reversed(SEGMENTS):
+            some.insert(0, Signal(name=f"some{start}"))
+            full.insert(0, Signal(name=f"full{start}"))
+            m.d.comb += [some[0].eq(number[start:stop].any() | some[1]), full[0].eq(number[start:stop].all() & full[1])]
+        fits, top, marked = Signal(), Signal(), Signal()
         with m.Switch(self.size):
             for code, size in enumerate(SIZES):
                 with m.Case(code):
-                    spare, top, from_top = DOUBLE_BITS - size, number[size - 1], number[size - 1:]
-                    clear = ~number[size:].any() if spare else Const(1, 1)
-                    marked = self.double if spare else Const(1, 1)
-                    inside = Mux(negative, from_top.all() | (number == 0), ~from_top.any())
                     m.d.comb += [
-                        cut.eq(Cat(number[:size], (signed & top).replicate(spare))),
-                        fits.eq(Mux(signed, inside, clear & ~negative)),
-                        # The highest number is all ones but for a sign, the lowest signed one just the sign.
-                        bound.eq(Cat((~negative).replicate(size - 1), Mux(signed, negative, ~negative),
-                                     lowest.replicate(spare))),
-                        nothing.eq(Cat(Const(0, size - 1), marked, (signed & marked).replicate(spare)))]
-        m.d.comb += self.bounded.eq(
-            Mux(self.none, nothing, Mux(self.excess | self.saturate & ~fits, bound, cut)))
+                        top.eq(number[size - 1]), marked.eq(self.double | (size == DOUBLE_BITS)),
+                        fits.eq(Mux(signed, Mux(negative, top & full[code + 1] | ~some[0], ~top & ~some[code + 1]),
+                                    ~negative & ~some[code + 1]))]
+
+        # Where the number is not kept, the type's bits but for the top are all the same: all ones in the highest
+        # number, else zeros. Bits above the type are all the same in any case.
+        kept, low, high, above = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            kept.eq(~self.none & ~self.excess & (fits | ~self.saturate)), low.eq(~self.none & ~negative),
+            high.eq(Mux(self.none, marked, negative ^ ~signed)),
+            above.eq(signed & Mux(kept, top, Mux(self.none, marked, negative)))]
+        for code, (start, stop) in enumerate(SEGMENTS):
+            inside, last = self.size >= code, stop - 1
+            keeps, fill = inside & kept, Mux(inside, low, above)
+            fill_last = Mux(self.size == code, high, fill)
+            m.d.comb += [
+                self.bounded[start:last].eq(Mux(keeps, number[start:last], fill.replicate(last - start))),
+                self.bounded[last].eq(Mux(keeps, number[last], fill_last))]
         return m

@@ -21,9 +21,9 @@ class ConversionDatapath(wiring.Component):
 
     ::
 
-        source -> select -> magnitude -> place -> shift (3 stages) -> pack -> round -> bound -> result
+        source -> select -> magnitude -> place -> shift (6 stages) -> pack -> round -> bound -> result
                         |                                          |
-                        +-> reciprocal (5 stages) -----------------+
+                        +-> reciprocal (8 stages) -----------------+
 
     Members
     -------

@@ -97,8 +97,9 @@ class ConversionDecoder(wiring.Component):
             case Register(name):
                 number = field_of(self.word, form.fields[name])
                 m.d.comb += [self.gathers.eq(1), self.registers[0].eq(number)]
-                with m.If((self.instruction.size == _DOUBLE) & (number != RZ)):
-                    m.d.comb += self.registers[1].eq(number + 1)
+                # A pair begins with an even register, and that of RZ is RZ twice.
+                with m.If(self.instruction.size == _DOUBLE):
+                    m.d.comb += self.registers[1].eq(number | 1)
             case Constant():
                 m.d.comb += self.operand.eq(Cat(self.constant[0], self.constant[1]))
             case Immediate(name):

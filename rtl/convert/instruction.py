@@ -7,12 +7,22 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["DOUBLE_BITS", "SIZES", "ConversionInstruction", "ConversionOperation", "Rounding", "conversion_entry"]
+__all__ = [
+    "DOUBLE_BITS",
+    "SEGMENTS",
+    "SIZES",
+    "ConversionInstruction",
+    "ConversionOperation",
+    "Rounding",
+    "conversion_entry",
+]
 
 DOUBLE_BITS = 64
 """Width of the widest source and result."""
 SIZES = (8, 16, 32, 64)
 """Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their size."""
+SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))
+"""First bit, and the bit behind the last, of what each size has beyond the next smaller one."""
 
 
 class ConversionOperation(enum.Enum, shape=3):

@@ -6,7 +6,6 @@ the quotient, with an error of less than an eighth of its last bit. So the integ
 one less; which of them, the sign of 2**48 - (2 * q + 1) * M tells exactly. There are no ties.
 """
 
-from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
@@ -17,7 +16,7 @@ from .formats import SINGLE
 
 __all__ = ["RECIPROCAL_STAGES", "Reciprocal", "seeds"]
 
-RECIPROCAL_STAGES = 5
+RECIPROCAL_STAGES = 8
 _WORD_BITS = 32
 _INDEX_BITS = 10
 _SEED_BITS = 12
@@ -76,38 +75,30 @@ class Reciprocal(wiring.Component):
         m = Module()
         m.submodules.table = table = memory.Memory(shape=unsigned(_SEED_BITS), depth=1 << _INDEX_BITS, init=seeds())
         fraction = SINGLE.fraction_of(self.number)
-        significands = [Signal(_SIGNIFICAND_BITS, name=f"significand{stage}") for stage in range(1, RECIPROCAL_STAGES)]
-        factors = [Signal(_SEED_BITS, name=f"factor{stage}") for stage in range(2, 4)]
-        passed: list[Any] = [Signal(_Passed, name=f"passed{stage}") for stage in range(1, RECIPROCAL_STAGES)]
-        lacking = [Signal(signed(_REST_BITS), name=f"lacking{stage}") for stage in range(2, 4)]
-        for series in (significands, factors, passed, lacking):
-            m.d.sync += [after.eq(before) for before, after in pairwise(series)]
 
         # First stage: the table, and everything that is not calculated.
-        seed = table.read_port()
+        seed, significand, passed = table.read_port(), Signal(_SIGNIFICAND_BITS), Signal(_Passed)
         m.d.comb += seed.addr.eq(fraction[-_INDEX_BITS:])
-        m.d.sync += significands[0].eq(Cat(fraction, Const(1, 1)))
-        self._classify(m, passed[0])
+        m.d.sync += significand.eq(Cat(fraction, Const(1, 1)))
+        self._classify(m, passed)
 
-        # Second: what the table's value lacks. Third: its square. Fourth: the quotient.
-        square = Signal(2 * (_REST_BITS - _SQUARE_DROP) - 1)
-        squared, quotient = lacking[0] >> _SQUARE_DROP, Signal(_SIGNIFICAND_BITS)
-        square_unit = 2 * (_UNIT - _SQUARE_DROP)
-        series = Signal(_SERIES_UNIT + 1)
-        m.d.comb += series.eq(
-            (1 << _SERIES_UNIT) + (lacking[1] >> _UNIT - _SERIES_UNIT) + (square >> square_unit - _SERIES_UNIT))
+        # Second and third: what the table's value lacks. Fourth: its square. Fifth: the series. Sixth: the quotient.
+        product, lacking = Signal(_REST_BITS), Signal(signed(_REST_BITS))
+        squared = lacking >> _SQUARE_DROP
+        square, series = Signal(2 * len(squared) - 1), Signal(_SERIES_UNIT + 1)
+        lacked, quotient = _delayed(m, lacking, 1), Signal(_SIGNIFICAND_BITS)
         m.d.sync += [
-            factors[0].eq(seed.data), lacking[0].eq((-(significands[0] * seed.data))[:_REST_BITS]),
-            square.eq(squared * squared),
-            quotient.eq(factors[1] * series >> _SERIES_UNIT + _SEED_BITS - _SIGNIFICAND_BITS)]
+            product.eq(significand * seed.data), lacking.eq(-product), square.eq(squared * squared),
+            series.eq((1 << _SERIES_UNIT) + (lacked >> _UNIT - _SERIES_UNIT)
+                      + (square >> 2 * (_UNIT - _SQUARE_DROP) - _SERIES_UNIT)),
+            quotient.eq(_delayed(m, seed.data, 4) * series >> _SERIES_UNIT + _SEED_BITS - _SIGNIFICAND_BITS)]
 
-        # Fifth: the remainder decides about the last bit.
-        rest, last = Signal(_REST_BITS), passed[-1]
-        m.d.comb += rest.eq(Cat(Const(1, 1), quotient) * significands[-1])
+        # Seventh: the remainder. Eighth: it decides about the last bit.
+        rest, last, truncated = Signal(_REST_BITS), _delayed(m, passed, 6), _delayed(m, quotient, 1)
         m.d.sync += [
-            self.result.eq(Cat(Mux(last.fixed, last.fill.replicate(SINGLE.fraction), quotient[:SINGLE.fraction]),
-                               last.exponent, last.sign)),
-            self.up.eq(rest[-1] & ~last.fixed)]
+            rest.eq(Cat(Const(1, 1), quotient) * _delayed(m, significand, 5)), self.up.eq(rest[-1] & ~last.fixed),
+            self.result.eq(Cat(Mux(last.fixed, last.fill.replicate(SINGLE.fraction), truncated[:SINGLE.fraction]),
+                               last.exponent, last.sign))]
         return m
 
     def _classify(self, m: Module, passed: Any) -> None:
@@ -133,3 +124,12 @@ class Reciprocal(wiring.Component):
             m.d.sync += [passed.exponent.eq(0), passed.fixed.eq(1)]
         with m.Elif(self.saturate & (exponent >= bias)):
             m.d.sync += [passed.exponent.eq(bias), passed.fixed.eq(1)]
+
+
+def _delayed(m: Module, value: Any, cycles: int) -> Any:
+    """A value some cycles later."""
+    for _ in range(cycles):
+        later = Signal.like(value, name="later")
+        m.d.sync += later.eq(value)
+        value = later
+    return value

@@ -10,7 +10,7 @@ from .source import Shiftable
 
 __all__ = ["SHIFTER_STAGES", "ConversionShifter"]
 
-_STEPS = ((32, 16), (8, 4), (2, 1))
+_STEPS = (32, 16, 8, 4, 2, 1)
 """By how much each stage can shift."""
 SHIFTER_STAGES = len(_STEPS)
 
@@ -33,20 +33,14 @@ class ConversionShifter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         given: Any = self.before
-        for stage, steps in enumerate(_STEPS):
-            shifted, sticky, count = given.bits, given.sticky, list(given.count)
-            for step in steps:
-                place = step.bit_length() - 1
-                moves, lost, moved = Signal(name=f"by{step}"), Signal(name=f"lost{step}"), Signal.like(
-                    given.bits, name=f"bits{step}")
-                m.d.comb += [
-                    lost.eq(shifted[-step:].any()), moves.eq(Mux(self.normalise, ~lost, count[place])),
-                    moved.eq(Mux(moves, shifted << step, shifted))]
-                shifted, sticky, count[place] = moved, sticky | moves & lost, moves
-            passed: Any = self.after if stage == SHIFTER_STAGES - 1 else Signal(Shiftable, name=f"stage{stage}")
+        for step in _STEPS:
+            place = step.bit_length() - 1
+            lost, moves = Signal(name=f"lost{step}"), Signal(name=f"moves{step}")
+            m.d.comb += [lost.eq(given.bits[-step:].any()),
+                         moves.eq(Mux(self.normalise, ~lost, given.count[place]))]
+            passed: Any = self.after if step == _STEPS[-1] else Signal(Shiftable, name=f"by{step}")
             m.d.sync += [
-                passed.bits.eq(shifted), passed.sticky.eq(sticky), passed.negative.eq(given.negative),
-                passed.excess.eq(given.excess), passed.none.eq(given.none)]
-            m.d.sync += [passed.count[place].eq(bit) for place, bit in enumerate(count)]
+                passed.eq(given), passed.bits.eq(Mux(moves, given.bits << step, given.bits)),
+                passed.sticky.eq(given.sticky | moves & lost), passed.count[place].eq(moves)]
             given = passed
         return m

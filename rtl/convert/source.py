@@ -1,10 +1,10 @@
 """The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation
+from .instruction import DOUBLE_BITS, SEGMENTS, SIZES, ConversionInstruction, ConversionOperation
 from .unpack import FloatUnpack
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
@@ -13,6 +13,8 @@ SOURCE_STAGES = 3
 _PIECES = 4
 """Parts of a word whose bits are counted in one stage and added up in the next."""
 _WORD_BITS = 32
+_PART_BITS = 16
+"""Bits of the widest source that is a part of a register."""
 
 
 class Shiftable(data.Struct):
@@ -65,22 +67,19 @@ class ConversionSource(wiring.Component):
         counting, finding = operation == ConversionOperation.COUNT, operation == ConversionOperation.FIND
 
         # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
-        part, top, extension, flip = Signal(_WORD_BITS), Signal(), Signal(), Signal()
+        given, top, extension, flip = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
         number, plus_one = Signal(DOUBLE_BITS), Signal()
         m.d.comb += [
-            part.eq(self.source[:_WORD_BITS] >> (instruction.part << 3)),
+            given.eq(Cat((self.source[:_WORD_BITS] >> (instruction.part << 3))[:_PART_BITS], self.source[_PART_BITS:])),
+            top.eq(Array(given[size - 1] for size in SIZES)[instruction.size]),
             extension.eq(top & instruction.signed & ~finding),
             flip.eq(Mux(finding, instruction.invert ^ (instruction.signed & (top ^ instruction.invert)),
                         Mux(counting, instruction.invert, extension)))]
-        extended = Signal(DOUBLE_BITS)
-        with m.Switch(instruction.size):
-            for code, size in enumerate(SIZES):
-                with m.Case(code):
-                    given: Value = part if size < _WORD_BITS else self.source
-                    m.d.comb += [top.eq(given[size - 1]),
-                                 extended.eq(Cat(given[:size], extension.replicate(DOUBLE_BITS - size)))]
+        for code, (start, stop) in enumerate(SEGMENTS):
+            bits = Mux(instruction.size >= code, given[start:stop], extension.replicate(stop - start))
+            flipped = flip if stop <= _WORD_BITS else flip & ~finding & ~counting
+            m.d.sync += number[start:stop].eq(bits ^ flipped.replicate(stop - start))
         m.d.sync += [
-            number.eq(extended ^ Mux(finding | counting, flip.replicate(_WORD_BITS), flip.replicate(DOUBLE_BITS))),
             plus_one.eq(flip & ~finding & ~counting),
             self.selected_negative.eq((top & has_sign & ~instruction.absolute) ^ instruction.negate)]
         m.d.comb += self.selected.eq(number[:_WORD_BITS])

@@ -134,7 +134,7 @@ class ConversionUnit(Component):
                 m.next = "WRITE"
             with m.State("WRITE"):
                 m.d.comb += [
-                    port.operation.valid.eq(1), operation.registers[0].eq(current.destination + second),
+                    port.operation.valid.eq(1), operation.registers[0].eq(current.destination | second),
                     operation.registers[1].eq(RZ), operation.registers[2].eq(RZ), operation.last.eq(last_write),
                     operation.conditional.eq(current.instruction.conditional & last_write),
                     operation.barrier.eq(Mux(last_write, current.write_barrier, NO_BARRIER))]

@@ -59,5 +59,5 @@ class FloatUnpack(wiring.Component):
             self.significand.eq(Mux(below, 0, Cat(Const(0, DOUBLE_BITS - 1 - DOUBLE.fraction), fraction, Const(1, 1)))),
             self.shift.eq(~power[:len(self.shift)]), self.round.eq(half),
             self.sticky.eq(below & Mux(half, more, Mux(tiny, more & ~self.flush, 1))),
-            self.excess.eq(special | ~below & power[len(self.shift):].any()), self.none.eq(special & more)]
+            self.excess.eq(~below & power[len(self.shift):].any()), self.none.eq(special & more)]
         return m

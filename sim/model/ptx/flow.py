@@ -100,7 +100,6 @@ def _call(site: Site) -> Operation:
 
     def run(thread: Thread, values: list[int]) -> int:
         code, caller = callee(values), thread.frame
-        caller.index = following
         frame = code.frame(thread.top, caller)
         if frame.depth > _DEEPEST or frame.base + code.local > len(thread.local):
             raise PtxFaultError(f"calls within calls: {frame.depth} of them, {frame.base} bytes of local memory")
@@ -112,6 +111,7 @@ def _call(site: Site) -> Operation:
                 take(back, give(own))
 
         frame.results = results
+        caller.index = following
         thread.frame = frame
         thread.top = frame.base + code.local
         return CALLED

@@ -19,7 +19,7 @@ _RESULT, _GATHER, _LAUNCH = range(3)
 
 def offered_operation(params: SmParams) -> data.StructLayout:
     """An operation, and whose it is."""
-    return data.StructLayout({"valid": 1, "client": LaneClient, "operation": lane_operation(params)})
+    return data.StructLayout({"valid": 1, "client": LaneClient, "payload": lane_operation(params)})
 
 
 class OperationChooser(Component):
@@ -100,4 +100,4 @@ class OperationChooser(Component):
             with m.If(chosen[index] & ~slot.valid):
                 m.d.comb += source.ready.eq(1)
                 m.d.sync += [
-                    slot.valid.eq(1), slot.client.eq(client), slot.operation.eq(source.payload), last.eq(index)]
+                    slot.valid.eq(1), slot.client.eq(client), slot.payload.eq(source.payload), last.eq(index)]

@@ -9,14 +9,16 @@ from collections.abc import Iterable
 from statistics import mean
 
 from rtl.convert.decode import CONVERSION_FORMS
+from rtl.isa.syntax import RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
-from testbench.convert_cases import ConversionCase, case_of, every_type, random_case, random_word
+from testbench.convert_cases import BANK_BYTES, ConversionCase, case_of, every_type, random_case, random_word
 from testbench.convert_driver import ConvertDriver
+from testbench.handmade import ALL
 from testbench.words import encode
 
-__all__ = ["check_crowd", "check_forms", "check_types", "record", "run"]
+__all__ = ["check_corners", "check_crowd", "check_forms", "check_types", "record", "run"]
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 ALL_REPORTED = 0xFFFF_FFFF
@@ -37,6 +39,20 @@ def check_forms(bench: Bench) -> None:
         cases = [random_case(bench.random, form, mask) for form in CONVERSION_FORMS for _ in range(count)]
         bench.random.shuffle(cases)
         _play(bench, f"{params.lanes} lanes", params, cases, delay=number, report_mask=mask)
+
+
+def check_corners(bench: Bench) -> None:
+    """Missing constants, reported and not; results that go nowhere, with CC and without; threads that are none."""
+    for mask in (0, ALL_REPORTED):
+        cases = []
+        for form in CONVERSION_FORMS:
+            corners: list[dict[str, int]] = [{"Rd": RZ, "cc": 0}, {"Rd": RZ, "cc": 1}]
+            if form.variant == "c":
+                corners += [{"offset": BANK_BYTES + offset, "Rd": 8} for offset in (-4, 0)]
+            cases += [case_of(bench.random, form, random_word(bench.random, form, **corner), active=active,
+                              report_mask=mask) for corner in corners for active in (1 << 31, ALL)]
+        bench.random.shuffle(cases)
+        _play(bench, "at the corners", _SIZES[0], cases, report_mask=mask)
 
 
 def check_types(bench: Bench) -> None:
@@ -94,5 +110,5 @@ def traces_of(driver: ConvertDriver) -> Traces:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_forms, check_types, check_crowd, record):
+    for check in (check_forms, check_corners, check_types, check_crowd, record):
         check(bench)

@@ -146,6 +146,10 @@ def test_forms(seed):
     passes(tb_convert.check_forms, seed)
 
 
+def test_corners():
+    passes(tb_convert.check_corners)
+
+
 def test_types():
     assert passes(tb_convert.check_types).checks["instructions, of every type"] == 100
 

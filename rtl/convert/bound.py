@@ -10,7 +10,7 @@ __all__ = ["IntegerBound"]
 
 
 class IntegerBound(wiring.Component):
-    """Cuts an integer to a type's size, or keeps it at the type's nearest bound; combinational.
+    """Cuts an integer to a type's size, or keeps it at the type's nearest bound.
 
     Members
     -------
@@ -29,7 +29,7 @@ class IntegerBound(wiring.Component):
         It was made from 64 bits: then no number gives the type's top bit alone, otherwise 0. With 64 bits in the type
         it gives the top bit, too.
     bounded : Out(64)
-        Extended by the type.
+        Extended by the type; a cycle later.
     """
 
     number: In(DOUBLE_BITS)
@@ -68,11 +68,14 @@ class IntegerBound(wiring.Component):
             kept.eq(~self.none & ~self.excess & (fits | ~self.saturate)), low.eq(~self.none & ~negative),
             high.eq(Mux(self.none, marked, negative ^ ~signed)),
             above.eq(signed & Mux(kept, top, Mux(self.none, marked, negative)))]
+        passed = Signal(DOUBLE_BITS)
+        m.d.sync += passed.eq(number)
         for code, (start, stop) in enumerate(SEGMENTS):
-            inside, last = self.size >= code, stop - 1
-            keeps, fill = inside & kept, Mux(inside, low, above)
-            fill_last = Mux(self.size == code, high, fill)
+            last, inside = stop - 1, self.size >= code
+            keeps, fill, fill_last = Signal(name=f"keeps{code}"), Signal(name=f"fill{code}"), Signal(name=f"last{code}")
+            m.d.sync += [keeps.eq(inside & kept), fill.eq(Mux(inside, low, above)),
+                         fill_last.eq(Mux(self.size == code, high, Mux(inside, low, above)))]
             m.d.comb += [
-                self.bounded[start:last].eq(Mux(keeps, number[start:last], fill.replicate(last - start))),
-                self.bounded[last].eq(Mux(keeps, number[last], fill_last))]
+                self.bounded[start:last].eq(Mux(keeps, passed[start:last], fill.replicate(last - start))),
+                self.bounded[last].eq(Mux(keeps, passed[last], fill_last))]
         return m

@@ -21,9 +21,9 @@ class ConversionDatapath(wiring.Component):
 
     ::
 
-        source -> select -> magnitude -> place -> shift (6 stages) -> pack -> round -> bound -> result
-                        |                                          |
-                        +-> reciprocal (8 stages) -----------------+
+        source -> select -> magnitude -> shift (7 stages) -> pack -> round -> bound (2 stages) -> result
+                        |                                  |
+                        +-> reciprocal (8 stages) ---------+
 
     Members
     -------

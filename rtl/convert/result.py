@@ -11,12 +11,12 @@ from .source import Shiftable
 
 __all__ = ["RESULT_STAGES", "ConversionResult"]
 
-RESULT_STAGES = 3
+RESULT_STAGES = 4
 _WORD_BITS = 32
 
 
 class ConversionResult(wiring.Component):
-    """Three stages with a register each.
+    """Four stages with a register each.
 
     Members
     -------

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,12 +11,14 @@ from .source import Shiftable
 __all__ = ["SHIFTER_STAGES", "ConversionShifter"]
 
 _STEPS = (32, 16, 8, 4, 2, 1)
-"""By how much each stage can shift."""
-SHIFTER_STAGES = len(_STEPS)
+"""By how much each stage but the first can shift."""
+SHIFTER_STAGES = 1 + len(_STEPS)
 
 
 class ConversionShifter(wiring.Component):
     """Shifts up by ``count``, or until the highest bit is on top; a register a stage.
+
+    Whether a stage shifts is found out one stage before it.
 
     Members
     -------
@@ -33,14 +35,24 @@ class ConversionShifter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         given: Any = self.before
-        for step in _STEPS:
-            place = step.bit_length() - 1
-            lost, moves = Signal(name=f"lost{step}"), Signal(name=f"moves{step}")
-            m.d.comb += [lost.eq(given.bits[-step:].any()),
-                         moves.eq(Mux(self.normalise, ~lost, given.count[place]))]
-            passed: Any = self.after if step == _STEPS[-1] else Signal(Shiftable, name=f"by{step}")
+        moves: Value = Const(0, 1)
+        step = 0
+        for next_step in (*_STEPS, None):
+            passed: Any = self.after if next_step is None else Signal(Shiftable, name=f"before{next_step}")
             m.d.sync += [
-                passed.eq(given), passed.bits.eq(Mux(moves, given.bits << step, given.bits)),
-                passed.sticky.eq(given.sticky | moves & lost), passed.count[place].eq(moves)]
-            given = passed
+                passed.eq(given), passed.bits.eq(Mux(moves, given.bits << step, given.bits))]
+            if step:
+                lost = given.bits[-step:].any()
+                m.d.sync += [passed.sticky.eq(given.sticky | moves & lost), passed.count[_place(step)].eq(moves)]
+            if next_step is not None:
+                top = len(given.bits)
+                stays = Mux(moves, given.bits[top - step - next_step:top - step].any(), given.bits[-next_step:].any())
+                next_moves = Signal(name=f"moves{next_step}")
+                m.d.sync += next_moves.eq(Mux(self.normalise, ~stays, given.count[_place(next_step)]))
+                given, moves, step = passed, next_moves, next_step
         return m
+
+
+def _place(step: int) -> int:
+    """The bit of a count that stands for a step."""
+    return step.bit_length() - 1

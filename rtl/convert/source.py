@@ -9,7 +9,7 @@ from .unpack import FloatUnpack
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
 
-SOURCE_STAGES = 3
+SOURCE_STAGES = 2
 _PIECES = 4
 """Parts of a word whose bits are counted in one stage and added up in the next."""
 _WORD_BITS = 32
@@ -37,7 +37,7 @@ class Shiftable(data.Struct):
 
 
 class ConversionSource(wiring.Component):
-    """Three stages with a register each, which a source passes in as many cycles.
+    """Two stages with a register each, which a source passes in as many cycles, and what is behind them.
 
     Members
     -------
@@ -101,12 +101,12 @@ class ConversionSource(wiring.Component):
         # What is to be shifted, up or down.
         shiftable = self.shiftable
         upward = Cat(0, magnitude)
-        m.d.sync += [
+        m.d.comb += [
             shiftable.bits.eq(Mux(to_float | finding, upward, Cat(half, magnitude)[::-1])),
             shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
             shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
         with m.If(counting):
-            m.d.sync += [shiftable.bits.eq(0), shiftable.count.eq(_sum(ones))]
+            m.d.comb += [shiftable.bits.eq(0), shiftable.count.eq(_sum(ones))]
         return m
 
 

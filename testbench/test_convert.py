@@ -103,11 +103,11 @@ def test_every_significand_has_its_reciprocal():
     """The steps of the hardware in integers, on all significands: what its constants have to be good for."""
     significand = np.arange((1 << 23) + 1, 1 << 24, dtype=np.int64)
     seed = np.array(seeds(), np.int64)[significand >> 13 & 1023]
-    lacking = (1 << 35) - significand * seed
-    square = (lacking >> 13) ** 2
-    quotient = seed * ((1 << 30) + (lacking >> 5) + (square >> 14)) >> 18
+    surplus = significand * seed - (1 << 35)
+    square = (surplus >> 13) ** 2
+    quotient = seed * ((1 << 30) - (surplus >> 5) + (square >> 14)) >> 18
     rest = (1 << 48) - (2 * quotient + 1) * significand
-    for values, bits in ((lacking, 26), (rest, 26), (square, 26)):
+    for values, bits in ((surplus, 26), (rest, 26), (square, 26)):
         assert -1 << bits - 1 <= values.min()
         assert values.max() < 1 << bits - 1
     exact = ((1 << 48) // significand + 1) >> 1     # rounded; there are no ties

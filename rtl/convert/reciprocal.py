@@ -76,27 +76,27 @@ class Reciprocal(wiring.Component):
         m.submodules.table = table = memory.Memory(shape=unsigned(_SEED_BITS), depth=1 << _INDEX_BITS, init=seeds())
         fraction = SINGLE.fraction_of(self.number)
 
-        # First stage: the table, and everything that is not calculated.
-        seed, significand, passed = table.read_port(), Signal(_SIGNIFICAND_BITS), Signal(_Passed)
-        m.d.comb += seed.addr.eq(fraction[-_INDEX_BITS:])
-        m.d.sync += significand.eq(Cat(fraction, Const(1, 1)))
+        # First stage: the table, and everything that is not calculated. Second: the table's own register.
+        table_port, seed, passed = table.read_port(), Signal(_SEED_BITS), Signal(_Passed)
+        significand = _delayed(m, Cat(fraction, Const(1, 1)), 2)
+        m.d.comb += table_port.addr.eq(fraction[-_INDEX_BITS:])
+        m.d.sync += seed.eq(table_port.data)
         self._classify(m, passed)
 
-        # Second and third: what the table's value lacks. Fourth: its square. Fifth: the series. Sixth: the quotient.
-        product, lacking = Signal(_REST_BITS), Signal(signed(_REST_BITS))
-        squared = lacking >> _SQUARE_DROP
-        square, series = Signal(2 * len(squared) - 1), Signal(_SERIES_UNIT + 1)
-        lacked, quotient = _delayed(m, lacking, 1), Signal(_SIGNIFICAND_BITS)
+        # Third: -d, what the table's value has too much. Fourth: its square. Fifth: the series. Sixth: the quotient.
+        surplus = Signal(signed(_REST_BITS))
+        root = surplus >> _SQUARE_DROP
+        square, series, quotient = Signal(2 * len(root) - 1), Signal(_SERIES_UNIT + 1), Signal(_SIGNIFICAND_BITS)
         m.d.sync += [
-            product.eq(significand * seed.data), lacking.eq(-product), square.eq(squared * squared),
-            series.eq((1 << _SERIES_UNIT) + (lacked >> _UNIT - _SERIES_UNIT)
+            surplus.eq(significand * seed), square.eq(root * root),
+            series.eq((1 << _SERIES_UNIT) - (_delayed(m, surplus, 1) >> _UNIT - _SERIES_UNIT)
                       + (square >> 2 * (_UNIT - _SQUARE_DROP) - _SERIES_UNIT)),
-            quotient.eq(_delayed(m, seed.data, 4) * series >> _SERIES_UNIT + _SEED_BITS - _SIGNIFICAND_BITS)]
+            quotient.eq(_delayed(m, seed, 3) * series >> _SERIES_UNIT + _SEED_BITS - _SIGNIFICAND_BITS)]
 
         # Seventh: the remainder. Eighth: it decides about the last bit.
         rest, last, truncated = Signal(_REST_BITS), _delayed(m, passed, 6), _delayed(m, quotient, 1)
         m.d.sync += [
-            rest.eq(Cat(Const(1, 1), quotient) * _delayed(m, significand, 5)), self.up.eq(rest[-1] & ~last.fixed),
+            rest.eq(Cat(Const(1, 1), quotient) * _delayed(m, significand, 4)), self.up.eq(rest[-1] & ~last.fixed),
             self.result.eq(Cat(Mux(last.fixed, last.fill.replicate(SINGLE.fraction), truncated[:SINGLE.fraction]),
                                last.exponent, last.sign))]
         return m

@@ -24,12 +24,10 @@ class SlotKeeper(Component):
         Warps of a CTA.
     enough : Out(1)
         There was a free CTA slot, and there were enough free warp slots, a cycle ago and two cycles ago.
-    cta, slot : Out, Out
-        The lowest free ones.
-    begin : In(1)
-        A CTA begins in the lowest free CTA slot.
-    take : In(1)
-        A warp of it begins in the lowest free warp slot.
+    begin, cta : In(1), Out
+        A CTA begins in CTA slot ``cta``, the lowest free one.
+    take, slot : In(1), Out
+        A warp of it begins in ``slot``, the lowest of those that were free when the CTA began.
     complete : In(1)
         It has all its warps.
     exit : In(warp_exit)
@@ -58,13 +56,13 @@ class SlotKeeper(Component):
         m.submodules.members = members = memory.Memory(shape=params.warps, depth=params.warps, init=[])
         write, read = members.write_port(), members.read_port(domain="comb")
         ended, kept, complete = Signal(params.warps), Signal(params.warps), Signal(params.warps)
-        beginning, coming = Signal(params.warp_bits), Signal(params.warps)
+        beginning, coming, available = Signal(params.warp_bits), Signal(params.warps), Signal(params.warps)
 
         # What is free.
         free, free_ctas = self.slots & ~self.occupied, self.ctas & ~self.active
         count, some, settled = Signal(7), Signal(), Signal(2)
         m.d.comb += [
-            self.slot.eq(lowest(free)), self.cta.eq(lowest(free_ctas)), self.running.eq(self.occupied & ~ended)]
+            self.slot.eq(lowest(available)), self.cta.eq(lowest(free_ctas)), self.running.eq(self.occupied & ~ended)]
         changed = self.begin | self.take | self.over
         m.d.sync += [
             count.eq(population(free)), some.eq(free_ctas.any()), settled.eq(settled << 1 | ~changed)]
@@ -83,10 +81,12 @@ class SlotKeeper(Component):
                 self.occupied.eq(self.occupied & ~read.data), complete.eq(complete & ~(one << looked)),
                 self.active.eq(self.active & ~(one << looked))]
         with m.If(self.begin):
-            m.d.sync += [beginning.eq(self.cta), coming.eq(0), self.active.bit_select(self.cta, 1).eq(1)]
+            m.d.sync += [
+                beginning.eq(self.cta), coming.eq(0), available.eq(free), self.active.bit_select(self.cta, 1).eq(1)]
         with m.If(self.take):
             m.d.sync += [
-                coming.eq(coming | one << self.slot), self.occupied.bit_select(self.slot, 1).eq(1),
+                coming.eq(coming | one << self.slot), available.eq(available & (available - 1)),
+                self.occupied.bit_select(self.slot, 1).eq(1),
                 ended.bit_select(self.slot, 1).eq(0), kept.bit_select(self.slot, 1).eq(0)]
         with m.If(event.valid & event.terminated):
             m.d.sync += ended.bit_select(event.warp, 1).eq(1)

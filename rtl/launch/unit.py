@@ -67,7 +67,7 @@ class Distributor(Component):
     occupied, running : Out(warps), Out(warps)
         Slots that are not free; those with a warp that has not ended.
     cta_started, warp_started : Out(1), Out(1)
-        For counters.
+        For one cycle: a CTA takes the slots that are free in this cycle; a warp of it is launched.
     reference_number, reference_count, reference_set, reference_value : In, Out, In(1), In
         The host's access to the reference counters, see ReferenceCounters.
     """
@@ -146,7 +146,7 @@ class Distributor(Component):
             starter.grid.eq(self.grid), starter.threads.eq(plan.threads), starter.warps.eq(plan.warps),
             starter.shared_bytes.eq(plan.shared_bytes), starter.slot.eq(slots.slot), starter.place.eq(plan.place),
             starter.clear_done.eq(self.clear_done), self.launch.eq(starter.launch), self.thread.eq(starter.thread),
-            self.cta_started.eq(starter.begin), self.warp_started.eq(starter.launch.valid)]
+            self.cta_started.eq(self._begin), self.warp_started.eq(starter.launch.valid)]
         with m.If(self._begin):
             m.d.sync += self._cta.eq(slots.cta)
 

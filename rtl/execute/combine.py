@@ -10,7 +10,7 @@ from .control import FirstTerm, LaneControl, ProductPart, Truth
 from .permute import permuted
 from .prepare import joined
 from .stages import PREPARED_SUM_BITS, Prepared, Terms
-from .sums import sum_with_carry
+from .sums import moved_down, sum_with_carry
 
 __all__ = ["TermStage"]
 
@@ -108,9 +108,9 @@ class TermStage(wiring.Component):
         moved, result = Signal(33), Signal(32)
         fill = (control.negate_a & ~control.one_a).replicate(7)
         m.d.comb += [
-            moved.eq(plan.pair >> plan.amount),
+            moved.eq(moved_down(plan.pair, plan.amount, 33)),
             result.eq((Mux(control.left, moved[1:], moved[:32]) & plan.mask) | (plan.other & ~plan.mask)),
-            self.terms.low_byte.eq(Cat(fill, a[:32]) >> plan.amount)]
+            self.terms.low_byte.eq(moved_down(Cat(fill, a[:32]), plan.amount, 8))]
         return result
 
     def _beyond(self, m: Module, distance: Signal, top: Value) -> tuple[Signal, Signal]:

@@ -1,6 +1,6 @@
 """From an instruction word to what the lanes do with it."""
 
-from amaranth.hdl import Cat, Const, Module, Value
+from amaranth.hdl import Const, Module, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,6 @@ from rtl.isa.syntax import (
     RZ,
     WORD_BITS,
     Constant,
-    Field,
     Form,
     Immediate,
     Operand,
@@ -17,6 +16,7 @@ from rtl.isa.syntax import (
     Register,
 )
 from rtl.isa.table import FORMS
+from rtl.word import field_of, pattern_of
 
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .operations import OPERATIONS
@@ -54,7 +54,7 @@ class LaneDecoder(wiring.Component):
         m.d.comb += instruction.quad.eq(~0)
         with m.Switch(self.word):
             for form in LANE_FORMS:
-                with m.Case(_pattern(form)):
+                with m.Case(pattern_of(form)):
                     self._decode(m, form)
         return m
 
@@ -62,7 +62,7 @@ class LaneDecoder(wiring.Component):
         instruction = self.instruction
 
         def field(name: str) -> Value:
-            return self._field(form.fields[name]) if name in form.fields else Const(0, 8)
+            return field_of(self.word, form.fields[name]) if name in form.fields else Const(0, 8)
 
         def signal(value: Value | enum.Enum | int) -> Value:
             return Value.cast(value)
@@ -100,19 +100,9 @@ class LaneDecoder(wiring.Component):
         source = (None, instruction.source_b, instruction.source_c)[index]
         match operand:
             case Register(field):
-                m.d.comb += instruction.registers[index].eq(self._field(form.fields[field]))
+                m.d.comb += instruction.registers[index].eq(field_of(self.word, form.fields[field]))
             case Constant() if source is not None:
                 m.d.comb += source.eq(OperandSource.CONSTANT)
             case Immediate(field) if source is not None:
                 m.d.comb += [source.eq(OperandSource.IMMEDIATE),
-                             instruction.immediate.eq(self._field(form.fields[field]))]
-
-    def _field(self, field: Field) -> Value:
-        """A field of the word."""
-        value = Cat(self.word[lowest:lowest + width] for lowest, width in field.pieces)
-        return value.as_signed() if field.signed else value
-
-
-def _pattern(form: Form) -> str:
-    """The form's fixed bits, as a pattern of the word."""
-    return "".join(str(form.match >> bit & 1) if form.mask >> bit & 1 else "-" for bit in reversed(range(WORD_BITS)))
+                             instruction.immediate.eq(field_of(self.word, form.fields[field]))]

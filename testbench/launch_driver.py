@@ -200,7 +200,11 @@ class LaunchDriver:
             ready = [int(random.random() >= self._slow) for _ in ports]
             for port, value in zip(ports, ready, strict=True):
                 ctx.set(port.ready, value)
-            ctx.set(dut.clear_done, self.cycle == clearing)
+            # Shared memory takes its time, too.
+            if ctx.get(dut.clear.valid) and clearing < self.cycle:
+                clearing = self.cycle + random.randrange(80)
+            ctx.set(dut.clear.ready, self.cycle == clearing)
+            ready[1] = int(self.cycle == clearing)
             if random.random() < self._halts:
                 halt_until = self.cycle + random.randrange(200)
             halted, fetching = self.cycle < halt_until, self.cycle < fetch_until
@@ -232,10 +236,7 @@ class LaunchDriver:
             if go[0]:
                 self._cleared_register(grid, self._operation.from_bits(streams[3]))
             if go[1]:
-                clearing = self.cycle + random.randrange(1, 80)
                 self._cleared_shared(grid, streams[4])
-            if self.cycle == clearing + 1 and self._starting is not None:
-                self._starting.cleared = True
             if go[2]:
                 self._flowed(grid, self._flow.from_bits(streams[5]))
             self._hurry(grid, halted or fetching or not planned)
@@ -380,6 +381,7 @@ class LaunchDriver:
 
     def _cleared_shared(self, grid: Grid, bits: int) -> None:
         cta = self._current()
+        cta.cleared = True
         self.bench.expect("shared memory: base, bytes", (bits & (1 << self.params.shared_bits) - 1,
                           bits >> self.params.shared_bits), (cta.slot * self._piece, self._piece))
 

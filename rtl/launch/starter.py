@@ -36,8 +36,8 @@ class WarpStarter(Component):
     thread : Out(valid and thread_index)
     operation : Out(stream of lane_operation)
         Writes zeros to the registers of a warp; of no instruction.
-    clear, clear_done : Out(stream of shared_clear), In(1)
-        Shared memory, if the CTA has some.
+    clear : Out(stream of shared_clear)
+        Shared memory, if the CTA has some. A transfer tells that it is clear.
     flow : Out(stream of flow_launch)
     """
 
@@ -53,13 +53,13 @@ class WarpStarter(Component):
             "launch": Out(data.StructLayout({"valid": 1, "payload": launch})),
             "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
             "operation": Out(stream.Signature(lane_operation(params))),
-            "clear": Out(stream.Signature(shared_clear(params))), "clear_done": In(1),
+            "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         number, created = Signal(7), Signal(WARP_THREADS)
-        counting, clearing, asking, waiting = Signal(), Signal(), Signal(), Signal()
+        counting, clearing, asking = Signal(), Signal(), Signal()
         self._tell(m, number, created)
         self._count(m, counting, created)
         self._clear_registers(m, clearing)
@@ -70,10 +70,8 @@ class WarpStarter(Component):
             self.clear.payload.bytes.eq(self.shared_bytes)]
         with m.If(self.clear.ready):
             m.d.sync += asking.eq(0)
-        with m.If(self.clear_done):
-            m.d.sync += waiting.eq(0)
         with m.If(self.begin):
-            m.d.sync += [asking.eq(self.shared_bytes.any()), waiting.eq(self.shared_bytes.any())]
+            m.d.sync += asking.eq(self.shared_bytes.any())
 
         with m.FSM():
             with m.State("IDLE"):
@@ -88,7 +86,7 @@ class WarpStarter(Component):
                 m.d.comb += self.launch.valid.eq(1)
                 m.d.sync += [counting.eq(1), clearing.eq(self.grid.registers.any())]
                 m.next = "FILL"
-            with m.State("FILL"), m.If(~counting & ~clearing & ~waiting):
+            with m.State("FILL"), m.If(~counting & ~clearing & ~asking):
                 m.next = "GO"
             with m.State("GO"):
                 m.d.comb += self.flow.valid.eq(1)

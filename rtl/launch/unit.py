@@ -58,8 +58,8 @@ class Distributor(Component):
     launch : Out(valid and warp_launch)
     thread : Out(valid and thread_index)
     operation : Out(stream of lane_operation)
-    clear, clear_done : Out(stream of shared_clear), In(1)
-        Shared memory is to be cleared, once for each CTA that has some; it is.
+    clear : Out(stream of shared_clear)
+        Shared memory is to be cleared, once for each CTA that has some. A transfer tells that it is clear.
     flow : Out(stream of flow_launch)
     exit : In(warp_exit)
     drained : In(warps)
@@ -81,7 +81,7 @@ class Distributor(Component):
             "launch": Out(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
             "operation": Out(stream.Signature(lane_operation(params))),
-            "clear": Out(stream.Signature(shared_clear(params))), "clear_done": In(1),
+            "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
             "cta_started": Out(1), "warp_started": Out(1),
@@ -145,7 +145,7 @@ class Distributor(Component):
             starter.index.eq(self._index), starter.cta.eq(self._cta), starter.shared_base.eq(plan.shared_base),
             starter.grid.eq(self.grid), starter.threads.eq(plan.threads), starter.warps.eq(plan.warps),
             starter.shared_bytes.eq(plan.shared_bytes), starter.slot.eq(slots.slot), starter.place.eq(plan.place),
-            starter.clear_done.eq(self.clear_done), self.launch.eq(starter.launch), self.thread.eq(starter.thread),
+            self.launch.eq(starter.launch), self.thread.eq(starter.thread),
             self.cta_started.eq(self._begin), self.warp_started.eq(starter.launch.valid)]
         with m.If(self._begin):
             m.d.sync += self._cta.eq(slots.cta)

@@ -5,12 +5,21 @@ from random import Random
 
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
-from rtl.isa.syntax import PT, RZ, Form, Register
+from rtl.isa.syntax import PT, RZ, Form
 from rtl.memory import MEMORY_FORMS
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
-from testbench.memory_world import BUFFER, BUFFER_BYTES, LOCAL_BYTES, REGISTERS, SHARED_BYTES, WARPS, MemoryStep, MemoryWorld
+from testbench.memory_world import (
+    BUFFER,
+    BUFFER_BYTES,
+    LOCAL_BYTES,
+    REGISTERS,
+    SHARED_BYTES,
+    WARPS,
+    MemoryStep,
+    MemoryWorld,
+)
 
-__all__ = ["LEGAL_FORMS", "random_word", "random_world"]
+__all__ = ["random_word", "random_world"]
 
 _POINTERS = range(0, 64, 2)
 """Registers with addresses, in pairs; nothing writes them."""
@@ -21,9 +30,9 @@ _SHORT = range(96, 112)
 _RESULTS = range(128, 160)
 _EVERYBODY = (1 << WARP_THREADS) - 1
 
-LEGAL_FORMS = [form for form in MEMORY_FORMS if encoding_error(form.default | form.match, REGISTERS) is WarpError.NONE
-               or form.name not in ("CCTL",)]
-"""The instructions of the unit."""
+_WEIGHTS = {"LDG": 8, "STG": 8, "LDL": 5, "STL": 5, "LDS": 7, "STS": 7, "LDC": 8, "LD": 8, "ST": 8,
+            "ATOM": 12, "ATOMS": 10, "RED": 6, "SHFL": 10, "MEMBAR": 1, "CCTL": 1, "CCTLL": 1}
+"""How often each instruction comes."""
 
 
 def _spread(random: Random) -> Callable[[int], int]:
@@ -59,10 +68,9 @@ def _pointers(random: Random, number: int) -> list[int]:
 
 def _fitting(random: Random, form: Form) -> int:
     """A pointer register for an instruction, most often one that holds what it needs."""
-    kinds = {"L": (5,), "S": (1,), "A": (0, 0, 4), "R": (0, 0, 4), "C": (1, 5)}
-    names = {"LDG": (0,), "STG": (0,), "LD": (0, 2, 3, 4), "ST": (0, 2, 3, 4), "LDC": (1, 5), "ATOMS": (1,),
-             "LDS": (1,), "STS": (1,), "LDL": (5,), "STL": (5,)}
-    fits = names.get(form.name) or kinds.get(form.name[0], (0,))
+    kinds = {"LD": (0, 2, 3, 4), "ST": (0, 2, 3, 4), "LDC": (1, 5), "ATOMS": (1,), "LDS": (1,), "STS": (1,),
+             "LDL": (5,), "STL": (5,)}
+    fits = kinds.get(form.name, (0,))
     good = [register for register in _POINTERS if register // 2 % 6 in fits]
     return random.choice(good if random.random() < 0.95 else [*_POINTERS, RZ])
 
@@ -84,7 +92,7 @@ def random_word(random: Random, form: Form) -> int | None:
         elif name in ("Rb", "Rc"):
             value = random.choice([*_SOURCES, *_SHORT, RZ] if form.name != "SHFL" else [*_SHORT, *_SHORT, RZ])
         elif name == "Rd":
-            value = random.choice([*(_RESULTS if _writes(form) else _SOURCES), RZ])
+            value = random.choice([*(_RESULTS if "d" in form.operands else _SOURCES), RZ])
         elif name == "guard":
             value = PT
         elif name == "guard_not":
@@ -108,10 +116,6 @@ def _absolute(random: Random, form: Form, word: int) -> int:
     return field.put(word, value if value < limit else value - 2 * limit if value < 2 * limit else 0)
 
 
-def _writes(form: Form) -> bool:
-    return "d" in form.operands and isinstance(form.operands["d"], Register)
-
-
 def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWorld, dict[tuple[int, int], list[int]]]:
     """A world in which so many instructions were executed, and its registers before them."""
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
@@ -119,23 +123,25 @@ def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWo
         for register in _POINTERS:
             world.set_pair(slot, register, _pointers(random, register // 2))
         for register in _SHORT:
-            world.set_register(slot, register, [random.choice([0, 1, 2, 16, 31, 0x1F, 0x181F, 0x1C03, random.getrandbits(13)])
-                                                for _ in range(WARP_THREADS)])
+            numbers = [0, 1, 2, 16, 31, 0x181F, 0x1C03, random.getrandbits(13)]
+            world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
         for register in random.sample(_SOURCES, 12):
-            world.set_register(slot, register, [random.choice([0, 1, 2, 5, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF])
-                                                for _ in range(WARP_THREADS)])
+            numbers = [0, 1, 2, 5, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF]
+            world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
     registers = world.start_registers()
     while len(world.steps) < count:
-        form = random.choice(LEGAL_FORMS)
+        name, = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
+        form = random.choice([form for form in MEMORY_FORMS if form.name == name])
         word = random_word(random, form)
-        if word is None:
-            continue
+        while word is None:
+            word = random_word(random, form)
         threads = random.choice([_EVERYBODY] * 5 + [random.getrandbits(32), random.getrandbits(32),
                                                    1 << random.randrange(32), 0])
         step = MemoryStep(random.randrange(WARPS), word, threads, random.randrange(8), random.randrange(8))
         world.execute(step)
-        if step.error is WarpError.MMU_FAULT and not _precise(form, step):
+        if step.fault is WarpError.MMU_FAULT and not _precise(form, step):
             world.steps.pop()
+    world.read_shared()
     return world, registers
 
 

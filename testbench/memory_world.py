@@ -1,22 +1,33 @@
 """What the memory unit's testbench plays on: warps of the reference machine with memory, and instructions for them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS
+from rtl.isa.kinds import MemorySize
+from rtl.params import WARP_THREADS
 from sim.model.decode import decode
 from sim.model.faults import WarpFaultError
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import NOP, launch
+from testbench.handmade import NOP, encode, launch
 
-__all__ = ["BANKS", "BLOCK_THREADS", "BUFFER", "BUFFER_BYTES", "LOCAL_BYTES", "REGISTERS", "SHARED_BYTES", "WARPS", "MemoryStep",
-           "MemoryWorld"]
+__all__ = [
+    "BANKS",
+    "BLOCK_THREADS",
+    "BUFFER",
+    "BUFFER_BYTES",
+    "CTAS",
+    "LOCAL_BYTES",
+    "REGISTERS",
+    "SHARED_BYTES",
+    "WARPS",
+    "MemoryStep",
+    "MemoryWorld",
+]
 
 WARPS = 4
 BLOCK_THREADS = 64
@@ -33,13 +44,18 @@ BANKS = {3: 200, 4: 4096}
 REGISTERS = 254
 """Of a thread: all but RZ."""
 CTAS = WARPS * WARP_THREADS // BLOCK_THREADS
+_LAST_POINTER, _LAST_RESULT = 240, 244
+"""Registers that nobody else uses."""
+_QUAD_BYTES = 16
+"""What a thread loads at once at most."""
 
 
 @dataclass
 class MemoryStep:
     """An instruction of a warp, for some threads, and what came of it on the reference machine.
 
-    ``record`` tells the registers and predicates written; ``error`` why there are none, if it is reported.
+    ``record`` tells the registers and predicates written; ``fault`` why there are none, and ``error`` the same if it is
+    reported.
     """
 
     warp: int
@@ -48,14 +64,14 @@ class MemoryStep:
     write_barrier: int = 7
     read_barrier: int = 7
     error: WarpError = WarpError.NONE
+    fault: WarpError = WarpError.NONE
     record: Retirement | None = None
     failing: int | None = None
-    """The address that has the error."""
+    """The address that has the fault."""
     local_base: int | None = None
     """If given, this is no instruction: the warp's block of local memory is here from now on."""
 
 
-@dataclass
 class MemoryWorld:
     """A machine whose warps never run by themselves.
 
@@ -69,13 +85,10 @@ class MemoryWorld:
         What the reference has done.
     """
 
-    machine: Machine
-    steps: list[MemoryStep] = field(default_factory=list)
-
-    def __init__(self, report_mask: int, *, seed: int = 0, local: int = LOCAL_BYTES, shared: int = SHARED_BYTES) -> None:
+    def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:
         random = np.random.default_rng(seed)
         constants = {bank: random.bytes(size) for bank, size in BANKS.items()}
-        made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=local, crs=0,
+        made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=LOCAL_BYTES, crs=0,
                       grid=(CTAS, 1, 1), block=(BLOCK_THREADS, 1, 1))
         self.machine = Machine(made, warps=WARPS, report_mask=report_mask)
         self.machine.memory.map("buffer", BUFFER, BUFFER_BYTES)
@@ -93,6 +106,7 @@ class MemoryWorld:
         for warp in self.warps:
             for register in range(REGISTERS):
                 warp.registers[register] = random.integers(0, 1 << 32, WARP_THREADS, np.uint32)
+            warp.registers[_LAST_POINTER] = _QUAD_BYTES * np.arange(WARP_THREADS)
 
     @property
     def warps(self) -> list[Warp]:
@@ -128,8 +142,8 @@ class MemoryWorld:
         try:
             instruction.action(self.machine, warp, step.threads, record)
         except WarpFaultError as fault:
-            reported = self.machine.reports(fault.error)
-            step.error = fault.error if reported else WarpError.NONE
+            step.fault = fault.error
+            step.error = fault.error if self.machine.reports(fault.error) else WarpError.NONE
             step.failing = int(fault.detail.rsplit(" ", 1)[-1], 16) if fault.detail else None
         step.record = record
         self.steps.append(step)
@@ -141,5 +155,9 @@ class MemoryWorld:
         self.steps.append(MemoryStep(slot, NOP, local_base=base))
 
 
-WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
-assert RZ >= REGISTERS
+    def read_shared(self) -> None:
+        """Each CTA's shared memory is read as a whole, so that it is compared."""
+        for slot in range(0, WARPS, BLOCK_THREADS // WARP_THREADS):
+            for start in range(0, self.machine.launch.shared, _QUAD_BYTES * WARP_THREADS):
+                self.execute(MemoryStep(slot, encode(
+                    "LDS", Rd=_LAST_RESULT, Ra=_LAST_POINTER, offset=start, uniform_size=MemorySize.B128.value)))

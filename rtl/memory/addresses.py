@@ -12,6 +12,7 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import BLOCK_ADDRESS_BITS, ConstantBank
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 
+from .choose import pick
 from .instruction import MemoryInstruction, MemorySpace, place_layout
 
 __all__ = ["AddressStage", "ThreadSpaces", "address_limits"]
@@ -99,7 +100,8 @@ class AddressStage(Component):
         with m.If(self.start):
             m.d.sync += self.error.eq(WarpError.NONE)
         with m.Elif(judged & failing.any() & (self.error == WarpError.NONE)):
-            m.d.sync += [self.error.eq(errors[lowest(failing)]), self.thread.eq(Cat(lowest(failing), judged_beat))]
+            lane = lowest(failing)
+            m.d.sync += [self.error.eq(pick(errors, lane)), self.thread.eq(Cat(lane, judged_beat))]
         return m
 
     def _sum(self, low: Value, high: Value) -> Value:

@@ -8,11 +8,11 @@ from rtl.component import Component
 from rtl.layouts import memory_response
 from rtl.params import WARP_THREADS, SmParams
 
+from .choose import first_beat, pick
 from .coalescer import MEMORY_UNIT_TAG_BITS, line_pass
 from .line import LineLayout
 from .narrow import extended
 from .places import offset_layout
-from .threads import first_beat
 from .words import word_write
 
 __all__ = ["AnswerStage"]
@@ -102,5 +102,5 @@ class AnswerStage(Component):
         for lane in range(params.lanes):
             offset = self.offsets[lane]
             m.d.comb += self.write.values[lane].eq(
-                extended(self.line[offset[2:] | step], offset[:2], job.size, self.signed))
+                extended(pick(self.line, offset[2:] | step), offset[:2], job.size, self.signed))
         return m

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -12,6 +12,7 @@ from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
 
 from .banks import bank_access
+from .choose import pick
 from .instruction import WORDS, MemoryInstruction, place_layout
 from .line import LineLayout, merge_layout
 from .modify import AtomicArithmetic
@@ -76,8 +77,8 @@ class AtomicEngine(Component):
                 with m.If(self.start):
                     m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.sync += [place.eq(self.places[lane]), left.bit_select(thread, 1).eq(0)]
-                m.d.sync += [operands[word].eq(self.values[word][lane]) for word in range(WORDS)]
+                m.d.sync += [place.eq(pick(self.places, lane)), left.bit_select(thread, 1).eq(0)]
+                m.d.sync += [operands[word].eq(pick(self.values[word], lane)) for word in range(WORDS)]
                 m.next = "READ"
             with m.State("READ"):
                 self._address(m, place, read=shared)
@@ -114,9 +115,8 @@ class AtomicEngine(Component):
         """The number as it is in memory; the upper half of a narrow one is 0."""
         lanes = self._params.lanes
         bank, word = place[2:2 + ceil_log2(lanes)], place[2:OFFSET_BITS]
-        low = Mux(shared, self.read[bank], self.line[word])
-        high = Mux(shared, Array(self.read[index | 1] for index in range(lanes))[bank],
-                   Array(self.line[index | 1] for index in range(len(self.line)))[word])
+        low = Mux(shared, pick(self.read, bank), pick(self.line, word))
+        high = Mux(shared, pick(list(self.read)[1::2], bank[1:]), pick(list(self.line)[1::2], word[1:]))
         return Cat(low, Mux(wide, high, 0))
 
     def _keep(self, m: Module, lane: Any, word: int, value: Any) -> None:

@@ -10,11 +10,11 @@ from rtl.component import Component
 from rtl.layouts import memory_request
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 
+from .choose import first_beat, pick
 from .instruction import WORDS, place_layout
 from .line import LineLayout, merge_layout
 from .narrow import byte_mask, repeated
 from .places import OFFSET_BITS
-from .threads import first_beat
 
 __all__ = ["MEMORY_UNIT_TAG_BITS", "Coalescer", "line_pass"]
 
@@ -89,7 +89,7 @@ class Coalescer(Component):
             with m.State("PICK"):
                 m.d.comb += [self.busy.eq(1), self.clear.eq(job.write)]
                 m.d.sync += [
-                    line.eq(self.places[lowest(lanes_waiting)][OFFSET_BITS:]), self.threads.eq(0), word.eq(0)]
+                    line.eq(pick(self.places, lowest(lanes_waiting))[OFFSET_BITS:]), self.threads.eq(0), word.eq(0)]
                 m.next = "COLLECT"
                 with m.If(~left.any() | self.stop):
                     m.next = "IDLE"
@@ -141,7 +141,7 @@ class Coalescer(Component):
             place, merge = self.places[lane], self.merge[lane]
             m.d.comb += [
                 merge.word.eq(place[2:OFFSET_BITS] | step), merge.value.eq(repeated(
-                    self.values[word][lane], self.job.size)),
+                    pick((values[lane] for values in self.values), word), self.job.size)),
                 merge.bytes.eq(Mux(hits[lane], byte_mask(place[:2], self.job.size), 0))]
 
 

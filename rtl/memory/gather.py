@@ -9,6 +9,7 @@ from rtl.isa.syntax import PT
 from rtl.layouts import lane_operation
 from rtl.params import WARP_THREADS, SmParams
 
+from .choose import pick
 from .instruction import MemoryInstruction, queued
 
 __all__ = ["RegisterGather"]
@@ -42,7 +43,7 @@ class RegisterGather(Component):
         last = index == second
         m.d.comb += [
             self.operation.valid.eq(asking), operation.gather.eq(1), operation.warp.eq(self.job.warp),
-            operation.serial.eq(self.job.serial), operation.registers.eq(self.instruction.gathers[index]),
+            operation.serial.eq(self.job.serial), operation.registers.eq(pick(self.instruction.gathers, index)),
             operation.predicate.eq(PT), operation.threads.eq((1 << WARP_THREADS) - 1), operation.index.eq(index),
             operation.last.eq(last), operation.barrier.eq(self.job.read_barrier), self.done.eq(missing == 0)]
         with m.If(self.start):

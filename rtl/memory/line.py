@@ -9,6 +9,7 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 
+from .choose import pick
 from .instruction import WordLayout
 
 __all__ = ["LINE_WORDS", "LineLayout", "LineRegister", "merge_layout"]
@@ -58,5 +59,6 @@ class LineRegister(Component):
             merge = self.merge[lane]
             for byte in range(4):
                 with m.If(merge.bytes[byte]):
-                    m.d.sync += [octets[merge.word][byte].eq(merge.value[byte]), written[merge.word][byte].eq(1)]
+                    m.d.sync += [pick((word[byte] for word in octets), merge.word).eq(merge.value[byte]),
+                                 pick((word[byte] for word in written), merge.word).eq(1)]
         return m

@@ -9,6 +9,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import lane_operation
 from rtl.params import WARP_THREADS, SmParams
 
+from .choose import pick
 from .instruction import WORDS, MemoryInstruction, queued
 
 __all__ = ["ResultWriter"]
@@ -65,6 +66,6 @@ class ResultWriter(Component):
             self.beat.eq(wanted.beat),
             self.done.eq(wanted.valid & (wanted.beat == params.beats - 1) & (wanted.index == instruction.results - 1))]
         m.d.sync += [
-            self.values.eq(self.words[wanted.index[:2]]),
+            self.values.eq(pick(self.words, wanted.index[:2])),
             self.flags.eq(self.inside.word_select(wanted.beat, params.lanes))]
         return m

@@ -1,6 +1,6 @@
 """Loads and stores of shared memory: each cycle one word of every bank."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -10,9 +10,9 @@ from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
 
 from .banks import bank_access, row_bits
+from .choose import first_beat, pick
 from .instruction import WORDS, place_layout
 from .narrow import byte_mask, extended, repeated
-from .threads import first_beat
 from .words import word_write
 
 __all__ = ["SharedPass", "shared_job"]
@@ -79,14 +79,14 @@ class SharedPass(Component):
                 place, kept = self.places[lane], fetched[lane]
                 m.d.sync += [
                     kept.byte.eq(place[:2]), Cat(kept.bank, kept.row).eq(place[2:params.shared_bits] | word),
-                    kept.value.eq(repeated(Array(self.values[index][lane] for index in range(WORDS))[word], job.size))]
+                    kept.value.eq(repeated(pick((values[lane] for values in self.values), word), job.size))]
 
         # In each bank the word of its lowest lane.
         for bank in range(lanes):
             wanted, row = Signal(lanes), Signal(row_bits(params))
             m.d.comb += [
                 wanted.eq(pending & Cat(fetched[lane].bank == bank for lane in range(lanes))),
-                row.eq(fetched[lowest(wanted)].row), self.access[bank].row.eq(row)]
+                row.eq(pick((kept.row for kept in fetched), lowest(wanted))), self.access[bank].row.eq(row)]
             for lane in range(lanes):
                 kept = fetched[lane]
                 with m.If(wanted[lane] & (kept.row == row)):
@@ -109,5 +109,5 @@ class SharedPass(Component):
         for lane in range(lanes):
             m.d.sync += [banks[lane].byte.eq(fetched[lane].byte), banks[lane].bank.eq(fetched[lane].bank)]
             m.d.comb += self.write.values[lane].eq(
-                extended(self.read[banks[lane].bank], banks[lane].byte, job.size, job.signed))
+                extended(pick(self.read, banks[lane].bank), banks[lane].byte, job.size, job.signed))
         return m

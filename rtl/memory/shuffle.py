@@ -9,6 +9,7 @@ from rtl.component import Component
 from rtl.isa.kinds import ShuffleMode
 from rtl.params import WARP_THREADS, SmParams
 
+from .choose import pick
 from .instruction import WORDS, MemoryInstruction
 from .words import word_write
 
@@ -67,7 +68,7 @@ class ShuffleEngine(Component):
                 m.d.comb += [
                     self.busy.eq(1), self.beat.eq(first), self.write.beat.eq(second),
                     self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second]))]
-                m.d.comb += [value.eq(self.values[SHUFFLE_VALUE][source[:lane_bits]])
+                m.d.comb += [value.eq(pick(self.values[SHUFFLE_VALUE], source[:lane_bits]))
                              for value, source in zip(self.write.values, sources[second], strict=True)]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
                 with m.If(last_first):

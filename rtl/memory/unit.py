@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -25,6 +25,7 @@ from .addresses import AddressStage
 from .answers import AnswerStage
 from .atomic import AtomicEngine
 from .banks import SharedBanks, clear_request
+from .choose import pick
 from .coalescer import MEMORY_UNIT_TAG_BITS, Coalescer
 from .decode import MemoryDecoder
 from .gather import RegisterGather
@@ -239,4 +240,4 @@ class MemoryUnit(Component):
             limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
             limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
         with m.If(bank < CONSTANT_BANKS):
-            m.d.comb += limits.bank.eq(Array(self.grid.banks)[bank])
+            m.d.comb += limits.bank.eq(pick(self.grid.banks, bank))

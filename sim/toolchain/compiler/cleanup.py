@@ -2,14 +2,14 @@
 
 from .ir import Block, Function
 
-__all__ = ["clean"]
+__all__ = ["clean", "drop_unreachable"]
 
 
 def clean(function: Function) -> None:
     """Simplifies the ways between blocks until nothing changes."""
     changed = True
     while changed:
-        changed = _same_targets(function) | _thread(function) | _merge(function) | _unreachable(function)
+        changed = _same_targets(function) | _thread(function) | _merge(function) | drop_unreachable(function)
 
 
 def _same_targets(function: Function) -> bool:
@@ -59,7 +59,8 @@ def _merge(function: Function) -> bool:
     return changed
 
 
-def _unreachable(function: Function) -> bool:
+def drop_unreachable(function: Function) -> bool:
+    """Blocks that nothing leads to go."""
     found, waiting = {function.blocks[0]}, [function.blocks[0]]
     while waiting:
         for successor in waiting.pop().successors:

@@ -22,6 +22,7 @@ from .optimise import optimise
 from .program_text import kernel_lines, module_lines
 from .select_flow import select_function
 from .text import Finished
+from .turn_loops import rotate, write_out
 
 __all__ = ["compile_module"]
 
@@ -98,8 +99,13 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
             op.clobbers = finished[op.text].function.clobbers
     clean(function)
     keep_carries(function)
+    rotate(function)
+    clean(function)
+    write_out(function)
+    clean(function)
     reaching_webs(function)
     optimise(function)
+    clean(function)
     expand(function)
     optimise(function)
     legalise(function)

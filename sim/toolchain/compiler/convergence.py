@@ -64,7 +64,11 @@ def plan(function: Function) -> Plan:
     graph = Shape(function)
     parting = divergent_blocks(function, graph)
     places = Places(function)
-    regions = _loop_regions(function, graph, parting) + _branch_regions(function, graph, places, parting)
+    branches = _branch_regions(function, graph, places, parting)
+    # A branch before a loop, to where that is left, collects the loop's threads as well.
+    regions = [region for region in _loop_regions(function, graph, parting)
+               if not any(other.join is region.join and places.block_dominates(other.entry, region.entry)
+                          for other in branches)] + branches
     while True:
         outcome = _Balance(function, regions, places).check()
         if isinstance(outcome, Plan):

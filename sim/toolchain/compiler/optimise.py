@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
+from .cleanup import drop_unreachable
 from .dataflow import Liveness, Places, ending_reads
 from .instructions import fits, is_needless, is_pure, shape
-from .ir import RZ, WORD, Block, Function, Op, Source, Value, number
+from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number
 from .patterns import combine
 
 __all__ = ["Definitions", "optimise", "remove_dead"]
@@ -124,12 +125,12 @@ def _propagate(function: Function) -> bool:
                     changed = True
             if op.guard is not None:
                 new = better(op.guard, block, index)
-                if new is not None and new.value is not None:
+                if new is not None:
                     op.guard = new
                     changed = True
         if block.condition is not None:
             new = better(block.condition, block, len(block.ops))
-            if new is not None and new.value is not None:
+            if new is not None:
                 block.condition = new
                 changed = True
     return changed
@@ -177,15 +178,58 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 def _fold_numbers(function: Function) -> bool:
     """Operations on numbers alone, and such as a number makes simple."""
-    changed = False
+    changed = _settle_guards(function)
     for op in function.ops():
         if op.sets_carry or op.takes_carry:
+            continue
+        if op.name == "ISETP":
+            changed |= _decide(op)
             continue
         new = _folded(op)
         if new is not None:
             op.name, op.mods, op.sources, op.text = "MOV", "", [new], ""
             changed = True
     return changed
+
+
+def _settle_guards(function: Function) -> bool:
+    """Guards and branches that are always, or never, taken."""
+    changed = False
+    for block in function.blocks:
+        kept = [op for op in block.ops if op.guard is None or op.guard.value is not None or _true(op.guard)]
+        changed |= len(kept) != len(block.ops)
+        block.ops = kept
+        for op in kept:
+            if op.guard is not None and op.guard.value is None:
+                op.guard = None
+                changed = True
+        if block.ending == "branch" and block.condition is not None and block.condition.value is None:
+            block.successors = [block.successors[0 if _true(block.condition) else 1]]
+            block.ending, block.condition = "goto", None
+            changed = True
+    if changed:
+        drop_unreachable(function)
+    return changed
+
+
+def _true(source: Source) -> bool:
+    return bool(source.what) != source.inverted
+
+
+_RELATIONS = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "EQ": int.__eq__,
+              "NE": int.__ne__}
+
+
+def _decide(op: Op) -> bool:
+    """A comparison of numbers."""
+    x, y = (source.number for source in op.sources[:2])
+    if x is None or y is None or op.results[1] is not None or not op.mods.endswith(".AND"):
+        return False
+    signed = ".U32" not in op.mods
+    x, y = (value - (value >> 31 << 32) if signed else value for value in (x, y))
+    holds = _RELATIONS[op.mods[1:3]](x, y)
+    op.name, op.mods, op.sources = "PSETP", ".AND.AND", [op.sources[2] if holds else Source(0), PT, PT]
+    return True
 
 
 def _folded(op: Op) -> Source | None:

@@ -18,6 +18,7 @@ from sim.toolchain.ptx.module import (
 from . import select_compare, select_integer, select_memory, select_system
 from .abi import STANDARD_CLOBBERS, STACK_POINTER, Places
 from .builder import Builder, CompileError, handlers, handles
+from .cleanup import drop_unreachable
 from .ir import RZ, Block, Function, JumpTable, Source, Value, number
 from .layout import PARAMETER_BASE, Layout, aligned
 
@@ -139,7 +140,7 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
         b.end("exit" if ptx.entry else "ret")
     if not ptx.entry:
         _give_results(b, ptx)
-    _drop_unreachable(function)
+    drop_unreachable(function)
     return function
 
 
@@ -210,15 +211,3 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         b.block = block
         for (word, _), value in zip(pairs, b.function.results, strict=True):
             b.op("MOV", [value], Source(word))
-
-
-def _drop_unreachable(function: Function) -> None:
-    found, waiting = {function.blocks[0]}, [function.blocks[0]]
-    while waiting:
-        for successor in waiting.pop().successors:
-            if successor not in found:
-                found.add(successor)
-                waiting.append(successor)
-    function.blocks = [block for block in function.blocks if block in found]
-
-

@@ -1,0 +1,131 @@
+"""Loops that test at their end, and short ones written out.
+
+A loop that tests at its begin gets a copy of the test at its end, which saves a branch a turn. A loop of one block that runs a
+known number of times is written out, if that is not too long.
+"""
+
+from dataclasses import replace
+
+from .ir import Block, Function, Op, Value
+from .loops import Loop, find_loops
+
+__all__ = ["rotate", "write_out"]
+
+_LONGEST_TEST = 8
+_LONGEST_WRITTEN = 1200
+_MOST_TURNS = 64
+
+
+def copied(op: Op) -> Op:
+    """The same operation once more."""
+    return replace(op, results=list(op.results), sources=list(op.sources))
+
+
+def rotate(function: Function) -> None:
+    """Copies the tests at loops' begins to their ends."""
+    turned: set[Block] = set()
+    while True:
+        loop = next((loop for loop in reversed(find_loops(function))
+                     if loop.header not in turned and _tests_first(loop)), None)
+        if loop is None:
+            return
+        # What follows the test is the loop's header now; a test there stays where it is.
+        turned.update(loop.header.successors, [loop.header])
+        _turn(function, loop)
+
+
+def _tests_first(loop: Loop) -> bool:
+    header = loop.header
+    if header.ending != "branch" or len(header.ops) > _LONGEST_TEST or len(loop.blocks) == 1:
+        return False
+    inside = [successor in loop.blocks for successor in header.successors]
+    return inside.count(True) == 1 and header not in header.successors
+
+
+def _turn(function: Function, loop: Loop) -> None:
+    header = loop.header
+    test = Block(f"{header.name}.again", [copied(op) for op in header.ops], "branch", header.condition,
+                 list(header.successors), uniform=header.uniform)
+    backs = [block for block in function.blocks if block in loop.blocks and header in block.successors]
+    for block in backs:
+        block.successors = [test if successor is header else successor for successor in block.successors]
+        if block.table is not None:
+            block.table.targets = list(block.successors)
+    function.blocks.insert(function.blocks.index(backs[-1]) + 1, test)
+
+
+def write_out(function: Function) -> bool:
+    """Writes out loops of one block whose turns can be counted; whether there was one."""
+    before = function.predecessors()
+    changed = False
+    for block in function.blocks:
+        if block.ending != "branch" or block not in block.successors:
+            continue
+        entries = [source for source in before[block] if source is not block]
+        if len(entries) != 1:
+            continue
+        turns = _turns(function, block, entries[0], before)
+        if turns is None or turns * len(block.ops) > _LONGEST_WRITTEN:
+            continue
+        behind = next(successor for successor in block.successors if successor is not block)
+        block.ops = [copied(op) for _ in range(turns) for op in block.ops]
+        block.ending, block.condition, block.successors = "goto", None, [behind]
+        changed = True
+    return changed
+
+
+_RELATIONS = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__ge__, "EQ": int.__eq__,
+              "NE": int.__ne__}
+
+
+def _turns(function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]) -> int | None:
+    """How often a loop of one block runs, found by counting."""
+    condition = block.condition
+    test = _only(block, condition.value) if condition is not None and condition.value is not None else None
+    if test is None or test.name != "ISETP" or not test.mods.endswith(".AND") or test.takes_carry:
+        return None
+    counter, limit, third = test.sources
+    if limit.number is None or counter.value is None or third.value is not None or not counter.plain:
+        return None
+    step = _only(block, counter.value)
+    if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or step.mods:
+        return None
+    if step.sources[0] != counter or step.sources[1].number is None:
+        return None
+    value = _first(counter.value, entry, before)
+    if value is None:
+        return None
+    relation, signed = _RELATIONS[test.mods[1:3]], ".U32" not in test.mods
+    stays = block.successors[0] is block
+    stepped = block.ops.index(step) < block.ops.index(test)
+    for turn in range(1, _MOST_TURNS + 1):
+        following = value + step.sources[1].number & 0xFFFF_FFFF
+        seen = following if stepped else value
+        holds = relation(_as(seen, signed), _as(limit.number, signed)) != condition.inverted
+        if holds != stays:
+            return turn
+        value = following
+    return None
+
+
+def _as(value: int, signed: bool) -> int:
+    return value - (value >> 31 << 32) if signed else value
+
+
+def _only(block: Block, value: Value) -> Op | None:
+    """The one operation of a block that writes a value, for all threads."""
+    found = [op for op in block.ops if value in op.results]
+    return found[0] if len(found) == 1 and found[0].guard is None else None
+
+
+def _first(counter: Value, block: Block, before: dict[Block, list[Block]]) -> int | None:
+    """The number that a counter has at a block's end."""
+    for _ in range(_MOST_TURNS):
+        written = [op for op in block.ops if counter in op.results]
+        if written:
+            last = written[-1]
+            return last.sources[0].number if last.name == "MOV" and last.guard is None else None
+        if len(before[block]) != 1:
+            return None
+        block = before[block][0]
+    return None

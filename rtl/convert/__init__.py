@@ -18,8 +18,9 @@ reciprocal    stages: 1 / x, beside source and shifter
 formats       the floating-point formats
 ============  ==========================================================================
 
-An instruction with one source and one result register takes about 60 cycles while nobody else wants the lanes: 6 to begin
-and gather, 32 for the threads, 13 stages of the datapath, 8 to write. A result of two registers takes another 52.
+An instruction with a source from registers and a result of one register takes 58 cycles, while nobody else wants the
+lanes: 6 to begin and gather, 32 for the threads, 13 stages of the datapath, the rest to write. The second register of a
+result takes another 52.
 """
 
 from .decode import ConversionDecoder

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Value
 
-__all__ = ["DOUBLE", "NO_NUMBER", "SINGLE", "Format"]
-
-NO_NUMBER = 0x7FFF_FFFF
-"""The pattern of a single-precision result that is not a number."""
+__all__ = ["DOUBLE", "SINGLE", "Format"]
 
 
 @dataclass(frozen=True)
@@ -21,16 +18,6 @@ class Format:
     def bias(self) -> int:
         """What is added to an exponent."""
         return (1 << self.exponent - 1) - 1
-
-    @property
-    def infinity(self) -> int:
-        """The pattern of +infinity."""
-        return (1 << self.exponent) - 1 << self.fraction
-
-    @property
-    def one(self) -> int:
-        """The pattern of 1."""
-        return self.bias << self.fraction
 
     def fraction_of(self, pattern: Value) -> Value:
         """The bits of the fraction."""

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2
 
 from rtl.isa.errors import WarpError
 from rtl.layouts import SERIAL_BITS
@@ -10,6 +11,7 @@ from rtl.params import WARP_THREADS, SmParams
 __all__ = [
     "DOUBLE_BITS",
     "SEGMENTS",
+    "SHIFT_BITS",
     "SIZES",
     "ConversionInstruction",
     "ConversionOperation",
@@ -19,6 +21,8 @@ __all__ = [
 
 DOUBLE_BITS = 64
 """Width of the widest source and result."""
+SHIFT_BITS = ceil_log2(DOUBLE_BITS)
+"""Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)
 """Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their size."""
 SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))

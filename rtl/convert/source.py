@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .instruction import DOUBLE_BITS, SEGMENTS, SIZES, ConversionInstruction, ConversionOperation
+from .instruction import DOUBLE_BITS, SEGMENTS, SHIFT_BITS, SIZES, ConversionInstruction, ConversionOperation
 from .unpack import FloatUnpack
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
@@ -25,7 +25,7 @@ class Shiftable(data.Struct):
     """
 
     bits: unsigned(DOUBLE_BITS + 1)
-    count: unsigned(6)
+    count: unsigned(SHIFT_BITS)
     """By how much it is shifted; or the number of bits that are 1."""
     sticky: unsigned(1)
     """Bits that are 1 were cut off."""
@@ -88,7 +88,7 @@ class ConversionSource(wiring.Component):
         m.d.comb += [unpack.pattern.eq(number), unpack.double.eq(instruction.size == SIZES.index(DOUBLE_BITS)),
                      unpack.flush.eq(instruction.flush)]
         magnitude, magnitude_negative = Signal(DOUBLE_BITS), Signal()
-        shift, half, sticky, excess, none = Signal(6), Signal(), Signal(), Signal(), Signal()
+        shift, half, sticky, excess, none = Signal(SHIFT_BITS), Signal(), Signal(), Signal(), Signal()
         ones = [Signal(range(_WORD_BITS // _PIECES + 1), name=f"ones{piece}") for piece in range(_PIECES)]
         m.d.sync += [
             magnitude.eq(Mux(from_float, unpack.significand, number + plus_one)),

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .formats import DOUBLE, SINGLE
-from .instruction import DOUBLE_BITS
+from .instruction import DOUBLE_BITS, SHIFT_BITS
 
 __all__ = ["FloatUnpack"]
 
@@ -37,7 +37,7 @@ class FloatUnpack(wiring.Component):
     double: In(1)
     flush: In(1)
     significand: Out(DOUBLE_BITS)
-    shift: Out(6)
+    shift: Out(SHIFT_BITS)
     round: Out(1)
     sticky: Out(1)
     excess: Out(1)

@@ -33,7 +33,7 @@ def _reads_cc(form: Form, values: Values) -> bool:
         return True
     if form.name == "IMNMX":  # the high part comes first and leaves its verdict in CC to the others
         return values["part"] in (MinMaxPart.XLO.value, MinMaxPart.XMED.value)
-    if form.name == "P2R":
+    if form.name in ("P2R", "R2P"):     # R2P leaves the flags that its mask does not name
         return values["which"] == 1
     if any(isinstance(operand, Literal) and operand.text == "CC" for operand in form.operands.values()):
         return True

@@ -1,0 +1,258 @@
+"""Drives the execute unit, cycle by cycle, and keeps what it says."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Cat
+from amaranth.lib import data
+
+from rtl.execute.unit import ExecuteUnit
+from rtl.fetch.predecode import kind_of
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from rtl.isa.table import find
+from rtl.layouts import GATHER_REGISTERS, InstructionKind, LaneClient
+from rtl.params import WARP_THREADS, SmParams
+from sim.testbench import Bench
+from sim.waves import Traces
+
+__all__ = ["ALL", "Data", "Pipeline", "Script", "Written"]
+
+ALL = (1 << WARP_THREADS) - 1
+"""Every thread."""
+_ZEROS = (0,) * WARP_THREADS
+_PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
+Script = Generator[None, None, None]
+"""What happens in S2: each ``yield`` is the end of a cycle."""
+
+
+@dataclass
+class Written:
+    """What an instruction or an operation has written, of all its beats; CC as nibbles."""
+
+    threads: int = 0
+    register: int = RZ
+    values: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    predicates: int = 0
+    flags: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    conditional: bool = False
+    conditions: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    beats: int = 0
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a unit has for a write."""
+
+    values: Sequence[int] = _ZEROS
+    flags: int = 0
+    conditions: Sequence[int] = _ZEROS
+
+
+class Pipeline:
+    """The execute unit with units around it that gather and supply data.
+
+    Attributes
+    ----------
+    cycle : int
+        The cycle that comes next.
+    written : dict[int, Written]
+        By serial number.
+    completions, reads, errors, dispatches, flow_operations : list[tuple[int, Any]]
+        Events with the cycle in which they were seen.
+    collecting : list[int]
+        The cycles in which the collector was occupied.
+    gathered : dict[tuple[LaneClient, int], list[list[int]]]
+        By client and mark, for each register the threads' values.
+    supply : dict[tuple[LaneClient, int], Data]
+        What is handed over when it is wanted.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
+                 grid: Mapping[str, Any] | None = None) -> None:
+        self.bench, self.params = bench, params
+        self.dut = ExecuteUnit(params)
+        self.cycle = 0
+        self.written: dict[int, Written] = {}
+        self.completions: list[tuple[int, Any]] = []
+        self.reads: list[tuple[int, Any]] = []
+        self.errors: list[tuple[int, Any]] = []
+        self.dispatches: list[tuple[int, Any]] = []
+        self.flow_operations: list[tuple[int, Any]] = []
+        self.collecting: list[int] = []
+        self.gathered: dict[tuple[LaneClient, int], list[list[int]]] = {}
+        self.supply: dict[tuple[LaneClient, int], Data] = {}
+        self.serial = 0
+        self._report_mask, self._grid = report_mask, grid or {}
+        self._inputs: dict[str, Any] = {}
+        self._wanted: list[tuple[LaneClient, int, Data]] = []
+
+    # What a script may do in a cycle.
+
+    def issue(self, word: int, *, warp: int = 0, pc: int = 8, constant: int = 0, missing: bool = False,
+              kind: InstructionKind | None = None, error: WarpError = WarpError.NONE, write_barrier: int = NO_BARRIER,
+              read_barrier: int = NO_BARRIER) -> int:
+        """An instruction; its serial number."""
+        form = find(word)
+        if kind is None:
+            assert form is not None
+            kind = kind_of(form)
+        self.serial = (self.serial + 1) % (1 << 16)
+        self._put("instruction", {"valid": 1, "payload": {
+            "warp": warp, "serial": self.serial, "pc": pc, "word": word, "kind": kind, "error": error,
+            "constant": constant, "constant_missing": missing, "write_barrier": write_barrier,
+            "read_barrier": read_barrier}})
+        return self.serial
+
+    def gather(self, registers: Iterable[int], *, warp: int = 0, client: LaneClient = LaneClient.MEMORY,
+               index: int = 0, last: bool = False, barrier: int = NO_BARRIER) -> tuple[LaneClient, int]:
+        """Reads registers for a client; where the values will be."""
+        numbers = [*registers, RZ, RZ, RZ][:3]
+        self._operate(client, {"gather": 1, "warp": warp, "registers": numbers, "predicate": PT, "index": index,
+                               "last": last, "barrier": barrier, "threads": ALL})
+        return client, index
+
+    def write(self, register: int, what: Data, *, warp: int = 0, threads: int = ALL, predicate: int = PT,
+              conditional: bool = False, client: LaneClient = LaneClient.MEMORY, index: int = 0, last: bool = True,
+              barrier: int = NO_BARRIER) -> int:
+        """Writes what a client has; the serial number."""
+        self.serial = (self.serial + 1) % (1 << 16)
+        self.supply[client, index] = what
+        self._operate(client, {"warp": warp, "serial": self.serial, "registers": [register, RZ, RZ],
+                               "predicate": predicate, "conditional": conditional, "threads": threads,
+                               "index": index, "last": last, "barrier": barrier})
+        return self.serial
+
+    def repeat(self, operation: Any) -> None:
+        """Performs an operation that the unit has asked for."""
+        self._put("operation", {"valid": 1, "client": LaneClient.FLOW, "payload": operation})
+
+    def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
+        """A new warp."""
+        self._put("launch", {"valid": 1, "payload": {
+            "warp": warp, "first_row": first_row, "index": dict(zip("xyz", index, strict=True))}})
+
+    def place(self, warp: int, thread: int, index: tuple[int, int, int]) -> None:
+        """Where a thread is in its block."""
+        self._put("thread", {"valid": 1, "payload": {
+            "warp": warp, "thread": thread, **dict(zip("xyz", index, strict=True))}})
+
+    def flow_result(self, warp: int, active: int, *, value: int = 0, error: WarpError = WarpError.NONE) -> None:
+        """What the flow unit says."""
+        self._put("flow_result_valid", 1)
+        self._put("flow_result", {"warp": warp, "active": active, "value": value, "error": error})
+
+    def accept_flow(self) -> None:
+        """Takes the operation that the unit asks for."""
+        self._put("operation_flow.ready", 1)
+
+    def wait(self, cycles: int) -> Script:
+        """Nothing happens for some cycles."""
+        for _ in range(cycles):
+            yield
+
+    def _operate(self, client: LaneClient, payload: dict[str, Any]) -> None:
+        self._put("operation", {"valid": 1, "client": client, "payload": payload})
+
+    def _put(self, port: str, value: Any) -> None:
+        assert port not in self._inputs, f"{port}: two in a cycle"
+        self._inputs[port] = value
+
+    # The simulation.
+
+    def play(self, script: Callable[["Pipeline"], Script], *, traces: Traces | None = None, name: str = "",
+             linger: int = 24) -> None:
+        """Simulates a script, and some cycles beyond its end."""
+        async def drive(ctx: Any) -> None:
+            await self._drive(ctx, script, linger)
+
+        self.bench.simulate(self.dut, [drive], traces=traces, name=name)
+
+    async def _drive(self, ctx: Any, script: Callable[["Pipeline"], Script], linger: int) -> None:
+        dut = self.dut
+        ctx.set(dut.report_mask, self._report_mask)
+        ctx.set(dut.grid, self._grid)
+        ports = {name: getattr(dut, name) for name in
+                 ("instruction", "operation", "launch", "thread", "flow_result_valid", "flow_result")}
+        ports["operation_flow.ready"] = dut.operation_flow.ready
+        listeners, before = self._listeners(), set()
+        playing = script(self)
+        while linger:
+            self._inputs.clear()
+            if next(playing, self) is self:
+                linger -= 1
+            for port in before - self._inputs.keys():
+                signal = ports[port]
+                ctx.set(signal.as_value() if hasattr(signal, "as_value") else signal, 0)
+            for port, value in self._inputs.items():
+                ctx.set(ports[port], value)
+            before = set(self._inputs)
+            for client, beat, what in self._wanted:
+                self._hand_over(ctx, client, beat, what)
+            self._wanted.clear()
+            _, _, *values = await ctx.tick().sample(*(signal for signal, _ in listeners))
+            for value, (_, hear) in zip(values, listeners, strict=True):
+                hear(value)
+            self.cycle += 1
+
+    def _listeners(self) -> list[tuple[Any, Callable[[int], None]]]:
+        """Signals, and what becomes of their values."""
+        dut, listeners = self.dut, []
+
+        def listen(event: Any, hear: Callable[[Any], None]) -> None:
+            layout = event.shape()
+            valid = 1 << layout["valid"].offset
+            listeners.append((event.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & valid else None))
+
+        operation = data.StructLayout({"payload": dut.operation_flow.payload.shape(), "valid": 1})
+        for event, events in (
+                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (dut.operands_read, self.reads),
+                (dut.error, self.errors),
+                (data.View(operation, Cat(dut.operation_flow.payload, dut.operation_flow.valid)),
+                 self.flow_operations)):
+            listen(event, lambda what, events=events: events.append((self.cycle, what)))
+        listen(dut.written, self._note)
+        listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle) if bit else None))
+        for client, name in _PORTS.items():
+            port = getattr(dut, name)
+            listen(port.gathered, lambda what, client=client: self._gather(client, what))
+            listen(port.wanted, lambda what, client=client: self._wanted.append(
+                (client, what.beat, self.supply[client, what.index])))
+        return listeners
+
+    def _threads(self, beat: int) -> range:
+        return range(beat * self.params.lanes, (beat + 1) * self.params.lanes)
+
+    def _hand_over(self, ctx: Any, client: LaneClient, beat: int, what: Data) -> None:
+        """A beat of what a client has, a cycle after it was wanted."""
+        port, threads = getattr(self.dut, _PORTS[client]), self._threads(beat)
+        ctx.set(port.values.as_value(), _packed((what.values[thread] for thread in threads), 32))
+        ctx.set(port.flags, what.flags >> threads.start & (1 << len(threads)) - 1)
+        ctx.set(port.conditions.as_value(), _packed((what.conditions[thread] for thread in threads), 4))
+
+    def _gather(self, client: LaneClient, beat: Any) -> None:
+        """A beat of registers that have been read."""
+        values = self.gathered.setdefault((client, beat.index), [[-1] * WARP_THREADS for _ in range(GATHER_REGISTERS)])
+        for lane, thread in enumerate(self._threads(beat.beat)):
+            for register, value in zip(values, beat["values"][lane], strict=True):
+                register[thread] = value
+
+    def _note(self, beat: Any) -> None:
+        """A beat of what is written."""
+        written = self.written.setdefault(beat.serial, Written())
+        threads = self._threads(beat.beat)
+        written.beats += 1
+        written.threads |= beat.lanes << threads.start
+        written.register, written.conditional = beat.register, bool(beat.conditional)
+        written.predicates |= beat.predicates
+        conditions = beat.conditions.as_bits()
+        for lane, thread in enumerate(threads):
+            written.values[thread] = beat["values"][lane]
+            written.flags[thread] = beat.flags[lane]
+            written.conditions[thread] = conditions >> 4 * lane & 15
+
+
+def _packed(values: Iterable[int], width: int) -> int:
+    return sum(value << width * place for place, value in enumerate(values))

@@ -1,0 +1,291 @@
+"""Random instructions of the lanes on several warps, as the reference machine executes them.
+
+Each instruction comes as early as the latency contract lets it, or a little later. In between, units read and write
+registers, and the active threads change.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from rtl.execute.decode import LANE_FORMS
+from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER, instruction_address
+from rtl.isa.effects import effects
+from rtl.isa.errors import WarpError
+from rtl.isa.legality import encoding_error
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ, Constant, Form, Values
+from rtl.isa.table import find
+from rtl.layouts import LaneClient
+from rtl.params import SmParams
+from sim.model.action import constant_address
+from sim.model.retirement import Retirement, WarpMasks
+from sim.model.state import Warp
+from sim.model.vector.lanes import Condition, mask_of
+from sim.model.warp import Machine
+from sim.testbench import Bench
+from sim.toolchain.spelling import spell
+from testbench.handmade import machine
+from testbench.pipeline_driver import ALL, Data, Pipeline, Script, Written
+from testbench.words import address
+
+__all__ = ["RandomLives", "compare", "random_word"]
+
+REGISTERS = 12
+"""Few, so that most instructions depend on one shortly before."""
+RESULT_CYCLES = 6
+"""From an instruction to one that reads its register, or its CC."""
+_BANK, _BANK_BYTES = 2, 64
+_CLOCKS = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERLO,
+           SpecialRegister.GLOBALTIMERHI}
+_SPECIALS = [number for number in range(128) if number not in _CLOCKS]
+_OFTEN = [number.value for number in SpecialRegister if number not in _CLOCKS]
+
+
+def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
+    """A word of a form that somebody can execute, with registers and predicates that others use too."""
+    while True:
+        word = form.match
+        for name, field in form.fields.items():
+            if name in ("Ra", "Rb", "Rc", "Rd"):
+                value = source.choice([*range(registers), RZ])
+            elif name == "guard":
+                value = source.choice([PT, PT, PT, *range(PT)])
+            elif name == "guard_not":
+                value = int(source.random() < 0.15)
+            elif name == "special":
+                value = source.choice(_OFTEN if source.random() < 0.8 else _SPECIALS)
+            elif name == "bank":
+                value = _BANK
+            elif name == "offset":
+                value = source.randrange(-4, _BANK_BYTES + 8, 4)
+            elif name == "lanes":
+                value = source.choice([15, 15, source.randrange(16)])
+            else:
+                value = source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)])
+            if not field.mask & form.mask:
+                word = field.put(word, value)
+        if find(word) is form and encoding_error(word, registers) is WarpError.NONE:
+            return word
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an instruction should write, and the warp's predicates after it."""
+
+    name: str
+    record: Retirement
+    predicates: tuple[int, ...]
+    barriers: tuple[int, int]
+    last_beat: int
+
+
+def compare(bench: Bench, expected: Expected, written: Written) -> None:
+    """Fails unless a write is as the reference machine says."""
+    record, name = expected.record, expected.name
+    registers = {written.register: written.threads} if written.threads and written.register != RZ else {}
+    bench.expect(f"{name}: registers and threads", registers,
+                 {number: threads for number, (threads, _) in record.registers.items()})
+    for number, (threads, values) in record.registers.items():
+        for thread in _threads(threads):
+            bench.expect(f"{name}: R{number} of thread {thread}", written.values[thread], values[thread])
+    executing = {threads for threads, _ in record.predicates.values()}
+    for number in record.predicates:
+        if len(record.predicates) < PT:
+            bench.expect(f"{name}: writes P{number}", written.predicates >> number & 1, int(any(executing)))
+    for thread in _threads(written.threads):
+        bench.expect(f"{name}: predicates of thread {thread}", written.flags[thread],
+                     sum((mask >> thread & 1) << number for number, mask in enumerate(expected.predicates)))
+    threads, nibbles = record.condition or (0, ())
+    bench.expect(f"{name}: threads whose CC is written", written.threads if written.conditional else 0, threads)
+    for thread in _threads(threads):
+        bench.expect(f"{name}: CC of thread {thread}", written.conditions[thread], nibbles[thread])
+
+
+def _threads(mask: int) -> Iterator[int]:
+    return (thread for thread in range(mask.bit_length()) if mask >> thread & 1)
+
+
+class RandomLives:
+    """Warps that execute a random program from random places on.
+
+    Attributes
+    ----------
+    pipeline : Pipeline
+        The hardware.
+    compared : int
+        Instructions and operations whose writes were compared.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, steps: int, program: int = 300) -> None:
+        self.bench, self._source, self._steps = bench, bench.random, steps
+        self._length = program
+        words = [random_word(self._source, self._source.choice(LANE_FORMS)) for _ in range(program)]
+        bank = self._source.randbytes(_BANK_BYTES)
+        size, depth = self._source.choice([(32, 1), (8, 4), (4, 4)]), params.warps
+        self.machine: Machine = machine(
+            words, report_mask=0, warps=params.warps, registers=REGISTERS, constants={_BANK: bank},
+            block=(*size, depth * 32 // (size[0] * size[1])), grid=(3, 1, 1), shared=0x1230)
+        launch = self.machine.launch
+        self.pipeline = Pipeline(bench, params, grid={
+            "registers": launch.registers, "shared": launch.shared, "local": launch.local,
+            "grid": dict(zip("xyz", launch.grid, strict=True)), "block": dict(zip("xyz", launch.block, strict=True))})
+        self.compared = 0
+        self._expected: dict[int, Expected] = {}
+        self._gathers: list[tuple[tuple[LaneClient, int], list[list[int]], str]] = []
+        self._free = 0
+        self._ready: list[dict[Any, int]] = [{} for _ in range(params.warps)]
+
+    def run(self, **traces: Any) -> None:
+        """Simulates and compares."""
+        pipeline = self.pipeline
+        pipeline.play(self._script, **traces)
+        completions = {int(event.serial): (cycle, event) for cycle, event in pipeline.completions}
+        for serial, expected in self._expected.items():
+            compare(self.bench, expected, pipeline.written.get(serial, Written()))
+            self.compared += 1
+            self.bench.expect(f"{expected.name}: complete", serial in completions, True)
+            cycle, event = completions[serial]
+            self.bench.expect(f"{expected.name}: cycle of completion", cycle, expected.last_beat)
+            self.bench.expect(f"{expected.name}: scoreboards", (event.write_barrier, event.read_barrier),
+                              expected.barriers)
+        for key, values, name in self._gathers:
+            self.bench.expect(f"{name} in the end", pipeline.gathered[key], values)
+        self.bench.expect("instructions that are complete", len(pipeline.completions), len(self._expected))
+
+    def _warp(self, number: int) -> Warp:
+        warp = self.machine.warps[number]
+        assert warp is not None
+        return warp
+
+    def _script(self, pipeline: Pipeline) -> Script:
+        source, warps = self._source, range(pipeline.params.warps)
+        for number in warps:
+            warp = self._warp(number)
+            pipeline.launch(number, first_row=number * REGISTERS, index=warp.cta.index)
+            yield
+            for thread in range(32):
+                x, y, z = (int(axis[thread]) for axis in warp.thread_index)
+                pipeline.place(number, thread, (x, y, z))
+                yield
+            pipeline.flow_result(number, warp.masks.active)
+            yield
+            for register in range(REGISTERS):
+                self._write(number, register, ALL)
+                yield from pipeline.wait(pipeline.params.beats)
+        yield from pipeline.wait(12)
+        left = self._steps
+        while left:
+            for number in source.sample(warps, len(warps)):
+                if source.random() < 0.8 and self._step(number):
+                    left -= 1
+                    break
+            yield
+        yield from pipeline.wait(20)
+        for number in warps:
+            for first in range(0, REGISTERS, 3):
+                yield from self._read(number, list(range(first, first + 3)))
+
+    def _step(self, number: int) -> bool:
+        """Something happens to a warp, if it can be."""
+        kind = self._source.random()
+        pipeline, cycle = self.pipeline, self.pipeline.cycle
+        if kind < 0.05:
+            self._activate(number)
+            return True
+        if self._free > cycle:
+            return False
+        if kind < 0.15:
+            register = self._source.choice([*range(REGISTERS), RZ])
+            self._write(number, register, self._source.choice([ALL, self._source.getrandbits(32)]))
+            return True
+        warp = self._warp(number)
+        if warp.pc >= address(self._length - 1):
+            warp.pc = address(self._source.randrange(self._length // 2))
+        word = self._word_at(warp)
+        form = find(word)
+        assert form is not None
+        used, ready = effects(form, form.values(word)), self._ready[number]
+        needs = [("register", register) for register in used.reads]
+        needs += [("predicate", predicate) for predicate in used.predicate_reads]
+        needs += [("cc",)] * used.reads_cc
+        if any(ready.get(need, 0) > cycle for need in needs) or self._source.random() < 0.1:
+            return False
+        barriers = self._source.randrange(8), self._source.randrange(8)
+        constant, missing = self._constant(form, form.values(word))
+        record = self.machine.retire(number)
+        serial = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
+                                write_barrier=barriers[0], read_barrier=barriers[1])
+        self._sent(number, serial, f"{record.pc:#x} {spell(word)}", record, barriers)
+        for register in used.writes:
+            ready["register", register] = cycle + RESULT_CYCLES
+        for predicate in used.predicate_writes:
+            ready["predicate", predicate] = cycle + RESULT_CYCLES + pipeline.params.beats - 1
+        if used.writes_cc:
+            ready["cc",] = cycle + RESULT_CYCLES
+        return True
+
+    def _sent(self, number: int, serial: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:
+        """Notes what passes the lanes now."""
+        pipeline = self.pipeline
+        ends = pipeline.cycle + RESULT_CYCLES - 1 + pipeline.params.beats - 1
+        self._expected[serial] = Expected(f"cycle {pipeline.cycle}, warp {number}, {name}", record,
+                                          tuple(self._warp(number).predicates[:PT]), barriers, ends)
+        self._free = pipeline.cycle + pipeline.params.beats
+
+    def _word_at(self, warp: Warp) -> int:
+        launch = self.machine.launch
+        return launch.memory.read_number(launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
+
+    def _constant(self, form: Form, values: Values) -> tuple[int, bool]:
+        """What the constant operand reads, and whether it is beyond the end of its bank."""
+        for operand in form.operands.values():
+            if isinstance(operand, Constant):
+                place = constant_address(values, operand)
+                return (self.machine.constant(values[operand.bank], place, 4, WarpError.INVALID_CONST_ADDR),
+                        place + 4 > _BANK_BYTES)
+        return 0, False
+
+    def _activate(self, number: int) -> None:
+        active = self._source.choice([ALL, self._source.getrandbits(32), 1 << self._source.randrange(32), 0])
+        self.pipeline.flow_result(number, active)
+        self._warp(number).masks = WarpMasks(active)
+
+    def _write(self, number: int, register: int, threads: int) -> None:
+        """A unit writes a register, and a predicate or CC."""
+        source, warp = self._source, self._warp(number)
+        client = source.choice([*LaneClient.__members__.values()])
+        conditions, flags, predicate, conditional = [0] * 32, 0, PT, False
+        values = np.zeros(32, np.uint32)
+        if client in (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER):
+            values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
+                               for _ in range(32)], np.uint32)
+            conditions, flags = [source.randrange(16) for _ in range(32)], source.getrandbits(32)
+            predicate, conditional = source.choice([*range(PT), PT]), source.random() < 0.3
+        elif client is LaneClient.FLOW:
+            client = LaneClient.LAUNCH
+        record = Retirement(number, 0, 0, warp.masks, warp.masks, 0, 0, 0)
+        if threads:
+            warp.write_register(record, register, values, threads)
+            warp.write_predicate(record, predicate, flags, threads)
+            if conditional:
+                flag = [mask_of(np.array(conditions) >> place & 1 != 0) for place in range(4)]
+                warp.write_condition(record, Condition(*flag), threads)
+        barrier = source.randrange(8)
+        serial = self.pipeline.write(
+            register, Data(values.tolist(), flags, conditions), warp=number, threads=threads, predicate=predicate,
+            conditional=conditional, client=client, index=source.randrange(16), barrier=barrier)
+        self._sent(number, serial, f"write of R{register} by {client.name}", record, (barrier, NO_BARRIER))
+        ready, cycle = self._ready[number], self.pipeline.cycle
+        ready["register", register] = ready["cc",] = cycle + RESULT_CYCLES
+        ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1
+
+    def _read(self, number: int, registers: list[int]) -> Script:
+        """Registers at the end."""
+        client = (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER)[len(self._gathers) // 16]
+        key = self.pipeline.gather(registers, warp=number, client=client, index=len(self._gathers) % 16)
+        self._gathers.append((key, self._warp(number).registers[registers].tolist(), f"warp {number}, R{registers}"))
+        yield from self.pipeline.wait(self.pipeline.params.beats)

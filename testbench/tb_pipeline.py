@@ -1,0 +1,86 @@
+"""The execute unit around its lanes: who executes, what is read and written when, what other units are told.
+
+Cases by hand at several numbers of lanes; and random instructions on several warps, as early as the latency contract
+lets them come, of which every write is compared with the reference machine's.
+"""
+
+from rtl.params import SmParams
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.pipeline_cases import CASES, REPORTED, distances
+from testbench.pipeline_driver import Pipeline, Script
+from testbench.pipeline_random import RandomLives
+
+__all__ = ["check_cases", "check_distances", "check_random", "machine_of", "record", "run"]
+
+_LANES = (4, 8, 16, 32)
+
+
+def machine_of(lanes: int, warps: int = 4) -> SmParams:
+    """A small machine."""
+    return SmParams(warps=warps, lanes=lanes, registers=256)
+
+
+def check_cases(bench: Bench, lanes: int = 8) -> None:
+    """All cases by hand."""
+    pipeline = Pipeline(bench, machine_of(lanes), report_mask=REPORTED)
+
+    def script(p: Pipeline) -> Script:
+        for case in CASES:
+            yield from case(p)
+
+    pipeline.play(script)
+    bench.checked("cases", len(CASES))
+
+
+def check_distances(bench: Bench, lanes: int) -> None:
+    """How soon results are seen."""
+    Pipeline(bench, machine_of(lanes)).play(distances)
+    bench.checked("lane counts whose latencies are exact")
+
+
+def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4) -> None:
+    """Random instructions on all warps."""
+    lives = RandomLives(bench, machine_of(lanes, warps), steps)
+    lives.run()
+    bench.checked("instructions and operations compared", lives.compared)
+
+
+def record(bench: Bench) -> None:
+    """Some instructions of two warps, for the waveform."""
+    lives = RandomLives(bench, machine_of(8, 2), 60)
+    lives.run(traces=traces_of(lives.pipeline))
+    bench.checked("instructions and operations compared", lives.compared)
+
+
+def traces_of(pipeline: Pipeline) -> Traces:
+    """What is worth seeing of the unit."""
+    dut = pipeline.dut
+    issued, operation, written = dut.instruction.payload, dut.operation.payload, dut.written
+    operands = dut.operands
+    return {
+        "S2": {
+            "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
+            "kind": issued.kind, "word": issued.word, "operation": dut.operation.valid,
+            "client": dut.operation.client, "gather": operation.gather,
+            "register": Trace(operation.registers[0], "dec"), "active": dut.masks.active,
+            "guard": dut.entrance.selection.guard, "executing": dut.entrance.slot.threads,
+            "read_beat": Trace(operands.beat, "dec")},
+        "S4": {
+            "valid": operands.valid, "beat": Trace(operands.stage.beat, "dec"), "threads": operands.stage.threads,
+            "a": operands.a[0], "b": operands.b[0], "c": operands.c[0]},
+        "S7": {
+            "valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
+            "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
+            "predicates": written.predicates, "cc": written.conditional},
+        "events": {
+            "complete": dut.completion.valid, "serial": dut.completion.serial, "read": dut.operands_read.valid,
+            "dispatch": dut.dispatch.valid, "error": dut.error.valid}}
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for lanes in _LANES:
+        check_cases(bench, lanes)
+        check_random(bench, lanes, 2000 if bench.thorough else 300)
+    record(bench)

@@ -1,0 +1,96 @@
+"""The execute unit around its lanes: its parts, the whole by its testbench, and bugs that must be found."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.sim import Simulator
+
+from rtl.execute.common import CommonDecoder
+from rtl.execute.unit import ExecuteUnit
+from rtl.execute.vote import Vote
+from rtl.isa.kinds import VoteMode
+from rtl.isa.syntax import Pipe
+from rtl.isa.table import FORMS, find
+from sim.engine import PysimEngine
+from sim.testbench import run
+from testbench import tb_pipeline
+
+
+def passes(body, seed=0):
+    report = run("pipeline", body, PysimEngine, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def combinational(dut, body):
+    async def testbench(ctx):
+        body(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("warps", [1, 8])
+def test_converts(warps):
+    assert rtlil.convert(ExecuteUnit(tb_pipeline.machine_of(4, warps)))
+
+
+def test_guards_tests_and_operands_of_every_form():
+    dut = CommonDecoder()
+    constants = [form for form in FORMS if form.pipe is Pipe.FLOW and form.variant == "c"]
+
+    def body(ctx):
+        for form in FORMS:
+            ctx.set(dut.word, form.default)
+            assert find(form.default) is form
+            assert ctx.get(dut.guarded) == form.guarded, form
+            assert ctx.get(dut.tested) == (form.name in ("BRX", "JMX")), form
+            assert ctx.get(dut.votes) == (form.name == "BAR" and form.variant != "all"), form
+            assert not ctx.get(dut.misaligned), form
+        for form in constants:
+            for offset in range(8):
+                ctx.set(dut.word, form.fields["offset"].put(form.default, offset))
+                # Where a register is added, only the sum can tell.
+                assert ctx.get(dut.misaligned) == (offset % 4 != 0 and form.name not in ("BRX", "JMX")), form
+
+    combinational(dut, body)
+
+
+def test_votes_against_python():
+    source, dut = Random(0), Vote()
+
+    def body(ctx):
+        for _ in range(300):
+            threads, predicate = (source.choice([0, 1, (1 << 32) - 1, source.getrandbits(32), 1 << 31]) for _ in "12")
+            ballot = threads & predicate
+            for mode, verdict in ((VoteMode.ALL, ballot == threads), (VoteMode.ANY, ballot != 0),
+                                  (VoteMode.EQ, ballot in (0, threads))):
+                for port, value in ((dut.mode, mode), (dut.threads, threads), (dut.predicate, predicate)):
+                    ctx.set(port, value)
+                assert (ctx.get(dut.ballot), ctx.get(dut.verdict)) == (ballot, verdict)
+
+    combinational(dut, body)
+
+
+def test_cases():
+    assert passes(tb_pipeline.check_cases).checks["cases"] > 8
+
+
+@pytest.mark.parametrize("lanes", [4, 32])
+def test_how_soon_results_are_seen(lanes):
+    passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
+
+
+def test_random():
+    report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
+    assert report.checks["instructions and operations compared"] > 100
+
+
+def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
+    report = run("pipeline", tb_pipeline.record, PysimEngine, vcd=tmp_path / "pipeline.vcd")
+    assert report.passed, report.failure
+    kept = Path(__file__).parent.parent / "waveforms" / "pipeline.gtkw"
+    assert (tmp_path / "pipeline.gtkw").read_text() == kept.read_text()

@@ -6,11 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.qmd import QMD
+from rtl.isa.registers import REFERENCE_COUNTERS
 
-__all__ = ["REFERENCE_BITS", "REFERENCE_COUNTERS", "ReferenceCounters"]
+__all__ = ["REFERENCE_BITS", "ReferenceCounters"]
 
-REFERENCE_COUNTERS = 1 << QMD["CWD_REFERENCE_COUNT_ID"].width
-"""How many there are."""
 REFERENCE_BITS = 16
 """Width of a counter (ours)."""
 _MOST = (1 << REFERENCE_BITS) - 1

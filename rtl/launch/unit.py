@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.qmd import QMD_BYTES
+from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     CONSTANT_BANKS,
@@ -26,7 +27,7 @@ from rtl.params import ADDRESS_BITS, SmParams
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
-from .references import REFERENCE_BITS, REFERENCE_COUNTERS, ReferenceCounters
+from .references import REFERENCE_BITS, ReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 

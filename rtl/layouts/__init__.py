@@ -4,6 +4,7 @@ Layouts that depend on the machine's size are functions of :class:`~rtl.params.S
 """
 
 from .flow import FlowInstruction, FlowOperation, flow_launch, flow_request, flow_result
+from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus
 from .instruction import (
     SERIAL_BITS,
     ControlBits,
@@ -54,15 +55,18 @@ __all__ = [
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
     "GATHER_REGISTERS",
+    "HOST_ADDRESS_BITS",
     "LINE_BITS",
     "SERIAL_BITS",
     "STACK_RESULT_CYCLES",
     "ConstantBank",
     "ControlBits",
+    "CounterEvents",
     "FetchedInstruction",
     "FlowInstruction",
     "FlowOperation",
     "GridConfiguration",
+    "HostBus",
     "InstructionKind",
     "LaneClient",
     "LaneClientPort",

@@ -4,6 +4,6 @@ BPT.TRAP stops the machine like an error: the host is told the reason and the ad
 tells it without stopping anything. Whatever belongs to the trap handler is ILLEGAL_INSTR_ENCODING, as there is none.
 """
 
-from .unit import TrapEvent, TrapUnit
+from .unit import TRAP_REASONS, TrapEvent, TrapUnit
 
-__all__ = ["TrapEvent", "TrapUnit"]
+__all__ = ["TRAP_REASONS", "TrapEvent", "TrapUnit"]

@@ -77,10 +77,9 @@ class TrapUnit(Component):
                     pass
                 with m.Default():
                     m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
-            with m.Case(pattern_of(mask_form)):
-                with m.If(valid):
-                    m.d.sync += self.masked.bit_select(instruction.warp, 1).eq(
-                        field_of(word, mask_form.fields["disable"]))
+            with m.Case(pattern_of(mask_form)), m.If(valid):
+                m.d.sync += self.masked.bit_select(instruction.warp, 1).eq(
+                    field_of(word, mask_form.fields["disable"]))
             with m.Default():
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
         with m.If(self.launch.valid):

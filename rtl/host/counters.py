@@ -1,0 +1,61 @@
+"""The counters."""
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib import memory
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.registers import BLOCK_BYTES, COUNTERS
+from rtl.layouts import CounterEvents
+
+from .block import RegisterAccess
+
+__all__ = ["Counters"]
+
+_BITS = 64
+_RECENT_BITS = 8
+"""Width of what a counter has counted since its last turn. It must not run over between two turns, of which the host's
+writes may take some."""
+
+
+class Counters(Component):
+    """64-bit counters in LUT memory. Each adds what it has counted there when it is its turn, one in a cycle.
+
+    Members
+    -------
+    access : RegisterAccess
+    events : In(CounterEvents)
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"access": Out(RegisterAccess()), "events": In(CounterEvents)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        access, count = self.access, len(COUNTERS)
+        m.submodules.totals = totals = memory.Memory(shape=_BITS, depth=count, init=[])
+        turn_read, host_read = totals.read_port(domain="comb"), totals.read_port(domain="comb")
+        write = totals.write_port()
+        recent = Array(Signal(_RECENT_BITS, name=f"recent_{name}") for name in COUNTERS)
+        turn, high = Signal(range(count)), Signal(_BITS // 2)
+        number, there = access.place[1:], access.place[1:] < count
+        clears = access.write & there
+
+        # Take turns; the host's write takes one.
+        m.d.comb += [
+            turn_read.addr.eq(turn), write.en.eq(1), write.addr.eq(Mux(clears, number, turn)),
+            write.data.eq(Mux(clears, 0, turn_read.data + recent[turn]))]
+        with m.If(~clears):
+            m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
+        for index, name in enumerate(COUNTERS):
+            taken = Mux(clears, number == index, turn == index)
+            m.d.sync += recent[index].eq(Mux(taken, 0, recent[index]) + self.events[name])
+
+        # Read.
+        total = Signal(_BITS)
+        m.d.comb += [host_read.addr.eq(number), total.eq(Mux(there, host_read.data + recent[number], 0))]
+        m.d.comb += access.value.eq(Mux(access.place[0], high, total[:_BITS // 2]))
+        with m.If(access.read & ~access.place[0]):
+            m.d.sync += high.eq(total[_BITS // 2:])
+        assert count * 2 <= BLOCK_BYTES // 4
+        return m

@@ -1,0 +1,66 @@
+"""The work distributor's registers."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
+from rtl.launch.references import REFERENCE_BITS
+from rtl.layouts import LaunchRejection, LaunchSettings
+from rtl.params import ADDRESS_BITS
+
+from .block import RegisterAccess, place_of
+
+__all__ = ["WorkRegisters"]
+
+
+class WorkRegisters(Component):
+    """Settings, start and status of grids, and the reference counters.
+
+    Members
+    -------
+    access : RegisterAccess
+    settings, start, busy, done, rejection, reference_number, reference_count, reference_set, reference_value
+        The other side of what the Distributor has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "access": Out(RegisterAccess()), "settings": Out(LaunchSettings),
+            "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1), "done": In(1),
+            "rejection": In(LaunchRejection), "reference_number": Out(range(REFERENCE_COUNTERS)),
+            "reference_count": In(REFERENCE_BITS), "reference_set": Out(1), "reference_value": Out(REFERENCE_BITS)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        access, descriptor = self.access, Signal(ADDRESS_BITS)
+        done, rejection = Signal(), Signal(LaunchRejection)
+        for name, address in (("PROGRAM_REGION", self.settings.program), ("LOCAL_MEMORY", self.settings.local),
+                              ("QMD_ADDRESS", descriptor)):
+            for part, bits in ((f"{name}_A", address[32:]), (f"{name}_B", address[:32])):
+                with m.If(access.place == place_of(WORK_REGISTERS[part])):
+                    m.d.comb += access.value.eq(bits)
+                    with m.If(access.write):
+                        m.d.sync += bits.eq(access.data)
+
+        # Start and end.
+        with m.If(self.start.ready):
+            m.d.sync += self.start.valid.eq(0)
+        with m.If(access.write & (access.place == place_of(WORK_REGISTERS["LAUNCH"])) & ~self.start.valid):
+            m.d.sync += [self.start.valid.eq(1), self.start.payload.eq(descriptor), done.eq(0)]
+        with m.If(self.done):
+            m.d.sync += [done.eq(1), rejection.eq(self.rejection)]
+        places = WORK_REGISTERS["STATUS"].fields
+        status = {"BUSY": self.busy, "DONE": done, "PENDING": self.start.valid, "REJECTION": rejection.as_value()}
+        with m.If(access.place == place_of(WORK_REGISTERS["STATUS"])):
+            m.d.comb += [access.value[places[name][1]:places[name][0] + 1].eq(value) for name, value in status.items()]
+
+        # Reference counters: the upper half of the block.
+        first = place_of(WORK_REGISTERS["REFERENCE_COUNT"])
+        number = access.place - first
+        m.d.comb += [self.reference_number.eq(number), self.reference_value.eq(access.data)]
+        with m.If(access.place >= first):
+            m.d.comb += [access.value.eq(self.reference_count), self.reference_set.eq(access.write)]
+        assert not first % REFERENCE_COUNTERS
+        return m

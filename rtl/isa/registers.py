@@ -1,0 +1,144 @@
+"""The registers that a host sees: the one table that hardware, tools and manual read.
+
+Names, offsets and fields of the SM block are those of NVIDIA's open drivers (gm20b). The blocks of the work distributor
+and of the counters are this project's own, and so are bits that a meaning here calls ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as with_default
+from enum import Enum
+from types import MappingProxyType
+
+from amaranth.lib import enum
+
+from .errors import REPORT_MASK_RESET
+from .qmd import QMD
+
+__all__ = [
+    "BLOCK_BYTES",
+    "COUNTERS",
+    "COUNTER_BLOCK",
+    "GLOBAL_ERROR_MASK_RESET",
+    "REFERENCE_COUNTERS",
+    "SM_BLOCK",
+    "SM_REGISTERS",
+    "WORK_BLOCK",
+    "WORK_REGISTERS",
+    "Access",
+    "GlobalError",
+    "HostRegister",
+    "trap_bit",
+]
+
+SM_BLOCK = 0x504600
+"""The SM of GPC 0, TPC 0."""
+WORK_BLOCK = 0x600000
+"""The work distributor (ours)."""
+COUNTER_BLOCK = 0x600200
+"""The counters (ours): the low word of number n at 8 * n, the high word behind it."""
+BLOCK_BYTES = 0x200
+"""Size of each block."""
+REFERENCE_COUNTERS = 1 << QMD["CWD_REFERENCE_COUNT_ID"].width
+"""Reference counters of the work distributor."""
+GLOBAL_ERROR_MASK_RESET = 0x7F
+"""The global report mask that drivers write for sm_50."""
+
+
+class Access(Enum):
+    """What a host can do with a register."""
+
+    READ = "read"
+    WRITE = "write"
+    BOTH = "read, write"
+    CLEAR_ONES = "read; a 1 that is written clears the bit"
+    CLEAR_ALL = "read; cleared by every write"
+
+
+class GlobalError(enum.Enum, shape=5):
+    """Bits of HWW_GLOBAL_ESR and of its report mask."""
+
+    MULTIPLE_WARP_ERRORS = 2
+    PHYSICAL_STACK_OVERFLOW = 3
+    BPT_INT = 4
+
+
+def trap_bit(reason: int) -> int:
+    """The bit of HWW_GLOBAL_ESR that says that BPT.TRAP was executed with this reason (ours)."""
+    return 16 + reason
+
+
+@dataclass(frozen=True)
+class HostRegister:
+    """A register of 32 bits, ``offset`` bytes into its block; of ``count`` equal ones the first. ``fields`` are name ->
+    highest and lowest bit."""
+
+    offset: int
+    access: Access
+    meaning: str
+    fields: Mapping[str, tuple[int, int]] = with_default(default_factory=dict)
+    reset: int = 0
+    count: int = 1
+
+
+SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
+    "WARP_VALID_MASK": HostRegister(0x14, Access.READ, "warp slots 0 to 31 with a warp that has not ended"),
+    "WARP_VALID_MASK_1": HostRegister(0x18, Access.READ, "warp slots 32 to 63"),
+    "HWW_WARP_ESR_REPORT_MASK": HostRegister(
+        0x44, Access.BOTH, "bit n: warp errors of code n are reported", reset=REPORT_MASK_RESET),
+    "HWW_WARP_ESR": HostRegister(
+        0x48, Access.CLEAR_ALL, "the first warp error since it was cleared; of a BPT.TRAP only the warp (ours)",
+        {"ERROR": (15, 0), "WARP_ID": (23, 16)}),
+    "HWW_GLOBAL_ESR_REPORT_MASK": HostRegister(
+        0x4C, Access.BOTH, "bits of HWW_GLOBAL_ESR that interrupt the host", reset=GLOBAL_ERROR_MASK_RESET),
+    "HWW_GLOBAL_ESR": HostRegister(
+        0x50, Access.CLEAR_ONES, "what has happened",
+        {**{error.name: (error.value, error.value) for error in GlobalError}, "TRAP_REASONS": (23, 17)}),
+    "HWW_WARP_ESR_PC": HostRegister(
+        0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP"),
+})
+"""Registers of the SM block that exist so far."""
+
+WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
+    "PROGRAM_REGION_A": HostRegister(0x00, Access.BOTH, "address of pc 0, bits 39:32", {"UPPER": (7, 0)}),
+    "PROGRAM_REGION_B": HostRegister(0x04, Access.BOTH, "address of pc 0, bits 31:0"),
+    "LOCAL_MEMORY_A": HostRegister(0x08, Access.BOTH, "local memory of all warp slots, bits 39:32", {"UPPER": (7, 0)}),
+    "LOCAL_MEMORY_B": HostRegister(0x0C, Access.BOTH, "its bits 31:0; a multiple of 512"),
+    "QMD_ADDRESS_A": HostRegister(0x10, Access.BOTH, "address of the launch descriptor, bits 39:32", {"UPPER": (7, 0)}),
+    "QMD_ADDRESS_B": HostRegister(0x14, Access.BOTH, "its bits 31:0; a multiple of 256"),
+    "LAUNCH": HostRegister(0x18, Access.WRITE, "every write starts a grid, once the one before it is over"),
+    "STATUS": HostRegister(
+        0x1C, Access.READ, "BUSY: a grid runs; DONE: the last one is over, and REJECTION says why it did not run;"
+        " PENDING: one waits for its start",
+        {"BUSY": (0, 0), "DONE": (1, 1), "PENDING": (2, 2), "REJECTION": (11, 8)}),
+    "REFERENCE_COUNT": HostRegister(0x100, Access.BOTH, "reference counters", {"COUNT": (15, 0)},
+                                    count=REFERENCE_COUNTERS),
+})
+"""Registers of the work distributor."""
+
+COUNTERS: Mapping[str, str] = MappingProxyType({
+    "cycles": "cycles in which a grid runs",
+    "instructions": "instructions issued",
+    "lane_operations": "operations of units that went to the lanes",
+    "idle": "cycles, while a grid runs, in which neither was selected",
+    "wait_stall": "such cycles in which a warp waits for its stall count",
+    "wait_scoreboard": "... for a scoreboard",
+    "wait_lanes": "... for the lanes",
+    "wait_unit": "... for room in a unit",
+    "wait_fetch": "... for its instructions",
+    "wait_held": "... for the outcome of its last instruction",
+    "ctas": "CTAs started",
+    "warps": "warps started",
+    "divergences": "branches that diverged",
+    "pushes": "tokens pushed",
+    "hits": "unwinds that ended in the stack cache",
+    "misses": "unwinds that found a line not in the stack cache",
+    "spills": "lines of stacks written to memory",
+    "fills": "lines of stacks read from memory",
+    "memory_lines": "lines that loads, stores and atomic operations asked memory for",
+    "memory_writes": "those of them that were written",
+    "shared_accesses": "accesses to shared memory, each of some threads' words",
+    "atomics": "atomic operations of single threads",
+})
+"""The counters in their order, 64 bits each: name -> what one counts. Every write clears a counter. Reading the low
+word keeps the high word until that is read."""

@@ -93,7 +93,8 @@ class FetchDriver:
                                   self.image.constant(bank, address & -4))
                 self.words += 1
             if not asking and random.random() < self._reads:
-                bank, address = random.choice((0, 1, 2, 3, 9)), random.choice((random.randrange(600), random.getrandbits(32)))
+                bank = random.choice((0, 1, 2, 3, 9))
+                address = random.choice((random.randrange(600), random.getrandbits(32)))
                 self._asked.append((bank, address))
                 ctx.set(dut.indexed.payload, {"bank": bank, "address": address})
                 asking = True

@@ -1,6 +1,6 @@
 """A program and its constants in memory, and what fetch has to make of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -11,7 +11,9 @@ from rtl.isa.control_code import (
     GROUP_BYTES,
     GROUP_INSTRUCTIONS,
     INSTRUCTION_BYTES,
+    ControlCode,
     instruction_address,
+    pack,
 )
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
@@ -23,7 +25,7 @@ from sim.launch import Launch
 from sim.memory import Memory, MemoryFaultError
 from sim.model.action import constant_address
 
-__all__ = ["Expected", "Image", "launched_image", "random_image", "random_word"]
+__all__ = ["Expected", "Image", "image_of", "launched_image", "random_image", "random_word"]
 
 PROGRAM = 0x12_3456_7800 & ~(LINE_BYTES - 1)
 BANKS = 0x20_0000_0000
@@ -144,3 +146,11 @@ def random_image(random: Random, groups: int, registers: int) -> Image:
                     for _ in range(groups))
     banks = {number: random.randbytes(random.choice((16, 130, 400, 1001))) for number in (0, 1, 3)}
     return Image(code, banks, registers)
+
+
+def image_of(words: Sequence[int], control: ControlCode) -> Image:
+    """A program of whole groups, with one control code for all instructions."""
+    groups = [words[at:at + GROUP_INSTRUCTIONS] for at in range(0, len(words), GROUP_INSTRUCTIONS)]
+    code = b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for group in groups
+                    for word in (pack([control] * GROUP_INSTRUCTIONS), *group))
+    return Image(code, {0: bytes(range(200))}, 64)

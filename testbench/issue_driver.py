@@ -31,8 +31,8 @@ class Behaviour:
 
     ``fetch``, ``complete``, ``flow``: least and most cycles from claim to group, from selection to completion, from
     selection to flow result. ``room``: chance that a unit has room. ``halts``: that the machine stops for some
-    cycles. ``branches``: that a flow instruction goes elsewhere; ``ends``: that it ends its warp. ``operations``: that a
-    client has a new operation. ``launches``: that a free slot is launched.
+    cycles. ``branches``: that a flow instruction goes elsewhere; ``ends``: that it ends its warp. ``operations``: that
+    a client has a new operation. ``launches``: that a free slot is launched.
     """
 
     fetch: tuple[int, int] = (4, 12)

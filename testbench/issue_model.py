@@ -18,6 +18,7 @@ from rtl.isa.control_code import (
 )
 from rtl.isa.errors import WarpError
 from rtl.issue import LAUNCH_PATIENCE, Policy
+from rtl.issue.choose import FAVOUR_INTERVAL
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import LaneClient
 
@@ -235,8 +236,9 @@ class IssueModel:
                 self.taken.append(client)
 
     def _choose(self, policy: Policy) -> int:
-        favoured = self.cycle // self._window % len(self.warps)
-        if favoured in self.ready:
+        windows, turn = divmod(self.cycle // self._window, FAVOUR_INTERVAL)
+        favoured = windows % len(self.warps)
+        if turn == FAVOUR_INTERVAL - 1 and favoured in self.ready:
             return favoured
         if policy is Policy.GREEDY_THEN_OLDEST and self._last in self.ready and self._last != self._yielded:
             return self._last

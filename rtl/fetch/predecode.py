@@ -1,6 +1,11 @@
 """From an instruction word to what the scheduler has to know of it, and whether anybody can execute it."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
+from collections.abc import Iterable, Mapping
+from functools import partial, reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,8 +74,8 @@ class Predecoded(data.Struct):
 def _register_places() -> tuple[Field, ...]:
     """Where register numbers are in the word."""
     return tuple(dict.fromkeys(
-        form.fields[name] for form in FORMS for groups in Outcomes(form, lambda values, form=form: register_groups(
-            form, values)) for name in groups))
+        form.fields[name] for form in FORMS for groups in Outcomes(form, partial(register_groups, form))
+        for name in groups))
 
 
 _PLACES = _register_places()
@@ -93,42 +98,49 @@ class Predecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        kind, refused = Signal(InstructionKind), Signal()
-        used = Signal(len(_PLACES))
-        extra = Signal(data.ArrayLayout(2, len(_PLACES)))     # registers of the group behind the first
-        with m.Switch(self.word):
-            for form in sorted(FORMS, key=lambda form: -form.mask.bit_count()):
-                with m.Case(pattern_of(form)):
-                    m.d.comb += [kind.eq(kind_of(form)), refused.eq(self._refused(form))]
-                    m.d.comb += self._groups(form, used, extra)
-                    if (where := _constant(form)) is not None:
-                        m.d.comb += self.predecoded.constant.eq(1 + CONSTANT_FIELDS.index(where))
-            with m.Default():
-                m.d.comb += refused.eq(1)
+        found: dict[Form, Any] = {}
+        for number, form in enumerate(FORMS):
+            found[form] = Signal(name=f"form_{number}")
+            special = [other for other in FORMS if other.mask & form.mask == form.mask != other.mask
+                       and other.match & form.mask == form.match]
+            m.d.comb += found[form].eq(self.word.matches(pattern_of(form))
+                                       & ~_any(self.word.matches(pattern_of(other)) for other in special))
 
-        numbers = [field_of(self.word, place) for place in _PLACES]
-        real = [used[index] & (number != RZ) for index, number in enumerate(numbers)]
-        beyond = Cat(real[index] & (number + extra[index] >= self.registers) for index, number in enumerate(numbers))
-        misaligned = Cat(real[index] & (number & extra[index]).any() for index, number in enumerate(numbers))
-        with m.If(refused | beyond.any() | misaligned.any()):
+        refused = ~_any(found.values()) | _any(
+            found[form] & Outcomes(form, rule).holds(self.word, bool) for form in FORMS for rule in rules(form))
+        beyond, misaligned = self._registers(found)
+        kind = reduce(or_, (Mux(_any(found[form] for form in FORMS if kind_of(form) is kind), kind.value, 0)
+                            for kind in InstructionKind))
+        places = (Mux(_any(found[form] for form in FORMS if _constant(form) == where), index + 1, 0)
+                  for index, where in enumerate(CONSTANT_FIELDS))
+        m.d.comb += [self.predecoded.constant.eq(reduce(or_, places)), self.predecoded.kind.as_value().eq(kind)]
+        with m.If(refused | beyond | misaligned):
             m.d.comb += [
                 self.predecoded.kind.eq(InstructionKind.REFUSED),
                 self.predecoded.error.eq(Mux(refused, WarpError.ILLEGAL_INSTR_ENCODING.value, Mux(
-                    beyond.any(), WarpError.OOR_REG.value, WarpError.MISALIGNED_REG.value)))]
-        with m.Else():
-            m.d.comb += self.predecoded.kind.eq(kind)
+                    beyond, WarpError.OOR_REG.value, WarpError.MISALIGNED_REG.value)))]
         return m
 
-    def _refused(self, form: Form) -> Value:
-        return Cat(Outcomes(form, rule).holds(self.word, bool) for rule in rules(form)).any()
+    def _registers(self, found: Mapping[Form, Any]) -> tuple[Any, Any]:
+        """Whether a register is beyond those of the launch, and whether a group of registers is not aligned."""
+        beyond, misaligned = [], []
+        groups = {form: Outcomes(form, partial(register_groups, form)) for form in FORMS}
+        for place in _PLACES:
+            named = [(form, name) for form in FORMS for name in next(iter(groups[form])) if form.fields[name] == place]
+            # Registers of the group behind the first: 0, 1 or 3.
+            extra = Cat(_any(found[form] & groups[form].holds(self.word, partial(_has, name, size))
+                             for form, name in named) for size in (2, 4))
+            number = field_of(self.word, place)
+            used = _any(found[form] for form, _ in named) & (number != RZ)
+            beyond.append(used & (number + extra >= self.registers))
+            misaligned.append(used & (number & extra).any())
+        return _any(beyond), _any(misaligned)
 
-    def _groups(self, form: Form, used: Value, extra: Value) -> list:
-        """Which places of the word hold registers, and how many follow each. Groups have 1, 2 or 4."""
-        table = Outcomes(form, lambda values: register_groups(form, values))
-        statements = []
-        for name in next(iter(table)):
-            index = _PLACES.index(form.fields[name])
-            more = [table.holds(self.word, lambda groups, name=name, size=size: groups[name] >= size)
-                    for size in (2, 4)]
-            statements += [used[index].eq(1), extra[index].eq(Cat(more))]
-        return statements
+
+def _has(name: str, size: int, groups: Mapping[str, int]) -> bool:
+    """Whether the group that begins at a register field has so many registers."""
+    return groups[name] >= size
+
+
+def _any(values: Iterable[Any]) -> Any:
+    return Cat(*values).any()

@@ -2,22 +2,28 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.params import SmParams
 
 from .records import Policy
 
-__all__ = ["WarpChooser", "window_cycles"]
+__all__ = ["FAVOUR_INTERVAL", "WarpChooser", "window_cycles"]
+
+FAVOUR_INTERVAL = 8
+"""Of so many windows one favours a warp."""
 
 
 def window_cycles(params: SmParams) -> int:
-    """Cycles for which one warp goes before all others, whatever the policy: the lanes are free several times."""
+    """Cycles for which a favoured warp goes before all others: the lanes are free several times."""
     return max(16, 4 * params.beats)
 
 
 class WarpChooser(Component):
-    """The policy; and for a window of cycles each, one warp after the other that goes first all the same.
+    """The policy; and now and then, for a window of cycles, one warp after the other goes first all the same.
+
+    So no warp that is ready waits for ever: within FAVOUR_INTERVAL windows for each warp it has been favoured.
 
     Members
     -------
@@ -58,13 +64,14 @@ class WarpChooser(Component):
             self.ready[warp] & ~(self.ready & Mux(yielded[warp], everyone ^ 1 << warp, row & ~yielded)).any()
             for warp, row in enumerate(before)))
 
-        window = Signal(range(window_cycles(self._params)))
+        time = Signal(range(FAVOUR_INTERVAL * window_cycles(self._params)))
         favoured = Signal(count, init=1)
-        m.d.sync += window.eq(window + 1)
-        with m.If(window.all()):
+        favours = time[ceil_log2(window_cycles(self._params)):].all()
+        m.d.sync += time.eq(time + 1)
+        with m.If(time.all()):
             m.d.sync += favoured.eq(favoured.rotate_left(1))
 
-        first, again = self.ready & favoured, self.ready & last & ~yielded & greedy.replicate(count)
+        first, again = self.ready & favoured & favours.replicate(count), self.ready & last & ~yielded & greedy.replicate(count)
         m.d.comb += [
             self.any.eq(self.ready.any()),
             self.chosen.eq(Mux(first.any(), first, Mux(again.any(), again, oldest)))]

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.convert import ConversionDecoder, ConversionUnit
+from rtl.convert.bound import IntegerBound
 from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import SIZES
 from rtl.convert.reciprocal import RECIPROCAL_STAGES, Reciprocal, seeds
 from rtl.convert.unpack import FloatUnpack
 from rtl.isa.effects import effects
@@ -21,7 +24,7 @@ from sim.testbench import Bench, run
 from testbench import tb_convert
 from testbench.convert_cases import case_of, random_word
 from testbench.convert_driver import ConvertDriver
-from testbench.convert_formulas import formula, unpacked
+from testbench.convert_formulas import formula, typed, unpacked
 
 
 def passes(body, seed=0):
@@ -139,6 +142,40 @@ def test_significands_and_shifts():
                 assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
 
     simulated(dut, body)
+
+
+def test_integers_within_their_types():
+    source, dut = random.Random(3), IntegerBound()
+    edges = [0, 1, *(1 << bits for bits in (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63)), (1 << 64) - 1]
+    magnitudes = sorted({max(0, min(edge + step, (1 << 64) - 1)) for edge in edges for step in (-1, 0, 1)})
+
+    def expected(magnitude, negative, kind, code, saturate, double):
+        size, is_signed = SIZES[code & 3], code >> 2
+        lowest, highest = (-1 << size - 1, (1 << size - 1) - 1) if is_signed else (0, (1 << size) - 1)
+        value = -magnitude if negative else magnitude
+        if kind == "none":
+            value = typed(1 << size - 1, code) if double or size == 64 else 0
+        elif kind == "excess":
+            value = lowest if negative else highest
+        else:
+            value = min(max(value, lowest), highest) if saturate else typed(value, code)
+        return value & (1 << 64) - 1
+
+    async def body(ctx):
+        for code in range(8):
+            for negative, saturate, double in product((0, 1), repeat=3):
+                for kind in ["", "excess", "none"]:
+                    for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
+                        for name, value in (("size", code & 3), ("signed", code >> 2), ("negative", negative),
+                                            ("saturate", saturate), ("double", double), ("excess", kind == "excess"),
+                                            ("none", kind == "none"),
+                                            ("number", -magnitude % (1 << 64) if negative else magnitude)):
+                            ctx.set(getattr(dut, name), value)
+                        await ctx.tick()
+                        assert ctx.get(dut.bounded) == expected(magnitude, negative, kind, code, saturate, double), (
+                            code, negative, saturate, double, kind, hex(magnitude))
+
+    simulated(dut, body, clocked=True)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

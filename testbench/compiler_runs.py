@@ -1,6 +1,7 @@
 """Compiled PTX text on the reference machine and on the thread oracle."""
 
 import struct
+from collections.abc import Mapping
 
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.model.thread import run as run_threads
@@ -11,13 +12,20 @@ from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.programs.manifest import BufferSpec, Run
 
-__all__ = ["compiled", "words_left"]
+__all__ = ["arguments", "compiled", "words_left"]
 
 
 def compiled(text: str, registers: int = REGISTERS) -> Module:
     """The program that PTX text becomes."""
     return load(assemble(compile_module(parse_ptx(text, "test.ptx"), registers), "test"))
+
+
+def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
+    """What a kernel of the manifest is launched with, some numbers replaced."""
+    return [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
+            else Scalar(values.get(spec.name, spec.values["O3"]), spec.dtype.itemsize) for spec in run.arguments]
 
 
 def words_left(module: Module, threads: int, words: int, *values: int, content: bytes = b"",

@@ -129,7 +129,7 @@ class _Writer:
         """The instruction that takes threads out of a block without a branch, if there is one."""
         region = self.plan.leaves.get((block, target))
         if region is not None:
-            return region.token.leave
+            return f"{region.token.leave} -> {self._label(region.join)}"
         if not target.ops and target.ending == "exit":
             return "EXIT"
         if not target.ops and target.ending == "ret" and not self.finished.frame:
@@ -168,6 +168,6 @@ class _Writer:
                 continue
             labels[target] = f"{self.names[block]}_{len(labels)}"
             self.used.add(labels[target])
-            self.stubs += [f"{labels[target]}:", f"        {region.token.leave}"]
+            self.stubs += [f"{labels[target]}:", f"        {region.token.leave} -> {self._label(region.join)}"]
         block.table.labels = [labels[target] for target in block.successors]
         self._add(f"BRX {self.printer.source(block.condition)} -.next -> {', '.join(labels.values())}")

@@ -1,0 +1,1 @@
+"""Figures that the project reports: each module measures one thing and gives a table of rows."""

@@ -1,0 +1,61 @@
+"""Instructions that compiled kernels execute, beside what NVIDIA's assembler makes of the same PTX."""
+
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.model.warp import Machine
+from sim.toolchain.cubin import load
+from sim.toolchain.from_ptx import object_of_ptx
+from testbench.programs.manifest import LEVELS, RUNS, BufferSpec, Run, build, cubin
+
+__all__ = ["PtxRow", "ptx_table"]
+
+_WARPS = 64
+_LIMIT = 10_000_000
+_OTHER_PROGRAM = "k12_callprototype_param"
+"""Its run with NVIDIA's code calls a place in that code: there is nothing to compare."""
+
+
+@dataclass(frozen=True)
+class PtxRow:
+    """Warp instructions that a kernel's first run retires: compiled here, and by NVIDIA's assembler at -O0 and -O3."""
+
+    kernel: str
+    compiled: int
+    unoptimised: int
+    optimised: int
+
+    @property
+    def to_unoptimised(self) -> float:
+        """What this compiler's code executes for one instruction of -O0."""
+        return self.compiled / self.unoptimised
+
+    @property
+    def to_optimised(self) -> float:
+        """The same for -O3."""
+        return self.compiled / self.optimised
+
+
+def _launch(run: Run) -> Launch:
+    """The run's kernel, compiled here."""
+    arguments = [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
+                 else Scalar(spec.values[LEVELS[-1]], spec.dtype.itemsize) for spec in run.arguments]
+    source = cubin(run.kernel, LEVELS[-1]).parent / f"{run.kernel}.ptx"
+    return prepare(load(object_of_ptx(str(source))), arguments, grid=run.grid, block=run.block,
+                   dynamic_shared=run.dynamic_shared)
+
+
+def _instructions(launch: Launch) -> int:
+    return Machine(launch, warps=_WARPS).run(_LIMIT).instructions
+
+
+def ptx_table() -> list[PtxRow]:
+    """A row for every kernel, with a progress bar on a terminal."""
+    rows = []
+    kernels = sorted({run.kernel for run in RUNS.values()} - {_OTHER_PROGRAM})
+    for kernel in tqdm(kernels, unit=" kernels", disable=None, leave=False):
+        run = RUNS[kernel]
+        rows.append(PtxRow(kernel, _instructions(_launch(run)), *(_instructions(build(run, level)) for level in LEVELS)))
+    return rows

@@ -1,0 +1,106 @@
+"""Compiled control flow: random programs against Python, and the tokens that it is made of."""
+
+import re
+
+import pytest
+
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
+from testbench.compiler_random import THREADS, Program, structured, unstructured
+from testbench.compiler_runs import compiled, words_left
+from testbench.programs.manifest import cubin
+
+_FEW = 12
+
+
+def _check(program: Program, registers: int | None = None) -> None:
+    module = compiled(program.text) if registers is None else compiled(program.text, registers)
+    for same in (0, 5):
+        found = words_left(module, THREADS, 4 * THREADS, same, alone=same == 0)
+        assert found == program.expected(same)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocks_that_branch_anywhere(seed):
+    _check(unstructured(seed))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nested_statements(seed):
+    _check(structured(seed))
+
+
+@pytest.mark.parametrize("seed", range(60, 66))
+def test_nested_statements_in_few_registers(seed):
+    _check(structured(seed), _FEW)
+
+
+def _text(kernel: str) -> str:
+    return compile_module(read_ptx(cubin(kernel, "O3").parent / f"{kernel}.ptx"))
+
+
+def _ptx(body: str) -> str:
+    return f""".version 7.8
+.target sm_50
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u32 n)
+{{ .reg .pred p, q; .reg .b32 r<9>, t; .reg .b64 d<4>; mov.u32 t, %tid.x; ld.param.u64 d1, [out]; mul.wide.u32 d2, t, 4;
+ add.u64 d1, d1, d2; ld.param.u32 r1, [n]; mov.u32 r0, 0;
+{body} }}
+"""
+
+
+def test_a_uniform_loop_pushes_nothing():
+    text = compile_module(parse_ptx(_ptx("""
+L: add.u32 r0, r0, t; sub.u32 r1, r1, 1; setp.ne.u32 p, r1, 0; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+    assert not re.search("SSY|PBK|SYNC", text)
+
+
+def test_a_loop_that_threads_leave_at_different_times_collects_them():
+    text = compile_module(parse_ptx(_ptx("""
+ mov.u32 r2, t;
+L: add.u32 r0, r0, 3; sub.u32 r2, r2, 1; setp.gt.s32 p, r2, 0; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+    assert len(re.findall(r"\bSSY\b", text)) == len(re.findall(r"\bSYNC\b", text)) == 1
+
+
+def test_a_branch_said_to_be_uniform_pushes_nothing():
+    body = "setp.eq.u32 p, t, 5; @p bra{} E; mul.lo.u32 r0, t, t; " + "st.global.u32 [d1], r0; " * 9 + "E: st.global.u32 [d1], r0; ret;"
+    assert "SSY" in compile_module(parse_ptx(_ptx(body.format("")), "x"))
+    assert "SSY" not in compile_module(parse_ptx(_ptx(body.format(".uni")), "x"))
+
+
+def test_leaving_two_loops_at_once_takes_a_token_of_another_kind():
+    text = compile_module(parse_ptx(_ptx("""
+A: mov.u32 r2, t;
+B: add.u32 r0, r0, r2; setp.gt.u32 p, r0, 1000; @p bra DONE; sub.u32 r2, r2, 1; setp.gt.s32 p, r2, 0; @p bra B;
+ add.u32 r0, r0, 1; setp.lt.u32 p, r0, 500; @p bra A;
+DONE: st.global.u32 [d1], r0; ret;"""), "x"))
+    assert re.search(r"\bPBK\b", text)
+    assert re.search(r"\bBRK\b", text)
+
+
+def test_irreducible_code_meets_at_its_end():
+    text = _text("k52_irreducible")
+    assert len(re.findall(r"\bSSY\b", text)) == 1
+
+
+def test_a_jump_table_is_in_the_second_bank():
+    text = _text("k06_switch_brx")
+    assert re.search(r"\.const 2 \S+ align 4(\n +\.word \.L\S+){7}\n", text)
+    assert "BRX" in text
+
+
+def test_recursion_counts_its_tokens_often():
+    crs = int(re.search(r"\.crs (\d+)", _text("k08_fib_recursion"))[1])
+    assert crs >= 32 * 16
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    ("sad.u64 d1, d1, d2, d1; ret;", "x:7:2: sad of 64 bits is not translated"),
+    ("cvt.sat.u64.s64 d1, d2; ret;", "x:7:2: cvt.sat.u64.s64 is not translated"),
+    ("bar.red.popc.u32 r1, r2, p; ret;", "x:7:2: bar.red with a barrier or a number of threads in a register"),
+])
+def test_what_is_not_translated_is_named_with_its_place(body, message):
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        compile_module(parse_ptx(_ptx(f" {body}"), "x"))

@@ -29,11 +29,12 @@ class Counters(Component):
 
     def __init__(self) -> None:
         super().__init__({"access": Out(RegisterAccess()), "events": In(CounterEvents)})
+        self.totals = memory.Memory(shape=_BITS, depth=len(COUNTERS), init=[])
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         access, count = self.access, len(COUNTERS)
-        m.submodules.totals = totals = memory.Memory(shape=_BITS, depth=count, init=[])
+        m.submodules.totals = totals = self.totals
         turn_read, host_read = totals.read_port(domain="comb"), totals.read_port(domain="comb")
         write = totals.write_port()
         recent = Array(Signal(_RECENT_BITS, name=f"recent_{name}") for name in COUNTERS)

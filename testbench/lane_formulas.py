@@ -54,6 +54,8 @@ class Formula:
     name: str
     word: int
     of: Callable[[Thread], Outcome]
+    operands: Callable[[Random], tuple[int, int, int]] | None = None
+    """a, b and c where any numbers would rarely do."""
 
 
 FORMULAS: list[Formula] = []
@@ -64,7 +66,7 @@ def _signed(value: int, bits: int = 32) -> int:
     return value - (value >> bits - 1 << bits)
 
 
-def _is(name: str, variant: str | None = None, /, **fields: int) -> Callable:
+def _is(name: str, variant: str | None = None, operands: Callable | None = None, /, **fields: int) -> Callable:
     """Registers a formula: of a Thread, giving an Outcome or just a value."""
     last = _Z if name in _OF_THREE else _X
     sources = {"Rd": _D, "Ra": _A, "Rb": _B, "Rc": _C, "Pa": _X, "Pb": _Y, "Pc": last} | fields
@@ -75,7 +77,7 @@ def _is(name: str, variant: str | None = None, /, **fields: int) -> Callable:
             return result if isinstance(result, Outcome) else Outcome(result)
 
         known = {field: value for field, value in sources.items() if _has(name, variant, field)}
-        FORMULAS.append(Formula(name, encode(name, variant, **known), outcome))
+        FORMULAS.append(Formula(name, encode(name, variant, **known), outcome, operands))
         return of
 
     return register
@@ -115,6 +117,10 @@ def _combined(code: Boolean, first: int, second: int) -> int:
     return {Boolean.AND: first & second, Boolean.OR: first | second, Boolean.XOR: first ^ second}[code]
 
 
+def _pair(t: Thread) -> int:
+    return t.c << 32 | t.a
+
+
 def _outside(address: int) -> int:
     return int(not any(base <= address < base + WINDOW_BYTES for base in (SHARED_WINDOW, LOCAL_WINDOW)))
 
@@ -138,6 +144,8 @@ _is("ISCADD32I", shift=31, imm32=77)(lambda t: (t.a << 31) + 77)
 _is("IADD3", "r")(lambda t: t.a + t.b + t.c)
 _is("IADD3", "r", negate_a=1, negate_b=1, negate_c=1)(lambda t: -t.a - t.b - t.c)
 _is("IADD3", "r", shift=1)(lambda t: (t.a + t.b >> 16) + t.c)
+_is("IADD3", "r", lambda source: tuple(source.choice((0, number(source))) for _ in range(3)), shift=1, negate_a=1,
+    negate_b=1)(lambda t: ((-t.a - t.b) % (1 << 33) >> 16) + t.c)
 _is("IADD3", "r", shift=2)(lambda t: (t.a + t.b << 16) + t.c)
 _is("IADD3", "r", half_a=1, half_b=2)(lambda t: (t.a & 0xFFFF) + (t.b >> 16) + t.c)
 _is("IADD3", "r", extended=1)(lambda t: t.a + t.b + t.c + t.carry + t.overflow)
@@ -155,16 +163,52 @@ def _near_address(t: Thread) -> Outcome:
     return Outcome(address, p=_outside(address))
 
 
-@_is("LEA.HI", "r", shift=5, Pd=_P)
+_FAR, _DOUBLE = 25, (1 << 64) - 1
+"""A shift that leaves bits of a window's number in the low word; the mask of a pair."""
+
+
+def _shifted_pair(t: Thread, negated: bool, complemented: bool = False) -> int:
+    wide = _pair(t) << _FAR
+    return (-wide if negated else ~wide if complemented else wide) & _DOUBLE
+
+
+def _near_windows(negated: bool, complemented: bool = False) -> Callable[[Random], tuple[int, int, int]]:
+    """Operands whose shifted pair is about a window's address, plus a b that mostly makes its high word 0."""
+    def operands(source: Random) -> tuple[int, int, int]:
+        wanted = source.choice((number(source), source.randrange(4) << 24, (source.randrange(4) << 24) + 0xFF_FFFF))
+        wanted |= source.choice((0, number(source))) << 32
+        pair = (-wanted if negated else ~wanted if complemented else wanted) >> _FAR & _DOUBLE
+        thread = Thread(pair & WORD, 0, pair >> 32, 0, 0, 0, 0, 0, 0, 0)
+        high = _shifted_pair(thread, negated, complemented) >> 32
+        return thread.a, source.choice((0, -high & WORD, -high & WORD)), thread.c
+
+    return operands
+
+
+@_is("LEA.HI", "r", _near_windows(False), shift=_FAR, Pd=_P)
 def _far_address(t: Thread) -> Outcome:
-    pair = (t.c << 32 | t.a) << 5
-    high = (pair >> 32) + t.b & WORD
-    return Outcome(high, p=_outside(high << 32 | pair & WORD))
+    wide = _shifted_pair(t, False)
+    high = (wide >> 32) + t.b & WORD
+    return Outcome(high, p=_outside(high << 32 | wide & WORD))
+
+
+@_is("LEA.HI", "r", _near_windows(True), shift=_FAR, negate_a=1, Pd=_P)
+def _far_negated_address(t: Thread) -> Outcome:
+    wide = _shifted_pair(t, True)
+    high = (wide >> 32) + t.b & WORD
+    return Outcome(high, p=_outside(high << 32 | wide & WORD))
+
+
+@_is("LEA.HI", "r", _near_windows(False, True), shift=_FAR, negate_a=1, extended=1, Pd=_P)
+def _far_complemented_address(t: Thread) -> Outcome:
+    wide = _shifted_pair(t, False, True)
+    high = (wide >> 32) + t.b + t.carry & WORD
+    return Outcome(high, p=_outside(high << 32 | wide & WORD))
 
 
 @_is("LEA.HI", "r", shift=5, negate_a=1, cc=1)
 def _far_difference(t: Thread) -> Outcome:
-    high = -((t.c << 32 | t.a) << 5) >> 32 & WORD
+    high = -(_pair(t) << 5) >> 32 & WORD
     return _flagged(high + t.b, high, t.b)
 
 
@@ -199,10 +243,6 @@ _is("IMAD", "r", signs=3, high=1, saturate=1)(
 
 
 # Shifts and fields.
-def _pair(t: Thread) -> int:
-    return t.c << 32 | t.a
-
-
 def _reversed(word: int) -> int:
     return int(f"{word:032b}"[::-1], 2)
 
@@ -350,7 +390,10 @@ def formula_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
 
 def _beat(source: Random, lanes: int, formula: Formula) -> Beat:
     registers = {register: [number(source) for _ in range(lanes)] for register in (_A, _B, _C, _D)}
-    if source.random() < 0.25:
+    if formula.operands is not None:
+        drawn = [formula.operands(source) for _ in range(lanes)]
+        registers |= dict(zip((_A, _B, _C), map(list, zip(*drawn, strict=True)), strict=True))
+    elif source.random() < 0.25:
         registers[_B] = registers[_A]
     predicates = [source.getrandbits(PT) for _ in range(lanes)]
     conditions = [source.getrandbits(Flags.as_shape().size) for _ in range(lanes)]

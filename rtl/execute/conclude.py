@@ -1,6 +1,6 @@
 """The third stage of a lane: the sum of the terms, and what becomes of it."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -43,15 +43,15 @@ class ResultStage(wiring.Component):
             overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
             less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
 
-        # The result.
-        with m.If(control.saturate & overflow):
-            m.d.comb += value.eq(Cat((~x[31]).replicate(31), x[31]))
-        with m.Elif(control.merge):
-            m.d.comb += value.eq(Cat(total[:16], terms.b))
-        with m.Elif(control.smaller | control.larger):
-            m.d.comb += value.eq(Mux(less ^ control.larger, x[:32], ~y[:32]))
-        with m.Else():
-            m.d.comb += value.eq(total)
+        # The result: one of these words, the others are gated.
+        bounded, chooses, takes_x, sums = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            bounded.eq(control.saturate & overflow), chooses.eq(control.smaller | control.larger),
+            takes_x.eq(less ^ control.larger), sums.eq(~bounded & ~chooses),
+            value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
+                     | (x[:32] & (chooses & takes_x).replicate(32)) | (~y[:32] & (chooses & ~takes_x).replicate(32))
+                     | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
+                     | Cat(Const(0, 16), terms.b & control.merge.replicate(16)))]
 
         # CC.
         zero, old, flags = Signal(), terms.conditions, result.conditions

@@ -1,0 +1,75 @@
+"""The trap unit, instruction by instruction against the warp model."""
+
+import random
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.sim import Simulator
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
+from rtl.params import PRESETS
+from rtl.trap import TrapUnit
+from testbench.handmade import encode, machine, warp_of
+
+ALL_REPORTED = 0x00FF_FFFF
+PARAMS = PRESETS["default"]
+REASONS = (0, 1, 3, 7, 8, 9, 16, (1 << 20) - 1)
+WORDS = (
+    *(encode("BPT", mode=mode.value, reason=reason) for mode in BreakpointMode for reason in REASONS
+      if mode not in (BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL)),
+    *(encode("IDE", disable=disable) for disable in (0, 1)),
+    *(encode("RTT", mode=mode.value) for mode in ReturnFromTrapMode if mode is not ReturnFromTrapMode.PREEMPTED))
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
+def test_converts_for_every_preset(preset):
+    assert rtlil.convert(TrapUnit(preset))
+
+
+def outcome(word, report_mask):
+    """What the model makes of an instruction: error, reasons of traps, whether BPT.INT, whether traps are masked."""
+    made = machine([word], report_mask=report_mask)
+    warp = warp_of(made)
+    record = made.retire(0)
+    return record.error, tuple(made.trap_reasons), "BPT_INT" in made.raised, warp.traps_masked
+
+
+@pytest.mark.parametrize("report_mask", [ALL_REPORTED, 0], ids=["reported", "unreported"])
+def test_agrees_with_the_model(report_mask):
+    source, dut = random.Random(0), TrapUnit(PARAMS)
+
+    async def body(ctx):
+        ctx.set(dut.report_mask, report_mask)
+        assert ctx.get(dut.room) == 1
+        for word in source.sample(WORDS * 2, 2 * len(WORDS)):
+            error, reasons, interrupt, masked = outcome(word, report_mask)
+            warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
+            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            await ctx.tick()
+            assert not ctx.get(dut.masked) >> warp & 1
+            ctx.set(dut.launch, {"valid": 0})
+            ctx.set(dut.dispatch, {"valid": 1, "payload": {
+                "warp": warp, "pc": pc, "serial": serial, "word": word, "write_barrier": 7, "read_barrier": 3}})
+            await ctx.tick()
+            ctx.set(dut.dispatch.valid, 0)
+            told, failed, trapped = ctx.get(dut.completion), ctx.get(dut.error), ctx.get(dut.trapped)
+            assert (told.valid, told.warp, told.serial) == (1, warp, serial)
+            assert (told.write_barrier, told.read_barrier) == (7, 3)
+            assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
+            if failed.valid:
+                assert (failed.warp, failed.pc) == (warp, pc)
+            assert trapped.trap == bool(reasons)
+            if reasons:
+                assert (trapped.warp, trapped.pc, trapped.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
+            assert trapped.interrupt == interrupt
+            goes_on = error is WarpError.NONE and not reasons
+            assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
+            assert ctx.get(dut.masked) >> warp & 1 == masked
+            await ctx.tick()
+            assert not ctx.get(dut.completion.valid | dut.error.valid | dut.trapped.trap | dut.resume.any())
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(body)
+    simulator.run()

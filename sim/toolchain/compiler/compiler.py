@@ -13,12 +13,14 @@ from .cleanup import clean
 from .convergence import plan
 from .dataflow import reaching_webs
 from .expand import expand
+from .hoist import hoist
 from .ir import Function, Global
 from .layout import Layout
 from .legalise import legalise
 from .long_division import DIVIDE, division_function
 from .loops import add_preheaders
 from .optimise import optimise
+from .predicate import predicate
 from .program_text import kernel_lines, module_lines
 from .select_flow import select_function
 from .text import Finished
@@ -110,7 +112,10 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
     optimise(function)
     legalise(function)
     clean(function)
+    predicate(function)
+    clean(function)
     add_preheaders(function)
+    hoist(function)
     made = plan(function)
     result = Finished.of(function, allocate(function, registers), made)
     called = frozenset().union(*(op.clobbers for op in function.ops()))

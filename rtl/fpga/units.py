@@ -4,11 +4,16 @@ from collections.abc import Callable
 
 from amaranth.lib import wiring
 
+from rtl.barrier import BarrierUnit
 from rtl.control_flow import ControlFlow
 from rtl.convert import ConversionUnit
 from rtl.crs import CallReturnStack
+from rtl.execute.lanes import Lanes
 from rtl.flow import FlowUnit
+from rtl.host import HostPort
+from rtl.launch import Distributor
 from rtl.params import SmParams
+from rtl.retire import ERROR_SOURCES
 
 __all__ = ["UNITS"]
 
@@ -17,5 +22,9 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "flow": FlowUnit,
     "control_flow": ControlFlow,
     "convert": ConversionUnit,
+    "lanes": Lanes,
+    "barrier": BarrierUnit,
+    "launch": Distributor,
+    "host": lambda params: HostPort(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

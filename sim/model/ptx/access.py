@@ -42,7 +42,8 @@ def _locate(site: Site, address: Address) -> Locate:
 class _Place:
     """Memory in one space, for accesses of ``size`` bytes in all."""
 
-    def __init__(self, site: Site, address: Address, size: int) -> None:
+    def __init__(self, site: Site, address: Address, size: int, *, atomic: bool = False) -> None:
+        self.atomic = atomic
         self.space = site.instruction.space
         self.locate = _locate(site, address)
         self.size = size
@@ -61,6 +62,10 @@ class _Place:
             case _:
                 return self.constants
 
+    def _size(self, thread: Thread, space: Space) -> int:
+        """Bytes of a space; of local memory those that the thread's functions have declared."""
+        return thread.top if space is Space.LOCAL else len(self._bytes(thread, space))
+
     def _resolve(self, thread: Thread, values: list[int]) -> tuple[Space, int]:
         """The space that is accessed, and the address in it."""
         address = self.locate(thread, values)
@@ -72,7 +77,9 @@ class _Place:
                     space, address = other, address - window
         if address % self.size:
             raise PtxFaultError(f"{address:#x} is no multiple of {self.size}")
-        if space is not Space.GLOBAL and address + self.size > len(self._bytes(thread, space)):
+        if self.atomic and space is Space.LOCAL:
+            raise PtxFaultError("an atomic operation on local memory")
+        if space is not Space.GLOBAL and address + self.size > self._size(thread, space):
             raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
         return space, address
 
@@ -165,7 +172,8 @@ def _reduction(site: Site) -> Operation:
 def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     assert isinstance(address, Address)
     kind: Type = site.instruction.type
-    place, change, following = _Place(site, address, kind.size), _CHANGES[site.instruction.operation], site.following
+    place, following = _Place(site, address, kind.size, atomic=True), site.following
+    change = _CHANGES[site.instruction.operation]
     places = [site.slots.of_operand(operand) for operand in sources]
 
     def run(thread: Thread, values: list[int]) -> int:

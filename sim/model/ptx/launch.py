@@ -21,7 +21,9 @@ class PtxLaunch:
 
     ``parameters`` are the entry's arguments, as bytes each. ``addresses`` are those of functions, and of const, global
     and shared variables within their space. ``shared`` is per CTA (``dynamic`` of it sized by the launch), ``local``
-    per thread. ``buffers`` maps names to address and size, as :class:`~sim.launch.Launch` has them.
+    per thread. ``buffers`` maps names to address and size, as :class:`~sim.launch.Launch` has them. ``undefined`` is
+    what registers hold, cut to their width, and in its lowest byte shared and local memory, before anything is
+    written: a program whose result depends on it is wrong.
     """
 
     module: PtxModule
@@ -36,6 +38,7 @@ class PtxLaunch:
     dynamic: int
     local: int
     buffers: Mapping[str, tuple[int, int]]
+    undefined: int = 0
 
     @property
     def threads(self) -> int:
@@ -105,7 +108,7 @@ def _arguments(module: PtxModule, entry: Function, arguments: list[Argument],
 
 def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str | None = None,
           grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int = LOCAL_DEFAULT,
-          dynamic_shared: int = 0) -> PtxLaunch:
+          dynamic_shared: int = 0, undefined: int = 0) -> PtxLaunch:
     """Places a program and its arguments' buffers in a fresh memory. ProgramError where they do not fit together."""
     function = _entry(module, entry)
     arguments = list(arguments)
@@ -130,4 +133,4 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
             buffers[argument.name] = (at, len(argument.content))
     return PtxLaunch(module, function, _arguments(module, function, arguments, buffers), memory,
                      _content(variables[Space.CONST], constants, 0, addresses), MappingProxyType(addresses), grid,
-                     block, shared + dynamic_shared, dynamic_shared, local, MappingProxyType(buffers))
+                     block, shared + dynamic_shared, dynamic_shared, local, MappingProxyType(buffers), undefined)

@@ -72,7 +72,7 @@ class Program:
     def _translated(self, function: Function) -> Code:
         body = function.body
         assert body is not None
-        slots = Slots.of(function)
+        slots = Slots.of(function, self.launch.undefined)
         locals_, size = _local_offsets(function)
         code = Code(function, self._functions.index(function), slots, size,
                     [taker(slots, item) for item in function.parameters],

@@ -14,7 +14,8 @@ from .state import CALLED, Cta, PtxFaultError, Thread, TrappedError
 
 __all__ = ["PtxResult", "PtxRunError", "run"]
 
-_TURN = 256
+TURN = 256
+"""Instructions that a thread executes before it is another's turn, unless the caller says otherwise."""
 MAX_INSTRUCTIONS = 50_000_000
 """Where a run is taken to be a runaway, unless the caller says otherwise."""
 
@@ -38,9 +39,10 @@ class PtxResult:
 
 
 class _Run:
-    def __init__(self, launch: PtxLaunch, limit: int) -> None:
+    def __init__(self, launch: PtxLaunch, limit: int, turn: int) -> None:
         self.launch = launch
         self.limit = limit
+        self.length = turn
         self.runnable: deque[Thread] = deque()
         self.ctas: list[Cta] = []
         program = Program(launch)
@@ -57,7 +59,7 @@ class _Run:
         """Runs a thread until its turn is over, it waits, or it ends."""
         frame = thread.frame
         operations, values, index = frame.code.operations, frame.values, frame.index
-        for _ in range(_TURN):
+        for _ in range(self.length):
             thread.executed += 1
             frame.index = index
             following = operations[index](thread, values)
@@ -95,10 +97,11 @@ class _Run:
         return PtxResult(executed)
 
 
-def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS) -> PtxResult:
+def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS, turn: int = TURN) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
     Raises PtxRunError when a thread does what it can't, when all that are left wait for each other, or when more than
-    ``max_instructions`` have been executed (give or take a turn).
+    ``max_instructions`` have been executed (give or take a turn). A program whose result depends on ``turn`` has a
+    race.
     """
-    return _Run(launch, max_instructions).all_turns()
+    return _Run(launch, max_instructions, turn).all_turns()

@@ -34,7 +34,7 @@ __all__ = ["Maker", "Site", "Slots"]
 class Slots:
     """Positions for one function. Position 0 takes what nobody wants.
 
-    ``initial`` is what a frame's values begin as: registers are 0, constants what they are.
+    ``initial`` is what a frame's values begin as.
     """
 
     initial: list[int] = field(default_factory=lambda: [0])
@@ -43,12 +43,12 @@ class Slots:
     _parameters: dict[Variable, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Function) -> Slots:
-        """The positions that a function's declarations give."""
+    def of(cls, function: Function, undefined: int) -> Slots:
+        """The positions that a function's declarations give; what a register begins as is cut from ``undefined``."""
         slots = cls()
         for item in (*function.results, *function.parameters, *function.registers):
             if isinstance(item, Register):
-                slots._registers[item] = slots._add(0)
+                slots._registers[item] = slots._add(undefined & (1 << item.type.bits) - 1)
             else:
                 slots._parameters[item] = len(slots._parameters)
         for variable in function.variables:

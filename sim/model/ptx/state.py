@@ -76,7 +76,7 @@ class Thread:
         self.position = (number % x, number // x % y, number // (x * y))
         self.lane = number % WARP_THREADS
         self.frame = frame
-        self.local = bytearray(cta.launch.local)
+        self.local = bytearray([cta.launch.undefined & 0xFF]) * cta.launch.local
         self.top = frame.code.local
         self.carry = 0
         self.executed = 0
@@ -122,7 +122,7 @@ class Cta:
                  runnable: deque[Thread]) -> None:
         self.launch = launch
         self.position = position
-        self.shared = bytearray(launch.shared)
+        self.shared = bytearray([launch.undefined & 0xFF]) * launch.shared
         self.runnable = runnable
         self.barriers: dict[int, _Barrier] = {}
         threads = [Thread(self, number, frame) for number, frame in enumerate(frames)]

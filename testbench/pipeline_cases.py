@@ -96,6 +96,13 @@ def launched(p: Pipeline) -> Script:
         value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=1), warp=2)
         yield from _quiet(p)
         p.bench.expect("CC", set(p.written[value].values), {flags})
+        guarded = p.issue(encode("MOV32I", Rd=1, imm32=0, guard=1), warp=2)
+        yield from p.wait(p.params.beats)
+        p.issue(encode("SSY", "i", target=64), warp=2)
+        yield from _quiet(p)
+        p.bench.expect("threads of a guard", p.written[guarded].threads, ALL if predicates else 0)
+        p.bench.expect("CC for other units", p.dispatches[-1][1].payload.cc.as_bits(), sum(
+            flags << 4 * thread for thread in _THREADS))
     # One thread's predicate is written: the others' stay clear, although they were set before the launch.
     p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
     yield from _quiet(p)

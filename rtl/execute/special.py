@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.special_registers import (
@@ -95,7 +96,8 @@ class SpecialValues(Component):
     def _of_threads(self, m: Module) -> None:
         params = self._params
         lanes, beats = params.lanes, params.beats
-        place = data.StructLayout({"x": 16, "y": 16, "z": 16})
+        width = ceil_log2(params.warps * WARP_THREADS)      # a CTA has no more threads than the machine
+        place = data.StructLayout(dict.fromkeys("xyz", width))
         m.submodules.threads = threads = memory.Memory(
             shape=data.ArrayLayout(place, lanes), depth=params.warps * beats, init=[])
         read, write = threads.read_port(), threads.write_port(granularity=1)
@@ -106,7 +108,7 @@ class SpecialValues(Component):
             read.addr.eq(Cat(self.beat, self.beat_warp)), own_lane.eq(1 << thread.thread[:lane_bits]),
             write.addr.eq(Cat(thread.thread[lane_bits:], thread.warp)),
             write.en.eq(Mux(self.thread.valid, own_lane, 0)),
-            write.data.eq(Cat(thread.x, thread.y, thread.z).replicate(lanes))]
+            write.data.eq(Cat(thread[axis][:width] for axis in "xyz").replicate(lanes))]
         m.d.sync += beat.eq(self.beat)
 
         everybody = (1 << WARP_THREADS) - 1

@@ -1,6 +1,7 @@
 """Plays a world's instructions on the memory unit, with lanes and memory around it, and compares."""
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 from rtl.isa.control_code import NO_BARRIER
@@ -14,13 +15,24 @@ from sim.waves import Trace, Traces
 from testbench.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.memory_world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
 
-__all__ = ["PARAMS", "MemoryDriver"]
+__all__ = ["PARAMS", "MemoryDriver", "StepEnd"]
 
 PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
 _GRANULE = 512
 _SELECT_CYCLES = 3
 """From the selection of an instruction, which needs room, to its dispatch."""
 _SERIALS = 1 << 16
+_PATIENCE = 20_000
+"""Cycles that an instruction may take."""
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """The cycle in which an instruction ended, and how many lines and accesses to shared memory there were so far."""
+
+    cycle: int
+    lines: int
+    shared_cycles: int
 
 
 class MemoryDriver:
@@ -44,8 +56,8 @@ class MemoryDriver:
         Instructions that came to what they should.
     lines, shared_cycles, atomics : int
         Events of the unit.
-    ends : list[int]
-        The cycle in which each step ended.
+    ends : list[StepEnd]
+        When each instruction ended.
     """
 
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
@@ -56,7 +68,8 @@ class MemoryDriver:
         self.server = MemoryServer(self.dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
         self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, ended=self._lanes_ended)
         self.steps = self.lines = self.shared_cycles = self.atomics = self.cycle = 0
-        self.ends: list[int] = []
+        self.ends: list[StepEnd] = []
+        self._clearing: int | None = None
         self._compare_memory = compare_memory
         self._registers: dict[tuple[int, int], list[int]] = {}
         self._sent: deque[MemoryStep] = deque()
@@ -85,11 +98,12 @@ class MemoryDriver:
     async def _drive(self, ctx: Any) -> None:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
-        ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events)
-        since = 0
-        async for _, _, room, completion, error, events in ticks:
+        ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
+        waited, oldest = 0, None
+        async for _, _, room, completion, error, events, cleared in ticks:
             self.cycle += 1
-            since += 1
+            waited = waited + 1 if self._sent and self._sent[0] is oldest else 0
+            oldest = self._sent[0] if self._sent else None
             self.lines += events.line
             self.shared_cycles += events.shared
             self.atomics += events.atomic
@@ -101,23 +115,35 @@ class MemoryDriver:
                 self.bench.fail("an error without a completion")
             ctx.set(dut.dispatch.valid, 0)
             ctx.set(dut.local_base.valid, 0)
+            if cleared and self._clearing is not None:
+                ctx.set(dut.clear.valid, 0)
+                self._clearing = None
             if self._selected and self._selected[0][0] <= self.cycle:
                 self._dispatch(ctx, self._selected.popleft()[1], sent)
                 sent += 1
             elif steps and room and self.bench.random.random() >= self._idle:
-                since = 0
-                if steps[0].local_base is None:
-                    self._selected.append((self.cycle + _SELECT_CYCLES - 1, steps.popleft()))
-                elif not self._sent and not self._selected:
-                    step = steps.popleft()
-                    assert step.local_base is not None
-                    ctx.set(dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
-            if self._sent:
-                since = min(since, 20_000)
-            if not steps and not self._selected and not self._sent and self.lanes.quiet and since > 20:
+                self._next(ctx, steps)
+            if not steps and not self._selected and not self._sent and self._clearing is None and self.lanes.quiet:
                 return
-            if since > 10_000 and self._sent:
-                self.bench.fail(f"nothing ended for 10,000 cycles: {self._sent[0]}")
+            if waited > _PATIENCE:
+                self.bench.fail(f"no end of {self._name()} within {_PATIENCE:,} cycles")
+
+    def _next(self, ctx: Any, steps: deque[MemoryStep]) -> None:
+        """Selects the next instruction, or does what is none."""
+        step = steps[0]
+        if self._clearing == self.world.cta_of(step.warp):
+            return
+        if step.local_base is None and not step.clear:
+            self._selected.append((self.cycle + _SELECT_CYCLES - 1, steps.popleft()))
+        elif not self._sent and not self._selected:
+            steps.popleft()
+            if step.local_base is not None:
+                ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
+            else:
+                self._clearing = self.world.cta_of(step.warp)
+                ctx.set(self.dut.clear.payload, {
+                    "shared_base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
+                ctx.set(self.dut.clear.valid, 1)
 
     async def _begin(self, ctx: Any) -> None:
         """The grid and its warps."""
@@ -203,7 +229,7 @@ class MemoryDriver:
     def _end(self) -> None:
         self._sent.popleft()
         self.steps += 1
-        self.ends.append(self.cycle)
+        self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
 
     def traces(self) -> Traces:
         """What is worth seeing of the unit."""

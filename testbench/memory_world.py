@@ -70,6 +70,8 @@ class MemoryStep:
     """The address that has the fault."""
     local_base: int | None = None
     """If given, this is no instruction: the warp's block of local memory is here from now on."""
+    clear: bool = False
+    """This is no instruction: the shared memory of the warp's CTA is cleared."""
 
 
 class MemoryWorld:
@@ -153,6 +155,12 @@ class MemoryWorld:
         """SETLMEMBASE."""
         self.warps[slot].local_base = base
         self.steps.append(MemoryStep(slot, NOP, local_base=base))
+
+    def clear_shared(self, slot: int) -> None:
+        """The shared memory of a warp's CTA becomes zeros."""
+        shared = self.warps[slot].cta.shared
+        shared[:] = bytes(len(shared))
+        self.steps.append(MemoryStep(slot, NOP, clear=True))
 
 
     def read_shared(self) -> None:

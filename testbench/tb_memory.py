@@ -1,31 +1,148 @@
-"""The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle."""
+"""The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle.
+
+Made-up instructions, on several warps, are executed by the reference machine first. The unit must come to the same
+registers, predicates, memory, errors and order. Accesses with known patterns must take as many requests as they touch
+lines, and as many cycles as their bank conflicts cost.
+"""
 
 from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.isa.kinds import AtomicOperation, MemorySize
+from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
-from testbench.memory_driver import MemoryDriver
+from testbench.handmade import encode
+from testbench.memory_cases import counted, faults, shared_counted
+from testbench.memory_driver import PARAMS, MemoryDriver
 from testbench.memory_random import random_world
+from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld
 
-__all__ = ["check_random", "run"]
+__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_faults", "check_lines", "check_local_base",
+           "check_random", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+SIZES = (PARAMS, SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096),
+         SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192))
 
 
 def check_random(bench: Bench) -> None:
     """Made-up instructions, compared one by one with the reference machine."""
-    rounds, count = (60, 300) if bench.thorough else (4, 120)
+    rounds, count = (60, 300) if bench.thorough else (4, 100)
     for number in range(rounds):
         mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
         world, registers = random_world(bench.random, count, mask)
-        driver = MemoryDriver(bench, world, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 3))
+        driver = MemoryDriver(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
+                              idle=0.1 * (number % 3))
         driver.load(registers)
         driver.run()
         bench.checked("random instructions", driver.steps)
 
 
+def check_lines(bench: Bench) -> None:
+    """A line is asked for once, whatever threads want it."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    cases = counted(world)
+    driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
+    driver.load(world.start_registers())
+    for case in cases:
+        world.execute(case.step)
+    driver.run()
+    before = cycle = 0
+    rows = []
+    for case, end in zip(cases, driver.ends, strict=True):
+        bench.expect(f"lines of {case.what}", end.lines - before, case.count)
+        rows.append([case.what, case.count, end.cycle - cycle])
+        before, cycle = end.lines, end.cycle
+    bench.table("lines and cycles, memory answers after 20 cycles", ["", "lines", "cycles"], rows)
+    bench.checked("counts of lines", len(cases))
+
+
+def check_banks(bench: Bench) -> None:
+    """Shared memory serves a word of each bank in a cycle."""
+    for params in SIZES:
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        cases = shared_counted(world, params.lanes)
+        driver = MemoryDriver(bench, world, params)
+        driver.load(world.start_registers())
+        for case in cases:
+            world.execute(case.step)
+        driver.run()
+        before = 0
+        for case, end in zip(cases, driver.ends, strict=True):
+            bench.expect(f"cycles in shared memory, {params.lanes} lanes, {case.what}", end.shared_cycles - before,
+                         case.count)
+            before = end.shared_cycles
+        bench.checked("counts of bank conflicts", len(cases))
+
+
+def check_faults(bench: Bench) -> None:
+    """What memory refuses is MMU_FAULT, unless a lower thread has another error. No register is written, nor memory
+    that the instruction has no business with; nor any, if another thread's address is known to be wrong before.
+    """
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    steps = list(faults(world))
+    driver = MemoryDriver(bench, world, compare_memory=False)
+    driver.load(world.start_registers())
+    for step in steps:
+        world.execute(step)
+    old = world.memory.read(BUFFER, 8192)
+    driver.run()
+    new = driver.memory.read(BUFFER, 8192)
+    changed = {at for at in range(len(old)) if old[at] != new[at]}
+    meant = {1024 * number + 16 * thread + byte for number in range(3) for thread in range(32) for byte in range(4)}
+    bench.expect("places changed that no store meant", sorted(changed - meant), [])
+    bench.checked("faults", len(steps))
+
+
+def check_local_base(bench: Bench) -> None:
+    """SETLMEMBASE moves a warp's local memory."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    driver = MemoryDriver(bench, world)
+    driver.load(world.start_registers())
+    load = encode("LDL", Ra=255, Rd=128, size=MemorySize.B64.value)
+    bases = [warp.local_base for warp in world.warps]
+    for slot in (2, 0):
+        world.execute(MemoryStep(slot, load))
+        world.move_local(slot, bases[1])
+        world.execute(MemoryStep(slot, load))
+        world.execute(MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value)))
+        world.move_local(slot, bases[slot])
+        world.execute(MemoryStep(slot, load))
+    driver.run()
+    bench.checked("moves of local memory", 4)
+
+
+def check_clear(bench: Bench) -> None:
+    """Shared memory of one CTA is cleared while the other one uses its own."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
+    for slot in range(WARPS):
+        world.set_register(slot, 0, [16 * thread for thread in range(32)])
+    driver = MemoryDriver(bench, world)
+    driver.load(world.start_registers())
+    store = [encode("STS", Ra=0, Rd=64, offset=offset, size=MemorySize.B128.value) for offset in (0, 480)]
+    for slot in range(WARPS):
+        for word in store:
+            world.execute(MemoryStep(slot, word))
+    world.clear_shared(1)
+    for slot in (2, 3):
+        world.execute(MemoryStep(slot, encode("ATOMS", "", Ra=0, Rb=65, Rd=128, type=0, offset=8,
+                                              operation=AtomicOperation.ADD.value)))
+        world.execute(MemoryStep(slot, store[1]))
+    world.read_shared()
+    driver.run()
+    bench.checked("clears of shared memory")
+
+
+def record(bench: Bench) -> None:
+    """Some instructions of each kind, for the waveform."""
+    world, registers = random_world(bench.random, 30, ALL_REPORTED)
+    driver = MemoryDriver(bench, world)
+    driver.load(registers)
+    driver.run(traces=driver.traces())
+
+
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_random,):
+    for check in (check_lines, check_banks, check_faults, check_local_base, check_clear, check_random, record):
         check(bench)

@@ -1,0 +1,119 @@
+"""Accesses with known patterns: how many lines they ask for, how many cycles their bank conflicts cost; and faults."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rtl.isa.kinds import AtomicOperation, MemorySize, size_bytes, size_registers
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import WARP_THREADS
+from testbench.handmade import encode
+from testbench.memory_world import BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
+
+__all__ = ["Pattern", "conflicts", "counted", "faults", "lines_of", "shared_counted"]
+
+ALL_REPORTED = 0x00FF_FFFF
+_EVERYBODY = (1 << WARP_THREADS) - 1
+_ADDRESS, _DATA, _RESULT = 0, 64, 128
+_SIZES = (MemorySize.U8, MemorySize.S16, MemorySize.B32, MemorySize.B64, MemorySize.B128)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What each thread's address is, in units of the size accessed."""
+
+    name: str
+    unit: Callable[[int], int]
+
+
+PATTERNS = (
+    Pattern("one after the other", lambda thread: thread),
+    Pattern("backwards", lambda thread: 31 - thread),
+    Pattern("every second", lambda thread: 2 * thread),
+    Pattern("every eighth", lambda thread: 8 * thread),
+    Pattern("every ninth", lambda thread: 9 * thread),
+    Pattern("the same", lambda thread: 5),
+    Pattern("two in turns", lambda thread: 40 * (thread & 1)),
+    Pattern("shuffled", lambda thread: 37 * thread % 64),
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An instruction with the number of lines, or of cycles in shared memory, that it should take."""
+
+    what: str
+    step: MemoryStep
+    count: int
+
+
+def lines_of(addresses: dict[int, int], size: int) -> int:
+    """Lines that hold a byte of what the threads access: thread to address."""
+    return len({byte // LINE_BYTES for address in addresses.values() for byte in range(address, address + size)})
+
+
+def conflicts(addresses: dict[int, int], size: int, lanes: int) -> int:
+    """Cycles in shared memory: for each beat and word the most words of a bank that somebody wants."""
+    cycles = 0
+    for first in range(0, WARP_THREADS, lanes):
+        for word in range(max(1, size // 4)):
+            wanted = {addresses[thread] // 4 + word for thread in range(first, first + lanes) if thread in addresses}
+            banks = [number % lanes for number in wanted]
+            cycles += max((banks.count(bank) for bank in banks), default=0)
+    return cycles
+
+
+def counted(world: MemoryWorld) -> list[Counted]:
+    """Loads, stores and atomic operations of global and local memory on warp 0; the world executes them."""
+    cases = []
+    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+        count = size_bytes(size.value)
+        threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
+        addresses = {thread: BUFFER + pattern.unit(thread) * count for thread in range(WARP_THREADS)}
+        slot = number % len(world.warps)
+        register = _ADDRESS + 2 * (number // len(world.warps) % 32)
+        world.set_pair(slot, register, addresses.values())
+        chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
+        for name, data in (("LDG", _RESULT), ("STG", _DATA)):
+            word = encode(name, Ra=register, Rd=data, wide=1, size=size.value)
+            cases.append(Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
+                                 lines_of(chosen, count)))
+    for size in _SIZES:
+        offset = 16
+        word = encode("LDL", Ra=255, Rd=_RESULT, size=size.value, offset=offset)
+        cases.append(Counted(f"LDL.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
+        assert offset + size_bytes(size.value) <= LOCAL_BYTES
+    return cases
+
+
+def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
+    """Loads and stores of shared memory."""
+    cases = []
+    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+        count = size_bytes(size.value)
+        limit = world.machine.launch.shared
+        addresses = {thread: pattern.unit(thread) * count % limit for thread in range(WARP_THREADS)}
+        slot = number % len(world.warps)
+        register = _ADDRESS + number // len(world.warps)
+        world.set_register(slot, register, addresses.values())
+        threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
+        chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
+        cases += [Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
+                          conflicts(chosen, count, lanes)) for name, word in (
+            ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
+            ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
+    return cases
+
+
+def faults(world: MemoryWorld) -> Iterator[MemoryStep]:
+    """Instructions of which memory says that a thread's address is not mapped, before or after another thread."""
+    gone = BUFFER + BUFFER_BYTES
+    odd = BUFFER + 2
+    for number, wrong in enumerate(({3: gone}, {0: gone}, {31: gone}, {2: gone, 5: odd}, {2: odd, 5: gone})):
+        register = _ADDRESS + 2 * number
+        world.set_pair(0, register, [wrong.get(thread, BUFFER + 1024 * number + 16 * thread)
+                                     for thread in range(WARP_THREADS)])
+        for word in (encode("LDG", Ra=register, Rd=_RESULT, wide=1, size=MemorySize.B32.value),
+                     encode("STG", Ra=register, Rd=_DATA, wide=1, size=MemorySize.B32.value),
+                     encode("ATOM", "", Ra=register, Rb=_DATA, Rd=_RESULT, wide=1, type=0,
+                            operation=AtomicOperation.ADD.value)):
+            yield MemoryStep(0, word)

@@ -74,7 +74,7 @@ def test_a_wrong_result_is_seen(what):
     def body(bench):
         beats = [beat for beat in formula_beats(bench.random, 4, 1)
                  if (beat.after.conditions if what == "conditions" else beat.after.predicates if what == "p"
-                     else beat.after.values)]
+                     else beat.after.values)][:3]
         after = beats[-1].after
         if what == "p":
             after.predicates = {number: [bit ^ 1 for bit in bits] for number, bits in after.predicates.items()}

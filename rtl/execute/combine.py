@@ -118,7 +118,7 @@ class TermStage(wiring.Component):
         control, prepared, high, low = self.control, self.prepared, Signal(), Signal()
         negative = Mux(self.terms.decision, prepared.negative_a, prepared.negative_b)
         with m.If(control.bound & control.distance):
-            m.d.comb += high.eq(distance[32:].any() | (control.signed_result & distance[31]))
+            m.d.comb += high.eq(distance[32] | (control.signed_result & distance[31]))
         with m.Elif(control.bound):
             m.d.comb += [high.eq(control.signed_result & top & ~negative), low.eq(~control.signed_result & negative)]
         return high, low

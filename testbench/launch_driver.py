@@ -86,7 +86,7 @@ class LaunchDriver:
     Parameters
     ----------
     life : int
-        Cycles that a warp lives, at most.
+        Cycles that a warp lives, at most; half of them at least.
     slow : float
         How often a port of the distributor is kept waiting.
     halts : float
@@ -243,6 +243,7 @@ class LaunchDriver:
             if done:
                 bench.expect("rejection", LaunchRejection(rejection), grid.rejection)
                 if grid.rejection is LaunchRejection.NONE:
+                    bench.expect("whether the caches were made empty", planned, True)
                     self._check_configuration(grid, ctx.get(dut.grid))
                 if rejection == 0:
                     bench.expect("CTAs that have not ended", len(self._running), 0)
@@ -404,7 +405,7 @@ class LaunchDriver:
              (self._local + warp.slot * self._block) // CRS_GRANULE, grid.local * WARP_THREADS // CRS_GRANULE,
              grid.crs // CRS_GRANULE, 1 - grid.fields.get("API_VISIBLE_CALL_LIMIT", 0)))
         warp.runs = True
-        warp.ends_at = self.cycle + bench.random.randint(1, self._life)
+        warp.ends_at = self.cycle + bench.random.randint((self._life + 1) // 2, self._life)
         if warp.number + 1 == grid.warps:
             self._starting = None
 

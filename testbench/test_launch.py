@@ -25,7 +25,8 @@ def test_converts_for_every_preset(preset):
     assert rtlil.convert(Distributor(preset))
 
 
-@pytest.mark.parametrize("check", [tb_launch.check_references, tb_launch.check_rejections], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("check", [
+    tb_launch.check_waves, tb_launch.check_references, tb_launch.check_rejections], ids=lambda c: c.__name__)
 def test_agrees_with_a_plain_distributor(check):
     passes(check)
 

@@ -13,7 +13,7 @@ from testbench.pipeline_random import RandomLives
 
 __all__ = ["check_cases", "check_distances", "check_random", "machine_of", "record", "run"]
 
-_LANES = (4, 8, 16, 32)
+_LANES = (4, 8, 32)
 
 
 def machine_of(lanes: int, warps: int = 4) -> SmParams:
@@ -47,8 +47,8 @@ def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4)
 
 
 def record(bench: Bench) -> None:
-    """Some instructions of two warps, for the waveform."""
-    lives = RandomLives(bench, machine_of(8, 2), 60)
+    """Some instructions of four warps, for the waveform."""
+    lives = RandomLives(bench, machine_of(8), 60)
     lives.run(traces=traces_of(lives.pipeline))
     bench.checked("instructions and operations compared", lives.compared)
 

@@ -1,4 +1,4 @@
-"""The fast engine: the design as C++, made by CXXRTL, under the scheduler of Amaranth's simulator.
+"""The fast engine: the design as C++, under the scheduler of Amaranth's simulator.
 
 Testbenches, triggers and time are Amaranth's; the processes that simulate the design are replaced by one that steps the
 compiled model. Inputs are written to the model when they are committed, everything else is read from it when it is
@@ -12,6 +12,7 @@ from amaranth.hdl import Signal
 
 from sim.engine.base import Engine, Observer, Sink
 from sim.engine.build import missing_tool, shared_object
+from sim.engine.emit import emit
 from sim.engine.errors import EngineError
 from sim.engine.internals import (
     AsyncProcess,
@@ -27,8 +28,9 @@ from sim.engine.internals import (
     SampleTrigger,
     pin_blame,
 )
+from sim.engine.messages import Messages
 from sim.engine.model import FAILURE, TEXT, Field, Model
-from sim.engine.netlist import driven_signals, to_rtlil, undriven_signals
+from sim.engine.netlist import driven_signals, to_netlist, undriven_signals
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
 __all__ = ["CxxrtlEngine"]
@@ -81,7 +83,7 @@ class _Design(BaseProcess):
             self.runnable = True
         else:
             clock.field.write(0)
-            self.model.commit()
+            self.model.step()
 
 
 class _Clock(PyClockProcess):
@@ -178,8 +180,10 @@ class CxxrtlEngine(Engine):
         self._driven = driven_signals(design)
         self._comb = driven_signals(design, "comb")
         _check_supported(design, domains, self._driven)
-        rtlil, self._names = to_rtlil(design)
-        self.model = Model(shared_object(rtlil))
+        self._netlist = netlist = to_netlist(design)
+        self._program = program = emit(netlist)
+        counts = [[len(words) for words in values] for values in program.events]
+        self.model = Model(shared_object(program.units), Messages(program.messages, counts), program.settles)
         self._clock_signals = {id(domain.clk) for domain in domains}
         self._async_resets = {id(domain.rst) for domain in domains if domain.async_reset}
         self._clocks: list[_Clock] = []
@@ -203,8 +207,8 @@ class CxxrtlEngine(Engine):
 
     def field(self, signal: Signal) -> Field | None:
         """The signal in the model, None when it is the testbench's alone."""
-        path = self._names.get(signal)
-        return self.model.find(path[1:]) if path is not None and len(signal) else None
+        nets = self._netlist.signals.get(signal)
+        return self._program.field(self.model, nets) if nets is not None and len(signal) else None
 
     def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
         """A new state for a signal."""
@@ -219,17 +223,13 @@ class CxxrtlEngine(Engine):
             if id(signal) in self._async_resets:
                 return InputState(signal, pending, field, self._rtl.state_changed)
             return InputState(signal, pending, field, self._rtl.input_changed)
-        if signal not in self._comb and (storage := self.model.storage(field)):
-            field.store_in(storage)
         return DrivenState(signal, field, signal in self._comb, self._rtl.input_changed, self._rtl.watched.append)
 
     def memory_state(self, memory: Any, pending: set[Any]) -> Any:
         """A new state for a memory."""
         for fragment, info in self._design.fragments.items():
             if isinstance(fragment, MemoryInstance) and fragment._data is memory:
-                field = self.model.find(info.name[1:])
-                if field is None:
-                    raise EngineError(f"engine cxxrtl: memory {memory.name} is not in the compiled model")
+                field = self._program.memory(self.model, info.name)
                 return MemoryState(memory, pending, field, self._rtl.input_changed)
         return PyMemoryState(memory, pending)
 
@@ -296,7 +296,7 @@ def _waits_for_time(process: Any) -> bool:
 
 
 def _check_supported(design: Any, domains: set[Any], driven: Any) -> None:
-    """EngineError for what CXXRTL, or this engine, does not simulate."""
+    """EngineError for what this engine does not simulate."""
     for fragment in design.fragments:
         if isinstance(fragment, (Instance, IOBufferInstance)):
             what = fragment.type if isinstance(fragment, Instance) else "an I/O buffer"

@@ -1,94 +1,95 @@
-"""A compiled model, through ctypes: its objects (the design's signals and memories) and its clock loop."""
+"""A compiled model, through ctypes: its kept words, its memories, and its clock loop."""
 
 import ctypes
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["Field", "Model", "words_of"]
+from sim.engine.messages import Messages
 
-_Words = ctypes.POINTER(ctypes.c_uint32)
+__all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model", "Piece"]
+
+Piece = tuple[int, int, int, int]
+"""Bits of a kept word: its place, how far they are shifted in it, how many they are, where they belong."""
 TEXT, FAILURE = 1, 2
 """Bits of what a step reports: the design printed something, an assertion failed."""
 ROOM = 1 << 18
 """Words of changes that the clock loop collects before it returns to hand them over."""
-
-
-class _Object(ctypes.Structure):
-    """``struct cxxrtl_object`` of CXXRTL's C interface."""
-
-    _fields_ = [("type", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("width", ctypes.c_size_t),
-                ("lsb_at", ctypes.c_size_t), ("depth", ctypes.c_size_t), ("zero_at", ctypes.c_size_t),
-                ("curr", ctypes.c_void_p), ("next", ctypes.c_void_p), ("outline", ctypes.c_void_p),
-                ("attrs", ctypes.c_void_p)]
-
-
-_OUTLINE, _DRIVEN_COMB = 4, 1 << 3
-
-
-def words_of(width: int) -> int:
-    """The 32-bit words that hold ``width`` bits."""
-    return (width + 31) // 32
+_SAMPLE = 32
 
 
 def _library(path: Path) -> ctypes.CDLL:
-    """The shared object with the types of shim.cc's functions."""
+    """The shared object with the types of runtime.cc's functions."""
     library = ctypes.CDLL(str(path))
-    pointer, size, flag, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_char_p
+    pointer, size, flag, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint32
+    words, halves = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(number)
     for name, result, *arguments in (
-            ("create", pointer), ("destroy", None, pointer), ("reset", None, pointer),
-            ("find", ctypes.POINTER(_Object), pointer, text), ("storage", pointer, pointer, pointer),
-            ("step", flag, pointer), ("commit", None, pointer), ("refresh", flag, pointer),
-            ("text", text, pointer), ("clear_text", None, pointer), ("failure", text, pointer),
-            ("watch", None, pointer, pointer, size), ("sample", size, pointer),
-            ("changes", _Words, pointer), ("clear_changes", None, pointer),
-            ("run", size, pointer, pointer, size, pointer, size, ctypes.POINTER(flag)),
-            ("changes_size", size, pointer), ("events", flag, pointer), ("settles", flag)):
+            ("create", pointer), ("destroy", None, pointer), ("reset", None, pointer), ("words", words, pointer),
+            ("memory", words, pointer), ("touch", None, pointer, number), ("touch_memory", None, pointer, number),
+            ("look", None, pointer), ("step", None, pointer), ("checks", None, pointer),
+            ("events_size", size, pointer), ("events", words, pointer), ("clear_events", None, pointer),
+            ("watch", None, pointer, halves, size, halves, size), ("sample", size, pointer),
+            ("changes_size", size, pointer), ("changes", halves, pointer), ("clear_changes", None, pointer),
+            ("run", size, pointer, number, number, size, ctypes.c_int64, number, flag, size, ctypes.POINTER(flag))):
         function = getattr(library, f"model_{name}")
         function.restype, function.argtypes = result, arguments
     return library
 
 
 class Field:
-    """The bits of one object: a signal, or a memory with ``depth`` rows.
+    """The bits of a signal. Values are unsigned. Reading one that is computed first brings all of them up to date."""
 
-    Values are unsigned. Reading a combinational signal first brings all of them up to date.
-    """
+    __slots__ = ("_model", "_pieces", "combinational", "constant")
 
-    __slots__ = ("_model", "_read", "_write", "combinational", "words")
-
-    def __init__(self, model: "Model", item: _Object) -> None:
+    def __init__(self, model: "Model", pieces: Sequence[Piece], constant: int, combinational: bool) -> None:
         self._model = model
-        self.words = words_of(item.width)
-        self.combinational = item.type == _OUTLINE or bool(item.flags & _DRIVEN_COMB)
-        self._read = (ctypes.c_uint32 * (self.words * item.depth)).from_address(item.curr)
-        self._write = self._read
+        self._pieces = [(place, shift, (1 << width) - 1, at) for place, shift, width, at in pieces]
+        self.constant = constant
+        self.combinational = combinational
 
     @property
-    def address(self) -> int:
-        """Where the words are."""
-        return ctypes.addressof(self._read)
+    def pieces(self) -> list[Piece]:
+        """Where the bits are."""
+        return [(place, shift, mask.bit_length(), at) for place, shift, mask, at in self._pieces]
 
-    def store_in(self, address: int) -> None:
-        """Makes writes go to ``address`` as well: the other half of a double-buffered register."""
-        self._write = (ctypes.c_uint32 * len(self._read)).from_address(address)
-
-    def read(self, row: int = 0) -> int:
+    def read(self) -> int:
         """The value now."""
         if self.combinational and not self._model.fresh:
             self._model.refresh()
-        if self.words == 1:
-            return self._read[row]
-        start = row * self.words
-        return int.from_bytes(memoryview(self._read)[start:start + self.words].tobytes(), "little")
+        words, value = self._model.words, self.constant
+        for place, shift, mask, at in self._pieces:
+            value |= (words[place] >> shift & mask) << at
+        return value
+
+    def write(self, value: int) -> None:
+        """Changes an input or a register; what depends on it follows with the next step or read."""
+        model = self._model
+        for place, shift, mask, at in self._pieces:
+            model.words[place] = model.words[place] & ~(mask << shift) | (value >> at & mask) << shift
+            model.touch(place)
+        model.fresh = False
+
+
+class MemoryField:
+    """The rows of a memory: ``words`` words each, from ``base`` on. ``number`` is the memory's."""
+
+    __slots__ = ("_base", "_model", "_number", "_words")
+
+    def __init__(self, model: "Model", number: int, base: int, words: int) -> None:
+        self._model, self._number, self._base, self._words = model, number, base, words
+
+    def read(self, row: int = 0) -> int:
+        """A row."""
+        first = self._base + row * self._words
+        return sum(self._model.rows[first + index] << 64 * index for index in range(self._words))
 
     def write(self, value: int, row: int = 0) -> None:
-        """Changes the value; what depends on it follows with the next step or read."""
-        start = row * self.words
-        for word in range(self.words):
-            bits = value >> 32 * word & 0xFFFF_FFFF
-            self._read[start + word] = bits
-            self._write[start + word] = bits
+        """Changes a row."""
+        first = self._base + row * self._words
+        for index in range(self._words):
+            self._model.rows[first + index] = value >> 64 * index & (1 << 64) - 1
+        self._model.touch_memory(self._number)
         self._model.fresh = False
 
 
@@ -97,67 +98,77 @@ class Model:
 
     Attributes
     ----------
+    words, rows
+        The kept words; those of all memories.
     fresh : bool
-        Whether combinational values are up to date.
+        Whether computed values are up to date.
     settles : bool
         Whether every change of an input needs a step, not only rising clock edges.
-    watched : list[int]
-        The widths of the watched signals.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._library = _library(path)
-        self._model = self._library.model_create()
-        weakref.finalize(self, self._library.model_destroy, self._model)
-        self._step = self._library.model_step
-        self.settles = bool(self._library.model_settles())
+    def __init__(self, path: Path, messages: Messages, settles: bool) -> None:
+        self._library = library = _library(path)
+        self._model = library.model_create()
+        weakref.finalize(self, library.model_destroy, self._model)
+        self._messages = messages
+        self._widths: list[int] = []
+        self.words: Any = library.model_words(self._model)
+        self.rows: Any = library.model_memory(self._model)
+        self.settles = settles
         self.fresh = False
-        self.watched: list[int] = []
-
-    def find(self, path: Sequence[str]) -> Field | None:
-        """The object with this hierarchical name, None when the model has none."""
-        item = self._library.model_find(self._model, " ".join(path).encode())
-        self.fresh = False
-        return Field(self, item.contents) if item else None
-
-    def storage(self, field: Field) -> int | None:
-        """The address where the register that ``field`` shows is stored; None when it is no register."""
-        return self._library.model_storage(self._model, field.address)
 
     def reset(self) -> None:
-        """Back to the initial state; inputs keep their values."""
+        """Back to the initial state; whoever drives inputs writes them again."""
         self._library.model_reset(self._model)
+        self._messages.clear()
         self.fresh = False
+
+    def touch(self, place: int) -> None:
+        """A kept word was changed."""
+        self._library.model_touch(self._model, place)
+
+    def touch_memory(self, number: int) -> None:
+        """A memory was changed."""
+        self._library.model_touch_memory(self._model, number)
 
     def step(self) -> int:
-        """Evaluates until nothing changes any more; returns TEXT and FAILURE bits."""
+        """Lets changed clocks have their effect, and everything settle; returns TEXT and FAILURE bits."""
         self.fresh = False
-        return self._step(self._model)
-
-    def commit(self) -> None:
-        """Takes note of the clock's level, for models that need no step there."""
-        self._library.model_commit(self._model)
+        self._library.model_step(self._model)
+        if self._messages.combinational:
+            self._library.model_checks(self._model)
+        return self._events()
 
     def refresh(self) -> None:
-        """Brings combinational values up to date."""
-        self._library.model_refresh(self._model)
+        """Brings computed values up to date."""
+        self._library.model_look(self._model)
         self.fresh = True
+
+    def _events(self) -> int:
+        """Takes what prints and checks have told."""
+        size = self._library.model_events_size(self._model)
+        if size:
+            self._messages.take(self._library.model_events(self._model)[:size])
+            self._library.model_clear_events(self._model)
+        return (TEXT if self._messages.text else 0) | (FAILURE if self._messages.failure else 0)
 
     def take_text(self) -> str:
         """What the design printed since the last call."""
-        text = self._library.model_text(self._model).decode()
-        self._library.model_clear_text(self._model)
-        return text
+        return self._messages.take_text()
 
     def failure(self) -> tuple[str, str]:
         """The first failed assertion: its source location ``file:line`` and its message."""
-        location, _, message = self._library.model_failure(self._model).decode().partition("\n")
-        return location, message
+        assert self._messages.failure is not None
+        return self._messages.failure
 
     def watch(self, field: Field, width: int) -> None:
         """Adds a signal to those that :meth:`sample` and :meth:`run` sample."""
-        self._library.model_watch(self._model, field.address, field.words)
-        self.watched.append(width)
+        numbers = [number for piece in field.pieces for number in piece]
+        words = -(-width // _SAMPLE)
+        constant = [field.constant >> _SAMPLE * index & 0xFFFF_FFFF for index in range(words)]
+        self._library.model_watch(self._model, (ctypes.c_uint32 * max(len(numbers), 1))(*numbers), len(field.pieces),
+                                  (ctypes.c_uint32 * words)(*constant), words)
+        self._widths.append(words)
 
     def sample(self) -> bool:
         """Records the changes of the watched signals, as one cycle; returns whether it is time to take them."""
@@ -172,10 +183,10 @@ class Model:
         at = 0
         while at < size:
             cycle, index = words[at], words[at + 1]
-            count = words_of(self.watched[index])
-            value = words[at + 2] if count else 0
+            count = self._widths[index]
+            value = words[at + 2]
             for word in range(1, count):
-                value |= words[at + 2 + word] << 32 * word
+                value |= words[at + 2 + word] << _SAMPLE * word
             changes.append((cycle, index, value))
             at += 2 + count
         self._library.model_clear_changes(self._model)
@@ -188,7 +199,15 @@ class Model:
         or changes taken.
         """
         hit = ctypes.c_int()
-        cycles = self._library.model_run(self._model, clock.address, count, until.address if until else None, ROOM,
-                                         ctypes.byref(hit))
+        (clock_place, clock_shift, _, _), = clock.pieces
+        if until is not None and not until.pieces:
+            until, count = None, 1 if until.constant else count
+            constant = count == 1
+        else:
+            constant = False
+        (place, shift, _, _), = until.pieces if until is not None else [(-1, 0, 1, 0)]
+        cycles = self._library.model_run(
+            self._model, clock_place, clock_shift, count, place, shift,
+            until is not None and until.combinational, ROOM, ctypes.byref(hit))
         self.fresh = False
-        return cycles, bool(hit.value), self._library.model_events(self._model)
+        return cycles, bool(hit.value) or constant, self._events()

@@ -9,7 +9,7 @@ from typing import Any
 from amaranth.hdl import MemoryData, Shape, Signal
 
 from sim.engine.internals import BaseSignalState, PyMemoryState, PySignalState, run_wakers
-from sim.engine.model import Field
+from sim.engine.model import Field, MemoryField
 
 __all__ = ["ClockState", "DrivenState", "InputState", "MemoryState"]
 
@@ -125,7 +125,8 @@ class MemoryState(PyMemoryState):
 
     __slots__ = ("_field", "_notify")
 
-    def __init__(self, memory: MemoryData, pending: set[Any], field: Field, notify: Callable[[], None]) -> None:
+    def __init__(self, memory: MemoryData, pending: set[Any], field: MemoryField,
+                 notify: Callable[[], None]) -> None:
         self._field = field
         self._notify = notify
         super().__init__(memory, pending)

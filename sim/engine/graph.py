@@ -1,0 +1,252 @@
+"""A design as a graph of words: numbers of up to 64 bits, each computed from others.
+
+Nodes are numbered. Equal nodes are one; what is constant is folded. A node's value never has more bits than its width.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["WORD", "Graph", "Node"]
+
+WORD = 64
+"""Bits of the largest word."""
+Node = tuple[Any, ...]
+"""What a node does, its width, and what it is made of: numbers of other nodes, and constants.
+
+==================  =========================================================================
+const w value       a constant
+state w place       a word that is kept: a register's, an input's
+slice w a shift     bits of a word
+cat w ((a, at)..)   words side by side
+rep w a             copies of one bit
+not neg w a         the rest as in C, modulo 2**w; compare unsigned
+and or xor add sub mul shl shr w a b
+eq ult w a b        1 bit
+slt sar w a b       as signed numbers of a's width
+udiv umod w a b     0 when b is 0
+sdiv smod w a b     rounding down, 0 when b is 0
+parity w a          1 bit
+mux w c a b         a where c is 1, else b
+pick w index (a..)  one of several by number; the last one beyond their end
+read w memory k a   word k of row a of a memory
+==================  =========================================================================
+"""
+_COMMUTATIVE = frozenset({"and", "or", "xor", "add", "mul", "eq"})
+
+
+def _ones(width: int) -> int:
+    return (1 << width) - 1
+
+
+class Graph:
+    """The nodes, by number."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._numbers: dict[Node, int] = {}
+
+    def add(self, *node: Any) -> int:
+        """The number of a node, a new one if there is no such node yet."""
+        number = self._numbers.get(node)
+        if number is None:
+            number = self._numbers[node] = len(self.nodes)
+            self.nodes.append(node)
+        return number
+
+    def width(self, number: int) -> int:
+        """Bits of a node."""
+        return self.nodes[number][1]
+
+    def const(self, width: int, value: int) -> int:
+        """A constant."""
+        return self.add("const", width, value & _ones(width))
+
+    def value(self, number: int) -> int | None:
+        """The value of a constant, else None."""
+        node = self.nodes[number]
+        return node[2] if node[0] == "const" else None
+
+    def slice(self, number: int, shift: int, width: int) -> int:
+        """Bits of a node."""
+        node = self.nodes[number]
+        if shift == 0 and width == node[1]:
+            return number
+        match node[0]:
+            case "const":
+                return self.const(width, node[2] >> shift)
+            case "slice":
+                return self.slice(node[2], node[3] + shift, width)
+            case "rep":
+                return self.copies(node[2], width)
+            case "cat":
+                parts: list[tuple[int, int]] = []
+                for part, at in node[2]:
+                    low, high = max(at, shift), min(at + self.width(part), shift + width)
+                    if low < high:
+                        parts.append((self.slice(part, low - at, high - low), low - shift))
+                return self.cat(parts, width)
+        return self.add("slice", width, number, shift)
+
+    def copies(self, bit: int, count: int) -> int:
+        """Copies of a bit side by side."""
+        if count == 1:
+            return bit
+        if (value := self.value(bit)) is not None:
+            return self.const(count, -value)
+        return self.add("rep", count, bit)
+
+    def cat(self, parts: Sequence[tuple[int, int]], width: int) -> int:
+        """Nodes side by side, each at its place; zeros between them."""
+        merged: list[tuple[int, int]] = []
+        constant = 0
+        for part, at in parts:
+            if (value := self.value(part)) is not None:
+                constant |= value << at
+                continue
+            if merged and (joined := self._joined(*merged[-1], part, at)) is not None:
+                merged[-1] = (joined, merged[-1][1])
+            else:
+                merged.append((part, at))
+        if not merged:
+            return self.const(width, constant)
+        if constant:
+            merged.append((self.const(width, constant), 0))
+        elif len(merged) == 1 and merged[0][1] == 0 and self.width(merged[0][0]) == width:
+            return merged[0][0]
+        return self.add("cat", width, tuple(merged))
+
+    def _joined(self, low: int, low_at: int, high: int, at: int) -> int | None:
+        """One node for two that are neighbours, when there is one."""
+        one, other = self.nodes[low], self.nodes[high]
+        if low_at + one[1] != at:
+            return None
+        if other[1] == 1 and (low == high or (one[0] == "rep" and one[2] == high)):
+            return self.copies(high, one[1] + 1)
+        if other[0] == "rep" and ((one[0] == "rep" and one[2] == other[2]) or low == other[2]):
+            return self.copies(other[2], one[1] + other[1])
+        source, start = (one[2], one[3]) if one[0] == "slice" else (low, 0)
+        if other[0] == "slice" and other[2] == source and other[3] == start + one[1]:
+            return self.slice(source, start, one[1] + other[1])
+        return None
+
+    def invert(self, number: int) -> int:
+        """All bits the other way."""
+        node = self.nodes[number]
+        if node[0] == "const":
+            return self.const(node[1], ~node[2])
+        return node[2] if node[0] == "not" else self.add("not", node[1], number)
+
+    def negate(self, number: int) -> int:
+        """0 less the number."""
+        value = self.value(number)
+        return self.const(self.width(number), -value) if value is not None else self.add(
+            "neg", self.width(number), number)
+
+    def mux(self, condition: int, one: int, other: int) -> int:
+        """``one`` where the condition is 1."""
+        if one == other:
+            return one
+        if (value := self.value(condition)) is not None:
+            return one if value else other
+        node = self.nodes[condition]
+        if node[0] == "not":
+            return self.mux(node[2], other, one)
+        width = self.width(one)
+        if width == 1:
+            values = self.value(one), self.value(other)
+            if values == (1, 0):
+                return condition
+            if values == (0, 1):
+                return self.invert(condition)
+            if values[0] == 1:
+                return self.binary("or", condition, other)
+            if values[1] == 0:
+                return self.binary("and", condition, one)
+            if values[0] == 0:
+                return self.binary("and", self.invert(condition), other)
+        return self.add("mux", width, condition, one, other)
+
+    def binary(self, name: str, a: int, b: int) -> int:
+        """An operation of two nodes of one width."""
+        width = self.width(a)
+        values = self.value(a), self.value(b)
+        if None not in values and (folded := _fold(name, width, *values)) is not None:
+            return self.const(1 if name in ("eq", "ult", "slt") else width, folded)
+        if values[0] is not None and name in _COMMUTATIVE:
+            a, b, values = b, a, (values[1], values[0])
+        if values[1] is not None and (simpler := self._with_constant(name, a, values[1], width)) is not None:
+            return simpler
+        if a == b:
+            match name:
+                case "and" | "or":
+                    return a
+                case "xor" | "sub":
+                    return self.const(width, 0)
+                case "eq":
+                    return self.const(1, 1)
+        if name in _COMMUTATIVE and values[1] is None and a > b:
+            a, b = b, a
+        return self.add(name, 1 if name in ("eq", "ult", "slt") else width, a, b)
+
+    def _with_constant(self, name: str, a: int, value: int, width: int) -> int | None:
+        """What an operation with a constant on the right comes to, when it is simpler."""
+        ones = _ones(width)
+        if value == 0:
+            if name in ("or", "xor", "add", "sub", "shl", "shr", "sar"):
+                return a
+            if name in ("and", "mul"):
+                return self.const(width, 0)
+        if name == "and" and value == ones:
+            return a
+        if name == "or" and value == ones:
+            return self.const(width, ones)
+        if name == "xor" and value == ones:
+            return self.invert(a)
+        if name == "eq" and width == 1:
+            return a if value else self.invert(a)
+        if name == "shl":
+            return self.const(width, 0) if value >= width else self.cat(
+                [(self.slice(a, 0, width - value), value)], width)
+        if name == "shr":
+            return self.const(width, 0) if value >= width else self.cat(
+                [(self.slice(a, value, width - value), 0)], width)
+        return None
+
+    def all_of(self, nodes: Sequence[int]) -> int:
+        """Whether all of these bits are 1."""
+        result = self.const(1, 1)
+        for node in nodes:
+            result = self.binary("and", node, result)
+        return result
+
+    def any_of(self, nodes: Sequence[int]) -> int:
+        """Whether one of these bits is 1."""
+        result = self.const(1, 0)
+        for node in nodes:
+            result = self.binary("or", node, result)
+        return result
+
+
+def _fold(name: str, width: int, a: int, b: int) -> int | None:
+    """The operation on constants."""
+    match name:
+        case "and":
+            return a & b
+        case "or":
+            return a | b
+        case "xor":
+            return a ^ b
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return a * b
+        case "eq":
+            return int(a == b)
+        case "ult":
+            return int(a < b)
+        case "slt":
+            half = 1 << width - 1
+            return int((a ^ half) < (b ^ half))
+    return None

@@ -1,0 +1,341 @@
+"""From a netlist of cells to a graph of words."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.engine.arithmetic import WideArithmetic
+from sim.engine.errors import EngineError
+from sim.engine.graph import WORD, Graph
+from sim.engine.internals import (
+    AnyValue,
+    AssignmentList,
+    AsyncReadPort,
+    FlipFlop,
+    Initial,
+    Matches,
+    MemoryCell,
+    Operation,
+    PartSelect,
+    PriorityMatch,
+    SyncReadPort,
+    Top,
+)
+
+__all__ = ["Bits", "FineLoopError", "Lowering", "MemoryWords", "Part"]
+
+Bits = tuple[tuple[int, int], ...]
+"""A number of any width: nodes of the graph and where each begins, lowest first, without gaps."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Bits of a cell's output, from ``start`` on."""
+
+    start: int
+    width: int
+
+
+@dataclass
+class MemoryWords:
+    """A memory: ``words`` words a row, of these widths; where it begins among all memories' words."""
+
+    widths: tuple[int, ...]
+    depth: int
+    base: int
+    init: tuple[int, ...]
+
+
+@dataclass
+class _Output:
+    """A cell's output: its parts, and the node of each that was needed so far."""
+
+    starts: list[int]
+    widths: list[int]
+    nodes: list[int | None] = field(default_factory=list)
+
+
+class FineLoopError(Exception):
+    """Bits of some cells depend on other bits of the same cells: these have to be taken apart."""
+
+    def __init__(self, cells: set[int]) -> None:
+        super().__init__(cells)
+        self.cells = cells
+
+
+class Lowering:
+    """Makes nodes for the cells of a netlist as they are asked for. Cells of ``fine`` are taken apart bit by bit.
+
+    Attributes
+    ----------
+    graph : Graph
+    states : list[tuple[int, Part]]
+        By place: which cell, and which bits of it, a kept word is.
+    memories : dict[int, MemoryWords]
+        By the number of the memory's cell.
+    modules : list[int]
+        The module that needed each node first.
+    """
+
+    def __init__(self, netlist: Any, fine: set[int]) -> None:
+        self.graph = Graph()
+        self._fine = fine
+        self.states: list[tuple[int, Part]] = []
+        self.memories: dict[int, MemoryWords] = {}
+        self.modules: list[int] = []
+        self._cells = netlist.cells
+        self._arithmetic = WideArithmetic(self.graph)
+        self._outputs: dict[int, _Output] = {}
+        self._working: dict[tuple[int, int], None] = {}
+        self._makers: dict[type, Callable[[Any, Part, int], int]] = {
+            Operation: self._operation, PartSelect: self._part_select, AssignmentList: self._assignments,
+            PriorityMatch: self._priority, Matches: self._matches, AsyncReadPort: self._read}
+        self._done: dict[int, Bits] = {}
+        words = 0
+        for number, cell in enumerate(self._cells):
+            if isinstance(cell, MemoryCell):
+                widths = tuple(min(WORD, cell.width - low) for low in range(0, cell.width, WORD))
+                self.memories[number] = MemoryWords(widths, cell.depth, words, cell.init)
+                words += len(widths) * cell.depth
+        self.memory_words = words
+        for number, cell in enumerate(self._cells):
+            if isinstance(cell, (Top, FlipFlop, SyncReadPort, AnyValue, Initial)):
+                self._keep(number, cell)
+
+    def _keep(self, number: int, cell: Any) -> None:
+        """Places for the words that a cell keeps."""
+        if isinstance(cell, Top):
+            parts = [Part(start + low, min(WORD, width - low)) for start, width in cell.ports_i.values()
+                     for low in range(0, width, WORD)]
+        elif isinstance(cell, FlipFlop):
+            parts = _cut(len(cell.data), _runs(cell.data))
+        elif isinstance(cell, Initial):
+            parts = [Part(0, 1)]
+        else:
+            parts = _cut(cell.width, ())
+        output = _Output([part.start for part in parts], [part.width for part in parts])
+        for part in parts:
+            output.nodes.append(self._node("state", part.width, len(self.states), module=cell.module_idx))
+            self.states.append((number, part))
+        self._outputs[number] = output
+
+    def _node(self, *node: Any, module: int) -> int:
+        number = self.graph.add(*node)
+        self._claim(module)
+        return number
+
+    def _claim(self, module: int) -> None:
+        """New nodes belong to this module."""
+        missing = len(self.graph.nodes) - len(self.modules)
+        if missing > 0:
+            self.modules += [module] * missing
+
+    # Values.
+
+    def word(self, nets: Sequence[Any]) -> int:
+        """The node of a value of up to 64 bits."""
+        graph, parts, at, count = self.graph, [], 0, len(nets)
+        while at < count:
+            net = nets[at]
+            if net.is_const:
+                end, value = at, 0
+                while end < count and nets[end].is_const:
+                    value |= nets[end].const << end - at
+                    end += 1
+                parts.append((graph.const(end - at, value), at))
+                at = end
+                continue
+            cell, bit = net.cell, net.bit
+            start, width, node = self._part(cell, bit)
+            end, limit = at + 1, min(count, at + start + width - bit)
+            while end < limit and nets[end] == net + (end - at):
+                end += 1
+            parts.append((graph.slice(node, bit - start, end - at), at))
+            at = end
+        return graph.cat(parts, count)
+
+    def bit(self, net: Any) -> int:
+        """The node of one net."""
+        return self.word((net,))
+
+    def bits(self, nets: Sequence[Any], cuts: Iterable[Part] | None = None) -> Bits:
+        """A value of any width, cut as told or as it comes."""
+        if cuts is None:
+            cuts = _cut(len(nets), _runs(nets))
+        return tuple((self.word(nets[part.start:part.start + part.width]), part.start) for part in cuts)
+
+    def pieces(self, nets: Sequence[Any]) -> list[tuple[int, int, int, int]]:
+        """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where
+        they belong. Nodes are neither slices nor put together.
+        """
+        found: list[tuple[int, int, int, int]] = []
+        at, count = 0, len(nets)
+        while at < count:
+            net = nets[at]
+            end = at + 1
+            if net.is_const:
+                while end < count and end - at < WORD and nets[end].is_const:
+                    end += 1
+            else:
+                start, width, _ = self._part(net.cell, net.bit)
+                limit = min(count, at + start + width - net.bit)
+                while end < limit and nets[end] == net + (end - at):
+                    end += 1
+            self._collect(self.word(nets[at:end]), 0, end - at, at, found)
+            at = end
+        return found
+
+    def _collect(self, node: int, shift: int, width: int, at: int, found: list[tuple[int, int, int, int]]) -> None:
+        what = self.graph.nodes[node]
+        if what[0] == "slice":
+            self._collect(what[2], shift + what[3], width, at, found)
+        elif what[0] == "cat" and all(self.graph.nodes[part][0] != "const" for part, _ in what[2]) and shift == 0:
+            for part, place in what[2]:
+                if place < width:
+                    self._collect(part, 0, min(self.graph.width(part), width - place), at + place, found)
+        else:
+            found.append((node, shift, width, at))
+
+    def _part(self, number: int, bit: int) -> tuple[int, int, int]:
+        """Start, width and node of the part of a cell's output that has a bit."""
+        output = self._outputs.get(number)
+        if output is None:
+            cell = self._cells[number]
+            parts = self._parts_of(number, cell)
+            output = self._outputs[number] = _Output(
+                [part.start for part in parts], [part.width for part in parts], [None] * len(parts))
+        index = bisect_right(output.starts, bit) - 1
+        node = output.nodes[index]
+        if node is None:
+            key = number, index
+            if key in self._working:
+                working = list(self._working)
+                raise FineLoopError({one for one, _ in working[working.index(key):]} - self._fine)
+            self._working[key] = None
+            cell, part = self._cells[number], Part(output.starts[index], output.widths[index])
+            maker = self._makers.get(type(cell))
+            if maker is None:
+                raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}")
+            node = output.nodes[index] = maker(cell, part, number)
+            del self._working[key]
+            self._claim(cell.module_idx)
+        return output.starts[index], output.widths[index], node
+
+    def _parts_of(self, number: int, cell: Any) -> list[Part]:
+        """How a cell's output is taken apart."""
+        match cell:
+            case AssignmentList() if number in self._fine:
+                return [Part(bit, 1) for bit in range(len(cell.default))]
+            case Operation(operator="~" | "&" | "|" | "^" | "m") if number in self._fine:
+                return [Part(bit, 1) for bit in range(cell.width)]
+            case Operation():
+                if cell.operator in ("~", "&", "|", "^", "m"):
+                    values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
+                    return _cut(cell.width, sorted({run for value in values for run in _runs(value)}))
+                return _cut(cell.width, ())
+            case AssignmentList():
+                marks = set(_runs(cell.default))
+                for assignment in cell.assignments:
+                    marks |= {assignment.start, assignment.start + len(assignment.value)}
+                    marks |= {assignment.start + run for run in _runs(assignment.value)}
+                firm = {at for one in cell.assignments for at in (one.start, one.start + len(one.value))}
+                return _cut(len(cell.default), sorted(marks), firm)
+            case AsyncReadPort():
+                return _cut(cell.width, ())
+            case PriorityMatch():
+                return [Part(bit, 1) for bit in range(len(cell.inputs))]
+            case Matches():
+                return [Part(0, 1)]
+            case PartSelect():
+                return _cut(cell.width, ())
+        raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}, at {cell.src_loc}")
+
+    # Cells.
+
+    def _operation(self, cell: Any, part: Part, number: int) -> int:
+        graph, operator, inputs = self.graph, cell.operator, cell.inputs
+        low, high = part.start, part.start + part.width
+        match operator:
+            case "~":
+                return graph.invert(self.word(inputs[0][low:high]))
+            case "&" | "|" | "^":
+                name = {"&": "and", "|": "or", "^": "xor"}[operator]
+                return graph.binary(name, self.word(inputs[0][low:high]), self.word(inputs[1][low:high]))
+            case "m":
+                return graph.mux(self.bit(inputs[0][0]), self.word(inputs[1][low:high]),
+                                 self.word(inputs[2][low:high]))
+        if number not in self._done:
+            values = [self.bits(value, _cut(len(value), ())) for value in inputs]
+            self._done[number] = self._arithmetic.operate(operator, values, [len(value) for value in inputs])
+        return next(node for node, at in self._done[number] if at == part.start)
+
+    def _part_select(self, cell: Any, part: Part, number: int) -> int:
+        if number not in self._done:
+            self._done[number] = self._arithmetic.select(
+                self.bits(cell.value, _cut(len(cell.value), ())), len(cell.value), cell.value_signed,
+                self.bits(cell.offset, _cut(len(cell.offset), ())), len(cell.offset), cell.width, cell.stride)
+        return next(node for node, at in self._done[number] if at == part.start)
+
+    def _assignments(self, cell: Any, part: Part, number: int) -> int:
+        low, high = part.start, part.start + part.width
+        result = self.word(cell.default[low:high])
+        for assignment in cell.assignments:
+            start, end = assignment.start, assignment.start + len(assignment.value)
+            if start <= low and high <= end:
+                value = self.word(assignment.value[low - start:high - start])
+                result = self.graph.mux(self.bit(assignment.cond), value, result)
+        return result
+
+    def _priority(self, cell: Any, part: Part, number: int) -> int:
+        graph = self.graph
+        earlier = graph.any_of([self.bit(net) for net in cell.inputs[:part.start]])
+        free = graph.binary("and", self.bit(cell.en), graph.invert(earlier))
+        return graph.binary("and", free, self.bit(cell.inputs[part.start]))
+
+    def _matches(self, cell: Any, part: Part, number: int) -> int:
+        graph, found = self.graph, []
+        for pattern in cell.patterns:
+            terms = []
+            for cut in _cut(len(cell.value), ()):
+                text = pattern[len(pattern) - cut.start - cut.width:len(pattern) - cut.start]
+                care = int(text.replace("0", "1").replace("-", "0"), 2)
+                if care:
+                    word = self.word(cell.value[cut.start:cut.start + cut.width])
+                    masked = graph.binary("and", word, graph.const(cut.width, care))
+                    wanted = graph.const(cut.width, int(text.replace("-", "0"), 2))
+                    terms.append(graph.binary("eq", masked, wanted))
+            found.append(graph.all_of(terms))
+        return graph.any_of(found)
+
+    def _read(self, cell: Any, part: Part, number: int) -> int:
+        return self.graph.add("read", part.width, cell.memory, part.start // WORD, self.word(cell.addr))
+
+
+def _runs(nets: Sequence[Any]) -> list[int]:
+    """Where a value is put together: the places between bits that are no neighbours at their source."""
+    marks = []
+    for at in range(1, len(nets)):
+        before, net = nets[at - 1], nets[at]
+        if net != before + 1 and net != before and not (net.is_const and before.is_const):
+            marks.append(at)
+    return marks
+
+
+def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[Part]:
+    """Parts of up to 64 bits, at marks where possible, and at each firm one."""
+    ends = sorted({*firm, width} - {0})
+    parts, start = [], 0
+    wanted = [mark for mark in marks if 0 < mark < width]
+    for end in ends:
+        if end > width:
+            break
+        while end - start > WORD:
+            index = bisect_right(wanted, start + WORD) - 1
+            cut = wanted[index] if index >= 0 and wanted[index] > start else start + WORD
+            parts.append(Part(start, cut - start))
+            start = cut
+        if end > start:
+            parts.append(Part(start, end - start))
+            start = end
+    return parts

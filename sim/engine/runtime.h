@@ -1,0 +1,76 @@
+// The state of a compiled design, as its functions see it. sim/engine/emit.py writes these functions: each computes a
+// cluster of words from others. A flag for each cluster says whether one of its inputs has changed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+typedef uint64_t word;
+typedef uint16_t flag; // not a char: that might be any part of a word
+
+struct stored {
+    uint32_t place;
+    word value, mask;
+    uint32_t memory;
+};
+
+struct model {
+    word *w;  // kept words
+    word *m;  // the words of all memories
+    flag *d;  // clusters that have to be computed again
+    uint32_t *changed_places;
+    word *changed_values;
+    uint32_t changed;
+    std::vector<stored> stores;
+    std::vector<word> events;
+
+    // The next value of a register.
+    void next(uint32_t place, word value) {
+        if (value != w[place]) {
+            changed_places[changed] = place;
+            changed_values[changed++] = value;
+        }
+    }
+    void store(uint32_t place, word value, word mask, uint32_t memory) {
+        stores.push_back({place, value, mask, memory});
+    }
+    // Has all clusters computed again that read a word.
+    void wake(uint32_t place);
+    // Changes a word now; returns whether that is another value.
+    bool force(uint32_t place, word value) {
+        if (w[place] == value)
+            return false;
+        w[place] = value;
+        wake(place);
+        return true;
+    }
+};
+
+typedef void function(model *);
+
+struct edge {
+    uint32_t place, shift, level;
+    const uint32_t *registers;
+    uint32_t count;
+    function *ports;
+};
+
+static inline word shift_left(word value, word by) { return by < 64 ? value << by : 0; }
+static inline word shift_right(word value, word by) { return by < 64 ? value >> by : 0; }
+static inline word shift_signed(int64_t value, word by) { return (word)(value >> (by < 63 ? by : 63)); }
+static inline word udiv(word a, word b) { return b ? a / b : 0; }
+static inline word umod(word a, word b) { return b ? a % b : 0; }
+static inline word sdiv(int64_t a, int64_t b) {
+    if (b == 0)
+        return 0;
+    if (b == -1)
+        return -(word)a;
+    int64_t quotient = a / b;
+    return (word)(quotient - (a % b != 0 && (a < 0) != (b < 0)));
+}
+static inline word smod(int64_t a, int64_t b) {
+    if (b == 0 || b == -1)
+        return 0;
+    int64_t rest = a % b;
+    return (word)(rest + (rest != 0 && (rest < 0) != (b < 0) ? b : 0));
+}

@@ -30,7 +30,8 @@ from rtl.layouts import (
     warp_exit,
     warp_launch,
 )
-from rtl.memory import MEMORY_UNIT_TAG_BITS, MemoryEvents, MemoryUnit
+from rtl.memory import MEMORY_UNIT_TAG_BITS, MemoryUnit
+from rtl.memory.instruction import MemoryEvents
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, ERROR_SOURCES, RetirementPort
 from rtl.trap import TrapEvent, TrapUnit
@@ -179,10 +180,12 @@ class Core(Component):
 
     def _launch(self, m: Module) -> None:
         """New warps."""
-        for unit in (self.execute, self.memory, self.barrier):
+        for unit in (self.execute, self.memory, self.barrier, self.trap):
             m.d.comb += unit.launch.eq(self.launch)
-        connect(m, flipped(self.clear), self.memory.clear)
+        cleared = self.memory.clear
         m.d.comb += [
+            cleared.valid.eq(self.clear.valid), self.clear.ready.eq(cleared.ready),
+            cleared.payload.shared_base.eq(self.clear.payload.base), cleared.payload.bytes.eq(self.clear.payload.bytes),
             self.execute.thread.eq(self.thread), self.drained.eq(self.issue.drained),
             self.issue.launched.valid.eq(self.flow_launch.valid & self.flow_launch.ready),
             self.issue.launched.warp.eq(self.flow_launch.payload.warp)]

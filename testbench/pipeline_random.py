@@ -32,7 +32,7 @@ from testbench.handmade import machine
 from testbench.pipeline_driver import ALL, Data, Pipeline, Script, Written
 from testbench.words import address
 
-__all__ = ["RandomLives", "compare", "random_word"]
+__all__ = ["Expected", "RandomLives", "compare", "random_word"]
 
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""

@@ -1,5 +1,6 @@
 """The execute unit around its lanes: its parts, the whole by its testbench, and bugs that must be found."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,8 +15,11 @@ from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import Pipe
 from rtl.isa.table import FORMS, find
 from sim.engine import PysimEngine
-from sim.testbench import run
+from sim.model.retirement import Retirement, WarpMasks
+from sim.testbench import Bench, CheckError, run
 from testbench import tb_pipeline
+from testbench.pipeline_driver import Written
+from testbench.pipeline_random import Expected, compare
 
 
 def passes(body, seed=0):
@@ -88,6 +92,21 @@ def test_how_soon_results_are_seen(lanes):
 def test_random():
     report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
     assert report.checks["instructions and operations compared"] > 100
+
+
+@pytest.mark.parametrize("wrong", [
+    {"threads": 1}, {"threads": 7}, {"register": 4}, {"values": [5, 6] * 16}, {"predicates": 0},
+    {"flags": [4] * 32}, {"conditional": False}, {"conditions": [9, 8] * 16}], ids=str)
+def test_a_wrong_write_is_seen(wrong):
+    masks = WarpMasks(3)
+    record = Retirement(0, 8, 0, masks, masks, 16, 0, 0, registers={3: (3, (5,) * 32)}, predicates={2: (3, 1)},
+                        condition=(3, (9,) * 32))
+    expected = Expected("one", record, (0, 0, 1, 0, 0, 0, 0), (7, 7), 0)
+    right = Written(3, 3, [5] * 32, 1 << 2, [4, 0] * 16, True, [9] * 32)
+    bench = Bench("pipeline", PysimEngine)
+    compare(bench, expected, right)
+    with pytest.raises(CheckError, match="one: "):
+        compare(bench, expected, replace(right, **wrong))
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):

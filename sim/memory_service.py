@@ -21,6 +21,7 @@ __all__ = ["LATENCY", "MemoryLatch", "MemoryService"]
 LATENCY = 20
 """Cycles from a request to its answer, unless answers queue."""
 _ALL = (1 << LINE_BYTES) - 1
+_COUNT_BITS = 8
 
 
 class MemoryLatch(Component):
@@ -33,6 +34,8 @@ class MemoryLatch(Component):
     requested : Out(1)
         There is a request in this cycle; after its end ``request`` holds it.
     request : Out(memory_request)
+    count : Out(8)
+        Requests so far.
     give : In(1)
         Changes when there is a new answer.
     answer : In(memory_response)
@@ -43,7 +46,7 @@ class MemoryLatch(Component):
     def __init__(self, tag_bits: int) -> None:
         super().__init__({
             "port": In(MemoryPort(tag_bits)), "requested": Out(1), "request": Out(memory_request(tag_bits)),
-            "give": In(1), "answer": In(memory_response(tag_bits)), "free": Out(1)})
+            "count": Out(_COUNT_BITS), "give": In(1), "answer": In(memory_response(tag_bits)), "free": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         """The latch."""
@@ -54,7 +57,7 @@ class MemoryLatch(Component):
             self.port.request.ready.eq(1), self.requested.eq(self.port.request.valid), self.free.eq(~waits),
             self.port.response.valid.eq(waits), self.port.response.payload.eq(self.answer)]
         with m.If(self.requested):
-            m.d.sync += self.request.eq(self.port.request.payload)
+            m.d.sync += [self.request.eq(self.port.request.payload), self.count.eq(self.count + 1)]
         with m.If(waits & self.port.response.ready):
             m.d.sync += given.eq(self.give)
         return m
@@ -79,7 +82,7 @@ class MemoryService:
         self._latch, self._memory, self._latency = latch, memory, latency
         self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
         self._due: deque[tuple[int, int]] = deque()
-        self._give = 0
+        self._give = self._count = 0
         self.reads = self.writes = 0
 
     def wait(self, cycle: int) -> int | None:
@@ -87,7 +90,11 @@ class MemoryService:
         return max(self._due[0][0] - cycle, 1) if self._due else None
 
     def take(self, ctx: Any, cycle: int) -> None:
-        """Performs the request that was made in the cycle before this one."""
+        """Performs the request that was made in the cycle before this one, if one was."""
+        count = ctx.get(self._latch.count)
+        if count == self._count:
+            return
+        self._count = count
         bits = ctx.get(self._latch.request.as_value())
         field = {name: bits >> offset & mask for name, (offset, mask) in self._request.items()}
         address, error, content = field["address"] * LINE_BYTES, 0, 0

@@ -1,9 +1,9 @@
 """How functions are called (ours, after what NVIDIA's assembler does).
 
-Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on the stack,
-the first at the caller's stack pointer. Results are in R4 and up likewise. R1 is the stack pointer, which points
-to the function's frame; the stack grows down. A function called by its address, or one that calls itself, keeps R16
-and up. Others keep nothing that they do not know to be needed: their callers know which registers they use.
+Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on
+the stack, the first at the caller's stack pointer. Results are in R4 and up likewise. R1 is the stack pointer, which
+points to the function's frame; the stack grows down. A function called by its address, or one that calls itself, keeps
+R16 and up. Others keep nothing that they do not know to be needed: their callers know which registers they use.
 """
 
 from dataclasses import dataclass
@@ -46,6 +46,11 @@ class Places:
     def results(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
         """The results with their registers."""
         return list(zip(signature.results, self.result_words, strict=True))
+
+    @property
+    def results_overflow(self) -> bool:
+        """Whether the results need more registers than there are for them."""
+        return any(word < 0 for words in self.result_words for word in words)
 
     @property
     def stack_bytes(self) -> int:

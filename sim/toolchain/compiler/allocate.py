@@ -2,7 +2,7 @@
 
 from .abi import STACK_POINTER
 from .interference import Group, Interference, merge_copies
-from .ir import Function, Value
+from .ir import Function, Op, Value
 from .neighbours import separate
 from .spill import spill, spill_predicate
 
@@ -41,9 +41,9 @@ def _color_predicates(function: Function, known: Interference, kept: set[Value])
         row = known.rows[value]
         free = [at for at in range(_PREDICATES) if not taken[at] & row]
         if not free or value in known.clobbered:
-            crowd = [value, *(other for other in known.live.members(row) if other.predicate)]
             if value in known.clobbered:
                 return value
+            crowd = [value, *(other for other in known.live.members(row) if other.predicate)]
             return _cheapest(crowd, known, kept)
         found[value] = free[0]
         taken[free[0]] |= known.live.bit[value]
@@ -96,8 +96,10 @@ def _victim(group: Group, known: Interference, kept: set[Value]) -> Value:
 
 def _drop_copies(function: Function, registers: dict[Value, int]) -> None:
     """Copies from a register to itself go."""
+    def needless(op: Op) -> bool:
+        result, source = op.results[0] if op.name == "MOV" else None, op.sources[0] if op.sources else None
+        return (result is not None and source is not None and source.value is not None and source.plain
+                and registers.get(result) == registers.get(source.value))
+
     for block in function.blocks:
-        block.ops = [op for op in block.ops
-                     if not (op.name == "MOV" and op.results[0] is not None and op.sources[0].value is not None
-                             and op.sources[0].plain and registers.get(op.results[0]) == registers.get(op.sources[0].value)
-                             )]
+        block.ops = [op for op in block.ops if not needless(op)]

@@ -23,7 +23,7 @@ from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
 from .layout import Layout
 
-__all__ = ["Builder", "CompileError", "Handler", "handles", "handlers"]
+__all__ = ["Builder", "CompileError", "Handler", "handlers", "handles"]
 
 
 class CompileError(ProgramError):
@@ -91,8 +91,8 @@ class Builder:
             case VariableRef(variable, offset):
                 found = self.address_of(variable, offset)
             case _:
-                self.fail(f"{type(operand).__name__} can't be read here")
-        return (found + [number(0)])[:count]
+                raise self.failure(f"{type(operand).__name__} can't be read here")
+        return [*found, number(0)][:count]
 
     def word(self, operand: Operand) -> Source:
         """An operand of at most 32 bits."""
@@ -109,7 +109,7 @@ class Builder:
                 return Source(self.registers(register)[0], inverted=negated)
             case Immediate(value):
                 return number(value & 1)
-        self.fail("expected a predicate")
+        raise self.failure("expected a predicate")
 
     def write(self, operand: Operand, bits: int = 32) -> list[Value | None]:
         """The virtual registers that a result of ``bits`` bits goes to; None where nobody wants it."""
@@ -117,7 +117,7 @@ class Builder:
         if isinstance(operand, Sink):
             return [None] * count
         if not isinstance(operand, Register):
-            self.fail("expected a register for the result")
+            raise self.failure("expected a register for the result")
         return self.registers(operand)[:count]  # type: ignore[return-value]
 
     def elements(self, operand: Operand) -> tuple[Operand, ...]:
@@ -222,10 +222,10 @@ class Builder:
             self.end("goto", behind)
             self.begin(behind)
 
-    def fail(self, message: str) -> "NoReturn":  # type: ignore[name-defined]  # noqa: F821
-        """Gives up on the instruction."""
+    def failure(self, message: str) -> CompileError:
+        """What is raised where the instruction is not translated."""
         assert self.here is not None
-        raise CompileError(self.here.line, self.here.column, message)
+        return CompileError(self.here.line, self.here.column, message)
 
 
 def constant(bank: int, offset: int) -> Source:

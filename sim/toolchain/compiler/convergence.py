@@ -1,10 +1,10 @@
 """Where threads that part meet again, and how: tokens on the stack.
 
-A region is the code between a push and the place where the threads that passed the push meet. Ways to that place leave the region
-by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind to, which may have
-others above them. A branch that parts threads outside of any region is right, too: one part runs first, up to where the
-region around it is left, or the thread ends, then the other. So regions are proposed as the program's shape
-suggests, and those whose tokens would not balance on every way are dropped.
+A region is the code between a push and the place where the threads that passed the push meet. Ways to that place leave
+the region by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind
+to, which may have others above them. A branch that parts threads outside of any region is right, too: one part runs
+first, up to where the region around it is left, or the thread ends, then the other. So regions are proposed as the
+program's shape suggests, and those whose tokens would not balance on every way are dropped.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,9 @@ class Token(Enum):
 
 @dataclass(eq=False)
 class Region:
-    """The code from the end of ``entry`` to ``join``. ``loop`` is the one whose threads it collects, if there is one."""
+    """The code from the end of ``entry`` to ``join``. ``loop`` is the one whose threads it collects, if there is
+    one.
+    """
 
     entry: Block
     join: Block
@@ -121,8 +123,7 @@ def _branch_regions(function: Function, graph: Shape, places: Places, parting: s
             own.append(block)
     regions = []
     for (level, join), members in groups.items():
-        for group in _together(members, level, join, places):
-            regions.append(Region(group, join))
+        regions += [Region(entry, join) for entry in _together(members, level, join, places)]
     return regions
 
 

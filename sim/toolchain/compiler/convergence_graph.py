@@ -1,7 +1,8 @@
 """Where ways meet again: post-dominators, level by level of the loops.
 
-A level is a loop's body, or the whole function. Its ways end at the loop's next turn, or at the function's last return; threads
-that leave it before that are not waited for. So the place where a branch's ways meet is found among those that stay.
+A level is a loop's body, or the whole function. Its ways end at the loop's next turn, or at the function's last
+return; threads that leave it before that are not waited for. So the place where a branch's ways meet is found among
+those that stay.
 """
 
 from collections.abc import Iterable
@@ -46,7 +47,7 @@ class Level:
         common: list[Block | str] | None = None
         for block in blocks:
             at_end = self.loop is not None and block is self.loop.header
-            chain = [_END] if at_end else self._chain(block)
+            chain: list[Block | str] = [_END] if at_end else self._chain(block)
             common = chain if common is None else [place for place in common if place in chain]
         if not common:
             return None

@@ -1,9 +1,9 @@
 """Division of words.
 
 By a number it is a product with a reciprocal in fixed point (after Granlund and Montgomery, "Division by invariant
-integers using multiplication", 1994). Else the reciprocal comes from the float unit, which is a little too small, is made better
-by a step of Newton's method, and what then is missing of the quotient, 2 at most, is added. Quotient and remainder by
-zero are all ones, as NVIDIA's assembler has it.
+integers using multiplication", 1994). Else the reciprocal comes from the float unit, which is a little too small, is
+made better by a step of Newton's method, and what then is missing of the quotient, 2 at most, is added. Quotient and
+remainder by zero are all ones, as NVIDIA's assembler has it.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Emitter:
     # Products of words
 
     def low_product(self, result: Value, x: Source, y: Source, addend: Source) -> None:
-        """result = x * y + addend."""
+        """Result = x * y + addend."""
         x, y = self.products(x, y)
         factor = y.number
         if not (addend.number is not None or addend.value is not None):
@@ -101,7 +101,7 @@ class Emitter:
                 addend = self.compute("XMAD", one, other, addend, mods=mods)
 
     def high_product(self, result: Value, x: Source, y: Source, signed: bool, addend: Source = RZ) -> None:
-        """result = (x * y >> 32) + addend."""
+        """Result = (x * y >> 32) + addend."""
         x, y = self.products(x, y)
         if not (isinstance(y.what, Value) or (isinstance(y.what, Constant) and not signed)):
             y = self.compute("MOV", y)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "is_needless", "is_pure", "needs_slot",
+__all__ = ["LONG_FORMS", "OFFSET_BITS", "Shape", "fits", "groups", "is_needless", "is_pure", "needs_slot",
            "predicate_sources", "shape", "slot_takes"]
 
 
@@ -25,9 +25,9 @@ __all__ = ["LONG_FORMS", "Shape", "fits", "groups", "is_needless", "is_pure", "n
 class Shape:
     """How an instruction is printed and encoded.
 
-    ``flexible`` are the sources that may be a constant, ``numbers`` those that may be a number, of ``bits`` bits, signed unless
-    ``unsigned``. One source at most is either. ``commutes``: the first two may be exchanged. ``pure``: nothing but
-    the results depends on it.
+    ``flexible`` are the sources that may be a constant, ``numbers`` those that may be a number, of ``bits`` bits,
+    signed unless ``unsigned``. One source at most is either. ``commutes``: the first two may be exchanged. ``pure``:
+    nothing but the results depends on it.
     """
 
     format: str
@@ -39,22 +39,27 @@ class Shape:
     pure: bool = True
 
 
-_BINARY = {"flexible": (1,), "numbers": (1,)}
+
+def _binary(form: str, commutes: bool = False) -> Shape:
+    """An instruction whose second source may be a constant or a number."""
+    return Shape(form, (1,), (1,), commutes=commutes)
+
+
 _SHAPES: dict[str, Shape] = {
     "MOV": Shape("d, s", (0,), (0,), 32),
-    "IADD": Shape("d, s, s", **_BINARY, commutes=True),
-    "ISCADD": Shape("d, s, s, t", **_BINARY),
+    "IADD": _binary("d, s, s", commutes=True),
+    "ISCADD": _binary("d, s, s, t"),
     "IADD3": Shape("d, s, s, s", (1,), (1,), 19, True),
-    "LOP": Shape("d, s, s", **_BINARY, commutes=True),
-    "LOP.TEST": Shape("p, d, s, s", **_BINARY, commutes=True),
-    "LOP3.LUT": Shape("d, s, s, s, t", **_BINARY),
-    "SHL": Shape("d, s, s", **_BINARY),
-    "SHR": Shape("d, s, s", **_BINARY),
+    "LOP": _binary("d, s, s", commutes=True),
+    "LOP.TEST": _binary("p, d, s, s", commutes=True),
+    "LOP3.LUT": _binary("d, s, s, s, t"),
+    "SHL": _binary("d, s, s"),
+    "SHR": _binary("d, s, s"),
     "SHF.L": Shape("d, s, s, s", (), (1,), 6, True),
     "SHF.R": Shape("d, s, s, s", (), (1,), 6, True),
-    "SEL": Shape("d, s, s, q", **_BINARY),
-    "IMNMX": Shape("d, s, s, q", **_BINARY, commutes=True),
-    "BFE": Shape("d, s, s", **_BINARY),
+    "SEL": _binary("d, s, s, q"),
+    "IMNMX": _binary("d, s, s, q", commutes=True),
+    "BFE": _binary("d, s, s"),
     "BFI": Shape("d, s, s, s", (1, 2), (1,)),
     "PRMT": Shape("d, s, s, s", (1, 2), (1,)),
     "POPC": Shape("d, s", (0,), (0,)),
@@ -66,13 +71,13 @@ _SHAPES: dict[str, Shape] = {
     "F2I.64": Shape("D, s", (0,)),
     "MUFU": Shape("d, s"),
     "ICMP": Shape("d, s, s, s", (1, 2), (1,)),
-    "ISET": Shape("d, s, s, q", **_BINARY),
-    "ISETP": Shape("p, p, s, s, q", **_BINARY),
+    "ISET": _binary("d, s, s, q"),
+    "ISETP": _binary("p, p, s, s, q"),
     "PSETP": Shape("p, p, q, q, q"),
     "PSET": Shape("d, q, q, q"),
     "CSETP": Shape("p, p, t, q"),
     "XMAD": Shape("d, s, s, s", (1, 2), (1,), 16, True),
-    "LEA": Shape("d, s, s", **_BINARY),
+    "LEA": _binary("d, s, s"),
     "LEA.HI": Shape("p, d, s, s, s"),
     "LEA.HI.SHIFT": Shape("d, s, s, s, t", (1,)),
     "VOTE": Shape("d, p, q", pure=False),
@@ -105,6 +110,9 @@ _SHAPES: dict[str, Shape] = {
     "CAL": Shape("t", pure=False),
     "ICAL": Shape("", pure=False),
 }
+OFFSET_BITS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
+               "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24}
+"""How many bits the number in an address has, its sign among them."""
 LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
 _SYNTHETIC = Shape("")
@@ -161,7 +169,7 @@ def slot_takes(op: Op, index: int, source: Source) -> bool:
     if index in predicate_sources(op):
         return isinstance(source.what, int)
     if isinstance(source.what, Constant):
-        return (index in form.flexible and _constant_part_fits(op, index)) and not (op.name == "LEA")
+        return (index in form.flexible and _constant_part_fits(op, index)) and op.name != "LEA"
     if isinstance(source.what, Global):
         return op.name == "MOV"
     if source.what == 0 and not source.inverted:

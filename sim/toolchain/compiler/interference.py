@@ -83,9 +83,11 @@ class Group:
     clobbered: dict[int, int] = field(default_factory=dict)
 
 
-def merge_copies(function: Function, known: Interference, together: list[list[Value]]) -> dict[Value, tuple[Group, int]]:
-    """The group of every register value and its distance there. Values that are copied into each other come into the same
-    group if they can, those copied most often first. All values with registers of their own are one group from R0 on.
+def merge_copies(function: Function, known: Interference,
+                 together: list[list[Value]]) -> dict[Value, tuple[Group, int]]:
+    """The group of every register value and its distance there. Values that are copied into each other come into the
+    same group if they can, those copied most often first. All values with registers of their own are one group from R0
+    on.
     """
     place: dict[Value, tuple[Group, int]] = {}
     fixed = Group({}, {}, frozenset([0]), True)

@@ -8,8 +8,22 @@ several instructions (see :mod:`.expand`). Sources may be numbers and constants 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-__all__ = ["FALSE", "PT", "RZ", "Block", "Constant", "Edge", "Function", "Global", "JumpTable", "Op", "Source",
-           "Value", "WORD", "number"]
+__all__ = [
+    "FALSE",
+    "PT",
+    "RZ",
+    "WORD",
+    "Block",
+    "Constant",
+    "Edge",
+    "Function",
+    "Global",
+    "JumpTable",
+    "Op",
+    "Source",
+    "Value",
+    "number",
+]
 
 WORD = 0xFFFF_FFFF
 """All bits of a register."""
@@ -161,7 +175,8 @@ class Op:
     def __repr__(self) -> str:
         guard = f"@{'!' if self.guard.inverted else ''}{self.guard.what} " if self.guard is not None else ""
         sources = ", ".join(f"{'-' * s.negated}{'~' * s.inverted}{s.what}{s.part}" for s in self.sources)
-        return f"{guard}{self.name}{self.mods}{'.X' * self.takes_carry}{'.CC' * self.sets_carry} {self.results} <- {sources} {self.text}"
+        mods = f"{self.mods}{'.X' * self.takes_carry}{'.CC' * self.sets_carry}"
+        return f"{guard}{self.name}{mods} {self.results} <- {sources} {self.text}"
 
 
 @dataclass(eq=False)
@@ -178,8 +193,8 @@ class Block:
     """Operations without a branch between them, and what comes behind them.
 
     ``ending`` is one of ``goto`` (to ``successors[0]``), ``branch`` (to ``successors[0]`` where ``condition`` holds,
-    else to ``successors[1]``), ``switch`` (through ``table``, by the byte offset in ``condition``), ``exit`` and ``ret``.
-    ``uniform`` says that all threads go the same way.
+    else to ``successors[1]``), ``switch`` (through ``table``, by the byte offset in ``condition``), ``exit`` and
+    ``ret``. ``uniform`` says that all threads go the same way.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Division of 64 bits: a function that compiled code calls, and its calls.
 
-The function divides numbers without sign. Its reciprocal begins as a float, is made exact enough by two steps of Newton's
-method, each of which doubles the bits that are right, and gives a quotient that 2 at most are missing of.
+The function divides numbers without sign. Its reciprocal begins as a float, is made exact enough by two steps of
+Newton's method, each of which doubles the bits that are right, and gives a quotient that 2 at most are missing of.
 """
 
 from sim.toolchain.ptx.module import Instruction
@@ -61,7 +61,7 @@ def _sum(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
 
 
 def divide(b: Builder, i: Instruction) -> None:
-    """div and rem: a call with the magnitudes. Quotient and remainder by zero are all ones."""
+    """Div and rem: a call with the magnitudes. Quotient and remainder by zero are all ones."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     guard, b.guard = b.guard, None
     magnitudes = [_magnitude(b, words) if i.type.signed else words for words in (x, y)]

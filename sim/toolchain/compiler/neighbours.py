@@ -15,12 +15,10 @@ def separate(function: Function) -> list[list[Value]]:
         ops: list[Op] = []
         for op in block.ops:
             results, sources = groups(op)
-            for group in sources:
-                if any(op.sources[at].value is not None for at in group):
-                    together.append(_fresh_sources(op, group, ops))
+            sources = [group for group in sources if any(op.sources[at].value is not None for at in group)]
+            together += [_fresh_sources(op, group, ops) for group in sources]
             ops.append(op)
-            for group in results:
-                together.append(_fresh_results(op, group, ops))
+            together += [_fresh_results(op, group, ops) for group in results]
         block.ops = ops
     return together
 

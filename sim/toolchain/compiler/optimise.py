@@ -1,4 +1,5 @@
-"""Simple optimisations on single values: copies and numbers where they are used, equal operations once, dead ones never.
+"""Simple optimisations on single values: copies and numbers where they are used, equal operations once, dead ones
+never.
 
 All of them rest on values that are defined once, on every way to their uses. If a value and what it is made of are
 such, then wherever the value may be used what it is made of has not changed.
@@ -43,6 +44,10 @@ class Definitions:
     def operation(self, source: Source) -> Op | None:
         """What defines a source, if that is one operation."""
         return self.only.get(source.what) if isinstance(source.what, Value) else None
+
+    def used(self, op: Op) -> int:
+        """How often an operation's first result is used."""
+        return self.uses[op.results[0]] if op.results[0] is not None else 0
 
     def steady(self, source: Source, at: Op) -> bool:
         """Whether a source of an operation is the same wherever the operation's result is used."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .instructions import shape
+from .instructions import OFFSET_BITS, shape
 from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
 
 if TYPE_CHECKING:
@@ -13,21 +13,18 @@ if TYPE_CHECKING:
 
 __all__ = ["combine"]
 
-_OFFSET_BITS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
-                "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24}
-
-
 def combine(function: Function, known: Definitions) -> bool:
     """One round of all patterns."""
     changed = False
     for block in function.blocks:
         for index, op in enumerate(block.ops):
-            if op.name in _OFFSET_BITS:
+            if op.name in OFFSET_BITS:
                 changed |= _offset(op, known, index)
             elif op.name == "ADD64":
                 changed |= _long_sum(op, known)
             elif op.name == "IADD":
-                changed |= _upper_sum(op, known) or _shifted_sum(op, known) or _sum_of_sum(op, known) or _three(op, known)
+                changed |= (_upper_sum(op, known) or _shifted_sum(op, known) or _sum_of_sum(op, known)
+                            or _three(op, known))
             elif op.name == "ISETP":
                 changed |= _bit_test(op, known)
             elif op.name == "PSETP":
@@ -71,7 +68,7 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
     inner = known.operation(source)
     if inner is None:
         return False
-    limit = 1 << _OFFSET_BITS[op.name] - 1
+    limit = 1 << OFFSET_BITS[op.name] - 1
     if wide and inner.name == "ADD64" and op.sources[1].value is inner.results[1] and source.value is inner.results[0]:
         added = _pair_number(*inner.sources[2:])
         if added is None or not all(part.plain and part.value for part in inner.sources[:2]):
@@ -158,7 +155,7 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
         shifted, other = op.sources[at], op.sources[1 - at]
         inner = known.operation(shifted)
         if (inner is None or inner.name != "SHR" or inner.mods != ".U32" or not shifted.plain or not other.plain
-                or known.uses[inner.results[0]] != 1):
+                or known.used(inner) != 1):
             continue
         x, by = inner.sources[0], inner.sources[1].number
         if by is None or not 0 < by < 32 or x.value is None or not x.plain or isinstance(other.what, int):
@@ -193,7 +190,7 @@ def _three(op: Op, known: Definitions) -> bool:
         return False
     for at in (0, 1):
         inner, other = known.operation(op.sources[at]), op.sources[1 - at]
-        if (inner is None or inner.name != "IADD" or not _plain_sum(inner) or known.uses[inner.results[0]] != 1
+        if (inner is None or inner.name != "IADD" or not _plain_sum(inner) or known.used(inner) != 1
                 or op.sources[at].negated or not isinstance(inner.results[0], Value)):
             continue
         terms = [*inner.sources, other]
@@ -236,7 +233,7 @@ def _bit_test(op: Op, known: Definitions) -> bool:
         return False
     if inner.name != "LOP" or inner.mods != ".AND" or inner.sets_carry or inner.takes_carry:
         return False
-    if known.uses[inner.results[0]] != 1 or not _available(inner, op, known, inner.sources):
+    if known.used(inner) != 1 or not _available(inner, op, known, inner.sources):
         return False
     op.name, op.mods = "LOP.TEST", ".AND.Z" if op.mods.startswith(".EQ") else ".AND.NZ"
     op.results, op.sources = [op.results[0], None], list(inner.sources)
@@ -255,7 +252,7 @@ def _combined_test(op: Op, known: Definitions) -> bool:
         inner, other = known.operation(op.sources[at]), op.sources[1 - at]
         if inner is None or inner.name != "ISETP" or not inner.mods.endswith(".AND") or inner.takes_carry:
             continue
-        if (inner.sources[2] != PT or inner.results[1] is not None or known.uses[inner.results[0]] != 1
+        if (inner.sources[2] != PT or inner.results[1] is not None or known.used(inner) != 1
                 or other == PT or other.value is None or not _available(inner, op, known, inner.sources)):
             continue
         mods = inner.mods.removesuffix(".AND")
@@ -279,7 +276,7 @@ def _three_bits(op: Op, known: Definitions) -> bool:
     for at in (0, 1):
         inner = known.operation(op.sources[at])
         if (inner is None or inner.name not in ("LOP", "LOP3.LUT") or inner.sets_carry or inner.takes_carry
-                or known.uses[inner.results[0]] != 1 or not _available(inner, op, known, inner.sources)):
+                or known.used(inner) != 1 or not _available(inner, op, known, inner.sources)):
             continue
         other = op.sources[1 - at]
         operands: list[Source] = []

@@ -95,7 +95,9 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph) -> 
 
 
 def _depths(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph, reached: list[str]) -> tuple[int, int]:
-    """Bytes of stack of the deepest calls, and tokens. A function that calls itself counts as often as a warp has lanes."""
+    """Bytes of stack of the deepest calls, and tokens. A function that calls itself counts as often as a warp has
+    lanes.
+    """
     indirect = [other for other in reached if finished[other].function.standard]
     stacks: dict[str, tuple[int, int]] = {}
 

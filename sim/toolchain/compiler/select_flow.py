@@ -15,8 +15,8 @@ from sim.toolchain.ptx.module import (
     parameter_offsets,
 )
 
-from . import select_compare, select_integer, select_memory, select_system
-from .abi import STANDARD_CLOBBERS, STACK_POINTER, Places
+from . import select_atomics, select_compare, select_integer, select_memory, select_spaces, select_system
+from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handlers, handles
 from .cleanup import drop_unreachable
 from .ir import RZ, Block, Function, JumpTable, Source, Value, number
@@ -24,7 +24,11 @@ from .layout import PARAMETER_BASE, Layout, aligned
 
 __all__ = ["select_function"]
 
-_MODULES = (select_compare, select_integer, select_memory, select_system)
+_MODULES = (select_atomics, select_compare, select_integer, select_memory, select_spaces, select_system)
+"""Where the other handlers are."""
+
+
+_TOO_MANY_RESULTS = "results that take more than 12 registers are not translated"
 
 
 @handles("bra")
@@ -64,12 +68,14 @@ def _return(b: Builder, i: Instruction) -> None:
 @handles("call")
 def _call(b: Builder, i: Instruction) -> None:
     assert i.call is not None
+    if Places.of(i.call.signature).results_overflow:
+        raise b.failure(_TOO_MANY_RESULTS)
     behind = b.guarded_block()
     call = i.call
     places = Places.of(call.signature)
     arguments = []
-    for argument, (formal, registers) in zip(call.arguments, places.arguments(call.signature), strict=True):
-        arguments += zip(registers, _argument_words(b, argument, formal, len(registers)), strict=True)
+    for argument, (_, registers) in zip(call.arguments, places.arguments(call.signature), strict=True):
+        arguments += zip(registers, _argument_words(b, argument, len(registers)), strict=True)
     inputs, stores = [], []
     for register, source in arguments:
         if register < 0:
@@ -92,18 +98,16 @@ def _call(b: Builder, i: Instruction) -> None:
         b.op("ICAL", list(results), *b.read(call.target, 32), *fixed, clobbers=STANDARD_CLOBBERS)
         b.function.indirect = True
     copies = [b.compute("MOV", Source(value)) for value in results]
-    for result, (formal, registers) in zip(call.results, places.results(call.signature), strict=True):
+    for result, (_, registers) in zip(call.results, places.results(call.signature), strict=True):
         taken, copies = copies[:len(registers)], copies[len(registers):]
         _receive(b, result, taken)
     b.leave_guarded_block(behind)
 
 
-def _argument_words(b: Builder, argument: Register | Immediate | Variable, formal: Register | Variable,
-                    count: int) -> list[Source]:
+def _argument_words(b: Builder, argument: Register | Immediate | Variable, count: int) -> list[Source]:
     if isinstance(argument, Variable):
         return [Source(word) for word in b.variable_words(argument)]
-    words = b.read(argument, 64 if count == 2 else 32)
-    return words
+    return b.read(argument, 64 if count == 2 else 32)
 
 
 def _receive(b: Builder, result: Register | Variable | Sink, words: list[Source]) -> None:
@@ -194,6 +198,8 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
 def _give_results(b: Builder, ptx: PtxFunction) -> None:
     """Moves the results to where they go, before every ret."""
     places = Places.of(ptx.signature)
+    if places.results_overflow:
+        raise CompileError(ptx.line, ptx.column, _TOO_MANY_RESULTS)
     pairs: list[tuple[Value, int]] = []
     for result, registers in places.results(ptx.signature):
         words = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)

@@ -111,12 +111,11 @@ def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
     mods = f".{letter}.{letter}" if i.type.signed else ""
     if isinstance(x.what, int):
         x, y = y, x
-    y = replace(y, what=y.what & 0xFFFF) if isinstance(y.what, int) else y
-    addend = RZ
-    if len(i.operands) > 3 and i.half is not Half.HI:
-        addend = b.word(i.operands[3])
+    if y.number is not None:
+        y = number(y.number & 0xFFFF)
     results = b.write(i.operands[0])
     if i.half is not Half.HI:
+        addend = b.word(i.operands[3]) if len(i.operands) > 3 else RZ
         b.op("XMAD", results, x, y, addend, mods=mods)
         return
     product = b.compute("XMAD", x, y, RZ, mods=mods)
@@ -162,16 +161,11 @@ def _logic(b: Builder, i: Instruction) -> None:
         x, y = (b.predicate(operand) for operand in i.operands[1:])
         b.op("PSETP", [b.write(i.operands[0])[0], None], x, y, PT, mods=f".{name}.AND")
         return
-    words = zip(b.write(i.operands[0], i.type.bits), b.read(i.operands[1], i.type.bits),
-                b.read(i.operands[2], i.type.bits), strict=True)
-    results, sources = [], []
-    for result, x, y in words:
-        results.append(result)
-        sources.append(b.compute("LOP", x, y, mods=f".{name}") if i.type.bits == 64 else (x, y))
+    words = zip(b.read(i.operands[1], i.type.bits), b.read(i.operands[2], i.type.bits), strict=True)
     if i.type.bits == 64:
-        b.move(results, sources)
+        b.move(b.write(i.operands[0], 64), [b.compute("LOP", x, y, mods=f".{name}") for x, y in words])
     else:
-        b.op("LOP", results, *sources[0], mods=f".{name}")
+        b.op("LOP", b.write(i.operands[0]), *next(words), mods=f".{name}")
 
 
 @handles("shl", "shr")
@@ -199,7 +193,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
 @handles("sad")
 def _absolute_difference(b: Builder, i: Instruction) -> None:
     if i.type.bits == 64:
-        b.fail("sad of 64 bits is not translated")
+        raise b.failure("sad of 64 bits is not translated")
     x, y = _operands(b, i, 2, True)
     sign = "" if i.type.signed else ".U32"
     larger = b.compute("IMNMX", x, y, PT.invert(), mods=sign)
@@ -251,7 +245,7 @@ def _sign_word(b: Builder, low: Source, kind: Type) -> Source:
 def _saturate(b: Builder, results: list, x: list[Source], to: Type, source: Type) -> None:
     """A conversion that stays inside the result's range."""
     if source.bits == 64 or to.bits == 64:
-        b.fail(f"cvt.sat.{to.value}.{source.value} is not translated")
+        raise b.failure(f"cvt.sat.{to.value}.{source.value} is not translated")
     low = extended(b, x[0], source)
     bits = to.bits - to.signed
     largest = number((1 << bits) - 1)

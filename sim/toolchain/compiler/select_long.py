@@ -7,7 +7,8 @@ from sim.toolchain.ptx.module import Half, Instruction
 from .builder import Builder
 from .ir import PT, RZ, Source, number
 
-__all__ = ["add", "bits", "comparison", "extract", "extreme", "high_product", "insert", "low_product", "multiply", "shift", "unary"]
+__all__ = ["add", "bits", "comparison", "extract", "extreme", "high_product", "insert", "low_product", "multiply",
+           "shift", "unary"]
 
 
 def add(b: Builder, i: Instruction, carried: bool) -> None:
@@ -33,7 +34,7 @@ def multiply(b: Builder, i: Instruction) -> None:
     if len(i.operands) == 3:
         b.move(results, product)
     elif i.carry_out or i.opcode == "madc":
-        b.fail(f"{i.opcode} of 64 bits with a carry is not translated")
+        raise b.failure(f"{i.opcode} of 64 bits with a carry is not translated")
     else:
         b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
 
@@ -124,7 +125,7 @@ def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[
 
 
 def extreme(b: Builder, i: Instruction) -> None:
-    """min and max."""
+    """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, "LT" if i.opcode == "min" else "GT", i.type.signed, x, y)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
@@ -171,11 +172,11 @@ def extract(b: Builder, i: Instruction) -> None:
     reach = _sum(b, position, length)
     end = _least(b, reach, 64)
     left = _sum(b, number(64), end.negate()) if not isinstance(end.what, int) else number(64 - end.what)
-    shifted = _left(b, low, high, left)
+    shifted_low, shifted_high = _left(b, low, high, left)
     right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
     if isinstance(length.what, int) and not isinstance(right.what, int):
         right = _least(b, right, 64)
-    found = _right(b, *shifted, right, i.type.signed)
+    found = _right(b, shifted_low, shifted_high, right, i.type.signed)
     beyond = b.temporary(True)
     if isinstance(position.what, int) and isinstance(length.what, int) and position.what < 64 and length.what:
         b.move(b.write(i.operands[0], 64), found)
@@ -210,9 +211,8 @@ def insert(b: Builder, i: Instruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
-    ones = _left(b, number(-1), number(-1), _least(b, length, 64))
-    ones = [_inverse(b, word) for word in ones]
-    mask, field = _left(b, *ones, position), _left(b, *x, position)
+    ones_low, ones_high = (_inverse(b, word) for word in _left(b, number(-1), number(-1), _least(b, length, 64)))
+    mask, field = _left(b, ones_low, ones_high, position), _left(b, x[0], x[1], position)
     # 0xca: where the mask has ones the field, elsewhere the base.
     b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, text="0xca")
                                         for m, f, old in zip(mask, field, base, strict=True)])

@@ -41,7 +41,7 @@ def move(b: Builder, i: Instruction) -> None:
         b.move(b.write(to, bits), _pack(b, source, bits))
     elif isinstance(source, SpecialRegister):
         words = _special(b, source)
-        b.move(b.write(to, bits), (words + [RZ])[:len(b.write(to, bits))])
+        b.move(b.write(to, bits), [*words, RZ][:len(b.write(to, bits))])
     elif isinstance(source, FunctionRef):
         b.function.indirect = True
         b.move(b.write(to, bits), [Source(Global(source.name, code=True)), RZ][:len(b.write(to, bits))])
@@ -106,7 +106,7 @@ def _special(b: Builder, register: SpecialRegister) -> list[Source]:
         return [constant(0, DriverWord.DYNAMIC_SHARED)]
     if name.startswith("envreg"):
         return [constant(0, DriverWord.ENVIRONMENT + 4 * int(name.removeprefix("envreg")))]
-    b.fail(f"%{name} is not translated")
+    raise b.failure(f"%{name} is not translated")
 
 
 def _long_clock(b: Builder, low_name: str, high_name: str) -> list[Source]:
@@ -185,7 +185,7 @@ def _note_barrier(b: Builder, count: int) -> None:
 def _barrier_reduction(b: Builder, i: Instruction) -> None:
     to, where, count, p = i.operands
     if not isinstance(where, Immediate) or not isinstance(count, Immediate | Sink):
-        b.fail("bar.red with a barrier or a number of threads in a register is not translated")
+        raise b.failure("bar.red with a barrier or a number of threads in a register is not translated")
     _note_barrier(b, where.value + 1)
     text = f"{where.value:#x}" + (f", {count.value:#x}" if isinstance(count, Immediate) else "")
     b.op("BAR.RED", [], b.predicate(p), mods=f".{i.reduction.upper()}", text=text)

@@ -21,7 +21,9 @@ def spill(function: Function, value: Value, kept: set[Value]) -> None:
 
 
 def spill_predicate(function: Function, value: Value, kept: set[Value]) -> None:
-    """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or zero."""
+    """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or
+    zero.
+    """
     known = Definitions(function)
     made = known.only.get(value)
     if made is not None and _repeatable(function, value, made, known):

@@ -85,9 +85,8 @@ class _Writer:
         return self.names[block]
 
     def _prologue(self) -> None:
-        if self.function.entry:
-            if self.finished.needs_stack:
-                self._add(f"MOV R1, c[0x0][{DriverWord.STACK:#x}]")
+        if self.function.entry and self.finished.needs_stack:
+            self._add(f"MOV R1, c[0x0][{DriverWord.STACK:#x}]")
         if self.finished.frame:
             self._add(f"IADD32I R1, R1, -{self.finished.frame:#x}")
         for at, number in enumerate(self.finished.saved):
@@ -148,8 +147,8 @@ class _Writer:
         assert condition is not None
         first, second = block.successors
         leaves = [self._leaving(block, target) is not None for target in (first, second)]
-        # The way that needs the guard goes first. Of a way that leaves and one that branches this is the branch: threads that
-        # leave later cost less than all that stay.
+        # The way that needs the guard goes first. Of a way that leaves and one that branches this is the branch:
+        # threads that leave later cost less than all that stay.
         swap = first is following or (leaves[0] and not leaves[1] and second is not following)
         if second is following and not leaves[1]:
             swap = False

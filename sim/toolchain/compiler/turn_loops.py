@@ -1,7 +1,7 @@
 """Loops that test at their end, and short ones written out.
 
-A loop that tests at its begin gets a copy of the test at its end, which saves a branch a turn. A loop of one block that runs a
-known number of times is written out, if that is not too long.
+A loop that tests at its begin gets a copy of the test at its end, which saves a branch a turn. A loop of one block
+that runs a known number of times is written out, if that is not too long.
 """
 
 from dataclasses import replace
@@ -81,7 +81,9 @@ _RELATIONS = {"LT": int.__lt__, "LE": int.__le__, "GT": int.__gt__, "GE": int.__
 def _turns(function: Function, block: Block, entry: Block, before: dict[Block, list[Block]]) -> int | None:
     """How often a loop of one block runs, found by counting."""
     condition = block.condition
-    test = _only(block, condition.value) if condition is not None and condition.value is not None else None
+    if condition is None or condition.value is None:
+        return None
+    test = _only(block, condition.value)
     if test is None or test.name != "ISETP" or not test.mods.endswith(".AND") or test.takes_carry:
         return None
     counter, limit, third = test.sources

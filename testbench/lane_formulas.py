@@ -238,6 +238,8 @@ _is("IMAD", "r", signs=3, plus_one=2)(lambda t: t.c - t.a * t.b)
 _is("IMAD", "r", signs=0, plus_one=1)(lambda t: t.a * t.b - t.c)
 _is("IMAD", "r", signs=3, high=1)(lambda t: (_signed(t.a) * _signed(t.b) >> 32) + t.c)
 _is("IMAD", "r", signs=0, high=1, plus_one=2)(lambda t: (-t.a * t.b >> 32) + t.c)
+_is("IMAD", "r", lambda source: (1 << source.randrange(32), 1 << source.randrange(32), number(source)), signs=0, high=1,
+    plus_one=2, extended=1)(lambda t: (~(t.a * t.b) >> 32) + t.c + t.carry)
 _is("IMAD", "r", signs=3, high=1, saturate=1)(
     lambda t: _clamped((_signed(t.a) * _signed(t.b) >> 32) + _signed(t.c)))
 

@@ -7,10 +7,11 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.kinds import SumShift
 
 from .control import FirstTerm, LaneControl, ProductPart, Truth
-from .permute import permuted
+from .permute import BytePermuter
 from .prepare import joined
+from .shifter import Shifter
 from .stages import PREPARED_SUM_BITS, Prepared, Terms
-from .sums import moved_down, sum_with_carry
+from .sums import sum_with_carry
 
 __all__ = ["TermStage"]
 
@@ -35,19 +36,22 @@ class TermStage(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, prepared, terms = self.control, self.prepared, self.terms
+        m.submodules.permuter = permuter = BytePermuter()
         self._decide(m)
         product, low_zero = self._product(m)
-        sum_of_two, logic, first = Signal(PREPARED_SUM_BITS), Signal(32), Signal(32)
+        sum_of_two, logic, first, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(32), Signal(8)
         m.d.comb += [
+            permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c),
+            table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
             sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, control.one_b | (control.distance & prepared.less))),
-            logic.eq(_looked_up(Mux(terms.decision, control.table, control.table_otherwise), prepared))]
+            logic.eq(_looked_up(table, prepared))]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
                 m.d.comb += first.eq(logic)
             with m.Case(FirstTerm.SHIFT):
                 m.d.comb += first.eq(self._shifted(m))
             with m.Case(FirstTerm.PERMUTATION):
-                m.d.comb += first.eq(permuted(prepared.picks.as_value(), prepared.a[:32], prepared.c[:32]))
+                m.d.comb += first.eq(permuter.result)
             with m.Case(FirstTerm.PRODUCT):
                 m.d.comb += first.eq(product)
             with m.Case(FirstTerm.SUM), m.Switch(control.sum_shift):
@@ -105,12 +109,15 @@ class TermStage(wiring.Component):
     def _shifted(self, m: Module) -> Signal:
         """The outcome of the planned shift; makes the low byte of a shifted pair, too."""
         control, plan, a = self.control, self.prepared.shift, self.prepared.a
-        moved, result = Signal(33), Signal(32)
+        m.submodules.shifter = shifter = Shifter(33)
+        m.submodules.low_shifter = low_shifter = Shifter(8)
+        result = Signal(32)
         fill = (control.negate_a & ~control.one_a).replicate(7)
         m.d.comb += [
-            moved.eq(moved_down(plan.pair, plan.amount, 33)),
-            result.eq((Mux(control.left, moved[1:], moved[:32]) & plan.mask) | (plan.other & ~plan.mask)),
-            self.terms.low_byte.eq(moved_down(Cat(fill, a[:32]), plan.amount, 8))]
+            shifter.word.eq(plan.pair), shifter.amount.eq(plan.amount), low_shifter.word.eq(Cat(fill, a[:32])),
+            low_shifter.amount.eq(plan.amount), self.terms.low_byte.eq(low_shifter.moved),
+            result.eq((Mux(control.left, shifter.moved[1:], shifter.moved[:32]) & plan.mask)
+                      | (plan.other & ~plan.mask))]
         return result
 
     def _beyond(self, m: Module, distance: Signal, top: Value) -> tuple[Signal, Signal]:

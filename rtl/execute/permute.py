@@ -1,10 +1,12 @@
 """Permutations of bytes: which bytes, and their way to the result."""
 
-from amaranth.hdl import Array, Cat, Const, Mux, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import PermuteMode
 
-__all__ = ["byte_picks", "permuted"]
+__all__ = ["BytePermuter", "byte_picks"]
 
 _BYTES = 4
 _SOURCES = 8
@@ -41,11 +43,27 @@ def byte_picks(mode: Value, selector: Value) -> Value:
     return Mux(mode == PermuteMode.INDEX, selector[:16], fixed)
 
 
-def permuted(picks: Value, low: Value, high: Value) -> Value:
-    """The word whose bytes are picked from those of the pair ``high``, ``low``."""
-    pair, result = Cat(low, high), []
-    for place in range(_BYTES):
-        pick = picks[4 * place:4 * place + 4]
-        byte = pair.word_select(pick[:3], 8)
-        result.append(Mux(pick[3], byte[7].replicate(8), byte))
-    return Cat(result)
+class BytePermuter(wiring.Component):
+    """Picks the bytes of a word from those of a pair; combinational.
+
+    Members
+    -------
+    picks : In(16)
+        As :func:`byte_picks` has them.
+    low, high : In(32)
+    result : Out(32)
+    """
+
+    picks: In(16)
+    low: In(32)
+    high: In(32)
+    result: Out(32)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        pair = Cat(self.low, self.high)
+        for place in range(_BYTES):
+            pick, byte = self.picks.word_select(place, 4), Signal(8, name=f"byte_{place}")
+            m.d.comb += [byte.eq(pair.word_select(pick[:3], 8)),
+                         self.result.word_select(place, 8).eq(Mux(pick[3], byte[7].replicate(8), byte))]
+        return m

@@ -135,15 +135,16 @@ class MemoryDriver:
             return
         if step.local_base is None and not step.clear:
             self._selected.append((self.cycle + _SELECT_CYCLES - 1, steps.popleft()))
+        elif step.local_base is not None:
+            if not self._selected:
+                steps.popleft()
+                ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
         elif not self._sent and not self._selected:
             steps.popleft()
-            if step.local_base is not None:
-                ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
-            else:
-                self._clearing = self.world.cta_of(step.warp)
-                ctx.set(self.dut.clear.payload, {
-                    "shared_base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
-                ctx.set(self.dut.clear.valid, 1)
+            self._clearing = self.world.cta_of(step.warp)
+            ctx.set(self.dut.clear.payload, {
+                "shared_base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
+            ctx.set(self.dut.clear.valid, 1)
 
     async def _begin(self, ctx: Any) -> None:
         """The grid and its warps."""

@@ -4,7 +4,7 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.kinds import AtomicOperation, ShuffleMode
-from rtl.layouts import GATHER_REGISTERS, SERIAL_BITS
+from rtl.layouts import BLOCK_ADDRESS_BITS, GATHER_REGISTERS, SERIAL_BITS
 from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
 
 __all__ = [
@@ -99,10 +99,11 @@ class MemoryEvents(data.Struct):
 
 
 def queued(params: SmParams) -> data.StructLayout:
-    """An instruction that waits for its turn. ``threads`` execute it."""
+    """An instruction that waits for its turn. ``threads`` execute it. ``local_base`` is where its warp's block of local
+    memory began when it came, in units of the CRS granule."""
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": 64, "threads": WARP_THREADS,
-        "write_barrier": 3, "read_barrier": 3})
+        "write_barrier": 3, "read_barrier": 3, "local_base": BLOCK_ADDRESS_BITS})
 
 
 def place_layout(params: SmParams) -> data.ArrayLayout:

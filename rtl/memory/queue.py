@@ -5,7 +5,7 @@ from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import dispatched
+from rtl.layouts import BLOCK_ADDRESS_BITS, dispatched
 from rtl.params import SmParams
 
 from .instruction import queued
@@ -26,6 +26,8 @@ class MemoryQueue(Component):
         A memory instruction.
     room : Out(1)
         There is room for it whenever it comes, if it is selected now.
+    local_base : In(BLOCK_ADDRESS_BITS)
+        Of the warp that the instruction is of.
     head : Out(stream of queued)
     """
 
@@ -33,6 +35,7 @@ class MemoryQueue(Component):
         self._layout = queued(params)
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
+            "local_base": In(BLOCK_ADDRESS_BITS),
             "head": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
@@ -43,6 +46,7 @@ class MemoryQueue(Component):
             places.w_en.eq(self.dispatch.valid), taken.warp.eq(arriving.warp), taken.serial.eq(arriving.serial),
             taken.pc.eq(arriving.pc), taken.word.eq(arriving.word),
             taken.threads.eq(arriving.active & arriving.guard), taken.write_barrier.eq(arriving.write_barrier),
-            taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
+            taken.read_barrier.eq(arriving.read_barrier), taken.local_base.eq(self.local_base),
+            self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
             self.head.valid.eq(places.r_rdy), self.head.payload.eq(places.r_data), places.r_en.eq(self.head.ready)]
         return m

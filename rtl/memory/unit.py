@@ -72,7 +72,8 @@ class MemoryUnit(Component):
     grid : In(GridConfiguration)
     launch : In(valid and warp_launch)
     local_base : In(valid, warp, base)
-        A warp's block of local memory is elsewhere from now on (SETLMEMBASE), in units of the CRS granule.
+        A warp's block of local memory is elsewhere for instructions that come later (SETLMEMBASE), in units of the CRS
+        granule.
     clear : In(stream of clear_request)
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
     memory : Out(MemoryPort)
@@ -140,7 +141,7 @@ class MemoryUnit(Component):
         for lane in range(params.lanes):
             m.d.comb += [addresses.low[lane].eq(gathered.values[lane][0]),
                          addresses.high[lane].eq(gathered.values[lane][1])]
-        self._limits(m, addresses, job.warp, instruction.bank)
+        self._limits(m, queue, addresses, job, instruction.bank)
         m.d.comb += [
             places.write.eq(addresses.write), places.write_beat.eq(addresses.write_beat),
             places.written.eq(addresses.places), sequence.spaces.eq(addresses.spaces),
@@ -222,21 +223,22 @@ class MemoryUnit(Component):
             with m.Else():
                 m.d.comb += fill.values[0][lane].eq(values[2])
 
-    def _limits(self, m: Module, addresses: AddressStage, warp: Signal, bank: Signal) -> None:
-        """What addresses count from, and where they end, for the warp."""
-        params, launch, limits = self._params, self.launch, addresses.limits
-        for name, shape, moved in (("shared_base", params.shared_bits, False),
-                                   ("local_base", BLOCK_ADDRESS_BITS, True)):
+    def _limits(self, m: Module, queue: MemoryQueue, addresses: AddressStage, job: Any, bank: Signal) -> None:
+        """What addresses count from, and where they end. A move of local memory is for instructions that come later."""
+        params, launch, moved, limits = self._params, self.launch, self.local_base, addresses.limits
+        ports = []
+        for name, shape in (("shared_base", params.shared_bits), ("local_base", BLOCK_ADDRESS_BITS)):
             m.submodules[name] = kept = memory.Memory(shape=shape, depth=params.warps, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
-                write.en.eq(launch.valid), write.addr.eq(launch.payload.warp), write.data.eq(launch.payload[name]),
-                read.addr.eq(warp), limits[name].eq(read.data)]
-            if moved:
-                with m.If(self.local_base.valid):
-                    m.d.comb += [
-                        write.en.eq(1), write.addr.eq(self.local_base.warp), write.data.eq(self.local_base.base)]
+                write.en.eq(launch.valid), write.addr.eq(launch.payload.warp), write.data.eq(launch.payload[name])]
+            ports.append((write, read))
+        (_, shared), (local_write, local) = ports
+        with m.If(moved.valid):
+            m.d.comb += [local_write.en.eq(1), local_write.addr.eq(moved.warp), local_write.data.eq(moved.base)]
         m.d.comb += [
+            shared.addr.eq(job.warp), local.addr.eq(self.dispatch.payload.warp), queue.local_base.eq(local.data),
+            limits.shared_base.eq(shared.data), limits.local_base.eq(job.local_base),
             limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
             limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
         with m.If(bank < CONSTANT_BANKS):

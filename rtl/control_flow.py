@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.crs import CallReturnStack
 from rtl.flow import FlowUnit
+from rtl.isa.tokens import TokenKind
 from rtl.layouts import MemoryPort, StackEvents, flow_launch, flow_request, flow_result
 from rtl.params import SmParams
 
@@ -24,6 +25,8 @@ class ControlFlow(Component):
         Warps whose next instruction would not wait for their stack.
     write_fault, write_fault_warp, events, port
         See CallReturnStack.
+    diverged : Out(1)
+        A branch has pushed the token of those that do not take it.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -32,7 +35,8 @@ class ControlFlow(Component):
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
             "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
             "ready": Out(params.warps), "write_fault": Out(1), "write_fault_warp": Out(bits),
-            "events": Out(StackEvents), "port": Out(MemoryPort(bits))})
+            "events": Out(StackEvents), "diverged": Out(1),
+            "port": Out(MemoryPort(bits))})
         self.flow = FlowUnit(params)
         self.stack = CallReturnStack(params)
 
@@ -49,5 +53,6 @@ class ControlFlow(Component):
             stack.configuration.eq(flow.stack.configuration), flow.stack.killed.eq(stack.killed),
             flow.stack.pushed.eq(stack.events.push), flow.stack.result_valid.eq(stack.result_valid),
             flow.stack.result.eq(stack.result), self.ready.eq(stack.ready), self.write_fault.eq(stack.write_fault),
-            self.write_fault_warp.eq(stack.write_fault_warp), self.events.eq(stack.events)]
+            self.write_fault_warp.eq(stack.write_fault_warp), self.events.eq(stack.events),
+            self.diverged.eq(stack.events.push & (stack.request.payload.kind == TokenKind.DIVERGE))]
         return m

@@ -68,7 +68,7 @@ class Core(Component):
     drained : Out(1 bit a warp)
         Nothing of the warp is in flight.
     trapped : Out(TrapEvent)
-    stack_events, memory_events, issue_events : Out
+    stack_events, memory_events, issue_events, diverged : Out
         For counters.
     waiting, reasons : Out
         Warps that wait at a barrier; why each warp does not issue.
@@ -86,8 +86,8 @@ class Core(Component):
             "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)), "stack_memory": Out(MemoryPort(params.warp_bits)),
             "unit_memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)), "exit": Out(warp_exit(params)),
             "drained": Out(params.warps), "trapped": Out(TrapEvent(params)), "stack_events": Out(StackEvents),
-            "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "waiting": Out(params.warps),
-            "reasons": Out(data.ArrayLayout(WaitReason, params.warps)), "retired": Out(RetirementPort(params))})
+            "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "diverged": Out(1),
+            "waiting": Out(params.warps), "reasons": Out(data.ArrayLayout(WaitReason, params.warps)), "retired": Out(RetirementPort(params))})
         self.fetch = FetchUnit(params)
         self.issue = IssueUnit(params, completions=len(COMPLETION_SOURCES) - 1, reads=2)
         self.execute = ExecuteUnit(params)
@@ -218,6 +218,6 @@ class Core(Component):
         m.d.comb += [
             retired.launched.eq(self.launch), retired.issued.eq(self.issue.instruction),
             retired.written.eq(self.execute.written), retired.flow.valid.eq(flow.result_valid),
-            retired.flow.payload.eq(flow.result), self.stack_events.eq(flow.events),
+            retired.flow.payload.eq(flow.result), self.stack_events.eq(flow.events), self.diverged.eq(flow.diverged),
             self.memory_events.eq(self.memory.events), self.issue_events.eq(self.issue.events),
             self.waiting.eq(self.barrier.waiting), self.reasons.eq(self.issue.reasons)]

@@ -30,8 +30,8 @@ CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
 ATTEMPTS = 60
 LIMIT = 30_000
 """Instructions of a program that is worth a look."""
-CONDITIONS = ((0, 256), (0x5A5A_1234_DEAD_BEEF, 256), (0, 1), (0, 7))
-"""What registers begin as, and how long turns are."""
+CONDITIONS = ((0, 256, False), (0x5A5A_1234_DEAD_BEEF, 256, True), (0, 1, True), (0x0123_4567_89AB_CDEF, 7, False))
+"""What registers begin as, how long turns are, whether threads take them backwards."""
 Memory = dict[str, bytes]
 
 
@@ -57,11 +57,11 @@ def arguments(case: Run) -> list[Argument]:
 def meaning(case: Run, module: PtxModule) -> Memory | None:
     """What the program leaves in its buffers; None where that is not defined."""
     found: list[Memory] = []
-    for undefined, turn in CONDITIONS:
+    for undefined, turn, backwards in CONDITIONS:
         launch = place(module, arguments(case), grid=case.grid, block=case.block, dynamic_shared=case.dynamic_shared,
                        undefined=undefined)
         try:
-            if interpret(launch, max_instructions=LIMIT, turn=turn).trap is not None:
+            if interpret(launch, max_instructions=LIMIT, turn=turn, backwards=backwards).trap is not None:
                 return None
         except PtxRunError:
             return None

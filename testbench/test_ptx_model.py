@@ -34,6 +34,8 @@ def result(body: str, *values: int, bits: int = 32) -> int:
     ("add.cc.u32 r0, r1, r2; addc.u32 r0, 0, 0;", (0xFFFF_FFFF, 1), 1),
     ("sub.cc.u32 r0, r1, r2; subc.u32 r0, 7, 0;", (1, 2), 6),
     ("sub.cc.u32 r0, r1, r2; subc.u32 r0, 7, 0;", (2, 2), 7),
+    ("add.cc.u32 r0, r1, r2; subc.u32 r0, 7, 0;", (1, 2), 6),
+    ("sub.cc.u32 r0, r1, r2; addc.u32 r0, 7, 0;", (1, 2), 7),
     ("mad.lo.cc.u32 r0, r1, r2, 1; madc.hi.u32 r0, r1, r2, 5;", (0xFFFF_FFFF, 0xFFFF_FFFF), 3),
     ("mad.lo.cc.u32 r0, r1, r2, -1; madc.hi.u32 r0, r1, r2, 5;", (0xFFFF_FFFF, 0xFFFF_FFFF), 4),
     ("mul.hi.s32 r0, r1, r2;", (0x8000_0000, 2), 0xFFFF_FFFF),

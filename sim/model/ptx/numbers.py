@@ -106,18 +106,21 @@ ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
 """Makers of computations, by opcode."""
 
 
-# With the carry flag, which is the thread's. Of a subtraction it is the borrow.
+# With the carry flag, which is the thread's. A subtraction adds the complement, as NVIDIA's code does, so that its
+# carry is that there was no borrow: ours, for who mixes additions and subtractions.
 
-def _carrying_sum(sign: int, takes: bool) -> Maker:
+def _carrying_sum(negative: bool, takes: bool) -> Maker:
     def make(site: Site) -> Operation:
         bits, carries, following = site.instruction.type.bits, site.instruction.carry_out, site.following
+        mask = (1 << bits) - 1
+        flip = mask if negative else 0
         d, a, b = site.places
 
         def run(thread: Thread, values: list[int]) -> int:
-            total = values[a] + sign * (values[b] + (thread.carry if takes else 0))
+            total = values[a] + (values[b] ^ flip) + (thread.carry if takes else int(negative))
             if carries:
-                thread.carry = int(total >> bits != 0)
-            values[d] = total & (1 << bits) - 1
+                thread.carry = total >> bits
+            values[d] = total & mask
             return following
         return run
     return make
@@ -140,8 +143,8 @@ def _carrying_product(takes: bool) -> Maker:
 
 
 CARRYING: Mapping[str, Maker] = {
-    "add": _carrying_sum(1, takes=False), "addc": _carrying_sum(1, takes=True),
-    "sub": _carrying_sum(-1, takes=False), "subc": _carrying_sum(-1, takes=True),
+    "add": _carrying_sum(negative=False, takes=False), "addc": _carrying_sum(negative=False, takes=True),
+    "sub": _carrying_sum(negative=True, takes=False), "subc": _carrying_sum(negative=True, takes=True),
     "mad": _carrying_product(takes=False), "madc": _carrying_product(takes=True),
 }
 """Makers of operations that set the carry flag or read it."""

@@ -39,7 +39,7 @@ class PtxResult:
 
 
 class _Run:
-    def __init__(self, launch: PtxLaunch, limit: int, turn: int) -> None:
+    def __init__(self, launch: PtxLaunch, limit: int, turn: int, backwards: bool) -> None:
         self.launch = launch
         self.limit = limit
         self.length = turn
@@ -54,6 +54,8 @@ class _Run:
                 for take, content in zip(entry.takes, launch.parameters, strict=True):
                     take(frame, content)
             self.ctas.append(Cta(launch, (x, y, z), frames, self.runnable))
+        if backwards:
+            self.runnable.reverse()
 
     def turn(self, thread: Thread) -> None:
         """Runs a thread until its turn is over, it waits, or it ends."""
@@ -97,11 +99,12 @@ class _Run:
         return PtxResult(executed)
 
 
-def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS, turn: int = TURN) -> PtxResult:
+def run(launch: PtxLaunch, *, max_instructions: int = MAX_INSTRUCTIONS, turn: int = TURN,
+        backwards: bool = False) -> PtxResult:
     """Runs a launch on its memory, to the end of the last thread or to the first trap.
 
     Raises PtxRunError when a thread does what it can't, when all that are left wait for each other, or when more than
-    ``max_instructions`` have been executed (give or take a turn). A program whose result depends on ``turn`` has a
-    race.
+    ``max_instructions`` have been executed (give or take a turn). Threads have turns of ``turn`` instructions, in their
+    order or ``backwards``: a program whose result depends on it has a race.
     """
-    return _Run(launch, max_instructions, turn).all_turns()
+    return _Run(launch, max_instructions, turn, backwards).all_turns()

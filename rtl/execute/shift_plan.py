@@ -1,6 +1,6 @@
 """Shifts, fields and packed bits, as a plan for the one shifter."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from .stages import ShiftPlan
 __all__ = ["ShiftPlanner"]
 
 _ALL = Const(0xFFFF_FFFF, 32)
+_TAKE_A, _TAKE_C = 1, 2
 
 
 class ShiftPlanner(wiring.Component):
@@ -52,29 +53,37 @@ class ShiftPlanner(wiring.Component):
 
         # The pair. Below a complemented word come the ones of its complement.
         sign, fill = Mux(control.pair, c[31], a[31]) & control.signed_a, Signal()
-        near = control.pair & ~further
+        near, low, high = control.pair & ~further, Signal(2), Signal(2)
         m.d.comb += [
             fill.eq(Mux(control.left, control.negate_a, sign)),
-            plan.pair.eq(Mux(
-                control.left, Cat(Mux(near, a, fill.replicate(32)), Mux(near, c, a)),
-                Cat(Mux(further, c, a), Mux(near, c, fill.replicate(32)))))]
+            low.eq(Mux(control.left & ~near, fill.replicate(2), Mux(~control.left & further, _TAKE_C, _TAKE_A))),
+            high.eq(Mux(near, _TAKE_C, Mux(control.left, _TAKE_A, fill.replicate(2)))),
+            plan.pair.eq(Cat(_taken(low, a, c), _taken(high, a, c)))]
 
-        # What of the result counts.
+        # What of the result counts: from bit ``start`` up to ``stop``, of which both may be 32.
         length, position = b[8:16], Mux(by_byte, b[:8], 0)
-        end, bits = Signal(9), Signal(6)
+        end, end_bits, stop, start = Signal(9), Signal(6), Signal(6), Signal(6)
         m.d.comb += [
-            end.eq(length + position), bits.eq(Mux(end[5:].any(), 32, end[:5]))]
-        upper = Mux(control.insert, bits, Mux(length[5:].any(), 32, length[:5]))
-        lower = Mux(b[5:8].any(), 32, b[:5])
-        field_sign = Cat(Const(0, 1), a).bit_select(bits, 1) & control.signed_a & length.any()
-        inside, marked = Signal(32), Signal(32)
-        with m.If(control.field):
-            m.d.comb += inside.eq(~(_ALL << upper)[:32] & Mux(control.insert, (_ALL << lower)[:32], _ALL))
+            end.eq(length + position), end_bits.eq(Mux(end[5:].any(), 32, end[:5])),
+            start.eq(Mux(control.insert, Mux(b[5:8].any(), 32, b[:5]), 0))]
+        with m.If(outside):
+            m.d.comb += stop.eq(0)
+        with m.Elif(control.insert):
+            m.d.comb += stop.eq(end_bits)
+        with m.Elif(control.field & ~length[5:].any()):
+            m.d.comb += stop.eq(length[:5])
         with m.Else():
-            m.d.comb += inside.eq(_ALL)
+            m.d.comb += stop.eq(32)
+        field_sign, marked = Signal(), Signal(32)
         m.d.comb += [
+            field_sign.eq(Cat(Const(0, 1), a).bit_select(end_bits, 1) & control.signed_a & length.any()),
             marked.word_select(control.which_byte, 8).eq(Mux(control.pack, b[:8], 0)),
-            plan.mask.eq(inside & ~marked & ~outside.replicate(32)),
+            plan.mask.eq(~(_ALL << stop)[:32] & (_ALL << start)[:32] & ~marked),
             plan.other.eq(Mux(control.insert, c, 0) | Mux(
                 control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
         return m
+
+
+def _taken(code: Value, a: Value, c: Value) -> Value:
+    """A word by one of the codes above; 0 stands for zeros and 3 for ones, so that each bit is a table of four."""
+    return Mux(code[1], c | code[0].replicate(32), a & code[0].replicate(32))

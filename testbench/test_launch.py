@@ -36,7 +36,7 @@ def test_random_grids_agree_with_a_plain_distributor(seed):
     def body(bench):
         grids = [tb_launch.random_grid(bench.random, PRESETS["tiny"]) for _ in range(2)]
         for grid in grids:
-            LaunchDriver(bench, PRESETS["tiny"], [grid]).run()
+            LaunchDriver(bench, PRESETS["tiny"], [grid], halts=0.01).run()
 
     passes(body, seed)
 

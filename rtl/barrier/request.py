@@ -77,21 +77,31 @@ class BarrierQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
-        instruction, request = self.dispatch.payload, data.View(self._layout, places.w_data)
-        threads, having = Signal(WARP_THREADS), Signal(WARP_THREADS)
+        instruction, request = self.dispatch.payload, Signal(self._layout)
+
+        # Decode.
+        threads = Signal(WARP_THREADS)
         m.d.comb += [
-            threads.eq(instruction.active & instruction.guard), having.eq(threads & instruction.predicate),
-            request.executes.eq(threads.any()), request.population.eq(population(having)),
-            request.some_true.eq(having.any()), request.some_false.eq((threads & ~instruction.predicate).any()),
-            request.register.eq(RZ), request.predicate.eq(PT)]
+            threads.eq(instruction.active & instruction.guard), request.register.eq(RZ), request.predicate.eq(PT)]
         m.d.comb += [request[name].eq(instruction[name])
                      for name in ("warp", "serial", "pc", "write_barrier", "read_barrier")]
         with m.Switch(instruction.word):
             for form in BARRIER_FORMS:
                 with m.Case(pattern_of(form)):
                     getattr(self, f"_{form.name.lower()}")(m, form, request, threads)
+
+        # Count.
+        valid, decoded, having, missing = Signal(), Signal(self._layout), Signal(WARP_THREADS), Signal(WARP_THREADS)
+        m.d.sync += [
+            valid.eq(self.dispatch.valid), decoded.eq(request), having.eq(threads & instruction.predicate),
+            missing.eq(threads & ~instruction.predicate)]
+        counted = data.View(self._layout, places.w_data)
         m.d.comb += [
-            places.w_en.eq(self.dispatch.valid), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
+            counted.eq(decoded), counted.some_true.eq(having.any()), counted.some_false.eq(missing.any()),
+            counted.executes.eq(counted.some_true | counted.some_false), counted.population.eq(population(having))]
+
+        m.d.comb += [
+            places.w_en.eq(valid), self.room.eq(places.w_level < _PLACES - _UNDER_WAY),
             self.request.valid.eq(places.r_rdy), self.request.payload.eq(places.r_data),
             places.r_en.eq(self.request.ready)]
         return m

@@ -73,7 +73,7 @@ class IssueDriver:
     selected : list[tuple[int, Selection]]
         Cycle and selection.
     waits : list[int]
-        For each warp, the longest time for which it was ready and did not issue.
+        For each warp, the longest time for which it wanted to issue and others did.
     cycles : int
     """
 
@@ -172,7 +172,7 @@ class IssueDriver:
     def _note(self, selection: Selection | None, halt: bool) -> None:
         """What follows from a selection, and who waits."""
         for warp in range(self.params.warps):
-            waits = warp in self.model.ready and (selection is None or selection.warp != warp) and not halt
+            waits = warp in self.model.wanting and (selection is None or selection.warp != warp) and not halt
             self._waiting[warp] = self._waiting[warp] + 1 if waits else 0
             self.waits[warp] = max(self.waits[warp], self._waiting[warp])
         if selection is None:

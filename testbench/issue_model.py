@@ -130,8 +130,8 @@ class IssueModel:
         Warps that were redirected in the cycle before, for whoever feeds them.
     taken : list[LaneClient]
         Clients whose operation was taken in the cycle before.
-    ready : list[int]
-        Warps that were ready.
+    ready, wanting : list[int]
+        Warps that were ready, and those that only the lanes kept from that too.
     """
 
     def __init__(self, warps: int, beats: int, window: int) -> None:
@@ -141,6 +141,7 @@ class IssueModel:
         self.redirected: list[int] = []
         self.taken: list[LaneClient] = []
         self.ready: list[int] = []
+        self.wanting: list[int] = []
         self._order = list(range(warps))
         self._last, self._yielded = -1, -1
         self._lanes_at = self._collect_at = 0
@@ -150,7 +151,9 @@ class IssueModel:
 
     def step(self, inputs: Inputs) -> Selection | None:
         """What is selected in a cycle with these inputs; then it is over."""
-        self.ready = [number for number, warp in enumerate(self.warps) if self._can(warp, inputs)]
+        self.wanting = [number for number, warp in enumerate(self.warps) if self._can(warp, inputs)]
+        self.ready = [number for number in self.wanting
+                      if self.warps[number].queue[0].kind not in LANES or self.cycle >= self._lanes_at]
         complete = [warp for warp in self.warps if warp.until_complete and not warp.in_flight and not warp.results]
         wanting = bool(self.ready) and not inputs.halt
         which = self._operation(wanting)
@@ -192,8 +195,6 @@ class IssueModel:
         return self._available(planned.kind, inputs)
 
     def _available(self, kind: Kind, inputs: Inputs) -> bool:
-        if kind in LANES and self.cycle < self._lanes_at:
-            return False
         quiet = self.cycle >= self._collect_at and not inputs.collecting
         units = {"flow": FLOW, "barrier": BARRIER, "memory": (Kind.MEMORY,), "conversion": (Kind.CONVERSION,),
                  "trap": (Kind.TRAP,)}

@@ -100,8 +100,9 @@ def check_policies(bench: Bench) -> None:
 
 
 def check_waits(bench: Bench) -> None:
-    """A warp that is ready goes within a window for each warp, whatever the policy, and whatever the lanes have to do."""
-    for kind, warps, lanes, operations in ((Kind.NOTHING, 2, 8, 0.0), (Kind.LANES, 2, 4, 0.0), (Kind.LANES, 4, 32, 1.0)):
+    """A warp that is ready goes within a number of windows for each warp, whatever the lanes have to do."""
+    for kind, warps, lanes, operations in (
+            (Kind.NOTHING, 2, 8, 0.0), (Kind.LANES, 2, 4, 0.0), (Kind.LANES, 4, 32, 1.0)):
         params = SmParams(warps=warps, lanes=lanes)
         bound = (warps + 1) * FAVOUR_INTERVAL * window_cycles(params)
         behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=operations, launches=1.0, ends=0.0)

@@ -13,9 +13,18 @@ loader         lines on their way from memory
 records        what the stages hand to each other
 =============  ==========================================================================
 
-A group comes six cycles after its warp was redirected, if its line is in the cache and nothing is in the way: it is
-looked up, its constants are read one a cycle in four stages, and it leaves. Groups follow each other at one a cycle, or
-one in as many cycles as it has constant operands.
+A group comes two cycles after its warp was redirected, if its line is in the cache, it has no constant operands and
+nothing is in the way; with n of them, whose lines are in the cache, after 5 + n cycles. Groups follow each other at one
+a cycle, or one in as many cycles as it has constant operands. A warp has one group in two cycles at most, and as many
+on their way as issue has places. One line of instructions and one of constants are asked of memory at a time.
+
+============================  ===========================================================
+choices of this project
+============================  ===========================================================
+program, banks                begin at the address of a line, and of a 32-bit word; memory has whole lines of them
+no memory at a group's line   its three instructions are refused: MMU_FAULT
+no memory at a constant's     the constant is beyond the end of its bank
+============================  ===========================================================
 """
 
 from .loader import TAG_BITS

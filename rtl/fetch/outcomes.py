@@ -1,17 +1,35 @@
 """What a rule of the instruction table comes to, for every value of the few fields that it looks at."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from typing import Generic, TypeVar
 
 from amaranth.hdl import Cat, Const, Value
 
-from rtl.isa.syntax import Form, Values
+from rtl.isa.syntax import Field, Form, Values
 from rtl.word import field_of
 
-__all__ = ["Outcomes"]
+__all__ = ["Condition", "Outcomes"]
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Fields of a word, joined, have one of these values."""
+
+    fields: tuple[Field, ...]
+    codes: frozenset[int]
+
+    def of(self, word: Value) -> Value:
+        """Whether it holds."""
+        width = sum(field.width for field in self.fields)
+        others = frozenset(range(1 << width)) - self.codes
+        if not others or not self.codes:
+            return Const(not others, 1)
+        bits = Cat(field_of(word, field).as_unsigned() for field in self.fields)
+        return bits.matches(*self.codes) if len(self.codes) <= len(others) else ~bits.matches(*others)
 
 
 class _Seen(Mapping[str, int]):
@@ -73,15 +91,7 @@ class Outcomes(Generic[T]):
         """All outcomes."""
         return iter(self._found.values())
 
-    def holds(self, word: Value, test: Callable[[T], bool]) -> Value:
-        """Whether the word, which has the form, has an outcome that passes the test."""
-        bits = Cat(field_of(word, self._form.fields[name]).as_unsigned() for name in self._names)
-        passing = [code for code, outcome in self._found.items() if test(outcome)]
-        failing = [code for code, outcome in self._found.items() if not test(outcome)]
-        if not passing or not failing:
-            return Const(bool(passing), 1)
-        return _among(bits, passing) if len(passing) <= len(failing) else ~_among(bits, failing)
-
-
-def _among(bits: Value, codes: Iterable[int]) -> Value:
-    return bits.matches(*codes)
+    def when(self, test: Callable[[T], bool]) -> Condition:
+        """What holds of a word of this form, if its outcome passes the test."""
+        codes = frozenset(code for code, outcome in self._found.items() if test(outcome))
+        return Condition(tuple(self._form.fields[name] for name in self._names), codes)

@@ -16,7 +16,7 @@ from rtl.isa.table import FORMS
 from rtl.layouts import InstructionKind
 from rtl.word import field_of, pattern_of
 
-from .outcomes import Outcomes
+from .outcomes import Condition, Outcomes
 
 __all__ = ["CONSTANT_FIELDS", "ERROR_BITS", "Predecoded", "Predecoder", "kind_of"]
 
@@ -106,8 +106,8 @@ class Predecoder(wiring.Component):
             m.d.comb += found[form].eq(self.word.matches(pattern_of(form))
                                        & ~_any(self.word.matches(pattern_of(other)) for other in special))
 
-        refused = ~_any(found.values()) | _any(
-            found[form] & Outcomes(form, rule).holds(self.word, bool) for form in FORMS for rule in rules(form))
+        refused = ~_any(found.values()) | self._where(
+            found, ((form, Outcomes(form, rule).when(bool)) for form in FORMS for rule in rules(form)))
         beyond, misaligned = self._registers(found)
         kind = reduce(or_, (Mux(_any(found[form] for form in FORMS if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))
@@ -121,6 +121,14 @@ class Predecoder(wiring.Component):
                     beyond, WarpError.OOR_REG.value, WarpError.MISALIGNED_REG.value)))]
         return m
 
+    def _where(self, found: Mapping[Form, Any], conditions: Iterable[tuple[Form, Condition]]) -> Any:
+        """Whether the word has one of these forms, and its condition holds."""
+        forms: dict[Condition, list[Any]] = {}
+        for form, condition in conditions:
+            if condition.codes:
+                forms.setdefault(condition, []).append(found[form])
+        return _any(condition.of(self.word) & _any(having) for condition, having in forms.items())
+
     def _registers(self, found: Mapping[Form, Any]) -> tuple[Any, Any]:
         """Whether a register is beyond those of the launch, and whether a group of registers is not aligned."""
         beyond, misaligned = [], []
@@ -128,8 +136,8 @@ class Predecoder(wiring.Component):
         for place in _PLACES:
             named = [(form, name) for form in FORMS for name in next(iter(groups[form])) if form.fields[name] == place]
             # Registers of the group behind the first: 0, 1 or 3.
-            extra = Cat(_any(found[form] & groups[form].holds(self.word, partial(_has, name, size))
-                             for form, name in named) for size in (2, 4))
+            extra = Cat(self._where(found, ((form, groups[form].when(partial(_has, name, size)))
+                                            for form, name in named)) for size in (2, 4))
             number = field_of(self.word, place)
             used = _any(found[form] for form, _ in named) & (number != RZ)
             beyond.append(used & (number + extra >= self.registers))

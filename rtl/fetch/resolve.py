@@ -36,6 +36,8 @@ def indexed_response() -> data.StructLayout:
 class ConstantResolver(Component):
     """Reads the constant operands of groups that pass, a word a cycle. A word that is not in the cache stops all.
 
+    A group without constant operands leaves at once, if no other is here.
+
     ===========  ==============================================================
     stage        what happens
     ===========  ==============================================================
@@ -84,7 +86,9 @@ class ConstantResolver(Component):
         here, waiting = Signal(self.fetched.payload.shape()), Signal()
         todo, rest = Signal(GROUP_INSTRUCTIONS), Signal(GROUP_INSTRUCTIONS)
         chosen, leaves = Signal(lookup()), Signal()
-        answering = Signal()
+        answering, skips = Signal(), Signal()
+        arriving = self.fetched.payload
+        constants = Cat(instruction.predecoded.constant != 0 for instruction in arriving.group.instructions)
         m.d.comb += [
             self.indexed.ready.eq(going & ~answering), chosen.indexed.eq(self.indexed.valid & ~answering),
             chosen.valid.eq(chosen.indexed | waiting & todo.any()), rest.eq(todo & (todo - 1)),
@@ -102,10 +106,7 @@ class ConstantResolver(Component):
         with m.Elif(going & ~chosen.indexed):
             m.d.sync += todo.eq(rest)
         with m.If(self.fetched.ready):
-            arriving = self.fetched.payload
-            m.d.sync += [
-                waiting.eq(self.fetched.valid), here.eq(arriving),
-                todo.eq(Cat(instruction.predecoded.constant != 0 for instruction in arriving.group.instructions))]
+            m.d.sync += [waiting.eq(self.fetched.valid & ~skips), here.eq(arriving), todo.eq(constants)]
 
         # Bank.
         bank_lookup, bank_group, bank_leaves = self._stage(m, going, chosen, here, leaves)
@@ -144,7 +145,12 @@ class ConstantResolver(Component):
         with m.If(going):
             m.d.sync += values.eq(Mux(last_leaves, 0, whole.as_value()))
         self._answer(m, answering, going & last_lookup.valid & last_lookup.indexed, constant)
-        self._leave(m, going & last_leaves, last_group, whole)
+        leaving, leaver = Signal(), Signal.like(here)
+        m.d.comb += [
+            skips.eq(~(waiting | bank_leaves | read_leaves | last_leaves | constants.any())),
+            leaving.eq(Mux(skips, self.fetched.valid, going & last_leaves)),
+            leaver.eq(Mux(skips, arriving.as_value(), last_group.as_value()))]
+        self._leave(m, leaving, leaver, whole)
         return m
 
     def _operand(self, m: Module, instruction: Any, chosen: Any) -> None:

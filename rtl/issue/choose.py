@@ -71,7 +71,8 @@ class WarpChooser(Component):
         with m.If(time.all()):
             m.d.sync += favoured.eq(favoured.rotate_left(1))
 
-        first, again = self.ready & favoured & favours.replicate(count), self.ready & last & ~yielded & greedy.replicate(count)
+        first = self.ready & favoured & favours.replicate(count)
+        again = self.ready & last & ~yielded & greedy.replicate(count)
         m.d.comb += [
             self.any.eq(self.ready.any()),
             self.chosen.eq(Mux(first.any(), first, Mux(again.any(), again, oldest)))]

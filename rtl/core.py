@@ -87,7 +87,8 @@ class Core(Component):
             "unit_memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)), "exit": Out(warp_exit(params)),
             "drained": Out(params.warps), "trapped": Out(TrapEvent(params)), "stack_events": Out(StackEvents),
             "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "diverged": Out(1),
-            "waiting": Out(params.warps), "reasons": Out(data.ArrayLayout(WaitReason, params.warps)), "retired": Out(RetirementPort(params))})
+            "waiting": Out(params.warps), "reasons": Out(data.ArrayLayout(WaitReason, params.warps)),
+            "retired": Out(RetirementPort(params))})
         self.fetch = FetchUnit(params)
         self.issue = IssueUnit(params, completions=len(COMPLETION_SOURCES) - 1, reads=2)
         self.execute = ExecuteUnit(params)

@@ -105,9 +105,9 @@ class Launch:
         """
         return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
 
-    def allocate_local(self, slots: int) -> int:
-        """Maps the local memory of so many warp slots; returns its address. A launch serves one machine."""
-        return self.memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
+    def allocate_local(self, slots: int, memory: Memory) -> int:
+        """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
+        return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
 
 
 def _round_up(value: int, granule: int) -> int:

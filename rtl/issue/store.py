@@ -63,6 +63,8 @@ class InstructionStore(Component):
             "instruction": Out(data.StructLayout({"valid": 1, "payload": issued(params)})),
             "completion": Out(completion(params)),
             "returned": In(data.StructLayout({"warp": params.warp_bits, "pc": 32})), "same": Out(1)})
+        self.behind = memory.Memory(shape=32 - _WORD_AT, depth=params.warps, init=[])
+        """Of each warp, the address behind the instruction that it issued last, in units of an instruction."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -107,7 +109,7 @@ class InstructionStore(Component):
             self.completion.write_barrier.eq(NO_BARRIER), self.completion.read_barrier.eq(NO_BARRIER)]
 
         # What comes behind it.
-        m.submodules.behind = behind = memory.Memory(shape=32 - _WORD_AT, depth=self._params.warps, init=[])
+        m.submodules.behind = behind = self.behind
         note, noted = behind.write_port(), behind.read_port(domain="comb")
         last = number == GROUP_INSTRUCTIONS - 1
         m.d.comb += [

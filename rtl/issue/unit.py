@@ -103,6 +103,7 @@ class IssueUnit(Component):
         self.reads = [getattr(self, name) for name in readers]
         self.operations = [getattr(self, name) for name in operations]
         self.warps = [WarpScheduler(completions, reads) for _ in range(params.warps)]
+        self.store = self.store
 
     def elaborate(self, platform: object) -> Module:
         params = self._params
@@ -112,7 +113,7 @@ class IssueUnit(Component):
         m.submodules.availability = availability = Availability(params)
         m.submodules.chooser = chooser = WarpChooser(params)
         m.submodules.operation_chooser = operations = OperationChooser(params)
-        m.submodules.store = store = InstructionStore(params)
+        m.submodules.store = store = self.store
 
         # Select: an instruction, or an operation of the lanes.
         wanted, selected = Signal(), Signal()

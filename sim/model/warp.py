@@ -123,7 +123,7 @@ class Machine:
         self.error_status: ErrorStatus | None = None
         self._trapped = False
         self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
-        self._local_memory = launch.allocate_local(warps)
+        self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
         self._order = None if order is None else random.Random(order)
         self._last = warps - 1

@@ -1,0 +1,252 @@
+"""The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.sim import Simulator
+
+from rtl.component import Component
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from rtl.issue import Policy
+from rtl.layouts import HostBus, LaunchRejection
+from rtl.params import SmParams
+from rtl.sm import Sm
+from sim.descriptor import place_descriptor
+from sim.diagnosis import diagnose
+from sim.engine import Engine, observe_all, run_cycles, stop
+from sim.launch import Launch
+from sim.lockstep import Lockstep
+from sim.machine_traces import machine_traces
+from sim.memory_service import LATENCY, MemoryLatch, MemoryService
+from sim.retired import EventReader
+from sim.waves import Tracer, write_save_file
+
+__all__ = ["PERIOD", "Hardware", "HardwareResult", "Harness"]
+
+PERIOD = 1e-8
+"""Of the clock, in seconds."""
+_CHUNK = 10_000
+"""Cycles between two looks at how far it is."""
+_SETTLE = 64
+"""Cycles that the machine goes on after its end, for what is under way to be told."""
+_QUIET = 3
+"""So many chunks without an instruction are a hang."""
+
+
+@dataclass
+class HardwareResult:
+    """How a run ended.
+
+    ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
+    for after a timeout. ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``: why the
+    machine would not take the launch.
+    """
+
+    status: str
+    cycles: int
+    reason: str = ""
+    rejection: LaunchRejection = LaunchRejection.NONE
+    diagnosis: list[str] = field(default_factory=list)
+    registers: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions."""
+        return self.counters.get("instructions", 0)
+
+
+class Harness(Component):
+    """The machine, its memory kept at arm's length, and a bit that says that there is something to do.
+
+    Members
+    -------
+    host : In(HostBus)
+    wake : Out(1)
+        A request to memory, an interrupt, or the end of the grid.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({"host": In(HostBus()), "wake": Out(1)})
+        self.sm = Sm(params)
+        self.latch = MemoryLatch(self.sm.tag_bits)
+        self.began = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        """Both, joined."""
+        m = Module()
+        m.submodules.sm = sm = self.sm
+        m.submodules.latch = latch = self.latch
+        connect(m, flipped(self.host), sm.host)
+        connect(m, sm.memory, latch.port)
+        m.d.comb += self.wake.eq(latch.requested | sm.interrupt | (self.began & ~sm.busy))
+        with m.If(sm.busy):
+            m.d.sync += self.began.eq(1)
+        return m
+
+
+class Hardware:
+    """A launch on the machine in simulation.
+
+    Parameters
+    ----------
+    launch : Launch
+        What to run. The reference machine of a lockstep run uses its memory, the hardware a copy.
+    params : SmParams
+        The machine.
+    engine : type[Engine]
+        What simulates it.
+    check : bool
+        Whether every instruction is compared with the reference machine.
+    vcd : Path or None
+        Where a waveform goes, with a save file beside it.
+    policy : Policy
+        Which warp issues first.
+    latency : int
+        Of memory, in cycles.
+
+    Attributes
+    ----------
+    memory : Memory
+        The hardware's memory.
+    harness : Harness
+    lockstep : Lockstep or None
+    cycles : int
+        So far.
+    """
+
+    def __init__(self, launch: Launch, params: SmParams, engine: type[Engine], *, check: bool = False,
+                 vcd: Path | None = None, policy: Policy = Policy.GREEDY_THEN_OLDEST,
+                 latency: int = LATENCY) -> None:
+        self.launch, self.params = launch, params
+        self.memory = launch.memory.copy()
+        self._local = launch.allocate_local(params.warps, self.memory)
+        self._descriptor = place_descriptor(launch, self.memory)
+        self.harness = harness = Harness(params)
+        self.lockstep = Lockstep(launch, params) if check else None
+        self.cycles = 0
+        self._policy = policy
+        self._service = MemoryService(harness.latch, self.memory, latency)
+        self._simulator = Simulator(harness, engine=engine)    # pyright: ignore[reportArgumentType]
+        self._simulator.add_clock(PERIOD)
+        self._vcd = vcd
+        self._reader = self._observer = self._tracer = None
+        observed = []
+        if self.lockstep is not None:
+            self._reader = EventReader(harness.sm.retired, self.lockstep.take)
+            observed.append((self._reader.signals, self._reader.changes))
+        if vcd is not None:
+            self._tracer = Tracer(self._simulator, machine_traces(harness), vcd, period=PERIOD, root="sm",
+                                  beside=observed)
+        elif observed:
+            self._observer = observe_all(self._simulator, observed)
+
+    def run(self, limit: int, progress: Callable[[int], None] = lambda _cycles: None) -> HardwareResult:
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Once only."""
+        result = HardwareResult("timeout", 0)
+
+        async def host(ctx: Any) -> None:
+            await self._start(ctx)
+            await self._wait(ctx, limit, result, progress)
+            await self._finish(ctx, result)
+
+        self._simulator.add_testbench(host)
+        try:
+            self._simulator.run()
+        finally:
+            stop(self._simulator)
+            if self._tracer is not None and self._vcd is not None:
+                self._tracer.close()
+                write_save_file(self._vcd.with_suffix(".gtkw"), self._vcd, machine_traces(self.harness), period=PERIOD,
+                                root="sm")
+            if self._observer is not None:
+                self._observer.finish()
+            if self._reader is not None:
+                self._reader.finish(self.cycles)
+        return result
+
+    async def _advance(self, ctx: Any, cycles: int) -> None:
+        """Lets cycles pass, fewer if something happens; serves memory."""
+        service = self._service
+        due = service.wait(self.cycles)
+        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
+        self.cycles += ran.cycles
+        service.take(ctx, self.cycles)
+        service.serve(ctx, self.cycles)
+
+    async def write(self, ctx: Any, address: int, value: int) -> None:
+        """Writes a register."""
+        bus = self.harness.host
+        for signal, new in ((bus.address, address), (bus.data, value), (bus.write, 1)):
+            ctx.set(signal, new)
+        await self._advance(ctx, 1)
+        ctx.set(bus.write, 0)
+
+    async def read(self, ctx: Any, address: int) -> int:
+        """Reads a register."""
+        bus = self.harness.host
+        ctx.set(bus.address, address)
+        ctx.set(bus.read, 1)
+        await self._advance(ctx, 1)
+        ctx.set(bus.read, 0)
+        return ctx.get(bus.value)
+
+    async def _start(self, ctx: Any) -> None:
+        """Starts the grid."""
+        ctx.set(self.harness.sm.policy, self._policy)
+        for name, address in (("PROGRAM_REGION", self.launch.program_base), ("LOCAL_MEMORY", self._local),
+                              ("QMD_ADDRESS", self._descriptor)):
+            for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
+                await self.write(ctx, WORK_BLOCK + WORK_REGISTERS[f"{name}_{part}"].offset, value)
+        await self.write(ctx, WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset, 1)
+
+    async def _wait(self, ctx: Any, limit: int, result: HardwareResult, progress: Callable[[int], None]) -> None:
+        """Until the grid is over, or something else ends the run."""
+        harness, seen, quiet = self.harness, 0, 0
+        while self.cycles < limit:
+            before, end = self.cycles, min(self.cycles + _CHUNK, limit)
+            while self.cycles < end:
+                await self._advance(ctx, end - self.cycles)
+                if ctx.get(harness.sm.interrupt):
+                    result.status = "error"
+                elif ctx.get(harness.began) and not ctx.get(harness.sm.busy):
+                    result.status = "ok"
+                elif self.lockstep is None or self.lockstep.difference is None:
+                    continue
+                break
+            progress(self.cycles - before)
+            if result.status != "timeout" or (self.lockstep is not None and self.lockstep.difference is not None):
+                return
+            issued = await self._counter(ctx, "instructions")
+            quiet, seen = (quiet + 1 if issued == seen else 0), issued
+            if quiet == _QUIET:
+                result.reason = f"no warp has issued an instruction for {quiet * _CHUNK:,} cycles"
+                return
+        result.reason = f"not over after {self.cycles:,} cycles"
+
+    async def _counter(self, ctx: Any, name: str) -> int:
+        address = COUNTER_BLOCK + 8 * list(COUNTERS).index(name)
+        low = await self.read(ctx, address)
+        return low | await self.read(ctx, address + 4) << 32
+
+    async def _finish(self, ctx: Any, result: HardwareResult) -> None:
+        """Reads what there is to know."""
+        result.cycles = await self._counter(ctx, "cycles")
+        end = self.cycles + _SETTLE
+        while self.cycles < end:
+            await self._advance(ctx, end - self.cycles)
+        status = await self.read(ctx, WORK_BLOCK + WORK_REGISTERS["STATUS"].offset)
+        high, low = WORK_REGISTERS["STATUS"].fields["REJECTION"]
+        result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)
+        if result.rejection is not LaunchRejection.NONE:
+            result.status = "error"
+        for name, register in SM_REGISTERS.items():
+            result.registers[name] = await self.read(ctx, SM_BLOCK + register.offset)
+        for name in COUNTERS:
+            result.counters[name] = await self._counter(ctx, name)
+        if result.status == "timeout":
+            result.diagnosis = diagnose(ctx, self.harness.sm, self.launch, self.memory)

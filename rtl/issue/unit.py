@@ -103,7 +103,7 @@ class IssueUnit(Component):
         self.reads = [getattr(self, name) for name in readers]
         self.operations = [getattr(self, name) for name in operations]
         self.warps = [WarpScheduler(completions, reads) for _ in range(params.warps)]
-        self.store = self.store
+        self.store = InstructionStore(params)
 
     def elaborate(self, platform: object) -> Module:
         params = self._params

@@ -319,5 +319,25 @@ def flow_reads(p: Pipeline) -> Script:
                                       for _, event in p.completions[done:]], [(serial, 4, NO_BARRIER)])
 
 
-CASES = (distances, launched, votes_and_clocks, dispatched, collected, constants, refused, together, flow_reads)
+def results(p: Pipeline) -> Script:
+    """Threads of each group of four that a move writes; two results for one predicate, of which the second stays."""
+    yield from _wake(p, 1, ~1 & ALL)
+    move_some = p.issue(encode("MOV", "i", Rd=1, imm=77, lanes=5), warp=1)
+    yield from p.wait(p.params.beats)
+    # Nobody executes it, so nobody misses the constant.
+    count = len(p.errors)
+    p.issue(encode("MOV", "c", Rd=1, offset=4, bank=2, lanes=0), warp=1, missing=True)
+    yield from p.wait(p.params.beats)
+    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.NE.value), warp=1)
+    yield from _quiet(p)
+    p.bench.expect("threads of a move", p.written[move_some].threads, 0x5555_5554)
+    p.bench.expect("errors of nobody", p.errors[count:], [])
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {1})
+    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
+    yield from _quiet(p)
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {0})
+
+
+CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together,
+         flow_reads)
 """All of them."""

@@ -4,24 +4,21 @@ Each instruction comes as early as the latency contract lets it, or a little lat
 registers, and the active threads change.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 
 from rtl.execute.decode import LANE_FORMS
-from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER, instruction_address
+from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ, Constant, Form, Values
+from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import find
 from rtl.layouts import LaneClient
 from rtl.params import SmParams
-from sim.model.action import constant_address
 from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
 from sim.model.vector.lanes import Condition, mask_of
@@ -29,15 +26,14 @@ from sim.model.warp import Machine
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.handmade import machine
-from testbench.pipeline_driver import ALL, Data, Pipeline, Script, Written
+from testbench.pipeline_driver import ALL, Data, Pipeline, Script
+from testbench.pipeline_reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 from testbench.words import address
 
-__all__ = ["Expected", "RandomLives", "compare", "random_word"]
+__all__ = ["RandomLives", "random_word"]
 
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""
-RESULT_CYCLES = 6
-"""From an instruction to one that reads its register, or its CC."""
 _BANK, _BANK_BYTES = 2, 64
 _CLOCKS = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERLO,
            SpecialRegister.GLOBALTIMERHI}
@@ -72,43 +68,6 @@ def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
             return word
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What an instruction should write, and the warp's predicates after it."""
-
-    name: str
-    record: Retirement
-    predicates: tuple[int, ...]
-    barriers: tuple[int, int]
-    last_beat: int
-
-
-def compare(bench: Bench, expected: Expected, written: Written) -> None:
-    """Fails unless a write is as the reference machine says."""
-    record, name = expected.record, expected.name
-    registers = {written.register: written.threads} if written.threads and written.register != RZ else {}
-    bench.expect(f"{name}: registers and threads", registers,
-                 {number: threads for number, (threads, _) in record.registers.items()})
-    for number, (threads, values) in record.registers.items():
-        for thread in _threads(threads):
-            bench.expect(f"{name}: R{number} of thread {thread}", written.values[thread], values[thread])
-    executing = {threads for threads, _ in record.predicates.values()}
-    for number in record.predicates:
-        if len(record.predicates) < PT:
-            bench.expect(f"{name}: writes P{number}", written.predicates >> number & 1, int(any(executing)))
-    for thread in _threads(written.threads):
-        bench.expect(f"{name}: predicates of thread {thread}", written.flags[thread],
-                     sum((mask >> thread & 1) << number for number, mask in enumerate(expected.predicates)))
-    threads, nibbles = record.condition or (0, ())
-    bench.expect(f"{name}: threads whose CC is written", written.threads if written.conditional else 0, threads)
-    for thread in _threads(threads):
-        bench.expect(f"{name}: CC of thread {thread}", written.conditions[thread], nibbles[thread])
-
-
-def _threads(mask: int) -> Iterator[int]:
-    return (thread for thread in range(mask.bit_length()) if mask >> thread & 1)
-
-
 class RandomLives:
     """Warps that execute a random program from random places on.
 
@@ -116,8 +75,8 @@ class RandomLives:
     ----------
     pipeline : Pipeline
         The hardware.
-    compared : int
-        Instructions and operations whose writes were compared.
+    ledger : Ledger
+        What is compared.
     """
 
     def __init__(self, bench: Bench, params: SmParams, steps: int, program: int = 300) -> None:
@@ -129,12 +88,8 @@ class RandomLives:
         self.machine: Machine = machine(
             words, report_mask=0, warps=params.warps, registers=REGISTERS, constants={_BANK: bank},
             block=(*size, depth * 32 // (size[0] * size[1])), grid=(3, 1, 1), shared=0x1230)
-        launch = self.machine.launch
-        self.pipeline = Pipeline(bench, params, grid={
-            "registers": launch.registers, "shared": launch.shared, "local": launch.local,
-            "grid": dict(zip("xyz", launch.grid, strict=True)), "block": dict(zip("xyz", launch.block, strict=True))})
-        self.compared = 0
-        self._expected: dict[int, Expected] = {}
+        self.pipeline = Pipeline(bench, params, grid=grid_of(self.machine.launch))
+        self.ledger = Ledger(self.pipeline)
         self._gathers: list[tuple[tuple[LaneClient, int], list[list[int]], str]] = []
         self._free = 0
         self._ready: list[dict[Any, int]] = [{} for _ in range(params.warps)]
@@ -143,18 +98,9 @@ class RandomLives:
         """Simulates and compares."""
         pipeline = self.pipeline
         pipeline.play(self._script, **traces)
-        completions = {int(event.serial): (cycle, event) for cycle, event in pipeline.completions}
-        for serial, expected in self._expected.items():
-            compare(self.bench, expected, pipeline.written.get(serial, Written()))
-            self.compared += 1
-            self.bench.expect(f"{expected.name}: complete", serial in completions, True)
-            cycle, event = completions[serial]
-            self.bench.expect(f"{expected.name}: cycle of completion", cycle, expected.last_beat)
-            self.bench.expect(f"{expected.name}: scoreboards", (event.write_barrier, event.read_barrier),
-                              expected.barriers)
+        self.ledger.check()
         for key, values, name in self._gathers:
             self.bench.expect(f"{name} in the end", pipeline.gathered[key], values)
-        self.bench.expect("instructions that are complete", len(pipeline.completions), len(self._expected))
 
     def _warp(self, number: int) -> Warp:
         warp = self.machine.warps[number]
@@ -165,14 +111,7 @@ class RandomLives:
         source, warps = self._source, range(pipeline.params.warps)
         for number in warps:
             warp = self._warp(number)
-            pipeline.launch(number, first_row=number * REGISTERS, index=warp.cta.index)
-            yield
-            for thread in range(32):
-                x, y, z = (int(axis[thread]) for axis in warp.thread_index)
-                pipeline.place(number, thread, (x, y, z))
-                yield
-            pipeline.flow_result(number, warp.masks.active)
-            yield
+            yield from begin(pipeline, warp, number * REGISTERS)
             for register in range(REGISTERS):
                 self._write(number, register, ALL)
                 yield from pipeline.wait(pipeline.params.beats)
@@ -205,7 +144,7 @@ class RandomLives:
         warp = self._warp(number)
         if warp.pc >= address(self._length - 1):
             warp.pc = address(self._source.randrange(self._length // 2))
-        word = self._word_at(warp)
+        word = word_at(self.machine, warp)
         form = find(word)
         assert form is not None
         used, ready = effects(form, form.values(word)), self._ready[number]
@@ -215,7 +154,7 @@ class RandomLives:
         if any(ready.get(need, 0) > cycle for need in needs) or self._source.random() < 0.1:
             return False
         barriers = self._source.randrange(8), self._source.randrange(8)
-        constant, missing = self._constant(form, form.values(word))
+        constant, missing = constant_of(self.machine, form, form.values(word))
         record = self.machine.retire(number)
         serial = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
                                 write_barrier=barriers[0], read_barrier=barriers[1])
@@ -230,24 +169,8 @@ class RandomLives:
 
     def _sent(self, number: int, serial: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:
         """Notes what passes the lanes now."""
-        pipeline = self.pipeline
-        ends = pipeline.cycle + RESULT_CYCLES - 1 + pipeline.params.beats - 1
-        self._expected[serial] = Expected(f"cycle {pipeline.cycle}, warp {number}, {name}", record,
-                                          tuple(self._warp(number).predicates[:PT]), barriers, ends)
-        self._free = pipeline.cycle + pipeline.params.beats
-
-    def _word_at(self, warp: Warp) -> int:
-        launch = self.machine.launch
-        return launch.memory.read_number(launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
-
-    def _constant(self, form: Form, values: Values) -> tuple[int, bool]:
-        """What the constant operand reads, and whether it is beyond the end of its bank."""
-        for operand in form.operands.values():
-            if isinstance(operand, Constant):
-                place = constant_address(values, operand)
-                return (self.machine.constant(values[operand.bank], place, 4, WarpError.INVALID_CONST_ADDR),
-                        place + 4 > _BANK_BYTES)
-        return 0, False
+        self.ledger.note(serial, f"warp {number}, {name}", record, self._warp(number), barriers)
+        self._free = self.pipeline.cycle + self.pipeline.params.beats
 
     def _activate(self, number: int) -> None:
         active = self._source.choice([ALL, self._source.getrandbits(32), 1 << self._source.randrange(32), 0])

@@ -1,19 +1,25 @@
 """The execute unit around its lanes: who executes, what is read and written when, what other units are told.
 
-Cases by hand at several numbers of lanes; and random instructions on several warps, as early as the latency contract
-lets them come, of which every write is compared with the reference machine's.
+Cases by hand at several numbers of lanes; random instructions on several warps, as early as the latency contract lets
+them come; kernels, with their own stall counts. Every write is compared with the reference machine's.
 """
+
+from collections.abc import Iterable
 
 from rtl.params import SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
 from testbench.pipeline_cases import CASES, REPORTED, distances
 from testbench.pipeline_driver import Pipeline, Script
+from testbench.pipeline_programs import KernelLives
 from testbench.pipeline_random import RandomLives
+from testbench.programs.manifest import RUNS
 
-__all__ = ["check_cases", "check_distances", "check_random", "machine_of", "record", "run"]
+__all__ = ["check_cases", "check_distances", "check_programs", "check_random", "machine_of", "record", "run"]
 
 _LANES = (4, 8, 32)
+_KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
+"""Recursion; shifts and logic; division; products; several warps."""
 
 
 def machine_of(lanes: int, warps: int = 4) -> SmParams:
@@ -43,14 +49,22 @@ def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4)
     """Random instructions on all warps."""
     lives = RandomLives(bench, machine_of(lanes, warps), steps)
     lives.run()
-    bench.checked("instructions and operations compared", lives.compared)
+    bench.checked("instructions and operations compared", lives.ledger.compared)
+
+
+def check_programs(bench: Bench, names: Iterable[str], limit: int = 300) -> None:
+    """Kernels, with the stall counts that NVIDIA's assembler gave their instructions."""
+    for name in names:
+        lives = KernelLives(bench, machine_of(8), RUNS[name], "O3", limit)
+        lives.run()
+        bench.checked("instructions of kernels, and writes of other units between them", lives.ledger.compared)
 
 
 def record(bench: Bench) -> None:
     """Some instructions of four warps, for the waveform."""
     lives = RandomLives(bench, machine_of(8), 60)
     lives.run(traces=traces_of(lives.pipeline))
-    bench.checked("instructions and operations compared", lives.compared)
+    bench.checked("instructions and operations compared", lives.ledger.compared)
 
 
 def traces_of(pipeline: Pipeline) -> Traces:
@@ -83,4 +97,5 @@ def run(bench: Bench) -> None:
     for lanes in _LANES:
         check_cases(bench, lanes)
         check_random(bench, lanes, 2000 if bench.thorough else 300)
+    check_programs(bench, _KERNELS, 2000 if bench.thorough else 300)
     record(bench)

@@ -19,7 +19,7 @@ from sim.model.retirement import Retirement, WarpMasks
 from sim.testbench import Bench, CheckError, run
 from testbench import tb_pipeline
 from testbench.pipeline_driver import Written
-from testbench.pipeline_random import Expected, compare
+from testbench.pipeline_reference import Expected, compare
 
 
 def passes(body, seed=0):
@@ -92,6 +92,11 @@ def test_how_soon_results_are_seen(lanes):
 def test_random():
     report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
     assert report.checks["instructions and operations compared"] > 100
+
+
+def test_a_kernel_with_its_own_stall_counts():
+    report = passes(lambda bench: tb_pipeline.check_programs(bench, ["k25_divrem32:unsigned"], 120))
+    assert report.cycles > 500
 
 
 @pytest.mark.parametrize("wrong", [

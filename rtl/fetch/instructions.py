@@ -1,5 +1,7 @@
 """The instruction cache."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
@@ -86,7 +88,7 @@ class InstructionCache(Component):
         # Fill: a word a cycle, first found out what it is, then put into its row.
         m.submodules.predecoder = predecoder = Predecoder()
         arriving, known = Signal(line_part()), Signal(line_part())
-        instruction = Signal(StoredInstruction)
+        instruction: Any = Signal(StoredInstruction)
         m.d.comb += [predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers)]
         m.d.sync += [
             arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving),
@@ -96,7 +98,7 @@ class InstructionCache(Component):
                 instruction.predecoded.kind.eq(InstructionKind.REFUSED),
                 instruction.predecoded.error.eq(WarpError.MMU_FAULT.value), instruction.predecoded.constant.eq(0)]
 
-        gathered = Signal(StoredGroup)
+        gathered: Any = Signal(StoredGroup)
         position = known.number[:ceil_log2(_ROW_WORDS)]
         with m.If(known.valid):
             with m.If(position == 0):

@@ -1,7 +1,9 @@
 """Lines on their way from memory to the two caches."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -54,7 +56,8 @@ class LineLoader(Component):
         m = Module()
         request, response = self.memory.request, self.memory.response
         lines = Signal(data.ArrayLayout(LINE_ADDRESS_BITS, 2))
-        asking, asked = Signal(), Signal(stream.Signature(memory_request(TAG_BITS)).members["payload"].shape)
+        asking = Signal()
+        asked: Any = Signal(memory_request(TAG_BITS))
 
         # The constant cache goes first: it keeps all warps waiting.
         m.d.comb += [

@@ -83,9 +83,11 @@ class ConstantResolver(Component):
         going = Signal()        # no stage behind the first one waits
 
         # Choose.
-        here, waiting = Signal(self.fetched.payload.shape()), Signal()
+        here: Any = Signal(self.fetched.payload.shape())
+        waiting = Signal()
         todo, rest = Signal(GROUP_INSTRUCTIONS), Signal(GROUP_INSTRUCTIONS)
-        chosen, leaves = Signal(lookup()), Signal()
+        chosen: Any = Signal(lookup())
+        leaves = Signal()
         answering, skips = Signal(), Signal()
         arriving = self.fetched.payload
         constants = Cat(instruction.predecoded.constant != 0 for instruction in arriving.group.instructions)
@@ -110,7 +112,7 @@ class ConstantResolver(Component):
 
         # Bank.
         bank_lookup, bank_group, bank_leaves = self._stage(m, going, chosen, here, leaves)
-        bank = Signal(ConstantBank)
+        bank: Any = Signal(ConstantBank)
         word = bank_lookup.address[_WORD_BYTES_BITS:]
         words = (bank.size + (1 << _WORD_BYTES_BITS) - 1) >> _WORD_BYTES_BITS
         m.d.comb += bank.eq(Array(self.banks[number].as_value() for number in range(CONSTANT_BANKS))[

@@ -21,7 +21,7 @@ end of the cycle in which something comes, and is seen by the selection of the n
 a warp waits               until
 =========================  ==========================================================================
 after any instruction      its stall count has run out; 0 counts as 1
-for scoreboards            those of its wait mask, and of a DEPBAR's set, are zero; that of a DEPBAR.LE is low enough
+for scoreboards            those of its wait mask and of a DEPBAR's set are zero, that of a DEPBAR.LE low enough
 for the lanes              they have taken the beats of what went before
 for a unit                 it has room; for flow and barrier unit also, no instruction's operands are being collected
 after FLOW, FLOW_INDEXED   as many flow results have come as were issued, pushes included
@@ -31,9 +31,10 @@ after REFUSED, or with a   everything is complete: what comes behind an error mu
 constant that is missing
 =========================  ==========================================================================
 
-An instruction's scoreboards are seen up by selections two cycles after its own. PUSH, FLOW and FLOW_INDEXED are complete
-with their result and raise none. Choices of this project: which warp is favoured when and for how long; a warp does not
-issue while one of its scoreboards is at 56 or more, 63 of its instructions are in flight, or 15 flow results are awaited.
+An instruction's scoreboards are seen up by selections two cycles after its own. PUSH, FLOW and FLOW_INDEXED are
+complete with their result and raise none. Choices of this project: which warp is favoured when and for how long; a warp
+does not issue while one of its scoreboards is at 56 or more, 63 of its instructions are in flight, or 15 flow results
+are awaited.
 """
 
 from .available import COLLECTING_CYCLES, unit_rooms

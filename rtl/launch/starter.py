@@ -42,7 +42,6 @@ class WarpStarter(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         launch = warp_launch(params)
         bits = params.warp_bits
         super().__init__({
@@ -100,7 +99,7 @@ class WarpStarter(Component):
 
     def _tell(self, m: Module, number: Signal, created: Signal) -> None:
         """What the units are told of a warp."""
-        launch, flow, grid, params = self.launch.payload, self.flow.payload, self.grid, self._params
+        launch, flow, grid = self.launch.payload, self.flow.payload, self.grid
         threads_per_granule = CRS_GRANULE // WARP_THREADS
         m.d.comb += [
             launch.warp.eq(self.taken), launch.number.eq(number), launch.cta.eq(self.cta),
@@ -110,8 +109,6 @@ class WarpStarter(Component):
             flow.stack.base.eq(self.place.local_base),
             flow.stack.local.eq(grid.local >> threads_per_granule.bit_length() - 1), flow.stack.size.eq(grid.stack),
             flow.stack.check_calls.eq(grid.check_calls)]
-        assert len(launch.local_base) == len(flow.stack.base)
-        assert params.warp_bits == len(launch.warp)
 
     def _count(self, m: Module, counting: Signal, created: Signal) -> None:
         """Walks through the block, a thread a cycle; it goes on from one warp of the CTA to the next."""

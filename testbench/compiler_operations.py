@@ -1,6 +1,7 @@
 """PTX arithmetic and what it computes: an instruction's text, and Python for it.
 
-Operands are a, b and c, numbers without sign; a 64-bit instruction has its operands in long registers. A result is cut to its width.
+Operands are a, b and c, numbers without sign; a 64-bit instruction has its operands in long registers. A result is cut
+to its width.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,9 @@ __all__ = ["LONGS", "OPERATIONS", "WORDS", "Operation"]
 WORDS = (0, 1, 2, 3, 7, 10, 0x7F, 0xFF, 0x1234, 0x8000, 0xFFFF, 0x10000, 0x12345678, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000,
          0x80000001, 0xDEADBEEF, 0xFFFF0000, 0xFFFFFFFE, 0xFFFFFFFF)
 """Numbers of 32 bits at which mistakes show."""
-LONGS = (0, 1, 2, 3, 10, 1000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x1_0000_0000, 0x1_0000_0001, 0x123456789ABCDEF,
-         0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, 0x8000_0000_0000_0001, 0xFEDC_BA98_7654_3210, 0xFFFF_FFFF_0000_0000,
+LONGS = (0, 1, 2, 3, 10, 1000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x1_0000_0000, 0x1_0000_0001,
+         0x123456789ABCDEF, 0x7FFF_FFFF_FFFF_FFFF, 0x8000_0000_0000_0000, 0x8000_0000_0000_0001, 0xFEDC_BA98_7654_3210,
+         0xFFFF_FFFF_0000_0000,
          0xFFFF_FFFF_FFFF_FFFE, 0xFFFF_FFFF_FFFF_FFFF)
 """The same of 64 bits."""
 _M32, _M64 = (1 << 32) - 1, (1 << 64) - 1
@@ -21,7 +23,9 @@ _Compute = Callable[[int, int, int], int]
 
 @dataclass(frozen=True)
 class Operation:
-    """An instruction. ``text`` has the places d, a, b and c; ``bits`` is the width of the operands, ``result`` of the result."""
+    """An instruction. ``text`` has the places d, a, b and c; ``bits`` is the width of the operands, ``result`` of the
+    result.
+    """
 
     text: str
     bits: int
@@ -133,18 +137,22 @@ def _integer(bits: int) -> list[Operation]:
           for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
         *(op(f"bfe.{s} d, a, {p}, {n}", lambda x, y, z, p=p, n=n: _field(x, _number(p, z), _number(n, z), bits, True))
           for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
-        *(op(f"bfi.{b} d, a, b, {p}, {n}", lambda x, y, z, p=p, n=n: _inserted(x, y, _number(p, z), _number(n, z), bits))
+        *(op(f"bfi.{b} d, a, b, {p}, {n}",
+             lambda x, y, z, p=p, n=n: _inserted(x, y, _number(p, z), _number(n, z), bits))
           for p, n in (("C", "5"), ("3", "C"), ("0", "0"), ("5", "20"), ("C", "C"), (str(bits - 4), "9"))),
         *(op(f"setp.{name}.{t} p, a, b; selp.{b} d, a, b, p", lambda x, y, z, t=t, f=f: x if f(
             *((sign(x), sign(y)) if t[0] == "s" else (x, y))) else y)
-          for t in (u, s) for name, f in (("lt", int.__lt__), ("le", int.__le__), ("gt", int.__gt__), ("ge", int.__ge__),
+          for t in (u, s) for name, f in (("lt", int.__lt__), ("le", int.__le__), ("gt", int.__gt__),
+                                          ("ge", int.__ge__),
                                           ("eq", int.__eq__), ("ne", int.__ne__))),
         op(f"setp.lt.and.{s} p|q, a, b, o; selp.{b} d, a, b, p; @q add.{u} d, d, 1",
            lambda x, y, z: _both(sign(x) < sign(y), z & 1, x, y)),
         *(op(f"{name}.{kind} d, a, {n}", lambda x, y, z, name=name, kind=kind, n=n: _divided(name, kind, x, n, bits))
           for name in ("div", "rem") for kind in (u, s) for n in (1, 2, 3, 7, 10, 16, 641, 1000, 0x7FFFFFFF)),
-        *(op(f"mul.lo.{u} d, a, {n}", lambda x, y, z, n=n: x * n) for n in (0, 1, 2, 3, 8, 1000, 65536, 0x12345, 0xFFFFFFFF)),
-        op(f"add.{u} d, a, 0x7fffffff", lambda x, y, z: x + 0x7FFFFFFF), op(f"sub.{u} d, 100, a", lambda x, y, z: 100 - x),
+        *(op(f"mul.lo.{u} d, a, {n}", lambda x, y, z, n=n: x * n)
+          for n in (0, 1, 2, 3, 8, 1000, 65536, 0x12345, 0xFFFFFFFF)),
+        op(f"add.{u} d, a, 0x7fffffff", lambda x, y, z: x + 0x7FFFFFFF),
+        op(f"sub.{u} d, 100, a", lambda x, y, z: 100 - x),
         op(f"sub.{u} d, a, 1", lambda x, y, z: x - 1), op(f"and.{b} d, a, 0x7fffff", lambda x, y, z: x & 0x7FFFFF),
         op(f"setp.gt.{u} p, a, 0; selp.{b} d, 5, b, p", lambda x, y, z: 5 if x else y),
     ]
@@ -165,7 +173,8 @@ def _divided(name: str, kind: str, x: int, n: int, bits: int) -> int:
 
 _SPECIAL_32 = [
     Operation(text, 32, result, compute) for text, result, compute in (
-        ("mul.wide.u32 d, a, b", 64, lambda x, y, z: x * y), ("mul.wide.s32 d, a, b", 64, lambda x, y, z: _s(x) * _s(y)),
+        ("mul.wide.u32 d, a, b", 64, lambda x, y, z: x * y),
+        ("mul.wide.s32 d, a, b", 64, lambda x, y, z: _s(x) * _s(y)),
         ("mul.wide.s32 d, a, 4", 64, lambda x, y, z: _s(x) * 4), ("mul.wide.u32 d, a, 24", 64, lambda x, y, z: x * 24),
         ("mul.wide.s32 d, a, -3", 64, lambda x, y, z: _s(x) * -3),
         ("mad.wide.u32 d, a, b, l", 64, lambda x, y, z: x * y + (x | y << 32)),
@@ -221,7 +230,7 @@ _SPECIAL_32 = [
          lambda x, y, z: ((x * y & _M32) + z & _M32) + ((x * y & _M32) + z >> 32)),
         ("add.cc.u32 d, a, b; madc.hi.u32 d, a, b, d", 32,
          lambda x, y, z: (x * y >> 32) + (x + y & _M32) + (x + y >> 32)),
-        ("add.cc.u32 d, a, b; { .reg .b64 w; add.u64 w, l, k; mov.b64 {e, f}, w; add.u32 e, e, f; } addc.u32 d, d, e", 32,
+        ("add.cc.u32 d, a, b; add.u64 l, l, k; mov.b64 {e, f}, l; add.u32 e, e, f; addc.u32 d, d, e", 32,
          lambda x, y, z: 3 * (x + y) + 2 * (x + y >> 32)),
         ("add.cc.u32 d, a, b; @o bra OTHER; add.u32 d, d, 5; OTHER: addc.u32 d, d, c", 32,
          lambda x, y, z: (x + y & _M32) + z + (x + y >> 32) + (0 if z & 1 else 5)),
@@ -238,7 +247,8 @@ _SPECIAL_64 = [
                                                       lambda x, y, z: (x & _M32) + (x >> 32)),
         ("add.u64 d, a, 0x123456789a", 64, lambda x, y, z: x + 0x123456789A),
         ("add.s64 d, a, -4; add.s64 d, d, -4", 64, lambda x, y, z: x - 8),
-        ("sub.u64 d, 5, a", 64, lambda x, y, z: 5 - x), ("sub.u64 d, a, 0x100000000", 64, lambda x, y, z: x - (1 << 32)),
+        ("sub.u64 d, 5, a", 64, lambda x, y, z: 5 - x),
+        ("sub.u64 d, a, 0x100000000", 64, lambda x, y, z: x - (1 << 32)),
         ("mad.hi.s64 d, a, b, c", 64, lambda x, y, z: (_s(x, 64) * _s(y, 64) >> 64) + z),
         ("add.cc.u64 d, a, b; addc.u64 d, d, c", 64, lambda x, y, z: (x + y & _M64) + z + (x + y >> 64)),
         ("sub.cc.u64 d, a, b; subc.u64 d, d, c", 64, lambda x, y, z: (x - y & _M64) - z - (x < y)),

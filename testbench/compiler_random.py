@@ -1,11 +1,13 @@
-"""Random PTX programs about control flow, and what they compute: each is run by a few lines of Python, a thread at a time.
+"""Random PTX programs about control flow, and what they compute: each is run by a few lines of Python, a thread at a
+time.
 
-A program works on four numbers of 32 bits, which begin with the thread's index and leave in a buffer. It counts down fuel, so that
-it ends. Unstructured programs are blocks that branch anywhere; structured ones are nested statements.
+A program works on four numbers of 32 bits, which begin with the thread's index and leave in a buffer. It counts down
+fuel, so that it ends. Unstructured programs are blocks that branch anywhere; structured ones are nested statements.
 """
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 __all__ = ["THREADS", "Program", "structured", "unstructured"]
@@ -19,7 +21,8 @@ _HEAD = """.version 7.8
 .address_size 64
 .func (.param .b32 result) twist (.param .b32 value)
 { .reg .pred p; .reg .b32 a, i; ld.param.b32 a, [value]; and.b32 i, a, 3;
-AGAIN: setp.eq.u32 p, i, 0; @p bra READY; mad.lo.u32 a, a, 5, i; sub.u32 i, i, 1; setp.gt.u32 p, a, 0x80000000; @p bra EARLY; bra AGAIN;
+AGAIN: setp.eq.u32 p, i, 0; @p bra READY; mad.lo.u32 a, a, 5, i; sub.u32 i, i, 1;
+ setp.gt.u32 p, a, 0x80000000; @p bra EARLY; bra AGAIN;
 EARLY: xor.b32 a, a, 0x55; st.param.b32 [result], a; ret;
 READY: st.param.b32 [result], a; ret; }
 .visible .entry k(.param .u64 out, .param .u32 same)
@@ -73,10 +76,8 @@ class Program:
         found = []
         for thread in range(THREADS):
             state = State(thread, [thread, thread * 0x9E3779B1 & _MASK, thread ^ 21, 1], same)
-            try:
+            with suppress(_Out):
                 self.run(state)
-            except _Out:
-                pass
             found += state.r
         return found
 
@@ -95,7 +96,8 @@ def _operation(source: random.Random) -> tuple[str, _Action]:
         x, y = state.r[a], state.r[b]
         state.r[d] = (x + y, x ^ constant, x * constant, x + constant, x >> 3 | y << 2, _twist(x))[kind] & _MASK
     text = (f"add.u32 r{d}, r{a}, r{b};", f"xor.b32 r{d}, r{a}, {constant};", f"mul.lo.u32 r{d}, r{a}, {constant};",
-            f"add.u32 r{d}, r{a}, {constant};", f"{{ .reg .b32 x, y; shr.u32 x, r{a}, 3; shl.b32 y, r{b}, 2; or.b32 r{d}, x, y; }}",
+            f"add.u32 r{d}, r{a}, {constant};",
+            f"{{ .reg .b32 x, y; shr.u32 x, r{a}, 3; shl.b32 y, r{b}, 2; or.b32 r{d}, x, y; }}",
             f"{{ .param .b32 x, y; st.param.b32 [x], r{a}; call (y), twist, (x); ld.param.b32 r{d}, [y]; }}")[kind]
     if kind < 4 and not source.randrange(4):
         test, condition = _test(source, "q")
@@ -155,7 +157,8 @@ def _block(source: random.Random, number: int, count: int) -> tuple[str, Callabl
     a = source.randrange(4)
     test, condition = _test(source)
     if kind == 0:
-        ending = f"S{number}: .branchtargets {', '.join(f'B{t}' for t in targets)}; and.b32 n, r{a}, 3; brx.idx n, S{number};"
+        table = ", ".join(f"B{target}" for target in targets)
+        ending = f"S{number}: .branchtargets {table}; and.b32 n, r{a}, 3; brx.idx n, S{number};"
     elif kind == 1:
         ending = f"{test} @p bra DONE; bra B{targets[0]};"
     elif kind == 2:
@@ -237,7 +240,7 @@ class _Writer:
         return lambda state: first(state) if condition(state) else second(state)
 
     def loop(self, depth: int, loops: list[tuple[str, str]]) -> _Action:
-        """while and do-while."""
+        """While and do-while."""
         head, following, behind = self.label(), self.label(), self.label()
         test, condition = _test(self.source)
         first = bool(self.source.randrange(2))
@@ -268,7 +271,7 @@ class _Writer:
         return run
 
     def way_out(self, loops: list[tuple[str, str]]) -> _Action:
-        """break or continue, of any loop around, or the program's end, on a condition."""
+        """Break or continue, of any loop around, or the program's end, on a condition."""
         test, condition = _test(self.source)
         if not loops or not self.source.randrange(4):
             target, way = "DONE", _Out()

@@ -29,9 +29,9 @@ def arguments(run: Run, values: Mapping[str, int]) -> list[Argument]:
 
 
 def words_left(module: Module, threads: int, words: int, *values: int, content: bytes = b"",
-               alone: bool = True) -> list[int]:
-    """The words in the first buffer after a launch with it and some numbers. The thread oracle must leave the same, unless the
-    threads are not ``alone``.
+               oracle: bool = True) -> list[int]:
+    """The words in the first buffer after a launch with it and some numbers. With ``oracle`` threads that run alone
+    must leave the same.
     """
     def launch() -> Launch:
         arguments: list[Argument] = [Buffer("out", content + bytes(4 * words - len(content))),
@@ -45,8 +45,8 @@ def words_left(module: Module, threads: int, words: int, *values: int, content: 
     result = machine.run(400_000)
     assert result.status == "ok", (result.reason, result.error_status)
     found = left(machine.launch)
-    if alone:
-        oracle = launch()
-        run_threads(oracle)
-        assert left(oracle) == found
+    if oracle:
+        alone = launch()
+        run_threads(alone)
+        assert left(alone) == found
     return found

@@ -9,7 +9,7 @@ import pytest
 from testbench.compiler_operations import LONGS, OPERATIONS, WORDS, Operation
 from testbench.compiler_runs import compiled, words_left
 
-_THREADS = 128
+_THREADS = 96
 _BODY = """.version 7.8
 .target sm_50
 .address_size 64
@@ -49,7 +49,7 @@ def check(operation: Operation, seed: int) -> None:
     if " C" in operation.text:
         operands = [(x, y, z & 0xFFFF_FFFF) for x, y, z in operands]
     content = b"".join(struct.pack("<4Q", x, y, z, 0) for x, y, z in operands)
-    left = words_left(compiled(_text(operation)), _THREADS, 8 * _THREADS, content=content)
+    left = words_left(compiled(_text(operation)), _THREADS, 8 * _THREADS, content=content, oracle=False)
     mask = (1 << operation.result) - 1
     for at, (x, y, z) in enumerate(operands):
         found = (left[8 * at + 6] | left[8 * at + 7] << 32) & mask

@@ -57,5 +57,6 @@ def ptx_table() -> list[PtxRow]:
     kernels = sorted({run.kernel for run in RUNS.values()} - {_OTHER_PROGRAM})
     for kernel in tqdm(kernels, unit=" kernels", disable=None, leave=False):
         run = RUNS[kernel]
-        rows.append(PtxRow(kernel, _instructions(_launch(run)), *(_instructions(build(run, level)) for level in LEVELS)))
+        theirs = [_instructions(build(run, level)) for level in LEVELS]
+        rows.append(PtxRow(kernel, _instructions(_launch(run)), *theirs))
     return rows

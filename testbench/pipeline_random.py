@@ -28,6 +28,7 @@ from sim.toolchain.spelling import spell
 from testbench.handmade import machine
 from testbench.pipeline_driver import ALL, Data, Pipeline, Script
 from testbench.pipeline_reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
+from testbench.pipeline_special import CLOCKS
 from testbench.words import address
 
 __all__ = ["RandomLives", "random_word"]
@@ -35,10 +36,8 @@ __all__ = ["RandomLives", "random_word"]
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""
 _BANK, _BANK_BYTES = 2, 64
-_CLOCKS = {SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERLO,
-           SpecialRegister.GLOBALTIMERHI}
-_SPECIALS = [number for number in range(128) if number not in _CLOCKS]
-_OFTEN = [number.value for number in SpecialRegister if number not in _CLOCKS]
+_SPECIALS = [number for number in range(128) if number not in CLOCKS]
+_OFTEN = [number.value for number in SpecialRegister if number not in CLOCKS]
 
 
 def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:

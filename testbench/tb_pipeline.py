@@ -13,6 +13,7 @@ from testbench.pipeline_cases import CASES, REPORTED, distances
 from testbench.pipeline_driver import Pipeline, Script
 from testbench.pipeline_programs import KernelLives
 from testbench.pipeline_random import RandomLives
+from testbench.pipeline_special import check_special_registers
 from testbench.programs.manifest import RUNS
 
 __all__ = ["check_cases", "check_distances", "check_programs", "check_random", "machine_of", "record", "run"]
@@ -97,5 +98,6 @@ def run(bench: Bench) -> None:
     for lanes in _LANES:
         check_cases(bench, lanes)
         check_random(bench, lanes, 2000 if bench.thorough else 300)
+    check_special_registers(bench, machine_of(8))
     check_programs(bench, _KERNELS, 2000 if bench.thorough else 300)
     record(bench)

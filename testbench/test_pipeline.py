@@ -20,6 +20,7 @@ from sim.testbench import Bench, CheckError, run
 from testbench import tb_pipeline
 from testbench.pipeline_driver import Written
 from testbench.pipeline_reference import Expected, compare
+from testbench.pipeline_special import check_special_registers
 
 
 def passes(body, seed=0):
@@ -92,6 +93,11 @@ def test_how_soon_results_are_seen(lanes):
 def test_random():
     report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
     assert report.checks["instructions and operations compared"] > 100
+
+
+def test_special_registers():
+    report = passes(lambda bench: check_special_registers(bench, tb_pipeline.machine_of(8)))
+    assert report.checks["reads of special registers"] > 500
 
 
 def test_a_kernel_with_its_own_stall_counts():

@@ -201,15 +201,14 @@ class MemoryDriver:
         """The lanes have done an operation."""
         if not operation.last:
             return
+        if operation.gather:
+            self._gathered(operation)
+            return
         if not self._sent:
             self.bench.fail("an operation of no instruction")
         step = self._sent[0]
         self.bench.expect(f"warp and serial number of an operation for {self._name()}",
                           (operation.warp, operation.serial), (step.warp, self.steps % _SERIALS))
-        if operation.gather:
-            self.bench.expect("read barrier", operation.barrier, step.read_barrier)
-            self._freed.add(self.steps)
-            return
         self.bench.expect("write barrier", operation.barrier, step.write_barrier)
         record = step.record
         assert record is not None
@@ -222,6 +221,16 @@ class MemoryDriver:
             self.bench.expect(f"P{predicate} after {self._name()}",
                               self.lanes.predicates[step.warp, predicate] & threads, mask)
         self._end()
+
+    def _gathered(self, operation: LaneOperation) -> None:
+        """An instruction has read its registers; it need not be the oldest one."""
+        ahead = (operation.serial - self.steps) % _SERIALS
+        if ahead >= len(self._sent) or self.steps + ahead in self._freed:
+            self.bench.fail(f"registers read for instruction {operation.serial}, which does not wait for any")
+        step = self._sent[ahead]
+        self.bench.expect("warp of a gather", operation.warp, step.warp)
+        self.bench.expect("read barrier", operation.barrier, step.read_barrier)
+        self._freed.add(self.steps + ahead)
 
     def _name(self) -> str:
         step = self._sent[0]

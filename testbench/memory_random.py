@@ -88,7 +88,7 @@ def random_word(random: Random, form: Form) -> int | None:
         elif name == "bank":
             value = random.choice([0, 3, 3, 4, 4, value])
         elif name == "Ra":
-            value = _fitting(random, form) if form.name != "SHFL" else random.choice([*_SOURCES, *_RESULTS, RZ])
+            value = _fitting(random, form) if form.name != "SHFL" else random.choice([*_SOURCES, *_POINTERS, RZ])
         elif name in ("Rb", "Rc"):
             value = random.choice([*_SOURCES, *_SHORT, RZ] if form.name != "SHFL" else [*_SHORT, *_SHORT, RZ])
         elif name == "Rd":

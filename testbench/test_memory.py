@@ -1,6 +1,7 @@
 """The memory unit: its parts against the instruction table and Python's numbers, the whole by its testbench."""
 
 import random
+from pathlib import Path
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
@@ -143,3 +144,10 @@ def test_directed(check):
 def test_random_instructions_agree_with_the_reference_machine():
     report = passes(tb_memory.check_random, seed=1)
     assert report.checks["random instructions"] >= 400
+
+
+def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
+    report = run("memory", tb_memory.record, PysimEngine, vcd=tmp_path / "memory.vcd")
+    assert report.passed, report.failure
+    kept = Path(__file__).parent.parent / "waveforms" / "memory.gtkw"
+    assert (tmp_path / "memory.gtkw").read_text() == kept.read_text()

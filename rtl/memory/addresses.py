@@ -9,25 +9,17 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import BLOCK_ADDRESS_BITS, ConstantBank
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 
 from .choose import pick
 from .instruction import MemoryInstruction, MemorySpace, place_layout
+from .limits import address_limits
 
-__all__ = ["AddressStage", "ThreadSpaces", "address_limits"]
+__all__ = ["AddressStage", "ThreadSpaces"]
 
 _WORD_BITS = 2
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _WINDOW_BITS = ceil_log2(WINDOW_BYTES)
-
-
-def address_limits(params: SmParams) -> data.StructLayout:
-    """What addresses of an instruction's warp are held against: sizes in bytes of a CTA's shared memory and of a
-    thread's local memory, where those of this warp begin, and the constant bank that the instruction names."""
-    return data.StructLayout({
-        "shared": 18, "local": 25, "shared_base": params.shared_bits, "local_base": BLOCK_ADDRESS_BITS,
-        "bank": ConstantBank, "report_constants": 1})
 
 
 class ThreadSpaces(data.Struct):

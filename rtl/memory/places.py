@@ -1,4 +1,4 @@
-"""Where each thread's access goes, kept for the instruction that is under way."""
+"""Where each thread's access goes, for the next instruction and for the one that is under way."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, memory
@@ -23,10 +23,12 @@ def offset_layout(params: SmParams) -> data.ArrayLayout:
 
 
 class PlaceBuffer(Component):
-    """A place for each thread; two beats can be read at once, of the second one only the lower bits.
+    """Two sides with a place for each thread; two beats can be read at once, of the second one only the lower bits.
 
     Members
     -------
+    side : In(1)
+        The one that is written; the other one is read.
     write, write_beat, written : In(1), In(range(beats)), In(place_layout)
     beat, places : In(range(beats)), Out(place_layout)
     offset_beat, offsets : In(range(beats)), Out(offset_layout)
@@ -36,8 +38,8 @@ class PlaceBuffer(Component):
         self._params = params
         beat, places = range(params.beats), place_layout(params)
         super().__init__({
-            "write": In(1), "write_beat": In(beat), "written": In(places), "beat": In(beat), "places": Out(places),
-            "offset_beat": In(beat), "offsets": Out(offset_layout(params))})
+            "side": In(1), "write": In(1), "write_beat": In(beat), "written": In(places), "beat": In(beat),
+            "places": Out(places), "offset_beat": In(beat), "offsets": Out(offset_layout(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -46,9 +48,9 @@ class PlaceBuffer(Component):
         parts = (("whole", place_layout(params), self.written, self.beat, self.places),
                  ("low", offset_layout(params), low, self.offset_beat, self.offsets))
         for name, layout, written, beat, read_data in parts:
-            m.submodules[name] = kept = memory.Memory(shape=layout, depth=params.beats, init=[])
+            m.submodules[name] = kept = memory.Memory(shape=layout, depth=2 * params.beats, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
-                write.en.eq(self.write), write.addr.eq(self.write_beat), write.data.eq(written), read.addr.eq(beat),
-                read_data.eq(read.data)]
+                write.en.eq(self.write), write.addr.eq(Cat(self.write_beat, self.side)), write.data.eq(written),
+                read.addr.eq(Cat(beat, ~self.side)), read_data.eq(read.data)]
         return m

@@ -1,4 +1,4 @@
-"""What the memory unit does next: one instruction at a time, from its registers to its results."""
+"""The instruction that is under way: one at a time, from its addresses to its results."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum
@@ -12,7 +12,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .addresses import ThreadSpaces
 from .coalescer import line_pass
-from .instruction import MemoryInstruction, MemoryOperation, queued
+from .instruction import WORDS, MemoryInstruction, MemoryOperation, queued
 from .shared import shared_job
 
 __all__ = ["MemorySequence", "WordUser"]
@@ -39,14 +39,10 @@ class MemorySequence(Component):
 
     Members
     -------
-    head_valid, begin : In(1), Out(1)
-        There is an instruction; it is the next one.
-    job, instruction : In(queued), In(MemoryInstruction)
-        The instruction that is under way: the one at the last ``begin``.
-    gather, gathered : Out(1), In(1)
-        Read the registers; they are read, and the addresses are judged.
-    spaces, address_error, address_thread : In
-        What came of the addresses.
+    ready, take : In(1), Out(1)
+        The next instruction is prepared; it is taken.
+    job, instruction, idle, spaces, address_error, address_thread : In
+        The instruction that was taken last; whether it does nothing; what came of its addresses.
     lines, line_job, lines_busy, fault : Out, Out, In, In
     shared, shared_job, shared_busy : Out, Out, In
     atomic, atomic_busy : Out, In
@@ -61,8 +57,8 @@ class MemorySequence(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "head_valid": In(1), "begin": Out(1), "job": In(queued(params)),
-            "instruction": In(MemoryInstruction), "gather": Out(1), "gathered": In(1), "spaces": In(ThreadSpaces),
+            "ready": In(1), "take": Out(1), "job": In(queued(params)), "instruction": In(MemoryInstruction),
+            "idle": In(1), "spaces": In(ThreadSpaces),
             "address_error": In(WarpError), "address_thread": In(range(WARP_THREADS)), "lines": Out(1),
             "line_job": Out(line_pass(params)), "lines_busy": In(1), "fault": In(1), "shared": Out(1),
             "shared_job": Out(shared_job()), "shared_busy": In(1), "atomic": Out(1), "atomic_busy": In(1),
@@ -75,7 +71,7 @@ class MemorySequence(Component):
         is_atomic = instruction.operation == MemoryOperation.ATOMIC
         wrong = Signal(WarpError)
         below, memory, local = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
-        own, word, read_done = Signal(), Signal(range(4)), Signal()
+        own, word = Signal(), Signal(range(WORDS))
         settling = Signal(range(_WRITE_CYCLES + 1))
         bad = self.address_error != WarpError.NONE
         m.d.comb += [
@@ -86,22 +82,17 @@ class MemorySequence(Component):
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += self.begin.eq(self.head_valid)
-                m.d.sync += [wrong.eq(WarpError.NONE), own.eq(0), word.eq(0), read_done.eq(0)]
-                with m.If(self.head_valid):
+                m.d.comb += self.take.eq(self.ready)
+                m.d.sync += [wrong.eq(WarpError.NONE), own.eq(0), word.eq(0)]
+                with m.If(self.ready):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                m.next = "COMPLETE"
-                with m.If(job.threads.any() & (instruction.operation != MemoryOperation.NONE)):
-                    m.d.comb += self.gather.eq(1)
-                    m.next = "GATHER"
-            with m.State("GATHER"):
-                m.d.sync += read_done.eq(1)
-                with m.If(self.gathered):
-                    m.next = "MEMORY"
-                    with m.If(instruction.operation == MemoryOperation.SHUFFLE):
-                        m.d.comb += self.shuffle.eq(1)
-                        m.next = "SHUFFLE"
+                m.next = "MEMORY"
+                with m.If(self.idle):
+                    m.next = "COMPLETE"
+                with m.Elif(instruction.operation == MemoryOperation.SHUFFLE):
+                    m.d.comb += self.shuffle.eq(1)
+                    m.next = "SHUFFLE"
             with m.State("SHUFFLE"):
                 m.d.comb += self.user.eq(WordUser.SHUFFLE)
                 with m.If(~self.shuffle_busy):
@@ -160,6 +151,6 @@ class MemorySequence(Component):
             shared.size.eq(instruction.size), shared.signed.eq(instruction.is_signed),
             self.completion.warp.eq(job.warp), self.completion.serial.eq(job.serial),
             self.completion.write_barrier.eq(job.write_barrier),
-            self.completion.read_barrier.eq(Mux(read_done, NO_BARRIER, job.read_barrier)),
+            self.completion.read_barrier.eq(Mux(self.idle, job.read_barrier, NO_BARRIER)),
             self.error.warp.eq(job.warp), self.error.pc.eq(job.pc), self.error.error.eq(wrong)]
         return m

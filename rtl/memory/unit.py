@@ -3,14 +3,11 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.isa.errors import WarpError
 from rtl.layouts import (
-    BLOCK_ADDRESS_BITS,
-    CONSTANT_BANKS,
     GridConfiguration,
     LaneClientPort,
     MemoryPort,
@@ -25,11 +22,12 @@ from .addresses import AddressStage
 from .answers import AnswerStage
 from .atomic import AtomicEngine
 from .banks import SharedBanks, clear_request
-from .choose import pick
 from .coalescer import MEMORY_UNIT_TAG_BITS, Coalescer
 from .decode import MemoryDecoder
+from .front import MemoryFront
 from .gather import RegisterGather
 from .instruction import MemoryEvents, MemoryInstruction, MemoryOperation, queued
+from .limits import REPORT_BITS, AddressLimits, local_move
 from .line import LineRegister
 from .places import PlaceBuffer
 from .queue import MemoryQueue
@@ -41,11 +39,10 @@ from .words import WordBuffer
 
 __all__ = ["MemoryUnit"]
 
-_REPORT_BITS = 32
-
 
 class MemoryUnit(Component):
-    """Executes the instructions of pipe MEMORY, one at a time and in order; they complete in that order too.
+    """Executes the instructions of pipe MEMORY, one at a time and in order; they complete in that order too. While one
+    is under way, the next one's registers are read and its addresses judged.
 
     A warp's accesses happen in program order, each as a whole before the next begins. Of one instruction's threads the
     highest one's store stays where several meet, and atomic operations go thread by thread, ascending. An error in an
@@ -71,9 +68,8 @@ class MemoryUnit(Component):
         Bit n: warp errors of code n are reported. An instruction with one that is not does nothing.
     grid : In(GridConfiguration)
     launch : In(valid and warp_launch)
-    local_base : In(valid, warp, base)
-        A warp's block of local memory is elsewhere for instructions that come later (SETLMEMBASE), in units of the CRS
-        granule.
+    local_base : In(local_move)
+        SETLMEMBASE; it is for instructions that come later.
     clear : In(stream of clear_request)
         Fills shared memory with zeros, as a CTA expects it; the transfer tells that it is done.
     memory : Out(MemoryPort)
@@ -85,10 +81,9 @@ class MemoryUnit(Component):
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "report_mask": In(_REPORT_BITS), "grid": In(GridConfiguration),
+            "error": Out(error_event(params)), "report_mask": In(REPORT_BITS), "grid": In(GridConfiguration),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "local_base": In(data.StructLayout({
-                "valid": 1, "warp": params.warp_bits, "base": BLOCK_ADDRESS_BITS})),
+            "local_base": In(local_move(params)),
             "clear": In(stream.Signature(clear_request(params))), "memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)),
             "events": Out(MemoryEvents)})
 
@@ -97,8 +92,10 @@ class MemoryUnit(Component):
         m = Module()
         m.submodules.queue = queue = MemoryQueue(params)
         m.submodules.decoder = decoder = MemoryDecoder()
+        m.submodules.front = front = MemoryFront(params)
         m.submodules.sequence = sequence = MemorySequence(params)
         m.submodules.gather = gather = RegisterGather(params)
+        m.submodules.limits = limits = AddressLimits(params)
         m.submodules.addresses = addresses = AddressStage(params)
         m.submodules.places = places = PlaceBuffer(params)
         m.submodules.words = words = WordBuffer(params)
@@ -111,48 +108,60 @@ class MemoryUnit(Component):
         m.submodules.shuffle = shuffle = ShuffleEngine(params)
         m.submodules.results = results = ResultWriter(params)
 
-        # The instruction that is under way.
+        # The next instruction, and the one that is under way.
+        next_job: Any = Signal(queued(params))
+        next_instruction: Any = Signal(MemoryInstruction)
         job: Any = Signal(queued(params))
         instruction: Any = Signal(MemoryInstruction)
-        head = queue.head
+        head, side = queue.head, Signal()
         m.d.comb += [
             queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), decoder.word.eq(head.payload.word),
-            head.ready.eq(sequence.begin), sequence.head_valid.eq(head.valid)]
-        with m.If(sequence.begin):
-            m.d.sync += [job.eq(head.payload), instruction.eq(decoder.instruction)]
-        for part in (sequence, gather, results):
+            head.ready.eq(front.begin), front.head_valid.eq(head.valid), sequence.ready.eq(front.ready),
+            front.take.eq(sequence.take), words.side.eq(side), places.side.eq(side)]
+        with m.If(front.begin):
+            m.d.sync += [next_job.eq(head.payload), next_instruction.eq(decoder.instruction)]
+        with m.If(sequence.take):
+            m.d.sync += [
+                job.eq(next_job), instruction.eq(next_instruction), side.eq(~side), sequence.idle.eq(front.idle),
+                sequence.spaces.eq(addresses.spaces), sequence.address_error.eq(addresses.error),
+                sequence.address_thread.eq(addresses.thread)]
+        for part in (front, gather, limits):
+            m.d.comb += [part.job.eq(next_job), part.instruction.eq(next_instruction)]
+        for part in (sequence, results):
             m.d.comb += [part.job.eq(job), part.instruction.eq(instruction)]
-        for part in (addresses, atomic, shuffle):
+        for part in (atomic, shuffle):
             m.d.comb += part.instruction.eq(instruction)
         m.d.comb += [
-            sequence.report_mask.eq(self.report_mask), self.completion.eq(sequence.completion),
-            self.error.eq(sequence.error)]
+            addresses.instruction.eq(next_instruction), sequence.report_mask.eq(self.report_mask),
+            self.completion.eq(sequence.completion), self.error.eq(sequence.error)]
 
         # Registers: addresses and operands in, results out.
         self._lanes(m, gather, results)
         gathered, final = self.port.gathered, params.beats - 1
         m.d.comb += [
-            gather.start.eq(sequence.gather), addresses.start.eq(sequence.gather),
+            gather.start.eq(front.gather), addresses.start.eq(front.gather),
             gather.arrived.eq(gathered.valid & (gathered.beat == final)),
-            sequence.gathered.eq(gather.done & ~addresses.busy),
+            front.gathered.eq(gather.done & ~addresses.busy),
             addresses.valid.eq(gathered.valid & (gathered.index == 0)), addresses.beat.eq(gathered.beat),
-            addresses.threads.eq(job.threads)]
-        self._fill(m, words, instruction)
+            addresses.threads.eq(next_job.threads)]
+        self._fill(m, words, next_instruction)
         for lane in range(params.lanes):
             m.d.comb += [addresses.low[lane].eq(gathered.values[lane][0]),
                          addresses.high[lane].eq(gathered.values[lane][1])]
-        self._limits(m, queue, addresses, job, instruction.bank)
+        m.d.comb += [
+            limits.grid.eq(self.grid), limits.report_mask.eq(self.report_mask), limits.launch.eq(self.launch),
+            limits.move.eq(self.local_base), limits.warp.eq(self.dispatch.payload.warp),
+            queue.local_base.eq(limits.local_base), addresses.limits.eq(limits.limits)]
         m.d.comb += [
             places.write.eq(addresses.write), places.write_beat.eq(addresses.write_beat),
-            places.written.eq(addresses.places), sequence.spaces.eq(addresses.spaces),
-            sequence.address_error.eq(addresses.error), sequence.address_thread.eq(addresses.thread)]
+            places.written.eq(addresses.places)]
 
         # Lines of memory.
         request = self.memory.request
         connect(m, coalescer.request, flipped(request))
         connect(m, flipped(self.memory.response), answers.response)
         m.d.comb += [
-            coalescer.start.eq(sequence.lines), answers.start.eq(sequence.gather), coalescer.job.eq(sequence.line_job),
+            coalescer.start.eq(sequence.lines), answers.start.eq(sequence.take), coalescer.job.eq(sequence.line_job),
             answers.job.eq(sequence.line_job), answers.signed.eq(instruction.is_signed),
             coalescer.tag.eq(answers.tag), coalescer.tag_free.eq(answers.tag_free), coalescer.stop.eq(answers.fault),
             answers.note.eq(request.valid & request.ready), answers.threads.eq(coalescer.threads),
@@ -168,7 +177,7 @@ class MemoryUnit(Component):
         m.d.comb += [
             shared.start.eq(sequence.shared), shared.job.eq(sequence.shared_job), sequence.shared_busy.eq(shared.busy),
             atomic.start.eq(sequence.atomic | answers.modify), atomic.shared.eq(sequence.atomic),
-            atomic.threads.eq(Mux(sequence.atomic, addresses.spaces.shared, answers.modify_threads)),
+            atomic.threads.eq(Mux(sequence.atomic, sequence.spaces.shared, answers.modify_threads)),
             atomic.line.eq(line.line), sequence.atomic_busy.eq(atomic.busy), banks.used.eq(shared.used | atomic.used),
             banks.access.eq(Mux(atomic.busy, atomic.access.as_value(), shared.access.as_value())),
             shared.read.eq(banks.values), atomic.read.eq(banks.values)]
@@ -198,14 +207,17 @@ class MemoryUnit(Component):
         return m
 
     def _lanes(self, m: Module, gather: RegisterGather, results: ResultWriter) -> None:
-        """A gather and a write never want the lanes at the same time."""
-        port = self.port
+        """A write goes before a gather, unless the gather has been offered already."""
+        port, offered, gathers = self.port, Signal(), Signal()
         m.d.comb += [
+            gathers.eq(offered | ~results.operation.valid),
             port.operation.valid.eq(gather.operation.valid | results.operation.valid),
             port.operation.payload.eq(Mux(
-                gather.operation.valid, gather.operation.payload.as_value(), results.operation.payload.as_value())),
-            gather.operation.ready.eq(port.operation.ready), results.operation.ready.eq(port.operation.ready),
-            results.wanted.eq(port.wanted), port.values.eq(results.values), port.flags.eq(results.flags)]
+                gathers, gather.operation.payload.as_value(), results.operation.payload.as_value())),
+            gather.operation.ready.eq(port.operation.ready & gathers),
+            results.operation.ready.eq(port.operation.ready & ~gathers), results.wanted.eq(port.wanted),
+            port.values.eq(results.values), port.flags.eq(results.flags)]
+        m.d.sync += offered.eq(gathers & gather.operation.valid & ~port.operation.ready)
 
     def _fill(self, m: Module, words: WordBuffer, instruction: Any) -> None:
         """The first gather brings the first word, and zeros for the others; a shuffle has a way of its own."""
@@ -222,24 +234,3 @@ class MemoryUnit(Component):
                     (SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP), values, strict=True)]
             with m.Else():
                 m.d.comb += fill.values[0][lane].eq(values[2])
-
-    def _limits(self, m: Module, queue: MemoryQueue, addresses: AddressStage, job: Any, bank: Signal) -> None:
-        """What addresses count from, and where they end. A move of local memory is for instructions that come later."""
-        params, launch, moved, limits = self._params, self.launch, self.local_base, addresses.limits
-        ports = []
-        for name, shape in (("shared_base", params.shared_bits), ("local_base", BLOCK_ADDRESS_BITS)):
-            m.submodules[name] = kept = memory.Memory(shape=shape, depth=params.warps, init=[])
-            write, read = kept.write_port(), kept.read_port(domain="comb")
-            m.d.comb += [
-                write.en.eq(launch.valid), write.addr.eq(launch.payload.warp), write.data.eq(launch.payload[name])]
-            ports.append((write, read))
-        (_, shared), (local_write, local) = ports
-        with m.If(moved.valid):
-            m.d.comb += [local_write.en.eq(1), local_write.addr.eq(moved.warp), local_write.data.eq(moved.base)]
-        m.d.comb += [
-            shared.addr.eq(job.warp), local.addr.eq(self.dispatch.payload.warp), queue.local_base.eq(local.data),
-            limits.shared_base.eq(shared.data), limits.local_base.eq(job.local_base),
-            limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
-            limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
-        with m.If(bank < CONSTANT_BANKS):
-            m.d.comb += limits.bank.eq(pick(self.grid.banks, bank))

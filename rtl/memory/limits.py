@@ -1,0 +1,86 @@
+"""Where each warp's local and shared memory begin, and where everything ends."""
+
+from typing import Any
+
+from amaranth.hdl import Module
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.errors import WarpError
+from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, GridConfiguration, warp_launch
+from rtl.params import SmParams
+
+from .choose import pick
+from .instruction import MemoryInstruction, queued
+
+__all__ = ["REPORT_BITS", "AddressLimits", "address_limits", "local_move"]
+
+REPORT_BITS = 32
+"""Width of the report mask."""
+
+
+def address_limits(params: SmParams) -> data.StructLayout:
+    """What addresses of an instruction's warp are held against: sizes in bytes of a CTA's shared memory and of a
+    thread's local memory, where those of this warp begin, and the constant bank that the instruction names. An access
+    beyond its end is an error if ``report_constants``."""
+    configuration = GridConfiguration.as_shape()
+    return data.StructLayout({
+        "shared": configuration["shared"].shape, "local": configuration["local"].shape,
+        "shared_base": params.shared_bits, "local_base": BLOCK_ADDRESS_BITS,
+        "bank": configuration["banks"].shape.elem_shape, "report_constants": 1})
+
+
+def local_move(params: SmParams) -> data.StructLayout:
+    """A warp's block of local memory is at ``base`` from now on, in units of the CRS granule."""
+    return data.StructLayout({"valid": 1, "warp": params.warp_bits, "base": BLOCK_ADDRESS_BITS})
+
+
+class AddressLimits(Component):
+    """Notes what a launch says of each warp.
+
+    Members
+    -------
+    grid, report_mask : In(GridConfiguration), In(32)
+    launch : In(valid and warp_launch)
+    move : In(local_move)
+    warp, local_base : In, Out
+        Where that warp's block of local memory is now.
+    job, instruction : In(queued), In(MemoryInstruction)
+        An instruction; it has noted where local memory was when it came.
+    limits : Out(address_limits)
+        For that instruction.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "grid": In(GridConfiguration), "report_mask": In(REPORT_BITS),
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
+            "move": In(local_move(params)), "warp": In(params.warp_bits), "local_base": Out(BLOCK_ADDRESS_BITS),
+            "job": In(queued(params)), "instruction": In(MemoryInstruction), "limits": Out(address_limits(params))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        limits, bank = self.limits, self.instruction.bank
+        shared_write, shared = self._kept(m, "shared_base", self._params.shared_bits)
+        local_write, local = self._kept(m, "local_base", BLOCK_ADDRESS_BITS)
+        for write, name in ((shared_write, "shared_base"), (local_write, "local_base")):
+            launch = self.launch.payload
+            m.d.comb += [write.en.eq(self.launch.valid), write.addr.eq(launch.warp), write.data.eq(launch[name])]
+        with m.If(self.move.valid):
+            m.d.comb += [
+                local_write.en.eq(1), local_write.addr.eq(self.move.warp), local_write.data.eq(self.move.base)]
+        m.d.comb += [
+            shared.addr.eq(self.job.warp), local.addr.eq(self.warp), self.local_base.eq(local.data),
+            limits.shared_base.eq(shared.data), limits.local_base.eq(self.job.local_base),
+            limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
+            limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
+        with m.If(bank < CONSTANT_BANKS):
+            m.d.comb += limits.bank.eq(pick(self.grid.banks, bank))
+        return m
+
+    def _kept(self, m: Module, name: str, shape: int) -> tuple[Any, Any]:
+        """A number for each warp: the ports that write and read it."""
+        m.submodules[name] = kept = memory.Memory(shape=shape, depth=self._params.warps, init=[])
+        return kept.write_port(), kept.read_port(domain="comb")

@@ -11,7 +11,9 @@ from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
-from testbench.launch_driver import REFERENCE_MOST, Grid, LaunchDriver
+from testbench.launch_driver import LaunchDriver
+from testbench.launch_grid import Grid
+from testbench.launch_reference import REFERENCE_MOST
 
 __all__ = ["check_random", "check_references", "check_rejections", "check_waves", "record", "run"]
 
@@ -20,9 +22,9 @@ def _play(bench: Bench, params: SmParams, grids: list[Grid], **how: object) -> L
     driver = LaunchDriver(bench, params, grids, **how)  # pyright: ignore[reportArgumentType]
     driver.run()
     bench.checked("grids", len(grids))
-    bench.checked("CTAs", driver.ctas)
-    bench.checked("warps", driver.warps)
-    bench.checked("threads", driver.threads)
+    bench.checked("CTAs", driver.plain.ctas)
+    bench.checked("warps", driver.plain.warps)
+    bench.checked("threads", driver.plain.threads)
     return driver
 
 
@@ -77,7 +79,7 @@ def check_waves(bench: Bench) -> None:
     grids = [Grid((9, 2, 1), (33, 1, 1), registers=16), Grid((5, 1, 1), (7, 5, 3), registers=60, shared=5000),
              Grid((1, 1, 1), (1, 1, 1), registers=255), Grid((2, 1, 1), (1, 1, 256), registers=8)]
     driver = _play(bench, PRESETS["default"], grids, life=1000)
-    bench.expect("CTAs at once", driver.most, 4)
+    bench.expect("CTAs at once", driver.plain.most, 4)
     _play(bench, SmParams(warps=16, lanes=8), [Grid((3, 3, 1), (16, 16, 1), registers=32)], slow=0.0)
 
 
@@ -87,13 +89,16 @@ def check_references(bench: Bench) -> None:
         return {"CWD_REFERENCE_COUNT_ID": 37, "CWD_REFERENCE_COUNT_INCR_ENABLE": 1,
                 "CWD_REFERENCE_COUNT_DECR_ENABLE": 1, **fields}
     delta = {"CWD_REFERENCE_COUNT_DELTA_MINUS_ONE": 9}
-    # Room for six CTAs with the first grid, some of which is kept.
-    driver = _play(bench, PRESETS["default"], [Grid((5, 1, 1), registers=8, fields=counted(**delta))],
-                   references={37: REFERENCE_MOST - 60, 3: 5}, life=1000)
-    bench.expect("CTAs at once", driver.most, 5)
-    driver = _play(bench, PRESETS["default"], [Grid((9, 1, 1), fields=counted(
-        CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=0, CWD_REFERENCE_COUNT_DECR_ENABLE=1))],
-        references={37: REFERENCE_MOST - 9}, life=400)
+    # Room for six CTAs; some of them keep it.
+    driver = _play(bench, PRESETS["default"], [Grid((5, 1, 1), fields=counted(**delta))],
+                   references={37: REFERENCE_MOST - 60, 3: 5}, life=1000, keeps=0.3)
+    bench.expect("CTAs at once", driver.plain.most, 5)
+    # Room for three at once.
+    single = counted(CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=0)
+    driver = _play(bench, PRESETS["default"], [Grid((7, 1, 1), fields=single)], references={37: REFERENCE_MOST - 3},
+                   life=400, keeps=0.0)
+    bench.expect("CTAs at once", driver.plain.most, 3)
+    # More is taken than there is.
     fields = counted(CWD_REFERENCE_COUNT_INCR_ENABLE=0, CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=255)
     _play(bench, PRESETS["tiny"], [Grid((3, 1, 1), fields=fields)], references={37: 600})
 
@@ -121,7 +126,7 @@ def check_rejections(bench: Bench) -> None:
     unmapped = Grid(fields=fields, rejection=LaunchRejection.MEMORY)
     driver = LaunchDriver(bench, PRESETS["default"], [unmapped])
     driver.run()
-    bench.expect("CTAs before a release that fails", driver.ctas, 1)
+    bench.expect("CTAs before a release that fails", driver.plain.ctas, 1)
 
 
 def traces_of(driver: LaunchDriver) -> Traces:

@@ -26,7 +26,7 @@ from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
-from testbench.launch_driver import Grid
+from testbench.launch_grid import Grid
 
 PARAMS = PRESETS["default"]
 SOURCES = 3

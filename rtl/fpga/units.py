@@ -12,6 +12,7 @@ from rtl.execute.lanes import Lanes
 from rtl.flow import FlowUnit
 from rtl.host import HostPort
 from rtl.launch import Distributor
+from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import ERROR_SOURCES
 
@@ -24,6 +25,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "convert": ConversionUnit,
     "lanes": Lanes,
     "barrier": BarrierUnit,
+    "memory": MemoryUnit,
     "launch": Distributor,
     "host": lambda params: HostPort(params, len(ERROR_SOURCES)),
 }

@@ -1,7 +1,7 @@
 """Drives the barrier unit with CTAs whose warps arrive, wait and end at random, and compares with the warp model."""
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,46 +17,14 @@ from sim.model.barriers import Barrier, barrier_action, read_action, settle, wri
 from sim.model.faults import WarpFaultError
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
+from testbench.barrier_warps import ModelWarp, Use
 from testbench.handmade import ALL
 from testbench.lane_client_driver import LaneClientDriver, LaneOperation
 
-__all__ = ["BarrierDriver", "ModelWarp", "Use"]
+__all__ = ["BarrierDriver"]
 
 _MAKERS = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
 _QUIET = 2_000
-
-
-@dataclass(eq=False)
-class ModelWarp:
-    """What the warp model's barriers need of a warp; instances are told apart by identity, as warps are."""
-
-    slot: int
-    cta: Any
-    rows: dict[int, list[int]]
-    predicates: list[int]
-    barrier: int | None = None
-    reduction: int = 0
-    writes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-
-    def write_register(self, record: Any, number: int, value: Any, threads: int) -> None:
-        if number != RZ:
-            self.writes["register"] = (number, int(value[0]), threads)
-
-    def write_predicate(self, record: Any, number: int, value: int, threads: int) -> None:
-        if number != 7:
-            self.writes["predicate"] = (number, value & 1, threads)
-
-
-@dataclass(frozen=True)
-class Use:
-    """An instruction that a warp executes: its word, the threads, and what its registers Ra and Rb hold."""
-
-    word: int
-    active: int = ALL
-    guard: int = ALL
-    predicate: int = ALL
-    ra: int = 0
-    rb: int = 0
 
 
 @dataclass

@@ -12,7 +12,8 @@ from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
-from testbench.barrier_driver import BarrierDriver, ModelWarp, Use
+from testbench.barrier_driver import BarrierDriver
+from testbench.barrier_warps import ModelWarp, Use
 from testbench.handmade import ALL, encode
 
 __all__ = ["RandomCtas", "check_random", "record", "run"]

@@ -9,7 +9,8 @@ from rtl.params import PRESETS
 from sim.engine import PysimEngine
 from sim.testbench import run
 from testbench import tb_barrier
-from testbench.barrier_driver import BarrierDriver, Use
+from testbench.barrier_driver import BarrierDriver
+from testbench.barrier_warps import Use
 from testbench.handmade import encode
 
 SYNC = encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7)

@@ -184,7 +184,7 @@ class IssueDriver:
         number, planned, warp = selection.warp, selection.planned, self._warps[selection.warp]
         kind, control = planned.kind, planned.control
         if kind in COLLECTED:
-            self._collecting = now + random.randint(3, 4), now + random.randint(5, 12)
+            self._collecting = now + random.randint(3, 4), now + random.randint(4, 12)
         due = now + random.randint(*behaviour.complete)
         if kind in FLOW:
             result = now + random.randint(*behaviour.flow)

@@ -24,8 +24,8 @@ from testbench.issue_programs import MIXED, random_program, same_program
 from testbench.programs.manifest import LEVELS, RUNS, build
 from testbench.words import NOP, encode, offset
 
-__all__ = ["check_fetch", "check_kernels", "check_policies", "check_rates", "check_rules", "check_waits", "record",
-           "run"]
+__all__ = ["check_edges", "check_fetch", "check_kernels", "check_policies", "check_rates", "check_rules", "check_waits",
+           "record", "run"]
 
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 QUICK = MemoryBehaviour(latency=(1, 1))
@@ -79,6 +79,18 @@ def check_rules(bench: Bench) -> None:
     behaviour = Behaviour(room=1.0, complete=(40, 400), branches=0.0)
     driver = IssueDriver(bench, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL), behaviour)
     _issue(bench, "loads and DEPBAR", driver, cycles)
+
+
+def check_edges(bench: Bench) -> None:
+    """Loads that all wait for the scoreboard that each raises: two issue before it is seen. Indexed branches among
+    pushes of other warps, which wait while the branch's operands are collected.
+    """
+    driver = IssueDriver(bench, SmParams(warps=2), same_program(
+        Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)), Behaviour(room=1.0, launches=1.0, operations=0.0))
+    _issue(bench, "loads that wait for each other", driver, 300)
+    program = random_program(bench.random, {Kind.PUSH: 6, Kind.FLOW_INDEXED: 1})
+    driver = IssueDriver(bench, SmParams(warps=4, lanes=32), program, Behaviour(room=1.0, operations=0.0, ends=0.0))
+    _issue(bench, "indexed branches among pushes", driver, 800)
 
 
 def check_policies(bench: Bench) -> None:
@@ -176,7 +188,8 @@ def traces_of(driver: FrontDriver) -> Traces:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_fetch, check_kernels, check_rules, check_policies, check_waits, check_rates, record):
+    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_rates,
+                  record):
         check(bench)
 
 

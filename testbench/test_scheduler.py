@@ -30,6 +30,10 @@ def test_rules():
     assert passes(tb_scheduler.check_rules, 1).checks["instructions and operations, random"] > 800
 
 
+def test_scoreboards_are_seen_up_after_two_cycles_and_collections_after_four():
+    passes(tb_scheduler.check_edges)
+
+
 def test_policies():
     passes(tb_scheduler.check_policies)
 
@@ -55,6 +59,7 @@ def test_another_rule_is_seen(monkeypatch, name, change):
     monkeypatch.setattr(issue_model, name, change(getattr(issue_model, name)))
 
     def body(bench: Bench) -> None:
+        tb_scheduler.check_edges(bench)
         program, behaviour = random_program(bench.random), Behaviour(room=0.95)
         IssueDriver(bench, SmParams(warps=4), program, behaviour).run(1500)
 

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from sim.toolchain.ptx.module import Register, Signature, Variable
 
-__all__ = ["ARGUMENT_REGISTERS", "FIRST_KEPT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
+__all__ = ["ARGUMENT_REGISTERS", "FIRST_KEPT", "FRAME_ALIGNMENT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
 
 STACK_POINTER = 1
 FIRST_KEPT = 16
 """The first register that a function of the standard kind keeps."""
 ARGUMENT_REGISTERS = range(4, FIRST_KEPT)
+FRAME_ALIGNMENT = 16
+"""Frames are multiples of the widest access, in bytes."""
 STANDARD_CLOBBERS = frozenset(range(FIRST_KEPT)) - {STACK_POINTER}
 """What a call of such a function may change."""
 

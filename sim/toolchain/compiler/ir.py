@@ -235,7 +235,6 @@ class Function:
     standard: bool = False
     clobbers: frozenset[int] = frozenset()
     barriers: int = 0
-    alignment: int = 8
     stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
 
     def ops(self) -> Iterator[Op]:

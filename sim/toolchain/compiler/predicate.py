@@ -52,17 +52,15 @@ def _convert(function: Function, block: Block, bodies: list[Block], behind: Bloc
     assert condition is not None
     for body in bodies:
         guard = condition if body is block.successors[0] else condition.invert()
-        wanted = live.live_in[behind]
-        for other in bodies:
-            if other is not body:
-                wanted |= live.live_in[other]
-        block.ops += [_guarded(op, guard, live, wanted) for op in body.ops]
+        block.ops += [_guarded(op, guard, live, live.live_in[behind]) for op in body.ops]
     block.ending, block.condition, block.successors = "goto", None, [behind]
     function.blocks = [other for other in function.blocks if other not in bodies]
 
 
 def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:
-    """The operation for the threads of the guard. What nobody else sees all threads may compute."""
+    """The operation for the threads of the guard. What nobody sees behind the body all threads may compute: the other
+    body does not read it, as each meaning of a value has a name of its own.
+    """
     seen = live.mask(op.writes()) & wanted
     if not seen and (is_pure(op) or op.sets_carry):
         return op

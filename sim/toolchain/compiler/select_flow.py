@@ -169,8 +169,7 @@ def _frame(function: Function, ptx: PtxFunction) -> dict[Variable, int]:
         if variable.space is Space.LOCAL:
             places[variable] = end = aligned(end, max(variable.alignment, 4))
             end += variable.size
-    function.frame = aligned(end, 8)
-    function.alignment = max([8, *(variable.alignment for variable in places)])
+    function.frame = end
     return places
 
 

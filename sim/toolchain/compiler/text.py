@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .abi import FIRST_KEPT, STACK_POINTER
+from .abi import FIRST_KEPT, FRAME_ALIGNMENT, STACK_POINTER
 from .convergence import Plan
 from .emit import Printer
 from .ir import Block, Function, Source, Value
@@ -32,7 +32,7 @@ class Finished:
         used = sorted({number for value, number in registers.items() if not value.predicate})
         saved = [number for number in used if number >= FIRST_KEPT] if function.standard else []
         saves_at = aligned(function.frame, 4)
-        frame = aligned(saves_at + 4 * len(saved), max(function.alignment, 8))
+        frame = aligned(saves_at + 4 * len(saved), FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)
 
     @property

@@ -238,6 +238,16 @@ def test_remarks_are_read_over():
     assert set(module_of(text).functions) == {"f", "k"}
 
 
+def test_who_sees_a_function_and_how_a_variable_lies():
+    module = module_of(""".func f(); .visible .func f() { ret; } .weak .func g() { ret; } .func h() { ret; }
+        .visible .global .v4 .u32 x; .const .align 32 .b8 y[3]; .shared .u64 z;
+        .extern .shared .align 8 .b8 dynamic[];""")
+    assert [function.linkage.value for function in module.functions.values()] == ["visible", "weak", ""]
+    found = [(variable.linkage.value, variable.alignment, variable.count, variable.size)
+             for variable in module.variables]
+    assert found == [("visible", 16, 4, 16), ("", 32, 3, 3), ("", 8, 1, 8), ("extern", 8, None, 0)]
+
+
 # Mutations of the kernels' text: they are a program, or refused by one line.
 
 PIECES = st.sampled_from([

@@ -91,6 +91,7 @@ def result(body: str, *values: int, bits: int = 32) -> int:
     ("mov.pred p, 1; and.pred q, p, !p; or.pred q, q, 0; xor.pred p, p, q; selp.u32 r0, 1, 2, p;", (), 1),
     ("mov.u32 r0, (1 << 4 | 3) * 2 - ~0;", (), 39),
     ("mov.u32 r0, -7 / 2 + (7 > 3) + (2 && !0) + (0x8000000000000000 > 1) + 5 % 3 + (-1 > 0U);", (), -3 + 3 + 2 + 1),
+    ("mov.u32 r0, 20 - 3 - 2 - 48 / 8 / 2;", (), 12),
     ("mov.u32 r0, WARP_SZ;", (), 32),
 ])
 def test_numbers_of_32_bits(body, values, expected):
@@ -140,6 +141,13 @@ def test_every_thread_has_its_local_memory_and_every_cta_its_shared_memory():
     run(launch)
     content = launch.memory.read(*launch.buffers["o"])
     assert [int.from_bytes(content[4 * t:4 * t + 4], "little") for t in range(40)] == [5000 + t for t in range(40)]
+
+
+def test_local_memory_of_a_function_is_free_again_when_it_returns():
+    before = """.func (.reg .u32 r) f (.reg .u32 n)
+        { .local .u32 x[100]; st.local.u32 [x+396], n; ld.local.u32 r, [x+396]; ret; }"""
+    body = "mov.u32 r0, 0; L: call (r1), f, (1); add.u32 r0, r0, r1; setp.lt.u32 p, r0, 99; @p bra L;"
+    assert kernel(body, before) == [99] * 32
 
 
 def test_generic_addresses_reach_every_space():
@@ -192,6 +200,12 @@ def test_who_votes_are_the_threads_that_come():
         vote.sync.any.pred p, q, 0xfffff; selp.u32 r3, 1, 0, p; vote.uni.pred p, 1; selp.u32 r4, 1, 0, p;
         mad.lo.u32 r0, r2, 10000000, r0; mad.lo.u32 r0, r3, 20000000, r0; mad.lo.u32 r0, r4, 40000000, r0; OUT:"""
     assert kernel(body) == [7 + 0xFFFFF + 60000000 if t < 20 else 0 for t in range(32)]
+
+
+def test_threads_that_are_behind_in_the_text_come_first():
+    body = """setp.ge.u32 p, t, 16; @p bra B; vote.ballot.b32 r1, 1; mov.u32 r0, r1; B: vote.ballot.b32 r2, 1;
+        xor.b32 r0, r2, 0xff000000; @!p add.u32 r0, r1, r2;"""
+    assert kernel(body) == [0xFFFE if t < 16 else 0x00FF_FFFF for t in range(32)]
 
 
 def test_neighbours_are_the_32_of_a_group():

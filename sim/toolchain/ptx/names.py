@@ -87,7 +87,8 @@ class _Range:
 
     def __contains__(self, name: str) -> bool:
         digits = name.removeprefix(self.prefix)
-        if digits == name or not (digits.isascii() and digits.isdigit()) or digits != str(int(digits)):
+        # A name that begins otherwise is left whole, and no name has digits alone.
+        if not (digits.isascii() and digits.isdigit()) or digits != str(int(digits)):
             return False
         return int(digits) < self.count
 

@@ -98,6 +98,9 @@ def check_references(bench: Bench) -> None:
     driver = _play(bench, PRESETS["default"], [Grid((7, 1, 1), fields=single)], references={37: REFERENCE_MOST - 3},
                    life=400, keeps=0.0)
     bench.expect("CTAs at once", driver.plain.most, 3)
+    # Slots are used again by CTAs that do not keep it.
+    _play(bench, PRESETS["default"], [Grid((20, 1, 1), fields=counted(**delta))],
+          references={37: REFERENCE_MOST - 300}, life=60, keeps=0.3)
     # More is taken than there is.
     fields = counted(CWD_REFERENCE_COUNT_INCR_ENABLE=0, CWD_REFERENCE_COUNT_DELTA_MINUS_ONE=255)
     _play(bench, PRESETS["tiny"], [Grid((3, 1, 1), fields=fields)], references={37: 600})

@@ -77,6 +77,9 @@ def test_a_grid_is_started_and_watched_by_registers():
         await write(ctx, bus, WORK["QMD_ADDRESS_B"], 0x100)
         await write(ctx, bus, WORK["LAUNCH"], 0)
         assert (await until(ctx, "PENDING"))["BUSY"] == 1
+        # A third has no place to wait.
+        await write(ctx, bus, WORK["QMD_ADDRESS_B"], 0x80)
+        await write(ctx, bus, WORK["LAUNCH"], 0)
         while await read(ctx, bus, SM["WARP_VALID_MASK"]) != 0b11:
             pass
         assert ctx.get(distributor.grid.program) == 0xAB_8765_4300
@@ -91,5 +94,8 @@ def test_a_grid_is_started_and_watched_by_registers():
             status = status_of(await read(ctx, bus, WORK["STATUS"]))
         assert status["REJECTION"] == LaunchRejection.VERSION.value
         assert await read(ctx, bus, SM["WARP_VALID_MASK"]) == 0
+        await write(ctx, bus, WORK["QMD_ADDRESS_B"], 0)
+        await write(ctx, bus, WORK["LAUNCH"], 0)
+        assert (await until(ctx, "BUSY"))["DONE"] == 0
 
     simulate(dut, body, [server.serve])

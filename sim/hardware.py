@@ -17,10 +17,11 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.descriptor import place_descriptor
 from sim.diagnosis import diagnose
-from sim.engine import Engine, observe_all, run_cycles, stop
+from sim.engine import Engine, observe_all, run_cycles
 from sim.launch import Launch
 from sim.lockstep import Lockstep
 from sim.machine_traces import machine_traces
+from sim.memory import Memory
 from sim.memory_service import LATENCY, MemoryLatch, MemoryService
 from sim.retired import EventReader
 from sim.waves import Tracer, write_save_file
@@ -90,12 +91,10 @@ class Harness(Component):
 
 
 class Hardware:
-    """A launch on the machine in simulation.
+    """The machine in simulation. It runs one launch after the other, each from its reset.
 
     Parameters
     ----------
-    launch : Launch
-        What to run. The reference machine of a lockstep run uses its memory, the hardware a copy.
     params : SmParams
         The machine.
     engine : type[Engine]
@@ -103,7 +102,7 @@ class Hardware:
     check : bool
         Whether every instruction is compared with the reference machine.
     vcd : Path or None
-        Where a waveform goes, with a save file beside it.
+        Where a waveform goes, with a save file beside it; for one launch.
     policy : Policy
         Which warp issues first.
     latency : int
@@ -111,63 +110,83 @@ class Hardware:
 
     Attributes
     ----------
-    memory : Memory
-        The hardware's memory.
     harness : Harness
+    memory : Memory
+        The hardware's memory, in the last run.
     lockstep : Lockstep or None
+        The comparison of the last run.
     cycles : int
-        So far.
+        Of the last run, so far.
     """
 
-    def __init__(self, launch: Launch, params: SmParams, engine: type[Engine], *, check: bool = False,
-                 vcd: Path | None = None, policy: Policy = Policy.GREEDY_THEN_OLDEST,
-                 latency: int = LATENCY) -> None:
-        self.launch, self.params = launch, params
-        self.memory = launch.memory.copy()
-        self._local = launch.allocate_local(params.warps, self.memory)
-        self._descriptor = place_descriptor(launch, self.memory)
+    memory: Memory
+    lockstep: Lockstep | None
+
+    def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
+                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY) -> None:
+        self.params = params
         self.harness = harness = Harness(params)
-        self.lockstep = Lockstep(launch, params) if check else None
         self.cycles = 0
-        self._policy = policy
-        self._service = MemoryService(harness.latch, self.memory, latency)
+        self._policy, self._latency, self._vcd = policy, latency, vcd
         self._simulator = Simulator(harness, engine=engine)    # pyright: ignore[reportArgumentType]
         self._simulator.add_clock(PERIOD)
-        self._vcd = vcd
-        self._reader = self._observer = self._tracer = None
-        observed = []
-        if self.lockstep is not None:
-            self._reader = EventReader(harness.sm.retired, self.lockstep.take)
-            observed.append((self._reader.signals, self._reader.changes))
+        self._simulator.add_testbench(self._host)
+        self._ran = False
+        self._reader = EventReader(harness.sm.retired) if check else None
+        observed = [(self._reader.signals, self._reader.changes)] if self._reader is not None else []
+        self._tracer = self._observer = None
         if vcd is not None:
             self._tracer = Tracer(self._simulator, machine_traces(harness), vcd, period=PERIOD, root="sm",
                                   beside=observed)
         elif observed:
             self._observer = observe_all(self._simulator, observed)
 
-    def run(self, limit: int, progress: Callable[[int], None] = lambda _cycles: None) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Once only."""
-        result = HardwareResult("timeout", 0)
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], None] = lambda _cycles: None
+            ) -> HardwareResult:
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles.
 
-        async def host(ctx: Any) -> None:
-            await self._start(ctx)
-            await self._wait(ctx, limit, result, progress)
-            await self._finish(ctx, result)
-
-        self._simulator.add_testbench(host)
+        The launch's memory becomes the reference machine's, the hardware has a copy.
+        """
+        self._prepare(launch)
+        self._limit, self._progress, self._result = limit, progress, HardwareResult("timeout", 0)
         try:
             self._simulator.run()
         finally:
-            stop(self._simulator)
-            if self._tracer is not None and self._vcd is not None:
-                self._tracer.close()
-                write_save_file(self._vcd.with_suffix(".gtkw"), self._vcd, machine_traces(self.harness), period=PERIOD,
-                                root="sm")
+            self._close()
+        return self._result
+
+    def _prepare(self, launch: Launch) -> None:
+        """A machine after its reset, and what it runs in memory."""
+        if self._ran:
+            self._simulator.reset()
             if self._observer is not None:
-                self._observer.finish()
-            if self._reader is not None:
-                self._reader.finish(self.cycles)
-        return result
+                self._observer.restart()
+        self._ran, self.cycles, self._launch = True, 0, launch
+        self.memory = launch.memory.copy()
+        self._local = launch.allocate_local(self.params.warps, self.memory)
+        self._descriptor = place_descriptor(launch, self.memory)
+        self._service = MemoryService(self.harness.latch, self.memory, self._latency)
+        self.lockstep = None
+        if self._reader is not None:
+            self.lockstep = Lockstep(launch, self.params)
+            self._reader.begin(self.lockstep.take)
+
+    def _close(self) -> None:
+        """Takes what observers still have."""
+        if self._tracer is not None and self._vcd is not None:
+            self._tracer.close()
+            write_save_file(self._vcd.with_suffix(".gtkw"), self._vcd, machine_traces(self.harness), period=PERIOD,
+                            root="sm")
+        if self._observer is not None:
+            self._observer.finish()
+        if self._reader is not None:
+            self._reader.finish(self.cycles)
+
+    async def _host(self, ctx: Any) -> None:
+        """The testbench: starts the grid, waits for its end, looks at what it has come to."""
+        await self._start(ctx)
+        await self._wait(ctx, self._limit, self._result, self._progress)
+        await self._finish(ctx, self._result)
 
     async def _advance(self, ctx: Any, cycles: int) -> None:
         """Lets cycles pass, fewer if something happens; serves memory."""
@@ -198,7 +217,7 @@ class Hardware:
     async def _start(self, ctx: Any) -> None:
         """Starts the grid."""
         ctx.set(self.harness.sm.policy, self._policy)
-        for name, address in (("PROGRAM_REGION", self.launch.program_base), ("LOCAL_MEMORY", self._local),
+        for name, address in (("PROGRAM_REGION", self._launch.program_base), ("LOCAL_MEMORY", self._local),
                               ("QMD_ADDRESS", self._descriptor)):
             for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
                 await self.write(ctx, WORK_BLOCK + WORK_REGISTERS[f"{name}_{part}"].offset, value)
@@ -249,4 +268,4 @@ class Hardware:
         for name in COUNTERS:
             result.counters[name] = await self._counter(ctx, name)
         if result.status == "timeout":
-            result.diagnosis = diagnose(ctx, self.harness.sm, self.launch, self.memory)
+            result.diagnosis = diagnose(ctx, self.harness.sm, self._launch, self.memory)

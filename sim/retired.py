@@ -79,7 +79,7 @@ class EventReader:
         What is to be observed, in the order in which changes number them.
     """
 
-    def __init__(self, port: Any, take: Callable[[Event], None]) -> None:
+    def __init__(self, port: Any) -> None:
         self._members = [
             _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
             _Member("flow", port.flow), _Member("completed", port.completed, COMPLETION_SOURCES),
@@ -87,7 +87,12 @@ class EventReader:
         self.signals = [member.signal for member in self._members]
         self._values = [0] * len(self._members)
         self._cycle = 0
-        self._take = take
+        self._take: Callable[[Event], None] = lambda _event: None
+
+    def begin(self, take: Callable[[Event], None]) -> None:
+        """Begins at cycle 0; hands events to ``take`` from now on."""
+        self._values = [0] * len(self._members)
+        self._cycle, self._take = 0, take
 
     def changes(self, changes: Sequence[Change]) -> None:
         """Takes changes, in order of cycles: the events of each cycle that is over."""

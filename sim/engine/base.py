@@ -69,6 +69,13 @@ class Observer:
         self._sink(self._changes)
         self._changes = []
 
+    def restart(self) -> None:
+        """Begins again at cycle 0, after a reset of the simulation."""
+        self._cycle = 0
+        self._changes = []
+        self._last = [None] * len(self._last)
+        self._touched = set(range(len(self._last)))
+
     def finish(self) -> int:
         """Samples the last, unfinished cycle and hands over what is left; returns the number of that cycle."""
         self._sample()

@@ -165,6 +165,10 @@ class _ModelObserver(Observer):
         self._sink(sorted(changes + self._changes) if self._changes else changes)
         self._changes = []
 
+    def restart(self) -> None:
+        super().restart()
+        self._touched -= set(self._numbers)
+
     def finish(self) -> int:
         self._model.sample()
         return super().finish()

@@ -101,15 +101,12 @@ class _Emitter:
         self.schedule = schedule = Schedule(graph, lowering.modules, roots, shown)
         self.place_of = {number: node[2] for number, node in enumerate(graph.nodes) if node[0] == "state"}
         for node in sorted(schedule.kept):
-            self.place_of[node] = len(lowering.states) + len(self.place_of) - self._states()
+            self.place_of[node] = len(self.place_of)
         self.words = max(self.place_of.values(), default=0) + 1
         self._edges(nexts, ports, checks, resets)
         self._functions()
         settles = bool(self.resets or self.comb_checks) or any(not edge.level for edge in self.edges.values())
         return Program(self.netlist, self.units, lowering, self.place_of, self.messages, self.events, settles)
-
-    def _states(self) -> int:
-        return sum(node[0] == "state" for node in self.graph.nodes)
 
     # What registers, memories and checks need.
 
@@ -237,7 +234,7 @@ class _Emitter:
         registers: dict[tuple[Any, str, int], list[tuple[int, int]]] = defaultdict(list)
         for place, cell, node in nexts:
             registers[cell.clk, cell.clk_edge, cell.module_idx].append((place, node))
-        self.register_clusters = []
+        self.register_clusters: list[list[tuple[int, int]]] = []
         for (clock, edge, _), words in sorted(registers.items(), key=lambda item: (int(item[0][0]), item[0][1:])):
             for first in range(0, len(words), 100):
                 self._edge(clock, edge).clusters.append(len(self.register_clusters))
@@ -285,7 +282,7 @@ class _Emitter:
         words = len(memory.widths)
         places = [place for place, (owner, _) in enumerate(lowering.states) if owner == number]
         lines = []
-        for index, place in enumerate(places):
+        for index in range(len(places)):
             read = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
             lines.append(f"word v{index} = a < {memory.depth} ? s->m[{read}] : 0;")
         at = 2

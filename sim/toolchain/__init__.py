@@ -15,7 +15,7 @@ module, object_file             the shapes
 cubin, linking, relocation      from object file to module, relocatable files linked on the way
 elf_reader, elf_writer, nvinfo  from bytes to object file and back
 assembler                       the language, and what makes an object file of a program
-sass.lark, source               its grammar and statements
+sass.lark, source, grammar      its grammar and statements; what all parsers share
 program, scope                  statements sorted by what they belong to; what names mean
 encoding, mnemonics, operands   from an instruction's text to its word
 code_builder, data_builder      from statements to bytes
@@ -23,5 +23,6 @@ schedule, latency               control codes for instructions that have none
 records, control_text           what a file tells of its functions; control codes as text
 spelling, disassembly           from words to NVIDIA's text
 listing, *_listing              from object files to text that assembles
+ptx, compiler, from_ptx         PTX: its front end, its compiler, both before the assembler
 =============================== ==============================================================================
 """

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rtl.isa.kinds import AtomicOperation, MemorySize, size_bytes, size_registers
+from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES
-from rtl.params import WARP_THREADS
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.handmade import encode
-from testbench.memory_world import BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
+from testbench.memory_world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
 
-__all__ = ["Pattern", "conflicts", "counted", "faults", "lines_of", "shared_counted"]
+__all__ = ["Pattern", "conflicts", "counted", "edges", "faults", "lines_of", "shared_counted"]
 
 ALL_REPORTED = 0x00FF_FFFF
 _EVERYBODY = (1 << WARP_THREADS) - 1
@@ -79,7 +80,7 @@ def counted(world: MemoryWorld) -> list[Counted]:
                                  lines_of(chosen, count)))
     for size in _SIZES:
         offset = 16
-        word = encode("LDL", Ra=255, Rd=_RESULT, size=size.value, offset=offset)
+        word = encode("LDL", Ra=RZ, Rd=_RESULT, size=size.value, offset=offset)
         cases.append(Counted(f"LDL.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
         assert offset + size_bytes(size.value) <= LOCAL_BYTES
     return cases
@@ -102,6 +103,25 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
             ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
             ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
     return cases
+
+
+def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
+    """Loads of every size at both sides of the end of every space, of the windows and of constant banks."""
+    for size in _SIZES:
+        count = size_bytes(size.value)
+        for name, field, end in (("LDS", "uniform_size", world.machine.launch.shared), ("LDL", "size", LOCAL_BYTES)):
+            for address in (end - count, end - 1, end, end + 16 - end % 16):
+                yield MemoryStep(0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value}))
+        for window, inside in ((SHARED_WINDOW, world.machine.launch.shared), (LOCAL_WINDOW, LOCAL_BYTES)):
+            for address in (window - 16, window, window + inside - count, window + inside, window + WINDOW_BYTES):
+                yield MemoryStep(1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value))
+        if size is not MemorySize.B128:
+            for bank, length in BANKS.items():
+                end = length + -length % 4
+                for address in (end - count, end - 1, end):
+                    yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=bank, offset=address, size=size.value))
+            yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=7, offset=0, size=size.value))
+            yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=20, offset=0, size=size.value))
 
 
 def faults(world: MemoryWorld) -> Iterator[MemoryStep]:

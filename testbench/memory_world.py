@@ -39,8 +39,8 @@ SHARED_BYTES = 1024
 """Of a CTA."""
 LOCAL_BYTES = 192
 """Of a thread."""
-BANKS = {3: 200, 4: 4096}
-"""Sizes of constant banks; the first one is not whole lines."""
+BANKS = {3: 198, 4: 4096}
+"""Sizes of constant banks; the first one is not whole words."""
 REGISTERS = 254
 """Of a thread: all but RZ."""
 CTAS = WARPS * WARP_THREADS // BLOCK_THREADS

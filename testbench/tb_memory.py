@@ -11,13 +11,13 @@ from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
-from testbench.memory_cases import counted, faults, shared_counted
+from testbench.memory_cases import counted, edges, faults, shared_counted
 from testbench.memory_driver import PARAMS, MemoryDriver
 from testbench.memory_random import random_world
 from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld
 
-__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_faults", "check_lines", "check_local_base",
-           "check_random", "record", "run"]
+__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_lines",
+           "check_local_base", "check_random", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
@@ -97,6 +97,18 @@ def check_faults(bench: Bench) -> None:
     bench.checked("faults", len(steps))
 
 
+def check_edges(bench: Bench) -> None:
+    """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else."""
+    for mask in (ALL_REPORTED, 0):
+        world = MemoryWorld(mask, seed=bench.seed, shared=1000)
+        driver = MemoryDriver(bench, world, FEW_LANES)
+        driver.load(world.start_registers())
+        for step in edges(world):
+            world.execute(step)
+        driver.run()
+        bench.checked("accesses at the edges of spaces", driver.steps)
+
+
 def check_local_base(bench: Bench) -> None:
     """SETLMEMBASE moves a warp's local memory."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
@@ -146,5 +158,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_lines, check_banks, check_faults, check_local_base, check_clear, check_random, record):
+    for check in (check_lines, check_banks, check_edges, check_faults, check_local_base, check_clear, check_random,
+                  record):
         check(bench)

@@ -127,7 +127,7 @@ class Lockstep:
         self.compared = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
-        self._by_serial: dict[int, _Instruction] = {}
+        self._by_serial: dict[tuple[int, int], _Instruction] = {}
         self._orders: dict[str, deque[_Instruction]] = {"memory": deque(), "barrier": deque()}
         self._launches: deque[list[dict[str, int]]] = deque()
         self._stopped = False
@@ -152,7 +152,7 @@ class Lockstep:
                                    InstructionKind(fields["kind"]))
         slot = self._slots[fields["warp"]]
         slot.waiting.append(instruction)
-        self._by_serial[instruction.serial] = instruction
+        self._by_serial[fields["warp"], instruction.serial] = instruction
         if instruction.kind in _FLOW:
             slot.flow.append(instruction)
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
@@ -160,7 +160,7 @@ class Lockstep:
 
     def _take_written(self, event: Event) -> None:
         fields = event.fields
-        instruction = self._by_serial.get(fields["serial"])
+        instruction = self._by_serial.get((fields["warp"], fields["serial"]))
         if instruction is None or not fields["lanes"]:
             return
         first = fields["beat"] * self._lanes
@@ -181,7 +181,7 @@ class Lockstep:
                 instruction.conditions.append((first + lane, nibble))
 
     def _take_completed(self, event: Event) -> None:
-        instruction = self._by_serial.get(event.fields["serial"])
+        instruction = self._by_serial.get((event.fields["warp"], event.fields["serial"]))
         if instruction is not None:
             instruction.complete = True
             self._advance()
@@ -250,7 +250,7 @@ class Lockstep:
         """Executes a warp's next instruction and compares."""
         instruction, warp = slot.waiting.popleft(), self.machine.warps[number]
         assert warp is not None
-        self._by_serial.pop(instruction.serial, None)
+        self._by_serial.pop((number, instruction.serial), None)
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
             self._orders[unit].popleft()
         try:

@@ -25,6 +25,7 @@ from .program_text import kernel_lines, module_lines
 from .select_flow import select_function
 from .text import Finished
 from .turn_loops import rotate, write_out
+from .unroll import unroll
 
 __all__ = ["compile_module"]
 
@@ -104,6 +105,8 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
     rotate(function)
     clean(function)
     write_out(function)
+    clean(function)
+    unroll(function)
     clean(function)
     reaching_webs(function)
     optimise(function)

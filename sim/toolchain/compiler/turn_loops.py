@@ -6,10 +6,10 @@ that runs a known number of times is written out, if that is not too long.
 
 from dataclasses import replace
 
-from .ir import Block, Function, Op, Value
+from .ir import Block, Function, Op, Source, Value
 from .loops import Loop, find_loops
 
-__all__ = ["rotate", "write_out"]
+__all__ = ["copied", "first_source", "only_definition", "rotate", "write_out"]
 
 _LONGEST_TEST = 8
 _LONGEST_WRITTEN = 1200
@@ -83,20 +83,21 @@ def _turns(function: Function, block: Block, entry: Block, before: dict[Block, l
     condition = block.condition
     if condition is None or condition.value is None:
         return None
-    test = _only(block, condition.value)
+    test = only_definition(block, condition.value)
     if test is None or test.name != "ISETP" or not test.mods.endswith(".AND") or test.takes_carry:
         return None
     counter, limit, third = test.sources
     if limit.number is None or counter.value is None or third.value is not None or not counter.plain:
         return None
-    step = _only(block, counter.value)
+    step = only_definition(block, counter.value)
     if step is None or step.name != "IADD" or step.sets_carry or step.takes_carry or step.mods:
         return None
     if step.sources[0] != counter or step.sources[1].number is None:
         return None
-    value = _first(counter.value, entry, before)
-    if value is None:
+    first = first_source(counter.value, entry, before)
+    if first is None or first.number is None:
         return None
+    value = first.number
     relation, signed = _RELATIONS[test.mods[1:3]], ".U32" not in test.mods
     stays = block.successors[0] is block
     stepped = block.ops.index(step) < block.ops.index(test)
@@ -114,20 +115,27 @@ def _as(value: int, signed: bool) -> int:
     return value - (value >> 31 << 32) if signed else value
 
 
-def _only(block: Block, value: Value) -> Op | None:
+def only_definition(block: Block, value: Value) -> Op | None:
     """The one operation of a block that writes a value, for all threads."""
     found = [op for op in block.ops if value in op.results]
     return found[0] if len(found) == 1 and found[0].guard is None else None
 
 
-def _first(counter: Value, block: Block, before: dict[Block, list[Block]]) -> int | None:
-    """The number that a counter has at a block's end."""
+def first_source(value: Value, block: Block, before: dict[Block, list[Block]]) -> Source | None:
+    """What has been copied to a value at a block's end, if a copy is the last that wrote it on the way there."""
+    ops = block.ops
     for _ in range(_MOST_TURNS):
-        written = [op for op in block.ops if counter in op.results]
-        if written:
-            last = written[-1]
-            return last.sources[0].number if last.name == "MOV" and last.guard is None else None
-        if len(before[block]) != 1:
+        at = next((at for at in range(len(ops) - 1, -1, -1) if value in ops[at].results), None)
+        if at is None:
+            if len(before[block]) != 1:
+                return None
+            block = before[block][0]
+            ops = block.ops
+            continue
+        last = ops[at]
+        if last.name != "MOV" or last.guard is not None or not last.sources[0].plain:
             return None
-        block = before[block][0]
+        if last.sources[0].value is None:
+            return last.sources[0]
+        value, ops = last.sources[0].value, ops[:at]
     return None

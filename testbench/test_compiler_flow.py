@@ -81,6 +81,34 @@ DONE: st.global.u32 [d1], r0; ret;"""), "x"))
     assert re.search(r"\bBRK\b", text)
 
 
+@pytest.mark.parametrize(("kind", "first", "by"), [("u32", 0, 1), ("s32", 0, 1), ("u32", 5, 3), ("s32", 7, 2)])
+def test_a_counted_loop_turns_as_often_as_it_says(kind, first, by):
+    """It runs four turns at a time as long as four are left."""
+    module = compiled(_ptx(f"""
+ mov.u32 r2, {first};
+L: mad.lo.u32 r0, r0, 3, r2; add.u32 r2, r2, {by}; setp.lt.{kind} p, r2, r1; @p bra L; mad.lo.u32 r0, r0, 5, r2;
+ st.global.u32 [d1], r0; ret;"""))
+    for limit in (*range(14), 40, 41, 42, 43, 0xFFFF_FFFB):
+        counter, total = first, 0
+        bound = limit - (limit >> 31 << 32) if kind == "s32" else limit
+        if bound > 100:
+            continue
+        while True:
+            total = total * 3 + counter
+            counter += by
+            if counter >= bound:
+                break
+        assert words_left(module, 1, 1, limit) == [(total * 5 + counter) & 0xFFFF_FFFF], limit
+
+
+def test_a_loop_with_a_known_number_of_turns_is_written_out():
+    text = compile_module(parse_ptx(_ptx("""
+ mov.u32 r2, 0;
+L: mad.lo.u32 r0, r0, t, r2; add.u32 r2, r2, 1; setp.lt.u32 p, r2, 10; @p bra L; st.global.u32 [d1], r0; ret;"""), "x"))
+    assert "BRA" not in text
+    assert len(re.findall("XMAD.PSL.CBCC", text)) >= 8
+
+
 def test_irreducible_code_meets_at_its_end():
     text = _text("k52_irreducible")
     assert len(re.findall(r"\bSSY\b", text)) == 1

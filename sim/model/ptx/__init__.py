@@ -9,9 +9,9 @@ launch               the program placed in memory: variables, functions' address
 run                  the threads taking turns
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
-operands             where operands are found
+site                 an instruction in its place: where its operands are, what is around it
 numbers, bits        what instructions compute
-select               comparisons, selections, conversions, moves
+select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics
 flow                 branches, calls, ends of threads
 together             votes, shuffles, barriers

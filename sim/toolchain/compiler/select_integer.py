@@ -5,12 +5,13 @@ Registers of 8 and 16 bits have undefined bits above: whoever depends on them ex
 
 from dataclasses import replace
 
-from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
+from sim.toolchain.ptx.module import Half, Immediate, Instruction, SpecialRegister, Type
 
 from . import select_long
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
 from .long_division import divide
+from .special import special_words
 
 __all__ = ["extended", "is_signed"]
 
@@ -211,16 +212,14 @@ def _divide(b: Builder, i: Instruction) -> None:
         b.op(name, b.write(i.operands[0]), x, y, mods=_sign(i))
 
 
-@handles("mov")
-def _move(b: Builder, i: Instruction) -> None:
-    from . import select_system
-    select_system.move(b, i)
-
-
 @handles("cvt")
 def _convert(b: Builder, i: Instruction) -> None:
     to, source = i.types
-    x = b.read(i.operands[1], source.bits)
+    operand = i.operands[1]
+    if isinstance(operand, SpecialRegister):
+        x = [*special_words(b, operand), RZ][:max(source.bits // 32, 1)]
+    else:
+        x = b.read(operand, source.bits)
     results = b.write(i.operands[0], to.bits)
     if i.saturate and (to.bits, to.signed) != (source.bits, source.signed):
         _saturate(b, results, x, to, source)

@@ -1,4 +1,4 @@
-"""Selection of moves, special registers, warp-wide operations, barriers and traps."""
+"""Selection of moves, warp-wide operations, barriers and traps."""
 
 from sim.toolchain.ptx.module import (
     FunctionRef,
@@ -11,26 +11,15 @@ from sim.toolchain.ptx.module import (
     Vector,
 )
 
-from .builder import Builder, constant, handles
+from .builder import Builder, handles
 from .ir import PT, RZ, Global, Source, Value, number
-from .layout import DriverWord
+from .special import special_words
 
-__all__ = ["move"]
+__all__: list[str] = []
 
-_ALL_LANES = 0xFFFF_FFFF
-_AXES = {"x": 0, "y": 4, "z": 8}
-_STATE = {"laneid": "SR_LANEID", "lanemask_eq": "SR_EQMASK", "lanemask_lt": "SR_LTMASK", "lanemask_le": "SR_LEMASK",
-          "lanemask_gt": "SR_GTMASK", "lanemask_ge": "SR_GEMASK", "total_smem_size": "SR_SMEMSZ"}
-_CLOCKS = {"clock": "SR_CLOCKLO", "clock_hi": "SR_CLOCKHI", "globaltimer_lo": "SR_GLOBALTIMERLO",
-           "globaltimer_hi": "SR_GLOBALTIMERHI", **{f"pm{at}": f"SR_PM{at}" for at in range(8)}}
-_LONG_CLOCKS = {"clock64": ("SR_CLOCKLO", "SR_CLOCKHI"), "globaltimer": ("SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI"),
-                **{f"pm{at}_64": (f"SR_PM{at}", f"SR_PM_HI{at}") for at in range(8)}}
-_FIELDS = {"warpid": ("SR_VIRTID", 0x608), "smid": ("SR_VIRTID", 0x914), "nsmid": ("SR_VIRTCFG", 0x914)}
-_WARPS_OF_SM = 64
-
-
-def move(b: Builder, i: Instruction) -> None:
-    """mov: of words, of vectors, of addresses and of special registers."""
+@handles("mov")
+def _move(b: Builder, i: Instruction) -> None:
+    """Words, vectors, addresses and special registers."""
     to, source = i.operands
     bits = i.type.bits
     if i.type is Type.PRED:
@@ -40,7 +29,7 @@ def move(b: Builder, i: Instruction) -> None:
     elif isinstance(source, Vector):
         b.move(b.write(to, bits), _pack(b, source, bits))
     elif isinstance(source, SpecialRegister):
-        words = _special(b, source)
+        words = special_words(b, source)
         b.move(b.write(to, bits), [*words, RZ][:len(b.write(to, bits))])
     elif isinstance(source, FunctionRef):
         b.function.indirect = True
@@ -79,48 +68,6 @@ def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
     held = [None if result is None else b.temporary() for result in results]
     b.move(held, sources)
     b.move(results, [RZ if value is None else Source(value) for value in held])
-
-
-def _special(b: Builder, register: SpecialRegister) -> list[Source]:
-    """The words of a special register."""
-    name, axis = register.name, register.component
-    if name in ("tid", "ctaid"):
-        return [b.compute("S2R", text=f"SR_{name.upper()}.{axis.upper()}")]
-    if name in ("ntid", "nctaid"):
-        base = DriverWord.NTID if name == "ntid" else DriverWord.NCTAID
-        return [constant(0, base + _AXES[axis])]
-    if name in _STATE:
-        return [b.compute("S2R", text=_STATE[name])]
-    if name in _FIELDS:
-        text, field = _FIELDS[name]
-        return [b.compute("BFE", b.compute("S2R", text=text), number(field), mods=".U32")]
-    if name in _CLOCKS:
-        return [b.compute("CS2R", text=_CLOCKS[name])]
-    if name in _LONG_CLOCKS:
-        return _long_clock(b, *_LONG_CLOCKS[name])
-    if name == "nwarpid":
-        return [number(_WARPS_OF_SM)]
-    if name == "gridid":
-        return [constant(0, DriverWord.GRID_ID), constant(0, DriverWord.GRID_ID + 4)]
-    if name == "dynamic_smem_size":
-        return [constant(0, DriverWord.DYNAMIC_SHARED)]
-    if name.startswith("envreg"):
-        return [constant(0, DriverWord.ENVIRONMENT + 4 * int(name.removeprefix("envreg")))]
-    raise b.failure(f"%{name} is not translated")
-
-
-def _long_clock(b: Builder, low_name: str, high_name: str) -> list[Source]:
-    """A counter of two words. One that has just carried shows a lower word without its top bit: only if that is set the
-    upper word, read before, may be old, and is read again.
-    """
-    high = b.temporary()
-    b.op("CS2R", [high], text=high_name)
-    low = b.compute("CS2R", text=low_name)
-    small = b.temporary(True)
-    b.compare(small, ".LT.AND", low, RZ)
-    again = b.op("CS2R", [high], text=high_name)
-    again.guard = Source(small, inverted=True)
-    return [low, Source(high)]
 
 
 @handles("vote")

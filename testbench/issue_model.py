@@ -104,6 +104,8 @@ class _Warp:
     queue: deque[Planned] = field(default_factory=deque)
     earliest: int = 0
     """The first cycle that the last stall count allows."""
+    shown: int = 0
+    """The first cycle in which the scoreboards show what issued last."""
     results: int = 0
     in_flight: int = 0
     until_result: bool = False
@@ -187,6 +189,8 @@ class IssueModel:
         waits = {number for number in range(6) if planned.control.wait >> number & 1} | planned.depends
         if self.cycle < warp.earliest or any(up[number] for number in waits):
             return False
+        if planned.kind is Kind.DEPENDENCY and self.cycle < warp.shown:
+            return False
         if planned.at_most is not None and up[planned.at_most[0]] > planned.at_most[1]:
             return False
         if (max(up.values(), default=0) >= CROWDED or warp.in_flight >= MOST_IN_FLIGHT
@@ -249,7 +253,7 @@ class IssueModel:
         warp = self.warps[number]
         planned = warp.queue.popleft()
         kind, control = planned.kind, planned.control
-        warp.earliest = self.cycle + max(control.stall, 1)
+        warp.earliest, warp.shown = self.cycle + max(control.stall, 1), self.cycle + RISE
         warp.behind = planned.next_pc
         warp.rises += [(self.cycle + RISE, barrier) for barrier in planned.barriers]
         warp.in_flight += kind not in SILENT

@@ -82,14 +82,16 @@ class WarpScheduler(Component):
         until_result, until_complete, until_resumed = Signal(), Signal(), Signal()
         results, in_flight = Signal(_RESULTS_BITS), Signal(_IN_FLIGHT_BITS)
         stall = Signal.like(head.stall)
+        raising = Signal()      # what issued last raises its scoreboards, which the counters show a cycle later
 
         # What it waits for.
         held = until_result | until_complete | until_resumed
         counter = Array([*scoreboards.counters, *[0] * (8 - len(scoreboards.counters))])[head.scoreboard]
         below = Signal(COUNTER_BITS)
         m.d.comb += below.eq(counter)
-        clear = Signal()
-        m.d.comb += clear.eq(~((head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
+        clear, counts = Signal(), Signal()
+        m.d.comb += counts.eq(among(kind, (InstructionKind.DEPENDENCY,)))
+        m.d.comb += clear.eq(~((counts & raising) | (head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
                                | scoreboards.crowded | results.all() | in_flight.all()))
         available = self.available.bit_select(kind.as_value(), 1)
         m.d.comb += [
@@ -105,6 +107,7 @@ class WarpScheduler(Component):
         flow = self.taken & among(kind, FLOW_KINDS)
         counted = self.taken & ~among(kind, SILENT_KINDS)
         m.d.comb += buffer.taken.eq(self.taken)
+        m.d.sync += raising.eq(self.taken)
         with m.If(self.taken):
             m.d.sync += [
                 stall.eq(head.stall), until_result.eq(among(kind, _UNTIL_RESULT)),

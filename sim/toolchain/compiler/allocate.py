@@ -21,7 +21,7 @@ def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
         known = Interference(function)
         predicates = _color_predicates(function, known, kept)
         if isinstance(predicates, Value):
-            spill_predicate(function, predicates, kept)
+            spill_predicate(function, predicates, kept, predicates in known.clobbered)
             continue
         registers = _color(function, known, together, limit, kept)
         if isinstance(registers, Value):

@@ -140,6 +140,8 @@ def fits(op: Op, index: int, source: Source) -> bool:
         return True
     if not slot_takes(op, index, source):
         return False
+    if index in predicate_sources(op):
+        return True
     taken = [at for at, other in enumerate(op.sources) if at != index and needs_slot(op, at, other)]
     return not taken or op.name in _MANY_NUMBERS
 

@@ -64,6 +64,7 @@ def divide(b: Builder, i: Instruction) -> None:
     """Div and rem: a call with the magnitudes. Quotient and remainder by zero are all ones."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     guard, b.guard = b.guard, None
+    divisor = _number(y)
     magnitudes = [_magnitude(b, words) if i.type.signed else words for words in (x, y)]
     copies = [b.compute("MOV", word) for words in magnitudes for word in words]
     fixed = [b.temporary(fixed=register) for register in _REGISTERS]
@@ -78,12 +79,25 @@ def divide(b: Builder, i: Instruction) -> None:
     if i.type.signed:
         sign = b.compute("LOP", x[1], y[1], mods=".XOR") if i.opcode == "div" else x[1]
         found = _signed(b, found, sign)
+    if divisor:
+        b.move(b.write(i.operands[0], 64), found)
+        return
     zero = b.temporary(True)
     b.compare(zero, ".EQ.U32.AND", b.compute("LOP", *y, mods=".OR"), RZ)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", number(-1), word, Source(zero)) for word in found])
 
 
+def _number(words: list[Source]) -> int | None:
+    """The number of 64 bits that two words are."""
+    low, high = (word.number for word in words)
+    return None if low is None or high is None else low | high << 32
+
+
 def _magnitude(b: Builder, words: list[Source]) -> list[Source]:
+    value = _number(words)
+    if value is not None:
+        value = min(value, (1 << 64) - value)
+        return [number(value), number(value >> 32)]
     return _signed(b, words, words[1])
 
 

@@ -244,6 +244,9 @@ def _folded(op: Op) -> Source | None:
         if x is not None and y is not None:
             return number(_FOLDS[key](x, y))
         return _simplified(key, op.sources, x, y)
+    if op.name == "SEL" and op.sources[2].value is None:
+        chosen = op.sources[0 if _true(op.sources[2]) else 1]
+        return chosen if chosen.plain else None
     if op.name == "MAD" and (op.sources[0].number == 0 or op.sources[1].number == 0) and op.sources[2].plain:
         return op.sources[2]
     return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from .abi import FIRST_KEPT, FRAME_ALIGNMENT, STACK_POINTER
 from .convergence import Plan
 from .emit import Printer
-from .ir import Block, Function, Source, Value
+from .ir import Block, Function, Op, Source, Value
 from .layout import DriverWord, aligned
 
 __all__ = ["Finished", "function_lines"]
@@ -98,7 +98,7 @@ class _Writer:
         if self.finished.frame:
             self._add(f"IADD32I R1, R1, {self.finished.frame:#x}")
 
-    def _operation(self, op) -> None:  # noqa: ANN001
+    def _operation(self, op: Op) -> None:
         if op.name == "CAL":
             self._add(f"CAL {self.prefix}{op.text}")
         elif op.name == "ICAL":

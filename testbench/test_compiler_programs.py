@@ -20,7 +20,7 @@ from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.disassembly import disassembly
 from sim.toolchain.elf_writer import write_object
-from sim.toolchain.module import Module
+from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.compiler_runs import arguments
@@ -91,6 +91,11 @@ def test_few_registers_are_enough(kernel):
     assert _module(kernel, _FEW).kernel("k").registers <= _FEW
     assert Machine(launch, warps=64).run(1_000_000).status == "ok"
     assert _complaints(run, launch) == []
+
+
+def test_too_few_registers_are_refused():
+    with pytest.raises(ProgramError, match="there are too few registers"):
+        _module("k29_sha_rounds", 4)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

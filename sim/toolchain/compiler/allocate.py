@@ -1,5 +1,7 @@
 """Registers for values."""
 
+from sim.toolchain.module import ProgramError
+
 from .abi import STACK_POINTER
 from .interference import Group, Interference, merge_copies
 from .ir import Function, Op, Value
@@ -52,8 +54,10 @@ def _color_predicates(function: Function, known: Interference, kept: set[Value])
 
 def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Value:
     """The value that costs least in memory: used seldom, in the way of many."""
-    return min((value for value in values if value not in kept and value.fixed is None),
-               key=lambda value: known.uses.get(value, 0) / (1 + known.rows[value].bit_count()))
+    candidates = [value for value in values if value not in kept and value.fixed is None]
+    if not candidates:
+        raise ProgramError("there are too few registers, even with all that can wait in the frame")
+    return min(candidates, key=lambda value: known.uses.get(value, 0) / (1 + known.rows[value].bit_count()))
 
 
 def _color(function: Function, known: Interference, together: list[list[Value]], limit: int,
@@ -64,7 +68,7 @@ def _color(function: Function, known: Interference, together: list[list[Value]],
     for group in sorted({id(group): group for group, _ in place.values()}.values(),
                         key=lambda group: (not group.fixed, -len(group.members))):
         order[group] = None
-    taken = [0] * (limit + 1)
+    taken = [0] * (REGISTERS + 1)
     base: dict[Group, int] = {}
     for group in order:
         register = 0 if group.fixed else _free_base(group, taken, limit)

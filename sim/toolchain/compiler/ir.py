@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 __all__ = [
-    "FALSE",
     "PT",
     "RZ",
     "WORD",
     "Block",
     "Constant",
-    "Edge",
     "Function",
     "Global",
     "JumpTable",
@@ -110,7 +108,6 @@ def number(value: int) -> Source:
 
 RZ = Source(0)
 PT = Source(1)
-FALSE = Source(0)
 
 
 @dataclass(eq=False)
@@ -207,14 +204,6 @@ class Block:
 
     def __repr__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A way from a block to another."""
-
-    source: Block
-    target: Block
 
 
 @dataclass(eq=False)

@@ -13,12 +13,7 @@ from .ir import PT, RZ, Source, number
 from .long_division import divide
 from .special import special_words
 
-__all__ = ["extended", "is_signed"]
-
-
-def is_signed(kind: Type) -> bool:
-    """Whether numbers of the type have a sign."""
-    return kind.signed
+__all__ = ["extended"]
 
 
 def extended(b: Builder, source: Source, kind: Type) -> Source:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.sim import Simulator
 
 from rtl.component import Component
+from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from rtl.issue import Policy
 from rtl.layouts import HostBus, LaunchRejection
@@ -43,8 +44,8 @@ class HardwareResult:
     """How a run ended.
 
     ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
-    for after a timeout. ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``: why the
-    machine would not take the launch.
+    for when it is not ``ok``. ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``:
+    why the machine would not take the launch.
     """
 
     status: str
@@ -110,6 +111,8 @@ class Hardware:
 
     Attributes
     ----------
+    policy, latency
+        As above; of the next run.
     harness : Harness
     memory : Memory
         The hardware's memory, in the last run.
@@ -127,7 +130,7 @@ class Hardware:
         self.params = params
         self.harness = harness = Harness(params)
         self.cycles = 0
-        self._policy, self._latency, self._vcd = policy, latency, vcd
+        self.policy, self.latency, self._vcd = policy, latency, vcd
         self._simulator = Simulator(harness, engine=engine)    # pyright: ignore[reportArgumentType]
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
@@ -141,13 +144,14 @@ class Hardware:
         elif observed:
             self._observer = observe_all(self._simulator, observed)
 
-    def run(self, launch: Launch, limit: int, progress: Callable[[int], None] = lambda _cycles: None
-            ) -> HardwareResult:
-        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles.
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], None] = lambda _cycles: None, *,
+            report_mask: int = REPORT_MASK_RESET) -> HardwareResult:
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
+        says that warp errors of code n are reported.
 
         The launch's memory becomes the reference machine's, the hardware has a copy.
         """
-        self._prepare(launch)
+        self._prepare(launch, report_mask)
         self._limit, self._progress, self._result = limit, progress, HardwareResult("timeout", 0)
         try:
             self._simulator.run()
@@ -155,20 +159,20 @@ class Hardware:
             self._close()
         return self._result
 
-    def _prepare(self, launch: Launch) -> None:
+    def _prepare(self, launch: Launch, report_mask: int) -> None:
         """A machine after its reset, and what it runs in memory."""
         if self._ran:
             self._simulator.reset()
             if self._observer is not None:
                 self._observer.restart()
-        self._ran, self.cycles, self._launch = True, 0, launch
+        self._ran, self.cycles, self._launch, self._report_mask = True, 0, launch, report_mask
         self.memory = launch.memory.copy()
         self._local = launch.allocate_local(self.params.warps, self.memory)
         self._descriptor = place_descriptor(launch, self.memory)
-        self._service = MemoryService(self.harness.latch, self.memory, self._latency)
+        self._service = MemoryService(self.harness.latch, self.memory, self.latency)
         self.lockstep = None
         if self._reader is not None:
-            self.lockstep = Lockstep(launch, self.params)
+            self.lockstep = Lockstep(launch, self.params, report_mask)
             self._reader.begin(self.lockstep.take)
 
     def _close(self) -> None:
@@ -216,7 +220,8 @@ class Hardware:
 
     async def _start(self, ctx: Any) -> None:
         """Starts the grid."""
-        ctx.set(self.harness.sm.policy, self._policy)
+        ctx.set(self.harness.sm.policy, self.policy)
+        await self.write(ctx, SM_BLOCK + SM_REGISTERS["HWW_WARP_ESR_REPORT_MASK"].offset, self._report_mask)
         for name, address in (("PROGRAM_REGION", self._launch.program_base), ("LOCAL_MEMORY", self._local),
                               ("QMD_ADDRESS", self._descriptor)):
             for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
@@ -267,5 +272,5 @@ class Hardware:
             result.registers[name] = await self.read(ctx, SM_BLOCK + register.offset)
         for name in COUNTERS:
             result.counters[name] = await self._counter(ctx, name)
-        if result.status == "timeout":
+        if result.status != "ok":
             result.diagnosis = diagnose(ctx, self.harness.sm, self._launch, self.memory)

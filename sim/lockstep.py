@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rtl.isa.control_code import instruction_address
-from rtl.isa.errors import WarpError
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
@@ -112,6 +112,8 @@ class Lockstep:
         What runs; its memory is this machine's own, not the hardware's.
     params : SmParams
         The hardware.
+    report_mask : int
+        Bit n: warp errors of code n are reported.
 
     Attributes
     ----------
@@ -121,8 +123,8 @@ class Lockstep:
         Instructions that were the same on both sides.
     """
 
-    def __init__(self, launch: Launch, params: SmParams) -> None:
-        self.machine = Machine(launch, warps=params.warps, follows=True)
+    def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
+        self.machine = Machine(launch, warps=params.warps, report_mask=report_mask, follows=True)
         self.difference: Difference | None = None
         self.compared = 0
         self._lanes = params.lanes

@@ -4,12 +4,17 @@
 engine    how                                                          needs
 ========  ===========================================================  ==============================================
 pysim     Amaranth's simulator: the design as Python code              nothing
-cxxrtl    the design as C++, made by Yosys' CXXRTL, under Amaranth's    the extra ``fast`` and a C++ compiler (g++,
-          scheduler of testbenches; compiled once, then cached          clang++, or ``pip install ziglang``)
+cxxrtl    the design as C++, made from Amaranth's netlist, under        a C++ compiler: g++, clang++, or that of the
+          Amaranth's scheduler of testbenches; compiled once            extra ``fast``
 ========  ===========================================================  ==============================================
 
 Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a user asked for,
 :func:`run_cycles` lets the clock run without waking the testbench, :func:`observe` samples signals once a cycle.
+
+How a design becomes C++ (cxxrtl): :mod:`~sim.engine.netlist` has Amaranth flatten it into cells,
+:mod:`~sim.engine.lower` turns these into a :mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.schedule` puts
+the words into clusters that are computed only when an input has changed, :mod:`~sim.engine.emit` writes them down,
+:mod:`~sim.engine.build` has them compiled and caches the result.
 
 What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values only, never
 glitches, and clocks that the design makes itself are refused.

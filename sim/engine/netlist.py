@@ -14,7 +14,7 @@ from sim.engine.internals import (
 __all__ = ["check_loops", "driven_signals", "to_netlist", "undriven_signals"]
 
 ROOT = "(design)"
-"""The name of the top module: one that no signal has, since C++ would take the two for one."""
+"""The name of the top module, which nobody sees."""
 
 
 def driven_signals(design: Any, domain: str | None = None) -> Any:

@@ -118,7 +118,7 @@ class Edges(wiring.Component):
                                     async_reset=self._what == "reset")
         m.d.own += self.count.eq(self.count + 1)
         if self._what == "check":
-            m.d.comb += Assert(self.count != 99)
+            m.d.comb += Assert(self.count != 99, "")
         return m
 
 

@@ -125,11 +125,7 @@ class WideArithmetic:
         if len(value) == 1 and len(amount) == 1:
             name = {"<<": "shl", "u>>": "shr", "s>>": "sar"}[operator]
             distance = graph.cat([(amount[0][0], 0)], WORD)
-            number = value[0][0]
-            if (constant := graph.value(distance)) is not None and name != "sar":
-                distance = graph.const(WORD, constant)
-                return ((graph._with_constant(name, number, constant, width) or number, 0),)
-            return ((graph.add(name, width, number, distance), 0),)
+            return ((graph.binary(name, value[0][0], distance), 0),)
         fill = graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1) if operator == "s>>" else graph.const(1, 0)
         for bit in range(amount_width):
             node, at = amount[bit // WORD]
@@ -161,16 +157,17 @@ class WideArithmetic:
         """``count`` bits of a value, from ``offset * stride`` on; beyond its end zeros, or copies of its sign."""
         graph = self._graph
         fill = graph.slice(value[-1][0], graph.width(value[-1][0]) - 1, 1) if signed else graph.const(1, 0)
-        if len(offset) > 1:
-            raise EngineError(f"engine cxxrtl: a choice of bits by a number of {offset_width} bits")
-        index = graph.cat([(offset[0][0], 0)], WORD) if graph.width(offset[0][0]) < WORD else offset[0][0]
-        choices = min(-(-width // stride), 1 << min(offset_width, 20))
+        index = offset[0][0] if offset else graph.const(1, 0)
+        inside = graph.all_of([self._zero(node) for node, _ in offset[1:]])
+        choices = -(-width // stride)
+        if offset_width < choices.bit_length():
+            choices = min(choices, 1 << offset_width)
         result = []
         for low in range(0, count, WORD):
             wanted = min(WORD, count - low)
             picks = tuple(self._extract(value, width, number * stride + low, wanted, fill) for number in range(choices))
-            picks += (graph.copies(fill, wanted),)
-            result.append(self._pick(index, picks, wanted))
+            beyond = graph.copies(fill, wanted)
+            result.append(graph.mux(inside, self._pick(index, (*picks, beyond), wanted), beyond))
         return self._placed(result)
 
     def _pick(self, index: int, picks: tuple[int, ...], width: int) -> int:

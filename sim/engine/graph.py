@@ -169,12 +169,12 @@ class Graph:
     def binary(self, name: str, a: int, b: int) -> int:
         """An operation of two nodes of one width."""
         width = self.width(a)
-        values = self.value(a), self.value(b)
-        if None not in values and (folded := _fold(name, width, *values)) is not None:
+        one, other = self.value(a), self.value(b)
+        if one is not None and other is not None and (folded := _fold(name, width, one, other)) is not None:
             return self.const(1 if name in ("eq", "ult", "slt") else width, folded)
-        if values[0] is not None and name in _COMMUTATIVE:
-            a, b, values = b, a, (values[1], values[0])
-        if values[1] is not None and (simpler := self._with_constant(name, a, values[1], width)) is not None:
+        if one is not None and name in _COMMUTATIVE:
+            a, b, other = b, a, one
+        if other is not None and (simpler := self.with_constant(name, a, other, width)) is not None:
             return simpler
         if a == b:
             match name:
@@ -184,11 +184,11 @@ class Graph:
                     return self.const(width, 0)
                 case "eq":
                     return self.const(1, 1)
-        if name in _COMMUTATIVE and values[1] is None and a > b:
+        if name in _COMMUTATIVE and other is None and a > b:
             a, b = b, a
         return self.add(name, 1 if name in ("eq", "ult", "slt") else width, a, b)
 
-    def _with_constant(self, name: str, a: int, value: int, width: int) -> int | None:
+    def with_constant(self, name: str, a: int, value: int, width: int) -> int | None:
         """What an operation with a constant on the right comes to, when it is simpler."""
         ones = _ones(width)
         if value == 0:

@@ -4,12 +4,13 @@ from typing import Any
 
 from rtl.crs.lines import CACHED_LINES
 from rtl.crs.pointers import LOW_BITS
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.issue import WaitReason
 from rtl.layouts import DEPTH_BITS, ThreadCode
 from sim.launch import Launch
 from sim.memory import Memory, MemoryFaultError
+from sim.report import before
 from sim.toolchain.spelling import spell
 
 __all__ = ["diagnose"]
@@ -35,7 +36,7 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
             text = f"waits at barrier {ctx.get(core.barrier.places[warp])}"
         lines.append(f"warp {warp}: {text}")
         behind = ctx.get(core.issue.store.behind.data[warp]) * INSTRUCTION_BYTES
-        lines.append(f"  issued last {_instruction(launch, memory, _before(behind))}" if behind else "  issued nothing")
+        lines.append(f"  issued last {_instruction(launch, memory, before(behind))}" if behind else "  issued nothing")
         state = ctx.get(core.control_flow.flow.states.states.data[warp])
         codes = [ThreadCode(code) for code in state.codes]
         masks = {code.name.lower(): sum(1 << thread for thread, one in enumerate(codes) if one is code)
@@ -44,12 +45,6 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
         lines.append(f"  masks       active {state.active:08x} {named}".rstrip())
         lines.append(f"  stack       {_top(ctx, core.control_flow.stack, warp)}")
     return lines
-
-
-def _before(address: int) -> int:
-    """The address of the instruction before another."""
-    address -= INSTRUCTION_BYTES
-    return address if address % GROUP_BYTES else address - INSTRUCTION_BYTES
 
 
 def _instruction(launch: Launch, memory: Memory, address: int) -> str:

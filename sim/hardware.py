@@ -186,6 +186,11 @@ class Hardware:
         if self._reader is not None:
             self._reader.finish(self.cycles)
 
+    @property
+    def requests(self) -> int:
+        """To memory, in the last run."""
+        return self._service.reads + self._service.writes
+
     async def _host(self, ctx: Any) -> None:
         """The testbench: starts the grid, waits for its end, looks at what it has come to."""
         await self._start(ctx)

@@ -2,13 +2,14 @@
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from sim.memory import MemoryFaultError
+from sim.launch import Launch
+from sim.memory import Memory, MemoryFaultError
 from sim.model.faults import WarpFaultError
 from sim.model.state import Warp
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.toolchain.spelling import spell
 
-__all__ = ["describe", "stack_lines"]
+__all__ = ["before", "buffer_lines", "code_lines", "describe", "stack_lines", "warp_lines"]
 
 _HEAD = 8
 """Words of a buffer that are shown."""
@@ -18,10 +19,11 @@ _AROUND = 3
 """Instructions shown before and after the one that failed."""
 
 
-def _lines_of_buffers(machine: Machine) -> list[str]:
+def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
+    """The head of each buffer."""
     lines = []
-    for name, (base, size) in machine.launch.buffers.items():
-        shown = machine.memory.read(base, min(size, 4 * _HEAD))
+    for name, (base, size) in launch.buffers.items():
+        shown = memory.read(base, min(size, 4 * _HEAD))
         words = [f"{int.from_bytes(shown[at:at + 4], 'little'):08x}" for at in range(0, len(shown), 4)]
         more = " ..." if size > 4 * _HEAD else ""
         lines.append(f"buffer        {name}, {size} bytes at {base:#x}: {' '.join(words)}{more}")
@@ -44,12 +46,18 @@ def _neighbours(pc: int) -> list[int]:
     return [*reversed(before), pc, *after]
 
 
-def _lines_of_code(machine: Machine, pc: int) -> list[str]:
+def before(address: int) -> int:
+    """The address of the instruction before the one at an address."""
+    address -= INSTRUCTION_BYTES
+    return address if address % GROUP_BYTES else address - INSTRUCTION_BYTES
+
+
+def code_lines(launch: Launch, memory: Memory, pc: int) -> list[str]:
     """The disassembly around a pc, as far as there is code."""
     lines = []
     for address in _neighbours(pc):
         try:
-            word = machine.memory.read_number(machine.launch.program_base + address, INSTRUCTION_BYTES)
+            word = memory.read_number(launch.program_base + address, INSTRUCTION_BYTES)
         except MemoryFaultError:
             continue
         mark = "->" if address == pc else "  "
@@ -68,7 +76,7 @@ def stack_lines(warp: Warp) -> list[str]:
     return lines if depth <= _TOKENS else [*lines, f"     {depth - _TOKENS} more"]
 
 
-def _lines_of_warp(warp: Warp) -> list[str]:
+def warp_lines(warp: Warp) -> list[str]:
     """Masks and stack."""
     masks = {name: getattr(warp.masks, name) for name in type(warp.masks).__slots__}
     lines = ["masks         " + " ".join(f"{name} {mask:08x}" for name, mask in masks.items() if mask)]
@@ -84,9 +92,9 @@ def _lines_of_error(machine: Machine, status: ErrorStatus) -> list[str]:
     else:
         cause = f"{status.error.name}, code {status.error.value:#04x}{f': {status.detail}' if status.detail else ''}"
     lines = [f"error         {cause}", f"where         warp {status.warp}, pc {status.pc:#06x}"]
-    lines += _lines_of_code(machine, status.pc)
+    lines += code_lines(machine.launch, machine.memory, status.pc)
     if (warp := machine.warps[status.warp]) is not None:
-        lines += _lines_of_warp(warp)
+        lines += warp_lines(warp)
     return lines
 
 
@@ -101,4 +109,4 @@ def describe(machine: Machine, result: Result) -> str:
         lines.append(f"events        {' '.join(sorted(machine.raised))}")
     if result.error_status is not None:
         lines += _lines_of_error(machine, result.error_status)
-    return "\n".join(lines + _lines_of_buffers(machine))
+    return "\n".join(lines + buffer_lines(machine.launch, machine.memory))

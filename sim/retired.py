@@ -82,8 +82,8 @@ class EventReader:
     def __init__(self, port: Any) -> None:
         self._members = [
             _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
-            _Member("flow", port.flow), _Member("completed", port.completed, COMPLETION_SOURCES),
-            _Member("errors", port.errors, ERROR_SOURCES)]
+            _Member("errors", port.errors, ERROR_SOURCES), _Member("flow", port.flow),
+            _Member("completed", port.completed, COMPLETION_SOURCES)]
         self.signals = [member.signal for member in self._members]
         self._values = [0] * len(self._members)
         self._cycle = 0

@@ -9,13 +9,20 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tqdm import tqdm
 
-from rtl.params import PRESETS
+from rtl.isa.errors import WarpError
+from rtl.layouts import LaunchRejection
+from rtl.params import PRESETS, SmParams
 from sim.arguments import ArgumentError, parse_arguments
 from sim.command import OutputError, Parser, print_text, write_file
+from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.hardware import Hardware, HardwareResult
+from sim.hardware_report import decode_error, describe_hardware, events_of
 from sim.launch import Launch, prepare
+from sim.memory import Memory
 from sim.model.warp import ErrorStatus, Machine, Result
 from sim.programs import SUFFIXES, read_program
 from sim.report import describe
@@ -23,10 +30,12 @@ from sim.toolchain.module import ProgramError
 
 __all__ = ["Options", "RunError", "main", "results"]
 
-ENGINES = ("auto", "model")
+MODEL = "model"
+"""The engine that is no engine: the reference machine."""
 _LIMIT = 10_000_000
 _STEP = 10_000
-"""Instructions between two moves of the progress bar."""
+"""Instructions of the reference machine between two moves of the progress bar."""
+_REGISTER_GRANULE = 8
 
 
 class RunError(Exception):
@@ -87,7 +96,8 @@ def _parser() -> Parser:
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
                         help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
     parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what runs it (default: auto)")
+    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL), default="auto",
+                        help="what simulates the hardware; model: the reference machine instead (default: auto)")
     parser.add_argument("--max-cycles", metavar="N", type=_limit, default=_LIMIT,
                         help=f"give up after N cycles (default: {_LIMIT})")
     parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
@@ -101,24 +111,39 @@ def _parser() -> Parser:
 
 
 def _check(options: Options) -> None:
-    """Refuses options that the engine can't serve."""
+    """Refuses options that can't be served."""
+    if options.vcd is not None and Path(options.vcd).is_dir():
+        raise RunError(f"{options.vcd}: Is a directory")
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
-        if given:
+        if given and options.engine == MODEL:
             raise RunError(f"{flag} needs hardware, which the engine model does not have")
 
 
 def _launch(options: Options) -> Launch:
     """The program of the options, placed in memory."""
     module = read_program(options.program)
-    launch = prepare(module, parse_arguments(options.arg), entry=options.entry, grid=options.grid,
-                     block=options.block, local=options.local, crs=options.crs, dynamic_shared=options.shared)
-    slots = PRESETS[options.preset].warps
-    if launch.warps > slots:
-        fitting = [name for name, params in PRESETS.items() if params.warps >= launch.warps]
-        hint = f"; preset {fitting[0]} has enough" if fitting else ""
-        raise RunError(f"a block of {launch.threads} threads needs {launch.warps} warps, preset {options.preset} has "
-                       f"{slots}{hint}")
-    return launch
+    return prepare(module, parse_arguments(options.arg), entry=options.entry, grid=options.grid,
+                   block=options.block, local=options.local, crs=options.crs, dynamic_shared=options.shared)
+
+
+def _fits(launch: Launch, params: SmParams) -> str | None:
+    """Why a CTA does not fit into a machine; None when it does."""
+    rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
+    if launch.warps > params.warps:
+        return f"a block of {launch.threads} threads needs {launch.warps} warps, preset {{}} has {params.warps}"
+    if rows > params.registers:
+        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
+                f"registers, preset {{}} has {params.registers}")
+    if launch.shared > params.shared_bytes:
+        return f"a block needs {launch.shared} bytes of shared memory, preset {{}} has {params.shared_bytes}"
+    return None
+
+
+def _check_size(launch: Launch, preset: str) -> None:
+    """Refuses what the machine is too small for."""
+    if (why := _fits(launch, PRESETS[preset])) is not None:
+        fitting = [name for name, params in PRESETS.items() if _fits(launch, params) is None]
+        raise RunError(why.format(preset) + (f"; preset {fitting[0]} has enough" if fitting else ""))
 
 
 def _run(machine: Machine, limit: int) -> Result:
@@ -132,16 +157,25 @@ def _run(machine: Machine, limit: int) -> Result:
                 return result
 
 
-def _error_status(status: ErrorStatus | None, events: Sequence[str]) -> dict[str, object]:
-    """The error status as it is written to a file; empty when there is none."""
+def _error_status(error: WarpError, warp: int, pc: int, reasons: Sequence[int]) -> dict[str, object]:
+    """The error status as it is written to a file."""
+    decoded: dict[str, object] = {"error": error.name, "code": error.value, "warp": warp, "pc": pc}
+    return decoded | ({"trap_reasons": list(reasons)} if reasons else {})
+
+
+def _of_model(status: ErrorStatus | None, events: Sequence[str]) -> dict[str, object]:
+    decoded = {} if status is None else _error_status(status.error, status.warp, status.pc, status.trap_reasons)
+    return decoded | ({"global": sorted(events)} if events else {})
+
+
+def _of_hardware(result: HardwareResult) -> dict[str, object]:
     decoded: dict[str, object] = {}
-    if status is not None:
-        decoded |= {"error": status.error.name, "code": status.error.value, "warp": status.warp, "pc": status.pc}
-        if status.trap_reasons:
-            decoded["trap_reasons"] = list(status.trap_reasons)
-    if events:
-        decoded["global"] = sorted(events)
-    return decoded
+    if (status := decode_error(result.registers)) is not None:
+        decoded = _error_status(status.error, status.warp, status.pc, status.reasons)
+    if result.rejection is not LaunchRejection.NONE:
+        decoded["rejection"] = result.rejection.name
+    events = events_of(result)
+    return decoded | ({"global": sorted(events)} if events else {})
 
 
 def _words(content: bytes) -> list[int]:
@@ -150,11 +184,41 @@ def _words(content: bytes) -> list[int]:
     return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
 
 
-def results(machine: Machine, result: Result) -> dict[str, object]:
+def results(launch: Launch, memory: Memory, status: str, cycles: int, instructions: int,
+            error_status: dict[str, object]) -> dict[str, object]:
     """What ``--json`` writes."""
-    buffers = {name: _words(machine.memory.read(base, size)) for name, (base, size) in machine.launch.buffers.items()}
-    return {"status": result.status, "cycles": result.instructions, "instructions": result.instructions,
-            "buffers": buffers, "esr": _error_status(result.error_status, sorted(machine.raised))}
+    buffers = {name: _words(memory.read(base, size)) for name, (base, size) in launch.buffers.items()}
+    return {"status": status, "cycles": cycles, "instructions": instructions, "buffers": buffers, "esr": error_status}
+
+
+def _on_model(options: Options, launch: Launch) -> dict[str, object]:
+    """Runs on the reference machine; prints what it came to."""
+    machine = Machine(launch, warps=PRESETS[options.preset].warps)
+    result = _run(machine, options.max_cycles)
+    print_text(f"{describe(machine, result)}\n")
+    return results(launch, machine.memory, result.status, result.instructions, result.instructions,
+                   _of_model(result.error_status, sorted(machine.raised)))
+
+
+def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
+    """Runs on the hardware; prints what it came to."""
+    vcd = None if options.vcd is None else Path(options.vcd)
+    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd)
+    with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
+        result = hardware.run(launch, options.max_cycles, bar.update)
+    difference = None
+    if hardware.lockstep is not None:
+        if hardware.lockstep.difference is not None:
+            difference = str(hardware.lockstep.difference)
+        elif result.status == "ok" and (where := hardware.lockstep.compare_memory(hardware.memory)) is not None:
+            difference = f"difference    memory at the end: {where}"
+        if difference is not None:
+            result.status = "error"
+    print_text(f"{describe_hardware(launch, hardware, result, difference)}\n")
+    if vcd is not None:
+        print_text(f"waveform      {vcd}\n")
+    written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
+    return written | ({"difference": difference} if difference is not None else {})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -163,16 +227,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(**vars(parser.parse_args(arguments)))
     try:
         _check(options)
-        machine = Machine(_launch(options), warps=PRESETS[options.preset].warps)
-        if options.engine == "auto":
-            print_text("engine: model, the reference machine; cycles count instructions\n")
-        result = _run(machine, options.max_cycles)
-        print_text(f"{describe(machine, result)}\n")
+        launch = _launch(options)
+        _check_size(launch, options.preset)
+        if options.engine == MODEL:
+            written = _on_model(options, launch)
+        else:
+            engine, advice = choose(options.engine)
+            if advice is not None:
+                print_text(f"{advice}\n")
+            written = _on_hardware(options, launch, engine)
         if options.json is not None:
-            write_file(options.json, f"{json.dumps(results(machine, result))}\n".encode())
-    except (RunError, ArgumentError, OutputError, ProgramError) as error:
+            write_file(options.json, f"{json.dumps(written)}\n".encode())
+    except (RunError, ArgumentError, EngineError, OutputError, ProgramError) as error:
         parser.error(str(error))
-    return 0 if result.status == "ok" else 1
+    return 0 if written["status"] == "ok" else 1
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ class Hardware:
         elif observed:
             self._observer = observe_all(self._simulator, observed)
 
-    def run(self, launch: Launch, limit: int, progress: Callable[[int], None] = lambda _cycles: None, *,
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
             report_mask: int = REPORT_MASK_RESET) -> HardwareResult:
         """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
         says that warp errors of code n are reported.
@@ -233,7 +233,7 @@ class Hardware:
                 await self.write(ctx, WORK_BLOCK + WORK_REGISTERS[f"{name}_{part}"].offset, value)
         await self.write(ctx, WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset, 1)
 
-    async def _wait(self, ctx: Any, limit: int, result: HardwareResult, progress: Callable[[int], None]) -> None:
+    async def _wait(self, ctx: Any, limit: int, result: HardwareResult, progress: Callable[[int], object]) -> None:
         """Until the grid is over, or something else ends the run."""
         harness, seen, quiet = self.harness, 0, 0
         while self.cycles < limit:

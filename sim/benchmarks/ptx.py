@@ -1,6 +1,7 @@
 """Instructions that compiled kernels execute, beside what NVIDIA's assembler makes of the same PTX."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tqdm import tqdm
 
@@ -36,6 +37,10 @@ class PtxRow:
     def to_optimised(self) -> float:
         """The same for -O3."""
         return self.compiled / self.optimised
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"to_unoptimised": self.to_unoptimised, "to_optimised": self.to_optimised}
 
 
 def _launch(run: Run) -> Launch:

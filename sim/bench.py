@@ -1,0 +1,139 @@
+"""Measures the machine in simulation: ``python -m sim.bench``.
+
+What its lanes get done, the cycles that each class of instructions takes, and the speed of the simulation, as tables;
+with ``--json`` all figures in a file. ``--ptx`` measures the PTX compiler instead. Exit code 2: bad arguments, or
+results that cannot be written; one line on stderr says what.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rtl.params import SmParams
+from sim.benchmarks.classes import ClassRow, class_table
+from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine
+from sim.benchmarks.ptx import PtxRow, ptx_table
+from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
+from sim.benchmarks.table import table
+from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
+from sim.command import OutputError, Parser, print_text, write_file
+from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.memory_service import LATENCY
+
+__all__ = ["main"]
+
+_BENCHMARKS = ("throughput", "classes", "speed")
+_QUICK_TURNS, _TURNS = (1, 2), (4, 40)
+_QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
+_SPEED_TURNS = {"pysim": 1, "cxxrtl": 60}
+"""Turns of the loop that take some seconds on each engine."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m sim.bench", description="Measures the machine in simulation.")
+    parser.add_argument("only", nargs="*", metavar="BENCHMARK",
+                        help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
+    parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
+    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}",
+                        help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
+                             "the one that is named")
+    parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    parser.add_argument("--quick", action="store_true", help="short runs of a few things")
+    parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
+    return parser
+
+
+def _throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
+    lines = [(row.control_codes, f"{row.instructions:,}", f"{row.cycles:,}", f"{row.busy:.3f}", f"{row.per_cycle:.3f}",
+              f"{AIM / params.beats:.3f}") for row in rows]
+    return table(f"Independent integer work, {rows[0].warps} warps, {params.lanes} lanes. Lanes busy: aim {AIM}",
+                 ("control codes", "instructions", "cycles", "lanes busy", "instructions/cycle", "aim"), lines)
+
+
+def _class_text(rows: list[ClassRow]) -> str:
+    lines = [(row.name, f"{row.instructions:g}", f"{row.cycles:.1f}", f"{row.stall:g}") for row in rows]
+    return table(f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
+                 ("class", "instructions", "cycles", "NVIDIA's stall"), lines)
+
+
+def _speed_text(rows: list[SpeedRow]) -> str:
+    lines = [(row.engine, row.program, f"{row.cycles:,}", f"{row.requests:,}", f"{row.seconds:.2f}",
+              f"{row.per_second:,.0f}", f"{AIMS[row.engine]:,}" if row.engine in AIMS else "") for row in rows]
+    return table("Speed of the simulation, no comparison with the reference machine",
+                 ("engine", "program", "cycles", "memory requests", "seconds", "cycles/second", "aim"), lines)
+
+
+def _ptx_text(rows: list[PtxRow]) -> str:
+    lines = [(row.kernel, f"{row.compiled:,}", f"{row.unoptimised:,}", f"{row.optimised:,}",
+              f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in rows]
+    return table("Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
+                 ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"), lines)
+
+
+def _speed(params: SmParams, engines: Sequence[type[Engine]], machines: dict[type[Engine], BenchmarkMachine],
+           quick: bool) -> list[SpeedRow]:
+    rows: list[SpeedRow] = []
+    for engine in engines:
+        if engine not in machines:
+            machines[engine] = BenchmarkMachine(params, engine)
+        rows += speed_rows(machines[engine], engine.name, 1 if quick else _SPEED_TURNS[engine.name], quick)
+    return rows
+
+
+def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]) -> dict[str, Any]:
+    """Runs what is asked for, and prints each table when it is there. Returns the figures."""
+    wanted = options.only or _BENCHMARKS
+    machines = {engine: BenchmarkMachine(params, engine)}
+    figures: dict[str, Any] = {"preset": options.preset, "params": asdict(params), "engine": engine.name,
+                               "memory_latency": LATENCY}
+
+    def report(name: str, rows: Sequence[Any], text: Callable[[Any], str]) -> None:
+        figures[name] = [row.record() for row in rows]
+        print_text(text(rows) + "\n")
+
+    if "throughput" in wanted:
+        rows = throughput_table(machines[engine], _QUICK_TURNS if options.quick else _TURNS)
+        report("throughput", rows, lambda rows: _throughput_text(rows, params))
+    if "classes" in wanted:
+        report("classes", class_table(machines[engine], _QUICK_CLASSES if options.quick else None), _class_text)
+    if "speed" in wanted:
+        engines = [engine]
+        if options.engine == "auto" and not options.quick:
+            engines = [each for each in ENGINES.values() if each.missing() is None]
+        report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.only:
+        if name not in _BENCHMARKS:
+            parser.error(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
+    if options.preset not in MACHINES:
+        parser.error(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
+    if options.ptx and options.only:
+        parser.error(f"--ptx measures the compiler alone, not {options.only[0]}")
+    try:
+        if options.ptx:
+            rows = ptx_table()
+            figures: dict[str, Any] = {"ptx": [row.record() for row in rows]}
+            print_text(_ptx_text(rows))
+        else:
+            engine, hint = choose(options.engine)
+            if hint is not None:
+                print(hint, file=sys.stderr)
+            figures = _measure(options, MACHINES[options.preset], engine)
+        if options.json is not None:
+            write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
+    except (BenchmarkError, EngineError, OutputError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""A machine in simulation that runs loops of assembly text and counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
+from rtl.params import PRESETS, WARP_THREADS, SmParams
+from sim.engine import Engine
+from sim.hardware import Hardware, HardwareResult
+from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+from sim.toolchain.module import Module
+
+__all__ = ["COUNTER", "LOOP_PREDICATE", "MACHINES", "BenchmarkError", "BenchmarkMachine", "Loop", "launch_loop",
+           "stall_cycles"]
+
+MACHINES: Mapping[str, SmParams] = MappingProxyType(
+    PRESETS | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)})
+"""Machines that can be measured: the presets, and ``full``'s width with 8 warps, which is built in less time."""
+COUNTER = "R0"
+"""The register that counts a loop's turns."""
+LOOP_PREDICATE = "P6"
+"""The predicate that ends a loop."""
+_LIMIT = 5_000_000
+_BUFFER = bytes(4096)
+
+
+class BenchmarkError(Exception):
+    """A program of a benchmark that does not run to its end: one line that says which, and how it ended."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A kernel that runs a body so many times: ``turns`` is its first parameter, a buffer of 4 KiB its second.
+
+    ``before`` is executed once by each warp, ``behind`` stands after the kernel's EXIT. ``tail`` are the control codes
+    of the loop's own three instructions; without them the assembler finds some.
+    """
+
+    name: str
+    body: str
+    before: str = ""
+    behind: str = ""
+    directives: str = ""
+    tail: tuple[str, str, str] = ("", "", "")
+
+    def text(self) -> str:
+        """The program."""
+        count, test, branch = self.tail
+        return "\n".join([
+            ".kernel loop", ".param turns 4", ".param buffer 8", self.directives,
+            f"MOV {COUNTER}, c[0x0][turns]", self.before, "turn:", self.body,
+            f"{count} IADD32I {COUNTER}, {COUNTER}, -0x1",
+            f"{test} ISETP.NE.AND {LOOP_PREDICATE}, PT, {COUNTER}, RZ, PT",
+            f"{branch} @{LOOP_PREDICATE} BRA turn", "EXIT", self.behind, ""])
+
+    def module(self) -> Module:
+        """The program, assembled."""
+        return load(assemble(self.text(), self.name))
+
+
+def launch_loop(module: Module, turns: int, warps: int) -> Launch:
+    """One CTA of so many warps that runs a loop."""
+    return prepare(module, [Scalar(turns, 4), Buffer("buffer", _BUFFER)], block=(WARP_THREADS * warps, 1, 1))
+
+
+def stall_cycles(module: Module) -> int:
+    """The sum of all stall counts in a program; one of 0 takes a cycle, too."""
+    content = module.code.content
+    return sum(max(code.stall, 1) for at in range(0, len(content), GROUP_BYTES)
+               for code in unpack(int.from_bytes(content[at:at + GROUP_BYTES // (GROUP_INSTRUCTIONS + 1)], "little")))
+
+
+class BenchmarkMachine:
+    """A machine, built once, for one launch after the other.
+
+    Attributes
+    ----------
+    params : SmParams
+    cycles : int
+        Simulated in the last run, with what comes before and after the grid.
+    requests : int
+        To memory, in the last run.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+        self.params = params
+        self._hardware = Hardware(params, engine)
+        self.cycles = self.requests = 0
+
+    def run(self, launch: Launch) -> HardwareResult:
+        """Runs a launch to its end; BenchmarkError when it has another one."""
+        result = self._hardware.run(launch, _LIMIT)
+        self.cycles, self.requests = self._hardware.cycles, self._hardware.requests
+        if result.status != "ok":
+            raise BenchmarkError(f"{launch.kernel.name}: {result.status} {result.reason}".rstrip())
+        return result
+
+    def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
+        """What the counters gain when a loop makes more turns: that of a launch's begin and end drops out."""
+        short, long = (self.run(launch_loop(module, number, warps)).counters for number in turns)
+        return {name: long[name] - short[name] for name in long}

@@ -1,0 +1,59 @@
+"""How fast the machine is simulated, on each engine, without a comparison with the reference machine."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+from sim.benchmarks.machine import BenchmarkMachine, launch_loop
+from sim.benchmarks.throughput import WARPS, throughput_loop
+from sim.launch import Launch
+from testbench.programs.manifest import LEVELS, RUNS, build
+
+__all__ = ["AIMS", "SpeedRow", "speed_rows"]
+
+AIMS = {"cxxrtl": 100_000}
+"""Simulated cycles in a second on one core, for engines that have an aim."""
+_PROGRAM = "k29_sha_rounds"
+
+
+@dataclass(frozen=True)
+class SpeedRow:
+    """A program, the cycles that were simulated, the time that they took, and how often memory was asked."""
+
+    engine: str
+    program: str
+    cycles: int
+    seconds: float
+    requests: int
+
+    @property
+    def per_second(self) -> float:
+        """Simulated cycles in a second."""
+        return self.cycles / self.seconds
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self) | {"cycles_per_second": self.per_second, "aim": AIMS.get(self.engine)}
+
+
+def _programs(machine: BenchmarkMachine, turns: int, brief: bool) -> Iterable[tuple[str, Launch]]:
+    """What is run, by name."""
+    warps = min(WARPS, machine.params.warps)
+    yield f"throughput loop, {warps} warps", launch_loop(throughput_loop(given=True).module(), turns, warps)
+    if brief:
+        return
+    run = build(RUNS[_PROGRAM], LEVELS[-1])
+    if run.warps <= machine.params.warps:
+        yield _PROGRAM, run
+
+
+def speed_rows(machine: BenchmarkMachine, engine: str, turns: int, brief: bool = False) -> list[SpeedRow]:
+    """A row for every program, or for the first one. The machine has been built, and its model compiled."""
+    rows = []
+    for name, launch in _programs(machine, turns, brief):
+        begin = perf_counter()
+        machine.run(launch)
+        seconds = perf_counter() - begin
+        rows.append(SpeedRow(engine, name, machine.cycles, seconds, machine.requests))
+    return rows

@@ -1,0 +1,96 @@
+"""The command that measures: its figures where they are known, its file, its answers to bad arguments."""
+
+import json
+
+import pytest
+
+from rtl.params import WARP_THREADS
+from sim.bench import main
+from sim.benchmarks.classes import CLASSES
+from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
+from sim.benchmarks.table import table
+from sim.benchmarks.throughput import throughput_loop
+from sim.engine import PysimEngine
+from sim.hardware import HardwareResult
+from sim.model.warp import Machine
+
+_CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
+"""Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
+
+
+def test_quick_measurement(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    assert main(["--quick", "--preset", "tiny", "--json", str(path)]) == 0
+    figures = json.loads(path.read_text())
+    assert figures["params"]["lanes"] == 4
+    given, found = figures["throughput"]
+    body = throughput_loop(given=True).module().code.content
+    for row in (given, found):
+        assert row["warps"] == 2
+        assert 0.9 < row["busy"] <= 1
+        assert row["instructions"] == 2 * (len(throughput_loop(given=True).body.splitlines()) + 3)
+    assert body != throughput_loop(given=False).module().code.content
+    assert {row["name"] for row in figures["classes"]} == set(_CLASSES)
+    for row in figures["classes"]:
+        instructions, least, stall = _CLASSES[row["name"]]
+        assert (row["instructions"], row["stall"]) == (instructions, stall)
+        assert row["cycles"] >= least
+    (speed,) = figures["speed"]
+    assert speed["cycles_per_second"] == pytest.approx(speed["cycles"] / speed["seconds"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*_CLASSES, "lanes busy", "cycles/second"))
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--preset", "huge"], "no preset huge; there are tiny, small, default, full, wide"),
+    (["--engine", "verilator"], "no engine verilator"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, speed"),
+    (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+    (["--wrong"], "--wrong"),
+])
+def test_bad_arguments(arguments, told, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    output = capsys.readouterr()
+    assert ended.value.code == 2
+    assert told in output.err
+    assert (output.out, output.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
+def test_classes_run_to_their_end(each):
+    turns, repetitions = 3, 3
+    result = Machine(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
+    assert result.status == "ok"
+    assert result.instructions >= each.warps * turns * repetitions
+
+
+def test_stall_counts_of_a_program():
+    once, tail = "[S15] NOP\n[S0] NOP\n[S2] NOP\n", ("[S6]", "[S13]", "[S13]")
+    short, long = (Loop("stalls", once * count, tail=tail).module() for count in (1, 2))
+    assert stall_cycles(long) - stall_cycles(short) == 15 + 1 + 2
+
+
+def test_table_columns():
+    assert table("Title", ("what", "cycles"), [("a", "5"), ("long one", "1,000")]).splitlines() == [
+        "Title", "", "what      cycles", "--------  ------", "a              5", "long one   1,000"]
+
+
+def test_a_run_that_fails_is_told(monkeypatch):
+    class Failing:
+        cycles, requests = 7, 0
+
+        def __init__(self, *_):
+            pass
+
+        def run(self, *_):
+            return HardwareResult("timeout", 7, "not over")
+
+    monkeypatch.setattr("sim.benchmarks.machine.Hardware", Failing)
+    machine = BenchmarkMachine(MACHINES["tiny"], PysimEngine)
+    with pytest.raises(BenchmarkError, match="loop: timeout not over"):
+        machine.run(launch_loop(Loop("any", "NOP").module(), 1, 1))
+
+
+def test_wide_machine_is_as_wide_as_a_warp():
+    assert MACHINES["wide"].lanes == MACHINES["full"].lanes == WARP_THREADS

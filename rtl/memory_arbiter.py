@@ -1,12 +1,14 @@
 """The one port to memory outside, shared by all who need it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
+from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.layouts import MemoryPort, memory_request
 
@@ -49,11 +51,13 @@ class MemoryArbiter(Component):
         """Takes the request of the first client, after the one that was served last, that has one."""
         count, out = len(self.clients), self.port.request
         wanting, last, chosen = Signal(count), Signal(range(count)), Signal(range(count))
-        held = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
+        held: Any = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
         full = Signal()
-        m.d.comb += wanting.eq(Cat(client.request.valid for client in self.clients))
-        later = wanting & Cat((last < index) for index in range(count))
-        m.d.comb += chosen.eq(_lowest(later, _lowest(wanting, 0)))
+        later = Signal(count)
+        m.d.comb += [
+            wanting.eq(Cat(client.request.valid for client in self.clients)),
+            later.eq(wanting & Cat((last < index) for index in range(count))),
+            chosen.eq(Mux(later.any(), lowest(later), lowest(wanting)))]
         free = ~full | out.ready
         with m.If(free):
             m.d.sync += full.eq(wanting.any())
@@ -81,11 +85,3 @@ class MemoryArbiter(Component):
                 response.valid.eq(answer.valid & (who == index)), response.payload.write.eq(answer.payload.write),
                 response.payload.error.eq(answer.payload.error), response.payload.data.eq(answer.payload.data),
                 response.payload.tag.eq(answer.payload.tag)]
-
-
-def _lowest(requests: Signal, otherwise: object) -> object:
-    """The number of the lowest bit that is 1."""
-    number = otherwise
-    for index in reversed(range(len(requests))):
-        number = Mux(requests[index], index, number)
-    return number

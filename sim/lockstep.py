@@ -9,7 +9,7 @@ What is loaded is compared by instruction, and all of memory at the end.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -364,7 +364,7 @@ def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:
     return WarpMasks(active, **masks)
 
 
-def _names(registers: dict[int, tuple[int, object]]) -> str:
+def _names(registers: Mapping[int, object]) -> str:
     return " ".join(f"R{number}" for number in sorted(registers)) or "none"
 
 

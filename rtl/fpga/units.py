@@ -16,6 +16,8 @@ from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import ERROR_SOURCES
 
+from .bare import BareSm
+
 __all__ = ["UNITS"]
 
 UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
@@ -27,6 +29,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "barrier": BarrierUnit,
     "memory": MemoryUnit,
     "launch": Distributor,
+    "sm": BareSm,
     "host": lambda params: HostPort(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

@@ -90,9 +90,9 @@ class WarpScheduler(Component):
         below = Signal(COUNTER_BITS)
         m.d.comb += below.eq(counter)
         clear, counts = Signal(), Signal()
-        m.d.comb += counts.eq(among(kind, (InstructionKind.DEPENDENCY,)))
-        m.d.comb += clear.eq(~((counts & raising) | (head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
-                               | scoreboards.crowded | results.all() | in_flight.all()))
+        m.d.comb += counts.eq(kind == InstructionKind.DEPENDENCY)
+        m.d.comb += clear.eq(~((head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
+                               | counts & raising | scoreboards.crowded | results.all() | in_flight.all()))
         available = self.available.bit_select(kind.as_value(), 1)
         m.d.comb += [
             self.ready.eq(self.live & ~held & buffer.valid & (stall == 0) & clear & available),

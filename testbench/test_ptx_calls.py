@@ -90,14 +90,14 @@ def test_a_call_table_may_hold_addresses_of_64_bits():
 @pytest.mark.parametrize(("kind", "register"), [("u32", "r1"), ("u64", "d2")])
 def test_calltargets_list_functions(kind, register):
     body = f"""setp.lt.u32 p, t, 5; @p mov.{kind} {register}, foo; @!p mov.{kind} {register}, baz;
-        Ftgt: .calltargets foo, bar, baz; call (r0), {register}, (t, 3), Ftgt;"""
+        known: .calltargets baz, bar, foo; call (r0), {register}, (t, 3), known;"""
     assert kernel(body, FUNCTIONS) == [(t + 3 if t < 5 else t - 3) & 0xFFFF_FFFF for t in range(32)]
 
 
 def test_a_prototype_is_enough_for_an_indirect_call():
-    before = FUNCTIONS + """.func (.reg .u32 r) dispatch (.reg .u32 fptr, .reg .u32 idx)
-        { P: .callprototype (.reg .u32 _) _ (.reg .u32 _, .reg .u32 _); call (r), fptr, (idx, 2), P; ret; }"""
-    assert kernel("mov.u32 r1, bar; call (r0), dispatch, (r1, t);", before) == [2 * t for t in range(32)]
+    before = FUNCTIONS + """.func (.reg .u32 r) through (.reg .u32 where, .reg .u32 what)
+        { P: .callprototype (.reg .u32 _) _ (.reg .u32 _, .reg .u32 _); call (r), where, (what, 2), P; ret; }"""
+    assert kernel("mov.u32 r1, bar; call (r0), through, (r1, t);", before) == [2 * t for t in range(32)]
     body = """mov.u32 r1, foo; P: .callprototype (.param .u32 _) _ (.param .u32 a, .param .b32 b);
         call (r0), r1, (t, 1), P;"""
     assert kernel(body, FUNCTIONS) == [t + 1 for t in range(32)]
@@ -250,21 +250,21 @@ def test_a_function_that_the_call_does_not_know_is_a_fault_of_the_program(target
 
 # The whole page
 
-EXAMPLES = [
-    "{ add.s32 a,b,c; mov.s32 d,a; }",
-    "@p bra.uni L_exit; @q bra L23; bra L_exit;",
-    "ts: .branchtargets L1, L2, L3; @p brx.idx %r0, ts; brx.idx %r0, ts;",
-    "call init; call.uni g, (a); @p call (d), h, (a, b);",
-    "@p ld.global.u32 %r0, [jmptbl+4]; @p ld.global.u32 %r0, [jmptbl+8]; call (retval), %r0, (x, y), jmptbl;",
-    "@p mov.u32 %r0, foo; @q mov.u32 %r0, baz; Ftgt: .calltargets foo, bar, baz; call (retval), %r0, (x, y), Ftgt;",
-    "Fproto: .callprototype _ (.param .u32 _, .param .u32 _); call %fptr, (x, y), Fproto;",
-    "@p ret; ret; @p exit; exit;",
+SPELLINGS = [
+    "{ sub.u32 n, m, k; mov.u32 j, n; }",
+    "@p bra.uni leave; @q bra ahead; bra leave;",
+    "@p brx.idx which, places; brx.idx which, places;",
+    "call start; call.uni take, (n); @p call (j), both, (n, m);",
+    "@p ld.global.u32 which, [handlers+4]; @q ld.global.u32 which, [handlers]; call (j), which, (n, m), handlers;",
+    "@p mov.u32 which, baz; known: .calltargets baz, foo; @q mov.u32 which, foo; call (j), which, (n, m), known;",
+    "shape: .callprototype _ (.param .u32 _, .param .u32 _); call which, (n, m), shape;",
+    "@p ret; @q exit; exit; ret;",
 ]
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_instructions_may_be_written_so(example):
-    module_of(f"""{FUNCTIONS} .func init {{ ret; }} .func g (.reg .u32 a) {{ ret; }}
-        .func (.reg .u32 r) h (.reg .u32 a, .reg .u32 b) {{ ret; }} .global .u32 jmptbl[5] = {{ foo, bar, baz }};
-        .function test () {{ .reg .u32 %r0; .reg .u32 a, b, c, d, x, y, retval, %fptr; .reg .pred p, q;
-        L1: L2: L3: L23: {example} L_exit: ret; }}""")
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_instructions_may_be_written_so(spelling):
+    module_of(f"""{FUNCTIONS} .func start {{ ret; }} .func take (.reg .u32 a) {{ ret; }}
+        .func (.reg .u32 r) both (.reg .u32 a, .reg .u32 b) {{ ret; }} .global .u32 handlers[2] = {{ foo, bar }};
+        .function test () {{ .reg .u32 j, k, m, n, which; .reg .pred p, q; places: .branchtargets one, two;
+        one: two: ahead: {spelling} leave: ret; }}""")

@@ -69,7 +69,7 @@ class Harness(Component):
     -------
     host : In(HostBus)
     wake : Out(1)
-        A request to memory, an interrupt, or the end of the grid.
+        A request to memory, an error or trap that stops the machine, or the end of the grid.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -85,7 +85,7 @@ class Harness(Component):
         m.submodules.latch = latch = self.latch
         connect(m, flipped(self.host), sm.host)
         connect(m, sm.memory, latch.port)
-        m.d.comb += self.wake.eq(latch.requested | sm.interrupt | (self.began & ~sm.busy))
+        m.d.comb += self.wake.eq(latch.requested | sm.registers.halt | (self.began & ~sm.busy))
         with m.If(sm.busy):
             m.d.sync += self.began.eq(1)
         return m
@@ -240,7 +240,7 @@ class Hardware:
             before, end = self.cycles, min(self.cycles + _CHUNK, limit)
             while self.cycles < end:
                 await self._advance(ctx, end - self.cycles)
-                if ctx.get(harness.sm.interrupt):
+                if ctx.get(harness.sm.registers.halt):
                     result.status = "error"
                 elif ctx.get(harness.began) and not ctx.get(harness.sm.busy):
                     result.status = "ok"

@@ -81,3 +81,11 @@ def test_a_hang_is_diagnosed(tmp_path, capsys):
     assert "warp 0: waits at barrier 0\n  issued last 0x" in text
     assert "BAR.SYNC 0x0, 0x40\n  masks       active ffffffff\n  stack       1 tokens, on top SYNC pc=" in text
     assert "\nwarp 1: " in text
+
+
+def test_an_interrupt_is_no_error(tmp_path, capsys):
+    source = tmp_path / "interrupt.sass"
+    source.write_text(".kernel interrupt\n        BPT.INT\n        EXIT\n")
+    code, written = run(tmp_path, str(source), "--check")
+    assert (code, written["status"], written["esr"]) == (0, "ok", {"global": ["BPT_INT"]})
+    assert "events        BPT_INT\n" in capsys.readouterr().out

@@ -30,6 +30,10 @@ DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
 PAGES = [ROOT / "README.md", MANUAL, *(ROOT / name / "README.md" for name in (
     "sim", "testbench", "testbench/programs", "waveforms", "constraints")), *sorted(DOCS.glob("*.md"))]
+UNIT_PAGES = {
+    "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
+    "flow": "control_flow.md", "crs": "control_flow.md", "memory": "memory.md", "barrier": "barriers_traps.md",
+    "launch": "host.md", "host": "host.md"}
 
 
 def table(page: Path, heading: str) -> list[list[str]]:
@@ -163,6 +167,15 @@ def test_the_manual_lists_every_part_of_the_hardware():
     for path in here.iterdir():
         if path.name not in ("__init__.py", "README.md", "__pycache__"):
             assert names.count(path.name) == 1, path.name
+
+
+@pytest.mark.parametrize("unit", UNIT_PAGES)
+def test_the_page_of_a_unit_names_its_parts(unit):
+    """Every module of the unit's package, but records of what its stages hand to each other."""
+    text = (DOCS / UNIT_PAGES[unit]).read_text()
+    for path in (ROOT / "rtl" / unit).glob("*.py"):
+        if path.stem not in ("__init__", "records"):
+            assert re.search(rf"`({unit}/)?{path.name}`", text), path.name
 
 
 def test_every_testbench_has_its_waveform_explained():

@@ -32,6 +32,7 @@ RISE = 2
 FLOW = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
 LANES = (Kind.LANES, Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
 BARRIER = (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.BARRIER_READ)
+AFTER_ALL = (Kind.BARRIER, Kind.BARRIER_INDEXED)
 COLLECTED = (Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
 SILENT = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.NOTHING, Kind.DEPENDENCY)
 COLLECTING = 4
@@ -188,6 +189,8 @@ class IssueModel:
         planned = warp.queue[0]
         waits = {number for number in range(6) if planned.control.wait >> number & 1} | planned.depends
         if self.cycle < warp.earliest or any(up[number] for number in waits):
+            return False
+        if planned.kind in AFTER_ALL and warp.in_flight:
             return False
         if planned.kind is Kind.DEPENDENCY and self.cycle < warp.shown:
             return False

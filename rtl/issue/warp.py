@@ -24,6 +24,9 @@ SILENT_KINDS = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW
 """What is complete with its flow result, or when it issues: no completion is awaited, no scoreboard raised."""
 _UNTIL_RESULT = (InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ)
 _UNTIL_COMPLETE = (InstructionKind.FLOW_READ,)
+_AFTER_ALL = (InstructionKind.BARRIER, InstructionKind.BARRIER_INDEXED)
+"""What issues when everything before it is complete: behind a barrier, compiled code overwrites the operands of stores
+before it that have no read barrier."""
 _UNTIL_RESUMED = (InstructionKind.BARRIER, InstructionKind.BARRIER_INDEXED, InstructionKind.TRAP)
 _IN_FLIGHT_BITS = 6
 _RESULTS_BITS = 4
@@ -89,18 +92,19 @@ class WarpScheduler(Component):
         counter = Array([*scoreboards.counters, *[0] * (8 - len(scoreboards.counters))])[head.scoreboard]
         below = Signal(COUNTER_BITS)
         m.d.comb += below.eq(counter)
-        clear, counts = Signal(), Signal()
-        m.d.comb += counts.eq(kind == InstructionKind.DEPENDENCY)
+        clear, counts, drains = Signal(), Signal(), Signal()
+        m.d.comb += [
+            counts.eq(kind == InstructionKind.DEPENDENCY), drains.eq(among(kind, _AFTER_ALL) & (in_flight != 0))]
         m.d.comb += clear.eq(~((head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
                                | counts & raising | scoreboards.crowded | results.all() | in_flight.all()))
         available = self.available.bit_select(kind.as_value(), 1)
         m.d.comb += [
-            self.ready.eq(self.live & ~held & buffer.valid & (stall == 0) & clear & available),
+            self.ready.eq(self.live & ~held & buffer.valid & (stall == 0) & clear & ~drains & available),
             self.drained.eq((in_flight == 0) & (results == 0)), self.room.eq(self.live & ~begins & buffer.room)]
         m.d.comb += self.reason.eq(self._reason([
             (~self.live, WaitReason.NOT_LIVE), (until_result, WaitReason.FLOW), (until_resumed, WaitReason.RESUME),
             (until_complete, WaitReason.DRAIN), (~buffer.valid, WaitReason.FETCH), (stall != 0, WaitReason.STALL),
-            (~clear, WaitReason.SCOREBOARD), (available, WaitReason.READY),
+            (~clear, WaitReason.SCOREBOARD), (drains, WaitReason.DRAIN), (available, WaitReason.READY),
             (among(kind, LANE_KINDS), WaitReason.LANES)]))
 
         # Issue.

@@ -163,7 +163,8 @@ class Lockstep:
     def _take_written(self, event: Event) -> None:
         fields = event.fields
         instruction = self._by_serial.get((fields["warp"], fields["serial"]))
-        if instruction is None or not fields["lanes"]:
+        # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
+        if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
             return
         first = fields["beat"] * self._lanes
         lanes = [lane for lane in range(self._lanes) if fields["lanes"] >> lane & 1]

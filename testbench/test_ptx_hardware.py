@@ -1,9 +1,5 @@
-"""PTX kernels, compiled here, on the hardware in lockstep with the reference machine.
+"""All PTX kernels, compiled here, on the hardware in lockstep with the reference machine."""
 
-A selection; with ``WARPSTACK_LONG=1`` in the environment all of them, which takes some minutes.
-"""
-
-import os
 from functools import cache
 
 import pytest
@@ -15,9 +11,7 @@ from testbench.compiler_kernels import complaints, kernel_launch
 from testbench.engine_designs import needs_cxxrtl
 from testbench.programs.manifest import RUNS
 
-SELECTION = ("k03_nested_if", "k06_switch_brx", "k08_fib_recursion", "k11_calltargets", "k14_transpose_shared",
-             "k26_divrem64", "k39_generic_addr", "k44_bar_variants", "k47_trap_brkpt", "k52_irreducible")
-LIMIT = 2_000_000
+LIMIT = 300_000
 
 pytestmark = needs_cxxrtl
 
@@ -27,7 +21,7 @@ def hardware() -> Hardware:
     return Hardware(PRESETS["default"], ENGINES["cxxrtl"], check=True)
 
 
-@pytest.mark.parametrize("name", RUNS if os.environ.get("WARPSTACK_LONG") == "1" else SELECTION)
+@pytest.mark.parametrize("name", RUNS)
 def test_compiled_ptx_runs_on_the_hardware(name):
     run, machine = RUNS[name], hardware()
     launch = kernel_launch(run)
@@ -36,8 +30,9 @@ def test_compiled_ptx_runs_on_the_hardware(name):
     assert lockstep is not None
     assert lockstep.difference is None
     assert result.status == ("error" if run.traps else "ok"), (result.reason, result.diagnosis)
-    assert lockstep.compared >= result.instructions > 0
     assert complaints(run, launch, machine.memory) == []
-    if not run.traps:
+    assert lockstep.compared > 0
+    if not run.traps:       # a trap leaves instructions behind that have issued and are not over
+        assert lockstep.compared == result.instructions
         assert not lockstep.pending()
         assert not lockstep.compare_memory(machine.memory)

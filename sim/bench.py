@@ -28,6 +28,7 @@ __all__ = ["main"]
 _BENCHMARKS = ("throughput", "classes", "speed")
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
+_QUICK_CLASS_TURNS = (2, 6)
 _SPEED_TURNS = {"pysim": 1, "cxxrtl": 60}
 """Turns of the loop that take some seconds on each engine."""
 
@@ -61,9 +62,11 @@ def _class_text(rows: list[ClassRow]) -> str:
 
 def _speed_text(rows: list[SpeedRow]) -> str:
     lines = [(row.engine, row.program, f"{row.cycles:,}", f"{row.requests:,}", f"{row.seconds:.2f}",
-              f"{row.per_second:,.0f}", f"{AIMS[row.engine]:,}" if row.engine in AIMS else "") for row in rows]
-    return table("Speed of the simulation, no comparison with the reference machine",
-                 ("engine", "program", "cycles", "memory requests", "seconds", "cycles/second", "aim"), lines)
+              f"{row.processor_seconds:.2f}", f"{row.per_second:,.0f}",
+              f"{AIMS[row.engine]:,}" if row.engine in AIMS else "") for row in rows]
+    return table("Speed of the simulation, by second of processor; no comparison with the reference machine",
+                 ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim"),
+                 lines)
 
 
 def _ptx_text(rows: list[PtxRow]) -> str:
@@ -98,7 +101,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         rows = throughput_table(machines[engine], _QUICK_TURNS if options.quick else _TURNS)
         report("throughput", rows, lambda rows: _throughput_text(rows, params))
     if "classes" in wanted:
-        report("classes", class_table(machines[engine], _QUICK_CLASSES if options.quick else None), _class_text)
+        rows = (class_table(machines[engine], _QUICK_CLASSES, _QUICK_CLASS_TURNS) if options.quick
+                else class_table(machines[engine]))
+        report("classes", rows, _class_text)
     if "speed" in wanted:
         engines = [engine]
         if options.engine == "auto" and not options.quick:

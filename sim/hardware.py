@@ -68,12 +68,14 @@ class Harness(Component):
     Members
     -------
     host : In(HostBus)
+    over : Out(1)
+        An error or trap has stopped the machine, or the grid has ended.
     wake : Out(1)
-        A request to memory, an error or trap that stops the machine, or the end of the grid.
+        That, or a request to memory.
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"host": In(HostBus()), "wake": Out(1)})
+        super().__init__({"host": In(HostBus()), "over": Out(1), "wake": Out(1)})
         self.sm = Sm(params)
         self.latch = MemoryLatch(self.sm.tag_bits)
         self.began = Signal()
@@ -85,7 +87,8 @@ class Harness(Component):
         m.submodules.latch = latch = self.latch
         connect(m, flipped(self.host), sm.host)
         connect(m, sm.memory, latch.port)
-        m.d.comb += self.wake.eq(latch.requested | sm.registers.halt | (self.began & ~sm.busy))
+        m.d.comb += [self.over.eq(sm.registers.halt | (self.began & ~sm.busy)),
+                     self.wake.eq(latch.requested | self.over)]
         with m.If(sm.busy):
             m.d.sync += self.began.eq(1)
         return m
@@ -169,6 +172,7 @@ class Hardware:
         self.memory = launch.memory.copy()
         self._local = launch.allocate_local(self.params.warps, self.memory)
         self._descriptor = place_descriptor(launch, self.memory)
+        self._until = self.harness.wake
         self._service = MemoryService(self.harness.latch, self.memory, self.latency)
         self.lockstep = None
         if self._reader is not None:
@@ -197,14 +201,16 @@ class Hardware:
         await self._wait(ctx, self._limit, self._result, self._progress)
         await self._finish(ctx, self._result)
 
-    async def _advance(self, ctx: Any, cycles: int) -> None:
-        """Lets cycles pass, fewer if something happens; serves memory."""
+    async def _advance(self, ctx: Any, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens; serves memory. Returns whether something happened."""
         service = self._service
         due = service.wait(self.cycles)
-        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
+        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self._until)
         self.cycles += ran.cycles
-        service.take(ctx, self.cycles)
+        if ran.hit:
+            service.take(ctx, self.cycles)
         service.serve(ctx, self.cycles)
+        return ran.hit
 
     async def write(self, ctx: Any, address: int, value: int) -> None:
         """Writes a register."""
@@ -239,11 +245,8 @@ class Hardware:
         while self.cycles < limit:
             before, end = self.cycles, min(self.cycles + _CHUNK, limit)
             while self.cycles < end:
-                await self._advance(ctx, end - self.cycles)
-                if ctx.get(harness.sm.registers.halt):
-                    result.status = "error"
-                elif ctx.get(harness.began) and not ctx.get(harness.sm.busy):
-                    result.status = "ok"
+                if await self._advance(ctx, end - self.cycles) and ctx.get(harness.over):
+                    result.status = "error" if ctx.get(harness.sm.registers.halt) else "ok"
                 elif self.lockstep is None or self.lockstep.difference is None:
                     continue
                 break
@@ -264,6 +267,7 @@ class Hardware:
 
     async def _finish(self, ctx: Any, result: HardwareResult) -> None:
         """Reads what there is to know."""
+        self._until = self.harness.latch.requested      # the grid stays over
         result.cycles = await self._counter(ctx, "cycles")
         end = self.cycles + _SETTLE
         while self.cycles < end:

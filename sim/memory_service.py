@@ -79,7 +79,9 @@ class MemoryService:
 
     def __init__(self, latch: MemoryLatch, memory: Memory, latency: int = LATENCY) -> None:
         tag_bits = len(latch.request.tag)
-        self._latch, self._memory, self._latency = latch, memory, latency
+        self._memory, self._latency = memory, latency
+        self._requested, self._requests = latch.request.as_value(), latch.count
+        self._answered, self._given, self._free = latch.answer.as_value(), latch.give, latch.free
         self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
         self._due: deque[tuple[int, int]] = deque()
         self._give = self._count = 0
@@ -91,11 +93,11 @@ class MemoryService:
 
     def take(self, ctx: Any, cycle: int) -> None:
         """Performs the request that was made in the cycle before this one, if one was."""
-        count = ctx.get(self._latch.count)
+        count = ctx.get(self._requests)
         if count == self._count:
             return
         self._count = count
-        bits = ctx.get(self._latch.request.as_value())
+        bits = ctx.get(self._requested)
         field = {name: bits >> offset & mask for name, (offset, mask) in self._request.items()}
         address, error, content = field["address"] * LINE_BYTES, 0, 0
         try:
@@ -113,10 +115,10 @@ class MemoryService:
 
     def serve(self, ctx: Any, cycle: int) -> None:
         """Gives an answer that is due, if the one before has been taken."""
-        if self._due and self._due[0][0] <= cycle and ctx.get(self._latch.free):
+        if self._due and self._due[0][0] <= cycle and ctx.get(self._free):
             self._give ^= 1
-            ctx.set(self._latch.answer.as_value(), self._due.popleft()[1])
-            ctx.set(self._latch.give, self._give)
+            ctx.set(self._answered, self._due.popleft()[1])
+            ctx.set(self._given, self._give)
 
     def _write(self, address: int, content: bytes, mask: int) -> None:
         if mask == _ALL:

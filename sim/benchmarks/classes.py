@@ -12,6 +12,8 @@ __all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
 
 _POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
 _CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
+_REPETITIONS = 6
+"""In a turn of the loop. A multiple of 6: code is padded to two groups of three instructions."""
 _HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
 
 
@@ -89,10 +91,10 @@ class ClassRow:
         return asdict(self)
 
 
-def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None, repetitions: int = 6,
-                turns: tuple[int, int] = (2, 6)) -> list[ClassRow]:
+def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
+                turns: tuple[int, int] = (2, 34)) -> list[ClassRow]:
     """A row for every class, or for those with these names. The loop's own instructions drop out: it is run with twice
-    as many repetitions, too. ``repetitions`` fill groups of instructions: a multiple of 3.
+    as many repetitions, too. The end of a grid is seen some cycles late: few turns give rough figures.
 
     A class with more warps than the machine has is measured with those that it has.
     """
@@ -100,10 +102,10 @@ def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None, r
     chosen = [each for each in CLASSES if names is None or each.name in names]
     for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
         warps = min(each.warps, machine.params.warps)
-        modules = [each.loop(count).module() for count in (repetitions, 2 * repetitions)]
+        modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]
         once, twice = (machine.steady(module, warps, turns) for module in modules)
-        repeated = repetitions * (turns[1] - turns[0])
-        stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / repetitions
+        repeated = _REPETITIONS * (turns[1] - turns[0])
+        stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / _REPETITIONS
         rows.append(ClassRow(each.name, (twice["instructions"] - once["instructions"]) / repeated / warps,
                              (twice["cycles"] - once["cycles"]) / repeated, stall))
     return rows

@@ -3,7 +3,9 @@
 import pytest
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import FloatFormat
 from rtl.isa.legality import REFUSALS, encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
@@ -22,7 +24,8 @@ def test_refusals_are_of_words_that_have_a_text(refusal, name, code):
     spelled = 0
     for word in {word for word, _, text in rows() if text != ILLEGAL}:
         form = find(word)
-        if form is not None and form.name == name and refusal.field in form.fields:
+        if (form is not None and form.name == name and refusal.variant in (None, form.variant)
+                and refusal.field in form.fields):
             changed = form.fields[refusal.field].put(word, code)
             if find(changed) is form:
                 values = form.values(changed)
@@ -30,6 +33,13 @@ def test_refusals_are_of_words_that_have_a_text(refusal, name, code):
                 assert encoding_error(changed, RZ) is WarpError.ILLEGAL_INSTR_ENCODING
                 spelled += not form.refuses(values)
     assert spelled
+
+
+@pytest.mark.parametrize(("variant", "error"), [("r", WarpError.NONE), ("c", WarpError.ILLEGAL_INSTR_ENCODING)])
+def test_numbers_of_64_bits_come_from_registers(variant, error):
+    for signed in (0, 4):
+        assert encoding_error(encode("I2F", variant, source=DOUBLE_WORD | signed, destination=2), RZ) is error
+    assert encoding_error(encode("F2I", variant, source=FloatFormat.F64.value, destination=2), RZ) is error
 
 
 def test_what_belongs_to_graphics_is_refused():

@@ -7,7 +7,7 @@ from .fields import D_CC, A, B, D, alu, bits, choice, define, flag
 from .kinds import FloatFormat, MultiFunction, texts
 from .syntax import Adjust, Field, Form, Pipe, Values
 
-__all__ = ["CONVERSION"]
+__all__ = ["CONVERSION", "DOUBLE_WORD"]
 
 _FORMS = {"r": (0xFFF8, 0x5C00), "c": (0xFFF8, 0x4C00), "i": (0xFEF8, 0x3800)}
 
@@ -23,9 +23,10 @@ def _integer_type(size: int, sign: int, bytes_of: Mapping[int, int]) -> Mapping[
 
 
 _I2I_BYTES = {0: 1, 1: 2, 2: 4}
-_DOUBLE_WORD = 3
-_I2F_BYTES = _I2I_BYTES | {_DOUBLE_WORD: 8}
-_F2I_BYTES = {1: 2, 2: 4, _DOUBLE_WORD: 8}
+DOUBLE_WORD = 3
+"""The code of 64 bits in a size field; an integer's has the bit that says that it is signed above it."""
+_I2F_BYTES = _I2I_BYTES | {DOUBLE_WORD: 8}
+_F2I_BYTES = {1: 2, 2: 4, DOUBLE_WORD: 8}
 
 
 def _byte_parts(values: Values) -> Mapping[int, str]:
@@ -58,9 +59,9 @@ CONVERSION: list[Form] = [
          (choice("destination", bits(8, 2), texts(FloatFormat)),
           choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)),
           choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})),
-         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, b_span=_registers("source", _DOUBLE_WORD), spaced=True,
+         pipe=Pipe.CONVERSION, b=_BYTE_OF_B, b_span=_registers("source", DOUBLE_WORD), spaced=True,
          fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
-    *alu("F2I", _codes(0x00B0, "rc"), {"d": replace(D_CC, span=_registers("destination", _DOUBLE_WORD)), "b": B},
+    *alu("F2I", _codes(0x00B0, "rc"), {"d": replace(D_CC, span=_registers("destination", DOUBLE_WORD)), "b": B},
          (flag("flush", 44, ".FTZ"),
           choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)),
           choice("source", bits(10, 2), texts(FloatFormat)),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from amaranth.lib import enum
 
+from .conversion import DOUBLE_WORD
 from .errors import WarpError
 from .kinds import (
     AtomicOperation,
@@ -35,26 +36,30 @@ __all__ = ["REFUSALS", "Refusal", "encoding_error", "refusal_of", "register_grou
 class Refusal:
     """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
 
-    A form without the field is not meant; without a ``field`` every word of these names is. ``why`` completes the
-    sentence "is refused: ...".
+    A form without the field is not meant; without a ``field`` every word of these names is. With a ``variant`` only
+    forms of that one are. ``why`` completes the sentence "is refused: ...".
     """
 
     names: tuple[str, ...]
     field: str | None
     codes: frozenset[int]
     why: str
+    variant: str | None = None
 
     def covers(self, form: Form, values: Values) -> bool:
         """Whether the instruction is one of these."""
-        return form.name in self.names and (self.field is None or values.get(self.field) in self.codes)
+        return (form.name in self.names and self.variant in (None, form.variant)
+                and (self.field is None or values.get(self.field) in self.codes))
 
 
-def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str) -> Refusal:
+def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
+            variant: str | None = None) -> Refusal:
     numbers = (code.value if isinstance(code, enum.Enum) else code for code in codes)
-    return Refusal(names, field, frozenset(numbers), why)
+    return Refusal(names, field, frozenset(numbers), why, variant)
 
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
+_ONE_WORD = "an operand of this machine is at most one word of a constant bank"
 _NO_FLOATS = "floating point is in this machine only as far as integer division needs it"
 
 REFUSALS: tuple[Refusal, ...] = (
@@ -63,6 +68,8 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
     _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_FLOATS),
     _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_FLOATS),
+    _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
+    _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
             why=_NO_FLOATS),

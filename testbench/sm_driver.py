@@ -9,6 +9,7 @@ from rtl.params import SmParams
 from sim.engine import Engine
 from sim.hardware import Hardware, HardwareResult
 from sim.launch import Launch
+from sim.lockstep import Lockstep
 from sim.testbench import Bench
 
 __all__ = ["LIMIT", "SmDriver"]
@@ -47,6 +48,12 @@ class SmDriver:
         self.hardware = Hardware(params, engine, check=True)
         self.instructions = self.cycles = 0
 
+    @property
+    def lockstep(self) -> Lockstep:
+        """The comparison of the last launch."""
+        assert self.hardware.lockstep is not None
+        return self.hardware.lockstep
+
     def fits(self, launch: Launch) -> bool:
         """Whether a CTA has room on the machine."""
         return (launch.warps <= self.params.warps and launch.warps * launch.registers <= self.params.registers
@@ -60,8 +67,7 @@ class SmDriver:
         hardware = self.hardware
         result = hardware.run(launch, limit, report_mask=report_mask)
         bench.report.cycles += hardware.cycles
-        lockstep = hardware.lockstep
-        assert lockstep is not None
+        lockstep = self.lockstep
         if lockstep.difference is not None:
             bench.fail(f"{what}: {lockstep.difference}")
         if result.status != status:
@@ -86,12 +92,11 @@ class SmDriver:
 
     def _check_status(self, bench: Bench, what: str, result: HardwareResult) -> None:
         """The host's error registers are what the reference machine says."""
-        lockstep, registers = self.hardware.lockstep, result.registers
-        assert lockstep is not None
-        machine, status = lockstep.machine, lockstep.machine.error_status
+        machine, registers = self.lockstep.machine, result.registers
+        status = machine.error_status
         trapped = sum(1 << trap_bit(reason) for reason in machine.trap_reasons)
         raised = sum(1 << GlobalError[name].value for name in machine.raised)
-        several = 1 << GlobalError.MULTIPLE_WARP_ERRORS.value      # of warps that the reference machine left where it was
+        several = 1 << GlobalError.MULTIPLE_WARP_ERRORS.value      # the reference machine stops at the first
         bench.expect(f"{what}: HWW_GLOBAL_ESR", registers["HWW_GLOBAL_ESR"] & ~several, trapped | raised)
         if status is None:
             bench.expect(f"{what}: HWW_WARP_ESR", registers["HWW_WARP_ESR"], 0)

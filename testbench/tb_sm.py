@@ -6,21 +6,25 @@ lanes there are, who issues first and how slow memory is must not matter.
 
 import itertools
 from collections.abc import Iterable
+from random import Random
 
 from rtl.isa.errors import WarpError
 from rtl.issue import Policy
 from rtl.params import PRESETS, SmParams
 from sim.engine import Engine, PysimEngine
-from sim.hardware import Hardware
 from sim.launch import Launch
 from sim.memory_service import LATENCY
 from sim.model.thread import run as run_threads
-from sim.testbench import Bench
+from sim.model.warp import Machine
+from sim.testbench import Bench, CheckError
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import LEVELS, RUNS, Run, build
+from testbench.random_programs import Program, random_program, shrink
 from testbench.sm_driver import SmDriver
+from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases
 
-__all__ = ["FEW", "SHORT", "check_kernels", "check_schedules", "machine_for", "run"]
+__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_errors", "check_kernels", "check_random", "check_schedules",
+           "machine_for", "run"]
 
 SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
          "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
@@ -35,7 +39,14 @@ SHOWN = "k15_shared_reduce"
 MACHINES = (SmParams(warps=8, lanes=4), SmParams(warps=8, lanes=32), SmParams(warps=2, lanes=8),
             SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
 """Beside the default one."""
-_RACE_FREE_TIMING = (1, 20, 200)
+_LOOPS = 5000
+"""Instructions: a program that executes more goes round for ever once its error is not reported."""
+NEVER_RAISED = {WarpError.PC_OVERFLOW, WarpError.ILLEGAL_SPH_INSTR_COMBO, WarpError.GEOMETRY_SM_ERROR,
+                 WarpError.WARP_EXIT}
+"""Codes of graphics, or without a public meaning."""
+_RANDOM_LIMIT = 200_000
+"""Cycles that no random program takes."""
+_LATENCIES = (1, 20, 200)
 """Latencies of memory."""
 
 
@@ -93,6 +104,39 @@ def check_schedules(bench: Bench, driver: SmDriver, runs: Iterable[str], latenci
     bench.table("cycles", ["kernel", "who issues first", "latency of memory", "cycles"], rows)
 
 
+def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> None:
+    """Programs with an error: reported to the host, and, where they end all the same, not reported."""
+    cases = list(cases)
+    for case in bench.progress(cases, "errors"):
+        driver.run(bench, case.name, case.launch(), status="error", report_mask=ALL_REPORTED)
+        status = driver.lockstep.machine.error_status
+        assert status is not None
+        bench.expect(f"{case.name}: error of the reference machine", status.error.name, case.error.name)
+        silent = Machine(case.launch(), report_mask=0).run(_LOOPS)
+        if silent.status != "timeout":
+            driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)
+
+
+def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
+    """Random programs; one that fails is reported as the smallest that still does."""
+    for number in bench.progress(range(count), "random programs"):
+        source = Random(f"{bench.seed} {number}")
+        program = random_program(source, size)
+        if (failure := _failure(bench, driver, program)) is not None:
+            least = shrink(program, lambda smaller: _failure(bench, driver, smaller) is not None)
+            bench.fail(f"random program {number}: {_failure(bench, driver, least) or failure}\n{least.text}")
+        bench.checked("random programs")
+
+
+def _failure(bench: Bench, driver: SmDriver, program: Program) -> str | None:
+    """What goes wrong in a program."""
+    try:
+        driver.run(bench, "a random program", program.launch(), limit=_RANDOM_LIMIT)
+    except CheckError as error:
+        return str(error)
+    return None
+
+
 def run(bench: Bench) -> None:
     """The testbench."""
     driver = machine_for(bench.engine)
@@ -100,4 +144,6 @@ def run(bench: Bench) -> None:
     names = FEW if slow else RUNS if bench.thorough else SHORT
     check_kernels(bench, driver, [(name, level) for name in names for level in (("O3",) if slow else LEVELS)])
     check_schedules(bench, driver, FEW[:1] if slow else ("k15_shared_reduce", "k44_bar_variants"),
-                    (1,) if slow else _RACE_FREE_TIMING)
+                    (1,) if slow else _LATENCIES)
+    check_errors(bench, driver, itertools.islice(error_cases(), 3) if slow else error_cases())
+    check_random(bench, driver, 1 if slow else 400 if bench.thorough else 16, 1 if slow else 12)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from rtl.isa.barriers import BARRIERS
 from rtl.params import WARP_THREADS
 from sim.toolchain.ptx.module import Sink
 
@@ -9,8 +10,6 @@ from .site import Maker, Site
 from .state import WAITING, Arrival, Operation, PtxFaultError, Thread
 
 __all__ = ["TOGETHER"]
-
-_BARRIERS = 16
 
 
 def _vote(site: Site) -> Operation:
@@ -96,8 +95,8 @@ def _groups(threads: int) -> int:
 
 
 def _number(number: int) -> int:
-    if number >= _BARRIERS:
-        raise PtxFaultError(f"barrier {number}: expected one below {_BARRIERS}")
+    if number >= BARRIERS:
+        raise PtxFaultError(f"barrier {number}: expected one below {BARRIERS}")
     return number
 
 

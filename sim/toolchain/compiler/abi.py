@@ -1,9 +1,10 @@
 """How functions are called (ours, after what NVIDIA's assembler does).
 
 Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on
-the stack, the first at the caller's stack pointer. Results are in R4 and up likewise. R1 is the stack pointer, which
-points to the function's frame; the stack grows down. A function called by its address, or one that calls itself, keeps
-R16 and up. Others keep nothing that they do not know to be needed: their callers know which registers they use.
+the stack, the first at the caller's stack pointer. Results are in R4 and up likewise, and on the stack behind the
+arguments. R1 is the stack pointer, which points to the function's frame; the stack grows down. A function called by its
+address, or one that calls itself, keeps R16 and up. Others keep nothing that they do not know to be needed: their
+callers know which registers they use.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class Places:
     @classmethod
     def of(cls, signature: Signature) -> "Places":
         """The places that a signature gives."""
-        return cls(_allot(signature.parameters), _allot(signature.results))
+        arguments = _allot(signature.parameters, 0)
+        return cls(arguments, _allot(signature.results, _stack_words(arguments)))
 
     def arguments(self, signature: Signature) -> list[tuple[Register | Variable, tuple[int, ...]]]:
         """The parameters with their registers."""
@@ -50,18 +52,19 @@ class Places:
         return list(zip(signature.results, self.result_words, strict=True))
 
     @property
-    def results_overflow(self) -> bool:
-        """Whether the results need more registers than there are for them."""
-        return any(word < 0 for words in self.result_words for word in words)
-
-    @property
     def stack_bytes(self) -> int:
-        """Bytes of all arguments on the stack."""
-        return max((4 * ~word + 4 for words in self.argument_words for word in words if word < 0), default=0)
+        """Bytes of all arguments and results on the stack."""
+        return 4 * _stack_words(self.argument_words + self.result_words)
 
 
-def _allot(parameters: tuple[Register | Variable, ...]) -> tuple[tuple[int, ...], ...]:
-    register, word = ARGUMENT_REGISTERS.start, 0
+def _stack_words(places: tuple[tuple[int, ...], ...]) -> int:
+    """Words of the stack up to the last that is in use."""
+    return max((~word + 1 for words in places for word in words if word < 0), default=0)
+
+
+def _allot(parameters: tuple[Register | Variable, ...], word: int) -> tuple[tuple[int, ...], ...]:
+    """Places of parameters; ``word`` is the first of the stack that is free."""
+    register = ARGUMENT_REGISTERS.start
     places: list[tuple[int, ...]] = []
     for parameter in parameters:
         count, alignment = _words(parameter)

@@ -100,9 +100,11 @@ _SHAPES: dict[str, Shape] = {
     "ATOMS.CAS": Shape("D, l, S", pure=False),
     "RED": Shape("a, S", pure=False),
     "CCTL": Shape("a", pure=False),
+    "CCTLL": Shape("l", pure=False),
     "BAR": Shape("t", pure=False),
     "BAR.REG": Shape("s, s", (), (1,), 12, True, pure=False),
     "BAR.RED": Shape("t, q", pure=False),
+    "BAR.RED.REG": Shape("s, s, q", (), (1,), 12, True, pure=False),
     "MEMBAR": Shape("", pure=False),
     "NOP": Shape("t", pure=False),
     "BPT": Shape("t", pure=False),
@@ -111,7 +113,7 @@ _SHAPES: dict[str, Shape] = {
     "ICAL": Shape("", pure=False),
 }
 OFFSET_BITS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
-               "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24}
+               "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24, "CCTLL": 24}
 """How many bits the number in an address has, its sign among them."""
 LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
@@ -204,7 +206,7 @@ def _long_form_fits(op: Op) -> bool:
 
 _LOADS = frozenset({"LDG", "LD", "LDS", "LDL", "LDC", "VOTE", "CS2R"})
 _SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "l": 1, "k": 1}
-_MANY_NUMBERS = frozenset({"SHFL", "BAR.REG"})
+_MANY_NUMBERS = frozenset({"SHFL", "BAR.REG", "BAR.RED.REG"})
 
 
 def groups(op: Op) -> tuple[list[list[int]], list[list[int]]]:

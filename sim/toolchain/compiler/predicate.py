@@ -8,7 +8,8 @@ __all__ = ["predicate"]
 
 _LONGEST = 6
 _LONGEST_OF_TWO = 4
-_TOGETHER = frozenset({"VOTE", "SHFL", "BAR", "BAR.REG", "BAR.RED", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"})
+_TOGETHER = frozenset({"VOTE", "SHFL", "BAR", "BAR.REG", "BAR.RED", "BAR.RED.REG", "B2R", "CAL", "ICAL",
+                       "BPT", "MEMBAR", "PRET"})
 """What threads do together, or cannot be guarded."""
 
 

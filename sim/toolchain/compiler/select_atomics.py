@@ -27,8 +27,6 @@ def _kind(i: Instruction) -> str:
 
 @handles("atom", "red")
 def _atomic(b: Builder, i: Instruction) -> None:
-    if i.type.bits < 32:
-        raise b.failure(f"{i.opcode} of {i.type.bits} bits is not translated")
     returns = i.opcode == "atom"
     results = b.write(i.operands[0] if returns else Sink(), i.type.bits)
     address = i.operands[1 if returns else 0]
@@ -95,17 +93,13 @@ def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) 
         low, high = b.pair()
         b.op("ADD64", [low, high], *old, *data)
         return [Source(low), Source(high)]
-    if i.operation in ("min", "max"):
-        chosen = comparison(b, "LT" if i.operation == "min" else "GT", i.type.signed, old, data)
-        return [b.compute("SEL", x, y, chosen) for x, y in zip(old, data, strict=True)]
-    raise b.failure(f"atom.{i.operation} of 64 bits is not translated")
+    chosen = comparison(b, "LT" if i.operation == "min" else "GT", i.type.signed, old, data)
+    return [b.compute("SEL", x, y, chosen) for x, y in zip(old, data, strict=True)]
 
 
 def _atomic_generic(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
                     data: list[Source]) -> None:
     """In shared memory by its own instruction, elsewhere by the one of global memory."""
-    if i.type.bits == 64 and i.operation not in ("exch", "cas"):
-        raise b.failure(f"{i.opcode} of 64 bits at a generic address is not translated: convert it by cvta.to")
     if offset:
         base = sum_with(b, base, offset)
     behind = b.guarded_block()

@@ -39,9 +39,7 @@ def _set_predicate(b: Builder, i: Instruction) -> None:
 
 @handles("set")
 def _set(b: Builder, i: Instruction) -> None:
-    to, kind = i.types
-    if to.bits != 32:
-        raise b.failure(f"set.{to.value} is not translated")
+    kind = i.types[1]
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     combine = i.combine.name if i.combine is not None else "AND"
     found = _compared(b, i, kind, 1, 2)
@@ -64,9 +62,7 @@ def _select(b: Builder, i: Instruction) -> None:
 
 @handles("slct")
 def _select_by_sign(b: Builder, i: Instruction) -> None:
-    kind, by = i.types
-    if by is not Type.S32:
-        raise b.failure(f"slct by .{by.value} is not translated")
+    kind = i.type
     sign = b.word(i.operands[3])
     xs, ys = (b.read(operand, kind.bits) for operand in i.operands[1:3])
     results = b.write(i.operands[0], kind.bits)

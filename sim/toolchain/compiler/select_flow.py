@@ -15,7 +15,15 @@ from sim.toolchain.ptx.module import (
     parameter_offsets,
 )
 
-from . import select_atomics, select_compare, select_integer, select_memory, select_spaces, select_system
+from . import (
+    select_atomics,
+    select_compare,
+    select_convert,
+    select_integer,
+    select_memory,
+    select_spaces,
+    select_system,
+)
 from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handlers, handles
 from .cleanup import drop_unreachable
@@ -24,11 +32,8 @@ from .layout import PARAMETER_BASE, Layout, aligned
 
 __all__ = ["select_function"]
 
-_MODULES = (select_atomics, select_compare, select_integer, select_memory, select_spaces, select_system)
+_MODULES = (select_atomics, select_compare, select_convert, select_integer, select_memory, select_spaces, select_system)
 """Where the other handlers are."""
-
-
-_TOO_MANY_RESULTS = "results that take more than 12 registers are not translated"
 
 
 @handles("bra")
@@ -68,8 +73,6 @@ def _return(b: Builder, i: Instruction) -> None:
 @handles("call")
 def _call(b: Builder, i: Instruction) -> None:
     assert i.call is not None
-    if Places.of(i.call.signature).results_overflow:
-        raise b.failure(_TOO_MANY_RESULTS)
     behind = b.guarded_block()
     call = i.call
     places = Places.of(call.signature)
@@ -90,7 +93,8 @@ def _call(b: Builder, i: Instruction) -> None:
         value = b.temporary(fixed=register)
         b.op("MOV", [value], source)
         fixed.append(Source(value))
-    results = [b.temporary(fixed=register) for _, registers in places.results(call.signature) for register in registers]
+    given = [register for _, registers in places.results(call.signature) for register in registers]
+    results = [b.temporary(fixed=register) for register in given if register >= 0]
     if isinstance(call.target, FunctionRef):
         b.op("CAL", list(results), *fixed, text=call.target.name, clobbers=STANDARD_CLOBBERS)
         b.function.calls.append(call.target.name)
@@ -98,6 +102,10 @@ def _call(b: Builder, i: Instruction) -> None:
         b.op("ICAL", list(results), *b.read(call.target, 32), *fixed, clobbers=STANDARD_CLOBBERS)
         b.function.indirect = True
     copies = [b.compute("MOV", Source(value)) for value in results]
+    for register in given:
+        if register < 0:
+            copies.append(Source(word := b.temporary()))
+            b.op("LDL", [word], Source(b.stack), offset=4 * ~register)
     for result, (_, registers) in zip(call.results, places.results(call.signature), strict=True):
         taken, copies = copies[:len(registers)], copies[len(registers):]
         _receive(b, result, taken)
@@ -196,13 +204,11 @@ def _receive_parameters(b: Builder, ptx: PtxFunction) -> None:
 def _give_results(b: Builder, ptx: PtxFunction) -> None:
     """Moves the results to where they go, before every ret."""
     places = Places.of(ptx.signature)
-    if places.results_overflow:
-        raise CompileError(ptx.line, ptx.column, _TOO_MANY_RESULTS)
     pairs: list[tuple[Value, int]] = []
     for result, registers in places.results(ptx.signature):
         words = b.variable_words(result) if isinstance(result, Variable) else b.registers(result)
         pairs += zip(words, registers, strict=True)
-    b.function.results = [b.temporary(fixed=register) for _, register in pairs]
+    b.function.results = [b.temporary(fixed=register) for _, register in pairs if register >= 0]
     b.here = None
     returning = [block for block in b.function.blocks if block.ending == "ret"]
     if len(returning) > 1 and (b.function.calls or b.function.indirect):
@@ -213,5 +219,8 @@ def _give_results(b: Builder, ptx: PtxFunction) -> None:
         returning = [last]
     for block in returning:
         b.block = block
-        for (word, _), value in zip(pairs, b.function.results, strict=True):
+        for word, register in pairs:
+            if register < 0:
+                b.op("STL", [], Source(b.stack), Source(word), offset=4 * ~register, text="caller")
+        for value, (word, _) in zip(b.function.results, [pair for pair in pairs if pair[1] >= 0], strict=True):
             b.op("MOV", [value], Source(word))

@@ -5,13 +5,12 @@ Registers of 8 and 16 bits have undefined bits above: whoever depends on them ex
 
 from dataclasses import replace
 
-from sim.toolchain.ptx.module import Half, Immediate, Instruction, SpecialRegister, Type
+from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
 
 from . import select_long
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
 from .long_division import divide
-from .special import special_words
 
 __all__ = ["extended"]
 
@@ -189,7 +188,8 @@ def _extreme(b: Builder, i: Instruction) -> None:
 @handles("sad")
 def _absolute_difference(b: Builder, i: Instruction) -> None:
     if i.type.bits == 64:
-        raise b.failure("sad of 64 bits is not translated")
+        select_long.absolute_difference(b, i)
+        return
     x, y = _operands(b, i, 2, True)
     sign = "" if i.type.signed else ".U32"
     larger = b.compute("IMNMX", x, y, PT.invert(), mods=sign)
@@ -205,51 +205,6 @@ def _divide(b: Builder, i: Instruction) -> None:
     else:
         x, y = _operands(b, i, 2, True)
         b.op(name, b.write(i.operands[0]), x, y, mods=_sign(i))
-
-
-@handles("cvt")
-def _convert(b: Builder, i: Instruction) -> None:
-    to, source = i.types
-    operand = i.operands[1]
-    if isinstance(operand, SpecialRegister):
-        x = [*special_words(b, operand), RZ][:max(source.bits // 32, 1)]
-    else:
-        x = b.read(operand, source.bits)
-    results = b.write(i.operands[0], to.bits)
-    if i.saturate and (to.bits, to.signed) != (source.bits, source.signed):
-        _saturate(b, results, x, to, source)
-        return
-    register = i.operands[0]
-    wide = getattr(register, "type", to).bits
-    low = x[0] if source.bits >= min(to.bits, 32) else extended(b, x[0], source)
-    if to.bits < 32 < wide + 1 and to.bits < wide:
-        low = extended(b, low, to)
-    if to.bits == 64 or wide == 64:
-        high = x[1] if source.bits == 64 and to.bits == 64 else _sign_word(b, low, source if to.bits == 64 else to)
-        b.move(b.write(register, 64), [low, high])
-    else:
-        b.move(results, [low])
-
-
-def _sign_word(b: Builder, low: Source, kind: Type) -> Source:
-    """The upper word of a number that is extended to 64 bits."""
-    return b.compute("SHR", low, number(31)) if kind.signed else RZ
-
-
-def _saturate(b: Builder, results: list, x: list[Source], to: Type, source: Type) -> None:
-    """A conversion that stays inside the result's range."""
-    if source.bits == 64 or to.bits == 64:
-        raise b.failure(f"cvt.sat.{to.value}.{source.value} is not translated")
-    low = extended(b, x[0], source)
-    bits = to.bits - to.signed
-    largest = number((1 << bits) - 1)
-    if not source.signed:
-        b.op("IMNMX", results, low, largest, PT, mods=".U32")
-        return
-    smallest = number(-(1 << bits)) if to.signed else RZ
-    if not (to.signed is False and to.bits == 32):
-        low = b.compute("IMNMX", low, largest, PT) if bits < 31 else low
-    b.op("IMNMX", results, low, smallest, PT.invert())
 
 
 @handles("bfe")

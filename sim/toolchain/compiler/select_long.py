@@ -7,8 +7,8 @@ from sim.toolchain.ptx.module import Half, Instruction
 from .builder import Builder
 from .ir import PT, RZ, Source, number
 
-__all__ = ["add", "bits", "comparison", "extract", "extreme", "high_product", "insert", "low_product", "multiply",
-           "shift", "unary"]
+__all__ = ["absolute_difference", "add", "bits", "comparison", "extract", "extreme", "high_product", "insert",
+           "low_product", "multiply", "shift", "unary"]
 
 
 def add(b: Builder, i: Instruction, carried: bool) -> None:
@@ -16,27 +16,29 @@ def add(b: Builder, i: Instruction, carried: bool) -> None:
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     if i.opcode in ("sub", "subc"):
         y = [word.negate() for word in y]
+    _sum_of(b, i, x, y, carried)
+
+
+def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carried: bool) -> None:
+    """Adds two numbers, with the carries that the instruction wants."""
     results = b.write(i.operands[0], 64)
-    if carried or i.carry_out:
-        low, high = b.pair()
-        b.op("IADD", [low], x[0], y[0], sets_carry=True, takes_carry=carried)
-        b.op("IADD", [high], x[1], y[1], sets_carry=i.carry_out, takes_carry=True)
-        b.move(results, [Source(low), Source(high)])
+    if not carried and not i.carry_out:
+        b.op("ADD64", results, *x, *y)
         return
-    b.op("ADD64", results, *x, *y)
+    low, high = b.pair()
+    b.op("IADD", [low], x[0], y[0], sets_carry=True, takes_carry=carried)
+    b.op("IADD", [high], x[1], y[1], sets_carry=i.carry_out, takes_carry=True)
+    b.move(results, [Source(low), Source(high)])
 
 
 def multiply(b: Builder, i: Instruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
-    results = b.write(i.operands[0], 64)
     product = low_product(b, x, y) if i.half is Half.LO else high_product(b, x, y, i.type.signed)
     if len(i.operands) == 3:
-        b.move(results, product)
-    elif i.carry_out or i.opcode == "madc":
-        raise b.failure(f"{i.opcode} of 64 bits with a carry is not translated")
+        b.move(b.write(i.operands[0], 64), product)
     else:
-        b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
+        _sum_of(b, i, product, b.read(i.operands[3], 64), i.opcode == "madc")
 
 
 def low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
@@ -129,6 +131,19 @@ def extreme(b: Builder, i: Instruction) -> None:
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, "LT" if i.opcode == "min" else "GT", i.type.signed, x, y)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
+
+
+def absolute_difference(b: Builder, i: Instruction) -> None:
+    """sad: the difference that is not negative, and the third number."""
+    x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
+    less = comparison(b, "LT", i.type.signed, x, y)
+    ways = []
+    for one, other in ((y, x), (x, y)):
+        low, high = b.pair()
+        b.op("ADD64", [low, high], *one, *(word.negate() for word in other))
+        ways.append((Source(low), Source(high)))
+    difference = [b.compute("SEL", up, down, less) for up, down in zip(*ways, strict=True)]
+    b.op("ADD64", b.write(i.operands[0], 64), *difference, *base)
 
 
 def bits(b: Builder, i: Instruction) -> None:

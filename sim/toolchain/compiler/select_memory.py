@@ -17,6 +17,8 @@ from .layout import CONSTANT_BANK
 
 __all__ = ["address_words", "sum_with"]
 
+_WORD_BYTES = 4
+"""What the number in the address of a prefetch is a multiple of."""
 _SIZES = {32: "", 64: ".64", 128: ".128"}
 _NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
@@ -44,7 +46,7 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
     if not -limit <= offset < limit:
         base = sum_with(b, base, offset)
         offset = 0
-    if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL") and isinstance(base[0].what, int):
+    if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL", "CCTLL") and isinstance(base[0].what, int):
         offset, base = base[0].what + offset, [RZ]
     return base, offset
 
@@ -240,9 +242,11 @@ def _store_parameter(b: Builder, i: Instruction, address: Address) -> None:
 
 @handles("prefetch", "prefetchu")
 def _prefetch(b: Builder, i: Instruction) -> None:
-    if i.space is Space.LOCAL:
-        raise b.failure("prefetch.local is not translated")
-    base, offset = address_words(b, i.operands[0], "CCTL", True)
-    b.op("CCTL", [], *base, mods=".E.PF2" if i.operation == "L2" else ".E.PF1", offset=offset)
+    local = i.space is Space.LOCAL
+    name = "CCTLL" if local else "CCTL"
+    base, offset = address_words(b, i.operands[0], name, not local)
+    if offset % _WORD_BYTES:
+        base, offset = sum_with(b, base, offset), 0
+    b.op(name, [], *base, mods=f"{'' if local else '.E'}.PF{i.operation[1]}", offset=offset)
 
 

@@ -1,9 +1,11 @@
 """Selection of moves, warp-wide operations, barriers and traps."""
 
+from rtl.isa.barriers import BARRIERS
 from sim.toolchain.ptx.module import (
     FunctionRef,
     Immediate,
     Instruction,
+    Operand,
     Scope,
     Sink,
     SpecialRegister,
@@ -16,6 +18,7 @@ from .ir import PT, RZ, Global, Source, Value, number
 from .special import special_words
 
 __all__: list[str] = []
+
 
 @handles("mov")
 def _move(b: Builder, i: Instruction) -> None:
@@ -105,24 +108,27 @@ def _barrier(b: Builder, i: Instruction) -> None:
     if i.operation == "red":
         _barrier_reduction(b, i)
         return
-    where, *threads = i.operands
-    _barrier_at(b, "SYNC" if i.operation == "sync" else "ARV", where, threads)
+    where, count = (*i.operands, None)[:2]
+    _barrier_at(b, ".SYNC" if i.operation == "sync" else ".ARV", where, count)
     b.op("MEMBAR", [], mods=".CTA")
 
 
-def _barrier_at(b: Builder, mode: str, where: object, threads: list) -> None:
-    count = threads[0] if threads else None
+def _barrier_at(b: Builder, mods: str, where: Operand | None, count: Operand | None,
+                *predicate: Source) -> None:
+    """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
+    assert where is not None
     if isinstance(where, Immediate) and (count is None or isinstance(count, Immediate)):
         _note_barrier(b, where.value + 1)
         text = f"{where.value:#x}" + (f", {count.value:#x}" if count is not None else "")
-        b.op("BAR", [], mods=f".{mode}", text=text)
+        b.op("BAR.RED" if predicate else "BAR", [], *predicate, mods=mods.removeprefix(".RED"), text=text)
         return
-    _note_barrier(b, where.value + 1 if isinstance(where, Immediate) else 16)
-    sources = [b.word(where)]  # type: ignore[arg-type]
+    _note_barrier(b, where.value + 1 if isinstance(where, Immediate) else BARRIERS)
+    sources = [b.word(where)]
     if isinstance(where, Immediate):
         sources = [b.compute("MOV", sources[0])]
     sources.append(b.word(count) if count is not None else RZ)
-    b.op("BAR.REG", [], *sources, mods=f".{mode}", text="" if count is not None else "all")
+    b.op("BAR.RED.REG" if predicate else "BAR.REG", [], *sources, *predicate, mods=mods.removeprefix(".RED"),
+         text="" if count is not None else "all")
 
 
 def _note_barrier(b: Builder, count: int) -> None:
@@ -131,11 +137,7 @@ def _note_barrier(b: Builder, count: int) -> None:
 
 def _barrier_reduction(b: Builder, i: Instruction) -> None:
     to, where, count, p = i.operands
-    if not isinstance(where, Immediate) or not isinstance(count, Immediate | Sink):
-        raise b.failure("bar.red with a barrier or a number of threads in a register is not translated")
-    _note_barrier(b, where.value + 1)
-    text = f"{where.value:#x}" + (f", {count.value:#x}" if isinstance(count, Immediate) else "")
-    b.op("BAR.RED", [], b.predicate(p), mods=f".{i.reduction.upper()}", text=text)
+    _barrier_at(b, f".RED.{i.reduction.upper()}", where, None if isinstance(count, Sink) else count, b.predicate(p))
     b.op("MEMBAR", [], mods=".CTA")
     if i.reduction == "popc":
         b.op("B2R", [b.write(to)[0], None], mods=".RESULT")
@@ -167,5 +169,3 @@ def _trap(b: Builder, i: Instruction) -> None:
         b.begin(b.new_block("after") if behind is None else behind)
     else:
         b.leave_guarded_block(behind)
-
-

@@ -14,7 +14,7 @@ __all__ = ["unroll"]
 
 _TURNS = 4
 _LONGEST = 40
-_SIDE_EFFECTS_APART = frozenset({"CAL", "ICAL", "BAR", "BAR.REG", "BAR.RED"})
+_SIDE_EFFECTS_APART = frozenset({"CAL", "ICAL", "BAR", "BAR.REG", "BAR.RED", "BAR.RED.REG"})
 
 
 @dataclass

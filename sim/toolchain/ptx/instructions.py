@@ -137,6 +137,9 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     opcode = node.opcode
     instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
                               guard=read_guard(node.guard, scope), **_fields(state))
+    if instruction.opcode == "cvt" and instruction.saturate and instruction.types[0].holds(instruction.types[1]):
+        to, source = (kind.value for kind in instruction.types)
+        raise SourceError(opcode, f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}")
     reader = OperandReader(scope, instruction, readonly)
     patterns = state.form.operands
     if patterns and patterns[0] in CONTROL:

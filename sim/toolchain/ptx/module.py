@@ -97,6 +97,10 @@ class Type(Enum):
         """Whether its numbers have a sign."""
         return self.value[0] == "s"
 
+    def holds(self, other: "Type") -> bool:
+        """Whether every number of another type is one of this type."""
+        return self.bits - self.signed >= other.bits - other.signed and self.signed >= other.signed
+
 
 class Space(Enum):
     """A state space that can be addressed. Generic addressing is None where an instruction has a space."""

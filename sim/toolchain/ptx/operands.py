@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
+from rtl.isa.barriers import BARRIERS
 from sim.toolchain.grammar import SourceError
 
 from . import syntax
@@ -34,8 +35,6 @@ from .special import VECTOR_REGISTERS, WARP_SIZE, special_register
 __all__ = ["OperandReader", "describe"]
 
 SINK = "_"
-BARRIERS = 16
-"""Barriers of a CTA."""
 WARP_THREADS = WARP_SIZE
 _VECTOR_LIMIT = 128
 """The most bits that one ld or st moves."""

@@ -23,6 +23,7 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
+from sim.run import main as run
 
 ROOT = Path(__file__).parent.parent
 MANUAL = ROOT / "rtl" / "README.md"
@@ -112,6 +113,14 @@ def test_the_tables_of_the_manual_agree_with_the_data(name):
     width = len(rows[0])
     assert [row[:width] for row in table(page, heading)] == [
         [cell.replace("`", "") for cell in row] for row in rows]
+
+
+def test_the_readme_has_every_option_of_a_run(capsys):
+    with pytest.raises(SystemExit):
+        run(["--help"])
+    options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help"}
+    first_cells = " ".join(row[0] for row in table(ROOT / "README.md", "### Run a kernel"))
+    assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
 
 
 def test_the_manual_has_every_knob():

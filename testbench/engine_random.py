@@ -51,13 +51,13 @@ class RandomDesign(Elaboratable):
         The asynchronous reset of its second domain, ``other``, which is that of falling edges as is ``third``.
     """
 
-    def __init__(self, seed: int, expressions: int = 12) -> None:
+    def __init__(self, seed: int, expressions: int = 8) -> None:
         self._chance = Random(seed)
         self._expressions = expressions
         # Memories are in domains without it: pysim has an asynchronous reset clock them.
-        self._domains = [ClockDomain("other", clk_edge="neg", async_reset=True),
-                         ClockDomain("third", clk_edge="neg", reset_less=True)]
-        self.other_reset: Any = getattr(self._domains[0], "rst")
+        other: Any = ClockDomain("other", clk_edge="neg", async_reset=True)
+        self._domains = [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
+        self.other_reset: Signal = other.rst
         self.inputs = [Signal(self._shape(), name=f"input{number}") for number in range(8)]
         self.shown: list[Signal] = []
         self._registers = [self._signal(f"register{number}") for number in range(10)]
@@ -206,7 +206,7 @@ class RandomDesign(Elaboratable):
         """A signal for each of some values, written in the module above or below the one before."""
         m, inner = Module(), Module()
         for _ in range(self._expressions):
-            value = self._value(self._chance.choice((1, 1, 2, 3)))
+            value = self._value(self._chance.choice((1, 1, 2)))
             shape = value.shape() if self._chance.random() < 0.6 else self._shape()
             signal = self._signal(f"value{len(self.shown)}", shape)
             self._chance.choice((m, inner)).d.comb += signal.eq(value)

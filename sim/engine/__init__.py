@@ -13,8 +13,8 @@ Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds t
 
 How a design becomes C++ (cxxrtl): :mod:`~sim.engine.netlist` has Amaranth flatten it into cells,
 :mod:`~sim.engine.lower` turns these into a :mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.schedule` puts
-the words into clusters that are computed only when an input has changed, :mod:`~sim.engine.emit` writes them down,
-:mod:`~sim.engine.build` has them compiled and caches the result.
+the words into clusters that are computed only when an input has changed, :mod:`~sim.engine.emit` writes them down with
+the :mod:`~sim.engine.edges` of clocks, :mod:`~sim.engine.build` has them compiled and caches the result.
 
 What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values only, never
 glitches, and clocks that the design makes itself are refused.

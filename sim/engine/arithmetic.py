@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from sim.engine.errors import EngineError
 from sim.engine.graph import WORD, Graph
 
-__all__ = ["WideArithmetic"]
+__all__ = ["Bits", "WideArithmetic"]
 
 Bits = tuple[tuple[int, int], ...]
+"""A number of any width: nodes of the graph and where each begins, lowest first, without gaps."""
 _HALF = WORD // 2
 
 

@@ -18,8 +18,6 @@ from sim.engine.internals import (
     AsyncProcess,
     BaseProcess,
     DelayTrigger,
-    Instance,
-    IOBufferInstance,
     MemoryInstance,
     PyClockProcess,
     PyEngineState,
@@ -30,7 +28,7 @@ from sim.engine.internals import (
 )
 from sim.engine.messages import Messages
 from sim.engine.model import FAILURE, TEXT, Field, Model
-from sim.engine.netlist import driven_signals, to_netlist, undriven_signals
+from sim.engine.netlist import check_supported, driven_signals, to_netlist, undriven_signals
 from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
 
 __all__ = ["CxxrtlEngine"]
@@ -183,7 +181,7 @@ class CxxrtlEngine(Engine):
         domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
         self._driven = driven_signals(design)
         self._comb = driven_signals(design, "comb")
-        _check_supported(design, domains, self._driven)
+        check_supported(design, domains, self._driven)
         self._netlist = netlist = to_netlist(design)
         self._program = program = emit(netlist)
         counts = [[len(words) for words in values] for values in program.events]
@@ -297,15 +295,3 @@ def _waits_for_time(process: Any) -> bool:
         return True
     triggers = process.waits_on._combination._triggers
     return all(isinstance(trigger, (DelayTrigger, SampleTrigger)) for trigger in triggers)
-
-
-def _check_supported(design: Any, domains: set[Any], driven: Any) -> None:
-    """EngineError for what this engine does not simulate."""
-    for fragment in design.fragments:
-        if isinstance(fragment, (Instance, IOBufferInstance)):
-            what = fragment.type if isinstance(fragment, Instance) else "an I/O buffer"
-            raise EngineError(f"no engine simulates {what}, which has no description in Amaranth")
-    for domain in domains:
-        if domain.clk in driven:
-            raise EngineError(f"engine cxxrtl: the design makes the clock of domain {domain.name} itself; "
-                              "use the engine pysim")

@@ -1,12 +1,12 @@
 """From a netlist of cells to a graph of words."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.engine.arithmetic import WideArithmetic
-from sim.engine.errors import EngineError
+from sim.engine.arithmetic import Bits, WideArithmetic
+from sim.engine.errors import EngineError, FineLoopError
 from sim.engine.graph import WORD, Graph
 from sim.engine.internals import (
     AnyValue,
@@ -22,19 +22,9 @@ from sim.engine.internals import (
     SyncReadPort,
     Top,
 )
+from sim.engine.parts import Part, cut, runs
 
-__all__ = ["Bits", "FineLoopError", "Lowering", "MemoryWords", "Part"]
-
-Bits = tuple[tuple[int, int], ...]
-"""A number of any width: nodes of the graph and where each begins, lowest first, without gaps."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Bits of a cell's output, from ``start`` on."""
-
-    start: int
-    width: int
+__all__ = ["Lowering", "MemoryWords"]
 
 
 @dataclass
@@ -54,14 +44,6 @@ class _Output:
     starts: list[int]
     widths: list[int]
     nodes: list[int | None] = field(default_factory=list)
-
-
-class FineLoopError(Exception):
-    """Bits of some cells depend on other bits of the same cells: these have to be taken apart."""
-
-    def __init__(self, cells: set[int]) -> None:
-        super().__init__(cells)
-        self.cells = cells
 
 
 class Lowering:
@@ -109,11 +91,11 @@ class Lowering:
             parts = [Part(start + low, min(WORD, width - low)) for start, width in cell.ports_i.values()
                      for low in range(0, width, WORD)]
         elif isinstance(cell, FlipFlop):
-            parts = _cut(len(cell.data), _runs(cell.data))
+            parts = cut(len(cell.data), runs(cell.data))
         elif isinstance(cell, Initial):
             parts = [Part(0, 1)]
         else:
-            parts = _cut(cell.width, ())
+            parts = cut(cell.width, ())
         output = _Output([part.start for part in parts], [part.width for part in parts])
         for part in parts:
             output.nodes.append(self._node("state", part.width, len(self.states), module=cell.module_idx))
@@ -122,14 +104,18 @@ class Lowering:
 
     def _node(self, *node: Any, module: int) -> int:
         number = self.graph.add(*node)
-        self._claim(module)
+        self.claim(module)
         return number
 
-    def _claim(self, module: int) -> None:
+    def claim(self, module: int) -> None:
         """New nodes belong to this module."""
         missing = len(self.graph.nodes) - len(self.modules)
         if missing > 0:
             self.modules += [module] * missing
+
+    def memory_number(self, cell: int) -> int:
+        """The place of a cell among all memories."""
+        return list(self.memories).index(cell)
 
     # Values.
 
@@ -159,11 +145,9 @@ class Lowering:
         """The node of one net."""
         return self.word((net,))
 
-    def bits(self, nets: Sequence[Any], cuts: Iterable[Part] | None = None) -> Bits:
-        """A value of any width, cut as told or as it comes."""
-        if cuts is None:
-            cuts = _cut(len(nets), _runs(nets))
-        return tuple((self.word(nets[part.start:part.start + part.width]), part.start) for part in cuts)
+    def bits(self, nets: Sequence[Any]) -> Bits:
+        """A value of any width, whole words first."""
+        return tuple((self.word(nets[low:low + WORD]), low) for low in range(0, len(nets), WORD))
 
     def pieces(self, nets: Sequence[Any]) -> list[tuple[int, int, int, int]]:
         """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where
@@ -219,7 +203,7 @@ class Lowering:
                 raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}")
             node = output.nodes[index] = maker(cell, part, number)
             del self._working[key]
-            self._claim(cell.module_idx)
+            self.claim(cell.module_idx)
         return output.starts[index], output.widths[index], node
 
     def _parts_of(self, number: int, cell: Any) -> list[Part]:
@@ -232,23 +216,23 @@ class Lowering:
             case Operation():
                 if cell.operator in ("~", "&", "|", "^", "m"):
                     values = cell.inputs[1:] if cell.operator == "m" else cell.inputs
-                    return _cut(cell.width, sorted({run for value in values for run in _runs(value)}))
-                return _cut(cell.width, ())
+                    return cut(cell.width, sorted({run for value in values for run in runs(value)}))
+                return cut(cell.width, ())
             case AssignmentList():
-                marks = set(_runs(cell.default))
+                marks = set(runs(cell.default))
                 for assignment in cell.assignments:
                     marks |= {assignment.start, assignment.start + len(assignment.value)}
-                    marks |= {assignment.start + run for run in _runs(assignment.value)}
+                    marks |= {assignment.start + run for run in runs(assignment.value)}
                 firm = {at for one in cell.assignments for at in (one.start, one.start + len(one.value))}
-                return _cut(len(cell.default), sorted(marks), firm)
+                return cut(len(cell.default), sorted(marks), firm)
             case AsyncReadPort():
-                return _cut(cell.width, ())
+                return cut(cell.width, ())
             case PriorityMatch():
                 return [Part(bit, 1) for bit in range(len(cell.inputs))]
             case Matches():
                 return [Part(0, 1)]
             case PartSelect():
-                return _cut(cell.width, ())
+                return cut(cell.width, ())
         raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}, at {cell.src_loc}")
 
     # Cells.
@@ -266,15 +250,15 @@ class Lowering:
                 return graph.mux(self.bit(inputs[0][0]), self.word(inputs[1][low:high]),
                                  self.word(inputs[2][low:high]))
         if number not in self._done:
-            values = [self.bits(value, _cut(len(value), ())) for value in inputs]
+            values = [self.bits(value) for value in inputs]
             self._done[number] = self._arithmetic.operate(operator, values, [len(value) for value in inputs])
         return next(node for node, at in self._done[number] if at == part.start)
 
     def _part_select(self, cell: Any, part: Part, number: int) -> int:
         if number not in self._done:
             self._done[number] = self._arithmetic.select(
-                self.bits(cell.value, _cut(len(cell.value), ())), len(cell.value), cell.value_signed,
-                self.bits(cell.offset, _cut(len(cell.offset), ())), len(cell.offset), cell.width, cell.stride)
+                self.bits(cell.value), len(cell.value), cell.value_signed,
+                self.bits(cell.offset), len(cell.offset), cell.width, cell.stride)
         return next(node for node, at in self._done[number] if at == part.start)
 
     def _assignments(self, cell: Any, part: Part, number: int) -> int:
@@ -297,45 +281,16 @@ class Lowering:
         graph, found = self.graph, []
         for pattern in cell.patterns:
             terms = []
-            for cut in _cut(len(cell.value), ()):
-                text = pattern[len(pattern) - cut.start - cut.width:len(pattern) - cut.start]
+            for piece in cut(len(cell.value), ()):
+                text = pattern[len(pattern) - piece.start - piece.width:len(pattern) - piece.start]
                 care = int(text.replace("0", "1").replace("-", "0"), 2)
                 if care:
-                    word = self.word(cell.value[cut.start:cut.start + cut.width])
-                    masked = graph.binary("and", word, graph.const(cut.width, care))
-                    wanted = graph.const(cut.width, int(text.replace("-", "0"), 2))
+                    word = self.word(cell.value[piece.start:piece.start + piece.width])
+                    masked = graph.binary("and", word, graph.const(piece.width, care))
+                    wanted = graph.const(piece.width, int(text.replace("-", "0"), 2))
                     terms.append(graph.binary("eq", masked, wanted))
             found.append(graph.all_of(terms))
         return graph.any_of(found)
 
     def _read(self, cell: Any, part: Part, number: int) -> int:
         return self.graph.add("read", part.width, cell.memory, part.start // WORD, self.word(cell.addr))
-
-
-def _runs(nets: Sequence[Any]) -> list[int]:
-    """Where a value is put together: the places between bits that are no neighbours at their source."""
-    marks = []
-    for at in range(1, len(nets)):
-        before, net = nets[at - 1], nets[at]
-        if net != before + 1 and net != before and not (net.is_const and before.is_const):
-            marks.append(at)
-    return marks
-
-
-def _cut(width: int, marks: Iterable[int], firm: Iterable[int] = ()) -> list[Part]:
-    """Parts of up to 64 bits, at marks where possible, and at each firm one."""
-    ends = sorted({*firm, width} - {0})
-    parts, start = [], 0
-    wanted = [mark for mark in marks if 0 < mark < width]
-    for end in ends:
-        if end > width:
-            break
-        while end - start > WORD:
-            index = bisect_right(wanted, start + WORD) - 1
-            cut = wanted[index] if index >= 0 and wanted[index] > start else start + WORD
-            parts.append(Part(start, cut - start))
-            start = cut
-        if end > start:
-            parts.append(Part(start, end - start))
-            start = end
-    return parts

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from sim.engine.errors import EngineError
 from sim.engine.internals import (
     Design,
+    Instance,
+    IOBufferInstance,
     MemoryInstance,
     Netlist,
     PortDirection,
@@ -11,7 +14,7 @@ from sim.engine.internals import (
     emit_netlist,
 )
 
-__all__ = ["check_loops", "driven_signals", "to_netlist", "undriven_signals"]
+__all__ = ["check_loops", "check_supported", "driven_signals", "to_netlist", "undriven_signals"]
 
 ROOT = "(design)"
 """The name of the top module, which nobody sees."""
@@ -66,3 +69,15 @@ def to_netlist(design: Any) -> Any:
 def check_loops(design: Any) -> None:
     """Raises CombinationalCycle, with the loop's signals and their places, when the design has a combinational loop."""
     to_netlist(design)
+
+
+def check_supported(design: Any, domains: set[Any], driven: Any) -> None:
+    """EngineError for what the compiled engine does not simulate."""
+    for fragment in design.fragments:
+        if isinstance(fragment, (Instance, IOBufferInstance)):
+            what = fragment.type if isinstance(fragment, Instance) else "an I/O buffer"
+            raise EngineError(f"no engine simulates {what}, which has no description in Amaranth")
+    for domain in domains:
+        if domain.clk in driven:
+            raise EngineError(f"engine cxxrtl: the design makes the clock of domain {domain.name} itself; "
+                              "use the engine pysim")

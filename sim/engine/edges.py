@@ -1,0 +1,111 @@
+"""What happens at the edges of clocks, as C++."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.engine.effects import Check, Effects
+from sim.engine.expressions import Expressions
+from sim.engine.graph import WORD
+from sim.engine.internals import SyncPrint, SyncProperty, SyncWritePort
+from sim.engine.lower import Lowering
+
+__all__ = ["Edge", "Edges"]
+
+_REGISTERS = 100
+"""Words of registers whose next values one function finds, at most."""
+
+
+@dataclass
+class Edge:
+    """An edge of one clock: to which level, the place of the clock and its shift there; the functions of registers by
+    number; statements of memory ports and checks.
+    """
+
+    level: int
+    clock: tuple[int, int]
+    clusters: list[int] = field(default_factory=list)
+    ports: list[str] = field(default_factory=list)
+
+
+class Edges:
+    """Sorts what happens by clock and module.
+
+    Attributes
+    ----------
+    edges : list[Edge]
+    registers : list[list[tuple[int, int]]]
+        By number of the function: places of registers and the nodes of their next values.
+    checks : list[str]
+        Statements of checks that belong to no clock.
+    """
+
+    def __init__(self, netlist: Any, lowering: Lowering, effects: Effects, expressions: Expressions) -> None:
+        self._cells, self._lowering, self._text = netlist.cells, lowering, expressions.text
+        self._edges: dict[tuple[Any, str], Edge] = {}
+        self.registers: list[list[tuple[int, int]]] = []
+        self.checks: list[str] = []
+        found: dict[tuple[Any, str, int], list[tuple[int, int]]] = defaultdict(list)
+        for one in effects.nexts:
+            found[one.cell.clk, one.cell.clk_edge, one.cell.module_idx].append((one.place, one.node))
+        for (clock, edge, _), words in sorted(found.items(), key=lambda item: (int(item[0][0]), item[0][1:])):
+            for first in range(0, len(words), _REGISTERS):
+                self._edge(clock, edge).clusters.append(len(self.registers))
+                self.registers.append(words[first:first + _REGISTERS])
+        for port in effects.ports:
+            line = (self._write_port(port.cell, port.nodes) if isinstance(port.cell, SyncWritePort)
+                    else self._read_port(port.number, port.cell, port.nodes))
+            self._edge(port.cell.clk, port.cell.clk_edge).ports.append(line)
+        for number, check in enumerate(effects.checks):
+            line = self._check(number, check)
+            if isinstance(check.cell, (SyncPrint, SyncProperty)):
+                self._edge(check.cell.clk, check.cell.clk_edge).ports.append(line)
+            else:
+                self.checks.append(line)
+        self.edges = list(self._edges.values())
+
+    def _edge(self, clock: Any, edge: str) -> Edge:
+        key = clock, edge
+        if key not in self._edges:
+            node = self._lowering.graph.nodes[self._lowering.bit(clock)]
+            place, shift = (node[2], 0) if node[0] == "state" else (self._lowering.graph.nodes[node[2]][2], node[3])
+            self._edges[key] = Edge(int(edge == "pos"), (place, shift))
+        return self._edges[key]
+
+    def _write_port(self, cell: Any, nodes: Sequence[int]) -> str:
+        memory = self._lowering.memories[cell.memory]
+        words, lines = len(memory.widths), []
+        for index, (data, enable) in enumerate(zip(nodes[1::2], nodes[2::2], strict=True)):
+            place = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
+            lines.append(f"if (const word e = {self._text(enable)}) s->store({place}, {self._text(data)}, e, "
+                         f"{self._lowering.memory_number(cell.memory)});")
+        return f"{{ const word a = {self._text(nodes[0])}; if (a < {memory.depth}) {{ {' '.join(lines)} }} }}"
+
+    def _read_port(self, number: int, cell: Any, nodes: Sequence[int]) -> str:
+        lowering = self._lowering
+        memory = lowering.memories[cell.memory]
+        words = len(memory.widths)
+        places = [place for place, (owner, _) in enumerate(lowering.states) if owner == number]
+        lines = []
+        for index in range(len(places)):
+            read = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
+            lines.append(f"word v{index} = a < {memory.depth} ? s->m[{read}] : 0;")
+        at = 2
+        for port in cell.transparent_for:
+            writer = self._cells[port]
+            count = -(-len(writer.data) // WORD)
+            merges = []
+            for index in range(count):
+                data, enable = nodes[at + 1 + 2 * index], nodes[at + 2 + 2 * index]
+                merges.append(f"v{index} = (v{index} & ~(word){self._text(enable)}) | "
+                              f"({self._text(data)} & {self._text(enable)});")
+            lines.append(f"if ({self._text(nodes[at])} == a) {{ {' '.join(merges)} }}")
+            at += 1 + 2 * count
+        lines += [f"s->next({place}, v{index});" for index, place in enumerate(places)]
+        return f"if ({self._text(nodes[1])}) {{ const word a = {self._text(nodes[0])}; {' '.join(lines)} }}"
+
+    def _check(self, number: int, check: Check) -> str:
+        happens, *values = check.nodes
+        text = "".join(f"s->events.push_back({self._text(node)}); " for node in values)
+        return f"if ({self._text(happens)}) {{ s->events.push_back({number}); {text}}}"

@@ -8,6 +8,7 @@ from rtl.params import WARP_THREADS
 from sim.bench import main
 from sim.benchmarks.classes import CLASSES
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
+from sim.benchmarks.ptx import PtxRow
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import throughput_loop
 from sim.engine import PysimEngine
@@ -90,6 +91,15 @@ def test_a_run_that_fails_is_told(monkeypatch):
     machine = BenchmarkMachine(MACHINES["tiny"], PysimEngine)
     with pytest.raises(BenchmarkError, match="loop: timeout not over"):
         machine.run(launch_loop(Loop("any", "NOP").module(), 1, 1))
+
+
+def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sim.bench.ptx_table", lambda: [PtxRow("kernel", compiled=30, unoptimised=60, optimised=20)])
+    path = tmp_path / "figures.json"
+    assert main(["--ptx", "--json", str(path)]) == 0
+    assert json.loads(path.read_text()) == {"ptx": [{"kernel": "kernel", "compiled": 30, "unoptimised": 60,
+                                                     "optimised": 20, "to_unoptimised": 0.5, "to_optimised": 1.5}]}
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["kernel", "30", "60", "20", "0.50", "1.50"]
 
 
 def test_wide_machine_is_as_wide_as_a_warp():

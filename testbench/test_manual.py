@@ -137,11 +137,18 @@ def test_the_manual_knows_which_errors_nobody_raises():
     assert raised == named - {"NONE"}
 
 
+def anchors(page: Path) -> set[str]:
+    """What a link can name behind a page's #: its headings, as they are shown on the web."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+    for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", text):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(page.parent / target), f"{page.name}: {target}#{anchor}"
 
 
 def listed(page: Path) -> list[str]:

@@ -78,6 +78,11 @@ class Bench:
         self._vcd = vcd
         self._terminal = sys.stderr.isatty()
 
+    @property
+    def vcd(self) -> Path | None:
+        """Where the waveform goes, for a testbench that records it itself; None: nowhere."""
+        return self._vcd
+
     def simulate(self, dut: Any, testbenches: Iterable[Testbench], *, background: Iterable[Testbench] = (),
                  clock: float = PERIOD, traces: Traces | None = None, name: str = "", limit: int = 1_000_000) -> int:
         """Simulates ``dut`` until all ``testbenches`` have ended; returns the clock cycles that took.

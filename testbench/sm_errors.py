@@ -24,6 +24,7 @@ _HEAD = """.kernel k
     ISCADD R2.CC, R0, c[0x0][out], 0x2
     IADD.X R3, RZ, c[0x0][out+4]
     ISETP.NE.U32.AND P0, PT, R0, RZ, PT
+    STG.E [R2], R0
 """
 _WORDS = 64
 _STACK = 1024
@@ -51,9 +52,9 @@ class ErrorCase:
         return f"{self.error.name}: {self.body[-1].strip()}"
 
     def launch(self) -> Launch:
-        """The program, which would store behind the error."""
+        """The program; behind the error there is only its end, for errors of units may come later than what follows."""
         lines = "\n".join(f"    {line}" for line in self.body)
-        made = launch_text(f"{_HEAD}{lines}\n    MOV32I R0, 0x1\n    STG.E [R2], R0\n    EXIT\n", crs=_STACK)
+        made = launch_text(f"{_HEAD}{lines}\n    EXIT\n", crs=_STACK)
         return replace(made, check_api_calls=self.check_calls)
 
 

@@ -12,6 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.issue import Policy
 from rtl.params import PRESETS, SmParams
 from sim.engine import Engine, PysimEngine
+from sim.hardware import Hardware
 from sim.launch import Launch
 from sim.memory_service import LATENCY
 from sim.model.thread import run as run_threads
@@ -20,11 +21,12 @@ from sim.testbench import Bench, CheckError
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import LEVELS, RUNS, Run, build
 from testbench.random_programs import Program, random_program, shrink
-from testbench.sm_driver import SmDriver
-from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases
+from testbench.sm_driver import LIMIT, SmDriver
+from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases, launch_text
+from testbench.words import contents
 
-__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_errors", "check_kernels", "check_random", "check_schedules",
-           "machine_for", "run"]
+__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_errors", "check_grid", "check_kernels", "check_random",
+           "check_schedules", "machine_for", "record", "run"]
 
 SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
          "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
@@ -34,11 +36,28 @@ SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10
 """Every kind of instruction."""
 FEW = ("k01_vecadd", "k47_trap_brkpt:trap", "k48_special_regs")
 """What a slow simulation can do."""
-SHOWN = "k15_shared_reduce"
+SHOWN = "k01_vecadd"
 """The kernel in the waveform."""
 MACHINES = (SmParams(warps=8, lanes=4), SmParams(warps=8, lanes=32), SmParams(warps=2, lanes=8),
             SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
 """Beside the default one."""
+_CTAS, _CTA_THREADS = 40, 64
+_REVERSE = f""".kernel reverse
+.param out 8
+.shared {4 * _CTA_THREADS}
+    S2R R0, SR_TID.X
+    S2R R1, SR_CTAID.X
+    XMAD R4, R1, c[0x0][0x8], R0
+    SHL R2, R0, 0x2
+    STS [R2], R4
+    LOP32I.XOR R2, R2, {4 * (_CTA_THREADS - 1):#x}
+    BAR.SYNC 0x0
+    LDS.U.32 R5, [R2]
+    ISCADD R2.CC, R4, c[0x0][out], 0x2
+    IADD.X R3, RZ, c[0x0][out+4]
+    STG.E [R2], R5
+    EXIT
+"""
 _LOOPS = 5000
 """Instructions: a program that executes more goes round for ever once its error is not reported."""
 NEVER_RAISED = {WarpError.PC_OVERFLOW, WarpError.ILLEGAL_SPH_INSTR_COMBO, WarpError.GEOMETRY_SM_ERROR,
@@ -104,6 +123,16 @@ def check_schedules(bench: Bench, driver: SmDriver, runs: Iterable[str], latenci
     bench.table("cycles", ["kernel", "who issues first", "latency of memory", "cycles"], rows)
 
 
+def check_grid(bench: Bench, driver: SmDriver) -> None:
+    """More CTAs than there is room for, as many at once as there is; each reverses its numbers by way of shared
+    memory."""
+    launch = launch_text(_REVERSE, words=_CTAS * _CTA_THREADS, block=_CTA_THREADS, grid=_CTAS)
+    result = driver.run(bench, "a grid", launch)
+    bench.expect("CTAs", result.counters["ctas"], _CTAS)
+    bench.expect("what the grid leaves", contents(driver.finished(launch), "out"),
+                 [number ^ _CTA_THREADS - 1 for number in range(_CTAS * _CTA_THREADS)])
+
+
 def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> None:
     """Programs with an error: reported to the host, and, where they end all the same, not reported."""
     cases = list(cases)
@@ -137,6 +166,24 @@ def _failure(bench: Bench, driver: SmDriver, program: Program) -> str | None:
     return None
 
 
+def check_machines(bench: Bench) -> None:
+    """Machines with other numbers of warps and lanes."""
+    for params in MACHINES:
+        driver = SmDriver(params, bench.engine)
+        check_kernels(bench, driver, itertools.product(RUNS, LEVELS))
+        check_random(bench, driver, 50, 12)
+
+
+def record(bench: Bench) -> None:
+    """A kernel, for the waveform."""
+    vcd = bench.vcd
+    if vcd is None:
+        return
+    hardware = Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
+    hardware.run(build(RUNS[SHOWN], "O3"), LIMIT)
+    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
+
+
 def run(bench: Bench) -> None:
     """The testbench."""
     driver = machine_for(bench.engine)
@@ -145,5 +192,10 @@ def run(bench: Bench) -> None:
     check_kernels(bench, driver, [(name, level) for name in names for level in (("O3",) if slow else LEVELS)])
     check_schedules(bench, driver, FEW[:1] if slow else ("k15_shared_reduce", "k44_bar_variants"),
                     (1,) if slow else _LATENCIES)
+    if not slow:
+        check_grid(bench, driver)
     check_errors(bench, driver, itertools.islice(error_cases(), 3) if slow else error_cases())
     check_random(bench, driver, 1 if slow else 400 if bench.thorough else 16, 1 if slow else 12)
+    if bench.thorough:
+        check_machines(bench)
+    record(bench)

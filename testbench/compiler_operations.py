@@ -99,6 +99,8 @@ def _integer(bits: int) -> list[Operation]:
     def sign(value: int) -> int:
         return _s(value, bits)
 
+    mask = (1 << bits) - 1
+
     def op(text: str, compute: _Compute, result: int = bits) -> Operation:
         return Operation(text, bits, result, compute)
 
@@ -114,6 +116,11 @@ def _integer(bits: int) -> list[Operation]:
         op(f"rem.{u} d, a, b", lambda x, y, z: x % y if y else -1),
         op(f"div.{s} d, a, b", lambda x, y, z: _quotient(sign(x), sign(y))),
         op(f"rem.{s} d, a, b", lambda x, y, z: _remainder(sign(x), sign(y))),
+        op(f"sad.{u} d, a, b, c", lambda x, y, z: abs(x - y) + z),
+        op(f"sad.{s} d, a, b, c", lambda x, y, z: abs(sign(x) - sign(y)) + z),
+        op(f"mad.lo.cc.{u} d, a, b, c; addc.{u} d, d, 0", lambda x, y, z: _with_carry((x * y & mask) + z, bits)),
+        op(f"mad.hi.cc.{s} d, a, b, c; madc.lo.{s} d, d, a, b", lambda x, y, z: _wide_carry(
+            sign(x) * sign(y) >> bits & mask, x, y, z, bits)),
         op(f"neg.{s} d, a", lambda x, y, z: -x), op(f"abs.{s} d, a", lambda x, y, z: abs(sign(x))),
         op(f"not.{b} d, a", lambda x, y, z: ~x), op(f"cnot.{b} d, a", lambda x, y, z: int(not x)),
         op(f"and.{b} d, a, b", lambda x, y, z: x & y), op(f"or.{b} d, a, b", lambda x, y, z: x | y),
@@ -158,6 +165,15 @@ def _integer(bits: int) -> list[Operation]:
     ]
 
 
+def _with_carry(total: int, bits: int) -> int:
+    return total + (total >> bits)
+
+
+def _wide_carry(product: int, x: int, y: int, z: int, bits: int) -> int:
+    total = product + z
+    return (total & (1 << bits) - 1) * x + y + (total >> bits)
+
+
 def _number(text: str, z: int) -> int:
     return z if text == "C" else int(text)
 
@@ -182,8 +198,6 @@ _SPECIAL_32 = [
         ("mul24.lo.u32 d, a, b", 32, lambda x, y, z: (x & 0xFFFFFF) * (y & 0xFFFFFF)),
         ("mul24.hi.u32 d, a, b", 32, lambda x, y, z: (x & 0xFFFFFF) * (y & 0xFFFFFF) >> 16),
         ("mad24.lo.s32 d, a, b, c", 32, lambda x, y, z: _s(x, 24) * _s(y, 24) + z),
-        ("sad.u32 d, a, b, c", 32, lambda x, y, z: abs(x - y) + z),
-        ("sad.s32 d, a, b, c", 32, lambda x, y, z: abs(_s(x) - _s(y)) + z),
         ("add.sat.s32 d, a, b", 32, lambda x, y, z: _clamp(_s(x) + _s(y), -1 << 31, (1 << 31) - 1)),
         ("sub.sat.s32 d, a, b", 32, lambda x, y, z: _clamp(_s(x) - _s(y), -1 << 31, (1 << 31) - 1)),
         ("mad.hi.sat.s32 d, a, b, c", 32,

@@ -61,6 +61,49 @@ call (z), many, (a,b,c,d,e,f,g,h,i,j); ld.param.b32 r2,[z]; } st.global.u32 [d1]
  ld.shared.u64 d5,[r2]; ld.shared.u64 d6,[r2+64]; ld.shared.u64 d7,[r2+128]; ld.shared.u64 d8,[r2+192];
  st.global.v2.u64 [d1],{d5,d6}; st.global.v2.u64 [d1+16],{d7,d8}; ret; } }
 """,
+    "atomic operations on double words at generic addresses": _KERNEL + """
+ { .shared .align 8 .b8 s[512]; mov.u64 d3,s; cvta.shared.u64 d3,d3; and.b32 r3,t,3; mul.wide.u32 d4,r3,64; add.u64
+ d3,d3,d4; ld.param.u64 d10,[out]; add.u64 d10,d10,d4; add.u64 d10,d10,40; and.b32 r4,t,4; setp.eq.u32 p,r4,0;
+ selp.b64 d5,d3,d10,p; mov.u64 d6,0; st.u64 [d5],d6; st.u64 [d5+8],0x7fffffffffffffff; bar.sync 0; cvt.u64.u32 d7,t;
+ mul.lo.u64 d7,d7,0x1fffffff0; setp.lt.u32 q,t,29; @q atom.add.u64 d8,[d5],d7; @!q red.min.s64 [d5+8],d7; bar.sync 0;
+ ld.u64 d8,[d5]; ld.u64 d9,[d5+8]; bar.sync 0; st.u64 [d5],d6; bar.sync 0; @!q atom.xor.b64 d11,[d5],d7;
+ @q red.max.u64 [d5+8],d7; bar.sync 0; ld.u64 d11,[d5]; ld.u64 d12,[d5+8]; st.global.v2.u64 [d1],{d8,d9};
+ st.global.v2.u64 [d1+16],{d11,d12}; ret; } }
+""",
+    "reductions at barriers in registers": _KERNEL + """
+ add.u32 r2,r1,1; setp.lt.u32 p,t,11; mov.u32 r3,64; bar.red.popc.u32 r4,r2,p; bar.red.popc.u32 r5,r2,r3,!p;
+ bar.red.and.pred q,3,r3,p; selp.u32 r6,1,2,q; bar.red.or.pred q,r1,64,p; selp.u32 r7,1,2,q; barrier.cta.red.popc.u32
+ r8,2,p; st.global.v4.u32 [d1],{r4,r5,r6,r7}; st.global.u32 [d1+16],r8; ret; }
+""",
+    "prefetches change nothing": _KERNEL + """
+ { .local .align 8 .b8 l[64]; .global .b8 g[8]; mov.u64 d3,l; st.local.u32 [l+4],t; prefetch.local.L1 [l+5];
+ prefetch.local.L2 [d3+8]; prefetch.global.L1 [d1+3]; prefetch.L2 [d1-5]; prefetchu.L1 [d1+1]; prefetch.global.L2
+ [g+1]; prefetch.global.L1 [g]; ld.local.u32 r2,[l+4]; st.global.u32 [d1],r2; ret; } }
+""",
+    "const space has no generic addresses": _KERNEL + """
+ isspacep.const p,d1; selp.u32 r2,1,2,p; mov.u64 d3,0; isspacep.const p,d3; selp.u32 r3,1,2,p; st.global.v2.u32
+ [d1],{r2,r3}; ret; }
+""",
+    "results on the stack": """
+.func (.param .b32 q, .param .align 8 .b8 r[48], .param .b32 s, .param .b64 u, .param .b64 v) many (.param .b64 a,
+ .param .b64 b, .param .align 8 .b8 c[40], .param .b32 n)
+{ .reg .pred p; .reg .b64 x<9>; .reg .b32 y<9>; ld.param.b64 x1,[a]; ld.param.b64 x2,[b]; ld.param.b64 x3,[c+32];
+ ld.param.b32 y1,[n]; .local .align 8 .b8 buf[16]; st.local.u64 [buf], x3; st.param.b32 [q],y1; st.param.b64 [r],x1;
+ st.param.b64 [r+40],x2; st.param.b32 [r+36],y1; add.u64 x4,x1,x2; setp.lt.u32 p,y1,20; st.param.b64 [v],x4;
+ st.param.b32 [s],77; ld.local.u64 x5,[buf]; st.param.b64 [u],x5; @p ret; add.u32 y1,y1,1; st.param.b32 [s],y1; ret; }
+.func (.param .align 8 .b8 r[64]) deep (.param .b32 n)
+{ .reg .pred p; .reg .b64 x; .reg .b32 y,z; ld.param.b32 y,[n]; setp.eq.u32 p,y,0; mov.u64 x,3; @p bra E; sub.u32
+ z,y,1; { .param .align 8 .b8 o[64]; .param .b32 m; st.param.b32 [m],z; call (o), deep, (m); ld.param.b64 x,[o+56]; }
+E: cvt.u64.u32 x,y; mad.lo.u64 x,x,5,x; st.param.b64 [r+56],x; st.param.b32 [r],y; ret; }
+""" + _KERNEL + """
+ cvt.u64.u32 d3,t; mul.lo.u64 d4,d3,77; and.b32 r9,t,7; mov.u64 d9,deep;
+{ .param .b64 a,b,u,v; .param .align 8 .b8 c[40], z[48]; .param .b32 n,q,s; st.param.b64 [a],d3; st.param.b64 [b],d4;
+ st.param.b64 [c+32],d1; st.param.b32 [n],t; call (q,z,s,u,v), many, (a,b,c,n); ld.param.b32 r2,[q]; ld.param.b64
+ d5,[z+40]; ld.param.b32 r3,[s]; ld.param.b64 d6,[u]; ld.param.b64 d7,[v]; ld.param.b32 r4,[z+36]; }
+{ .param .align 8 .b8 o[64]; .param .b32 m; st.param.b32 [m],r9; P: .callprototype (.param .align 8 .b8 _[64]) _
+ (.param .b32 _); call (o), d9, (m), P; ld.param.b64 d8,[o+56]; ld.param.b32 r5,[o]; } sub.u64 d6,d6,d1; add.u64
+ d6,d6,d8; st.global.v4.u32 [d1],{r2,r3,r4,r5}; st.global.v2.u64 [d1+16],{d5,d6}; st.global.u64 [d1+32],d7; ret; }
+""",
     "generic addresses of every space": _KERNEL + """
  { .shared .align 8 .b8 s[256]; .local .align 8 .b8 l[64]; mov.u64 d3,s; cvta.shared.u64 d3,d3; mul.wide.u32 d4,t,4;
  add.u64 d3,d3,d4; mov.u64 d5,l; cvta.local.u64 d5,d5; st.u32 [d3],t; st.u32 [d5+8],r1; and.b32 r2,t,1; setp.eq.u32

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["LONG_FORMS", "OFFSET_BITS", "Shape", "fits", "groups", "is_needless", "is_pure", "needs_slot",
+__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure", "needs_slot", "offset_fits",
            "predicate_sources", "shape", "slot_takes"]
 
 
@@ -112,9 +112,12 @@ _SHAPES: dict[str, Shape] = {
     "CAL": Shape("t", pure=False),
     "ICAL": Shape("", pure=False),
 }
-OFFSET_BITS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
-               "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24, "CCTLL": 24}
+_OFFSETS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "LD": 24, "ST": 24, "LDC": 16,
+            "ATOM": 20, "ATOM.CAS": 20, "ATOMS": 22, "ATOMS.CAS": 22, "RED": 20, "CCTL": 24, "CCTLL": 24}
 """How many bits the number in an address has, its sign among them."""
+_WORD_OFFSETS = frozenset({"CCTL", "CCTLL"})
+"""Instructions in whose addresses the number is a multiple of a word."""
+_WORD_BYTES = 4
 LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
 _SYNTHETIC = Shape("")
@@ -134,6 +137,17 @@ def is_pure(op: Op) -> bool:
 def is_needless(op: Op) -> bool:
     """Whether an operation may be left out when nobody wants its results."""
     return is_pure(op) or (op.name in _LOADS and ".CV" not in op.mods)
+
+
+def has_offset(name: str) -> bool:
+    """Whether an operation has an address with a number in it."""
+    return name in _OFFSETS
+
+
+def offset_fits(name: str, offset: int) -> bool:
+    """Whether the operation's address can have this number."""
+    limit = 1 << _OFFSETS[name] - 1
+    return -limit <= offset < limit and not (name in _WORD_OFFSETS and offset % _WORD_BYTES)
 
 
 def fits(op: Op, index: int, source: Source) -> bool:

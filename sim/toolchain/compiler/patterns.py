@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .instructions import OFFSET_BITS, shape
+from .instructions import has_offset, offset_fits, shape
 from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
 
 if TYPE_CHECKING:
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["combine"]
 
+
 def combine(function: Function, known: Definitions) -> bool:
     """One round of all patterns."""
     changed = False
     for block in function.blocks:
         for index, op in enumerate(block.ops):
-            if op.name in OFFSET_BITS:
+            if has_offset(op.name):
                 changed |= _offset(op, known, index)
             elif op.name == "ADD64":
                 changed |= _long_sum(op, known)
@@ -68,19 +69,18 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
     inner = known.operation(source)
     if inner is None:
         return False
-    limit = 1 << OFFSET_BITS[op.name] - 1
     if wide and inner.name == "ADD64" and op.sources[1].value is inner.results[1] and source.value is inner.results[0]:
         added = _pair_number(*inner.sources[2:])
         if added is None or not all(part.plain and part.value for part in inner.sources[:2]):
             return False
         total = op.offset + _near(64, added)
-        if -limit <= total < limit and _available(inner, op, known, inner.sources[:2]):
+        if offset_fits(op.name, total) and _available(inner, op, known, inner.sources[:2]):
             op.sources[0], op.sources[1] = inner.sources[:2]
             op.offset = total
             return True
     if not wide and inner.name == "MOV" and inner.sources[0].number is not None:
         total = op.offset + inner.sources[0].number
-        if 0 <= total < limit:
+        if total >= 0 and offset_fits(op.name, total):
             op.sources[0], op.offset = RZ, total
             return True
     if not wide and inner.name == "IADD" and not inner.sets_carry and not inner.takes_carry and not inner.mods:
@@ -90,7 +90,7 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
         if added.number is None or not base.plain or base.value is None:
             return False
         total = op.offset + _near(32, added.number)
-        if -limit <= total < limit and _available(inner, op, known, [base]):
+        if offset_fits(op.name, total) and _available(inner, op, known, [base]):
             op.sources[0], op.offset = base, total
             return True
     return False

@@ -101,14 +101,14 @@ def _call(b: Builder, i: Instruction) -> None:
     else:
         b.op("ICAL", list(results), *b.read(call.target, 32), *fixed, clobbers=STANDARD_CLOBBERS)
         b.function.indirect = True
-    copies = [b.compute("MOV", Source(value)) for value in results]
+    copies = {value.fixed: b.compute("MOV", Source(value)) for value in results}
     for register in given:
         if register < 0:
-            copies.append(Source(word := b.temporary()))
+            word = b.temporary()
             b.op("LDL", [word], Source(b.stack), offset=4 * ~register)
+            copies[register] = Source(word)
     for result, (_, registers) in zip(call.results, places.results(call.signature), strict=True):
-        taken, copies = copies[:len(registers)], copies[len(registers):]
-        _receive(b, result, taken)
+        _receive(b, result, [copies[register] for register in registers])
     b.leave_guarded_block(behind)
 
 

@@ -11,14 +11,12 @@ from sim.toolchain.ptx.module import (
 )
 
 from .builder import Builder, constant, handles
-from .instructions import OFFSET_BITS
+from .instructions import offset_fits
 from .ir import RZ, Source, Value, number
 from .layout import CONSTANT_BANK
 
 __all__ = ["address_words", "sum_with"]
 
-_WORD_BYTES = 4
-"""What the number in the address of a prefetch is a multiple of."""
 _SIZES = {32: "", 64: ".64", 128: ".128"}
 _NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
@@ -42,11 +40,10 @@ def address_words(b: Builder, address: Operand, name: str, wide: bool) -> tuple[
             else:
                 base = b.address_of(address.base, offset)[:count]
                 offset = 0
-    limit = 1 << OFFSET_BITS[name] - 1
-    if not -limit <= offset < limit:
+    if not offset_fits(name, offset):
         base = sum_with(b, base, offset)
         offset = 0
-    if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL", "CCTLL") and isinstance(base[0].what, int):
+    if name in ("LDC", "LDS", "STS", "ATOMS", "ATOMS.CAS", "LDL", "STL") and isinstance(base[0].what, int):
         offset, base = base[0].what + offset, [RZ]
     return base, offset
 
@@ -245,8 +242,6 @@ def _prefetch(b: Builder, i: Instruction) -> None:
     local = i.space is Space.LOCAL
     name = "CCTLL" if local else "CCTL"
     base, offset = address_words(b, i.operands[0], name, not local)
-    if offset % _WORD_BYTES:
-        base, offset = sum_with(b, base, offset), 0
     b.op(name, [], *base, mods=f"{'' if local else '.E'}.PF{i.operation[1]}", offset=offset)
 
 

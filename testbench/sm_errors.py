@@ -68,8 +68,8 @@ def error_cases() -> Iterator[ErrorCase]:
     case = ErrorCase
     for word in (".raw 0x0", _raw("VOTE.VTG"), "BPT.PAUSE", "BAR.SYNCALL", "RTT"):
         yield case(WarpError.ILLEGAL_INSTR_ENCODING, [word])
-    for register in ("Rd", "Ra"):
-        yield case(WarpError.OOR_REG, [_raw("IADD32I", **{register: 16})])
+    for word in (_raw("IADD32I", Rd=16), _raw("IADD32I", Ra=16)):
+        yield case(WarpError.OOR_REG, [word])
     wide = MemorySize.B64.value
     yield case(WarpError.OOR_REG, [_raw("LDS", Rd=15, size=wide)])
     yield case(WarpError.MISALIGNED_REG, [_raw("LDS", Rd=5, size=wide)])

@@ -29,6 +29,12 @@ def report_of(body):
     return run("sm", body, ENGINE)
 
 
+def failure_of(body):
+    failure = report_of(body).failure
+    assert failure is not None
+    return failure
+
+
 def passes(body):
     report = report_of(body)
     assert report.passed, report.failure
@@ -72,9 +78,9 @@ def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
 
     place_descriptor = sim.hardware.place_descriptor
     monkeypatch.setattr(sim.hardware, "place_descriptor", place)
-    report = report_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
-    assert "of thread 0" in report.failure
-    assert "LDG.E" in report.failure
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert "of thread 0" in failure
+    assert "LDG.E" in failure
 
 
 @pytest.mark.parametrize(("what", "field", "message"), [
@@ -89,8 +95,8 @@ def test_an_event_that_differs_is_found(driver, monkeypatch, what, field, messag
 
     take = getattr(Lockstep, f"_take_{what}")
     monkeypatch.setattr(Lockstep, f"_take_{what}", altered)
-    report = report_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
-    assert message in report.failure
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert message in failure
 
 
 def test_memory_that_differs_in_the_end_is_found(driver, monkeypatch):
@@ -101,8 +107,8 @@ def test_memory_that_differs_in_the_end_is_found(driver, monkeypatch):
 
     compare = Lockstep.compare_memory
     monkeypatch.setattr(Lockstep, "compare_memory", spoilt)
-    report = report_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
-    assert "c, byte 0x0" in report.failure
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert "c, byte 0x0" in failure
 
 
 def test_an_error_status_that_differs_is_found(driver, monkeypatch):
@@ -114,8 +120,8 @@ def test_an_error_status_that_differs_is_found(driver, monkeypatch):
     original = sim.hardware.Hardware.run
     monkeypatch.setattr(sim.hardware.Hardware, "run", other)
     case = next(error_cases())
-    report = report_of(lambda bench: tb_sm.check_errors(bench, driver, [case]))
-    assert "its pc" in report.failure
+    failure = failure_of(lambda bench: tb_sm.check_errors(bench, driver, [case]))
+    assert "its pc" in failure
 
 
 def test_programs_become_small():

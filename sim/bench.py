@@ -10,12 +10,13 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine
-from sim.benchmarks.ptx import PtxRow, ptx_table
+from sim.benchmarks.ptx import PtxRow, ptx_table, total
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
@@ -71,7 +72,9 @@ def _speed_text(rows: list[SpeedRow]) -> str:
 
 def _ptx_text(rows: list[PtxRow]) -> str:
     lines = [(row.kernel, f"{row.compiled:,}", f"{row.unoptimised:,}", f"{row.optimised:,}",
-              f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in rows]
+              f"{row.to_unoptimised:.2f}", f"{row.to_optimised:.2f}") for row in [*rows, total(rows)]]
+    lines.append(("median", "", "", "", f"{median(row.to_unoptimised for row in rows):.2f}",
+                  f"{median(row.to_optimised for row in rows):.2f}"))
     return table("Warp instructions that kernels execute, compiled here and by NVIDIA's assembler",
                  ("kernel", "here", "-O0", "-O3", "here/-O0", "here/-O3"), lines)
 

@@ -17,6 +17,11 @@ DECLARED = """.shared .align 4 .b8 sm[64]; .const .u32 cn[4] = { 1, 2 }; .local 
 """What bodies here may name, besides what every kernel in these tests has."""
 
 INSTRUCTIONS = [
+    ("atom.global.cas.b16 h, [d], h, h;", "atom.global.cas has no modifier .b16 here: expected .b32, .b64"),
+    ("atom.shared.inc.u64 d, [d], d;", "atom.shared.inc has no modifier .u64 here: expected .u32"),
+    ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .s32"),
+    ("set.eq.u16.u32 h, r, r;", "set.eq has no modifier .u16 here: expected .and, .or, .s32, .u32, .xor"),
+    ("isspacep.param p, d;", "isspacep has no modifier .param here: expected .const, .global, .local, .shared"),
     # opcodes and modifiers
     ("foo.u32 r0, r1;", "unknown instruction foo"),
     ("add.b32 r0, r1, r2;", "add has no modifier .b32 here: expected .cc, .s16, .s32, .s64, .sat, .u16, .u32, .u64"),

@@ -1,5 +1,6 @@
 """Instructions that compiled kernels execute, beside what NVIDIA's assembler makes of the same PTX."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import object_of_ptx
 from testbench.programs.manifest import LEVELS, RUNS, BufferSpec, Run, build, cubin
 
-__all__ = ["PtxRow", "ptx_table"]
+__all__ = ["PtxRow", "ptx_table", "total"]
 
 _WARPS = 64
 _LIMIT = 10_000_000
@@ -54,6 +55,12 @@ def _launch(run: Run) -> Launch:
 
 def _instructions(launch: Launch) -> int:
     return Machine(launch, warps=_WARPS).run(_LIMIT).instructions
+
+
+def total(rows: Sequence[PtxRow]) -> PtxRow:
+    """The sums of some rows, as one."""
+    return PtxRow("total", *(sum(column) for column in zip(
+        *((row.compiled, row.unoptimised, row.optimised) for row in rows), strict=True)))
 
 
 def ptx_table() -> list[PtxRow]:

@@ -267,6 +267,8 @@ class FlowDriver:
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:
             bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
+        elif expected.error is not WarpError.NONE:
+            bench.expect(f"{where}: pc of the error", int(result.pc), expected.pc)
         bench.expect(f"{where}: active threads", int(result.active), expected.active)
         bench.expect(f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes)
         if expected.value is not None:

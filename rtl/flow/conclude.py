@@ -54,7 +54,7 @@ class FlowConclusion(Component):
             following.eq(outcome.pc + INSTRUCTION_BYTES), result.warp.eq(stack.warp),
             result.terminated.eq(stack.empty), result.value.eq(stack.value), result.kept.eq(outcome.kept & ~failed),
             result.error.eq(Mux(reported, error, WarpError.NONE))]
-        with m.If(failed):
+        with m.If(error != WarpError.NONE):
             m.d.comb += result.pc.eq(Mux(reported, outcome.pc, following))
         with m.Elif(stack.resume & ~outcome.quad):
             m.d.comb += result.pc.eq(stack.pc)

@@ -149,8 +149,6 @@ def test_parts_and_signs_of_sources():
     assert vector(warp, 4)[0] == 2
     warp, _ = alone(encode("I2F", "r", Rd=4, Rb=6, source=4, destination=2, part=3, negate_b=1), {6: 0x80000000})
     assert vector(warp, 4)[0] == 0x43000000
-    warp, _ = alone(encode("I2F", "c", Rd=4, bank=2, source=3, destination=2), constants={2: bytes(4) + b"\x01\0\0\0"})
-    assert vector(warp, 4)[0] == 0x4F800000
     warp, _ = alone(encode("I2F", "i", Rd=4, imm=-2, source=7, destination=2))
     assert vector(warp, 4)[0] == 0xC0000000
 

@@ -13,7 +13,7 @@ from .stack import StackConfiguration, ThreadCode, ThreadCodes
 __all__ = ["FlowInstruction", "FlowOperation", "flow_launch", "flow_request", "flow_result"]
 
 
-class FlowOperation(enum.Enum, shape=4):
+class FlowOperation(enum.Enum, shape=5):
     """What a flow instruction does, apart from where its target comes from."""
 
     NONE = 0
@@ -37,6 +37,15 @@ class FlowOperation(enum.Enum, shape=4):
     WRITE_BACK = 11
     LAUNCH = 12
     """A new warp; not an instruction."""
+    ENTER_TRAP = 13
+    """The trap frame is pushed and all threads that live go to the target, which is the operand. The frame's pc is the
+    request's. Not an instruction, nor are those below: warps are made to do them."""
+    LEAVE_TRAP = 14
+    """The handler is left, the stack stays; on at the request's own pc."""
+    RESTORE = 15
+    """The handler is left, and the topmost trap frame's state is the warp's again."""
+    TERMINATE = 16
+    """The warp ends, whatever is on its stack."""
 
 
 class FlowInstruction(data.Struct):

@@ -58,6 +58,10 @@ class InstructionKind(enum.Enum, shape=4):
     """DEPBAR: done when it issues, which scoreboards put off."""
     REFUSED = 13
     """An instruction that nobody can execute, for its ``error``."""
+    ENTER = 14
+    """Not an instruction: the warp enters the trap, before the instruction whose place this takes."""
+    LEAVE = 15
+    """Not an instruction: the warp leaves the trap, before the instruction whose place this takes."""
 
 
 class ControlBits(data.Struct):

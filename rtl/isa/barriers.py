@@ -3,10 +3,13 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 
-__all__ = ["BARRIERS", "BarrierState"]
+__all__ = ["BARRIERS", "SYNCALL_BARRIER", "BarrierState"]
 
 BARRIERS = 16
 """Barriers of a CTA."""
+
+SYNCALL_BARRIER = BARRIERS
+"""Where BAR.SYNCALL meets: one more barrier, which no other instruction can name (ours)."""
 
 
 class BarrierState(data.Struct):

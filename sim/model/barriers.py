@@ -5,6 +5,12 @@ when as many have arrived as the last arrival asked for: a number of threads in 
 warp of the CTA. A warp that ends is no longer among those; one that arrived without waiting and then ended
 stays counted (ours).
 
+A warp that waits can be taken back, as the entry of a trap does: with its arrival goes what it gave to a reduction. The
+flags of the reduction are then those of the warps that still wait. What BAR.ARV or R2B have added stays, but a barrier
+at which nobody has arrived any more is as new (ours).
+
+BAR.SYNCALL is for the trap handler: it waits for every live warp of the CTA, at a barrier of its own.
+
 The reductions are of the predicate of the threads that execute BAR.RED. BAR.SCAN gives a warp the number of
 such threads with the predicate that arrived, by RED or SCAN, before it (ours).
 """
@@ -16,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rtl.isa.barriers import BarrierState
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import Form, Immediate, Register, Values
@@ -30,10 +36,21 @@ if TYPE_CHECKING:
     from .retirement import Retirement
     from .state import Cta, Warp
 
-__all__ = ["Barrier", "barrier_action", "read_action", "settle", "write_action"]
+__all__ = ["Barrier", "barrier_action", "read_action", "settle", "withdraw", "write_action"]
 
 _FIELDS = {name: (field.offset, field.width) for name, field in BarrierState.as_shape()}
 """A barrier's state as B2R and R2B move it: lowest bit and width."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A warp that waits: for which reduction, if any, and what it gave to that."""
+
+    warp: Warp
+    reduction: BarrierReduction | None = None
+    population: int = 0
+    some_false: int = 0
+    some_true: int = 0
 
 
 @dataclass
@@ -45,7 +62,7 @@ class Barrier:
     population: int = 0
     some_false: int = 0
     some_true: int = 0
-    waiting: list[tuple[Warp, BarrierReduction | None]] = field(default_factory=list)
+    waiting: list[Arrival] = field(default_factory=list)
 
     def reduced(self, reduction: BarrierReduction) -> int:
         """What a reduction over the threads so far gives."""
@@ -66,12 +83,31 @@ def settle(cta: Cta) -> None:
     """Lets the warps of every complete barrier go."""
     for barrier in cta.barriers:
         if barrier.arrived and barrier.arrived >= (barrier.expected or len(cta.warps)):
-            for warp, reduction in barrier.waiting:
-                warp.barrier = None
-                if reduction is not None:
-                    warp.reduction = barrier.reduced(reduction)
+            for arrival in barrier.waiting:
+                arrival.warp.barrier = None
+                if arrival.reduction is not None:
+                    arrival.warp.reduction = barrier.reduced(arrival.reduction)
             barrier.waiting.clear()
             barrier.unpack(0)
+
+
+def withdraw(warp: Warp) -> None:
+    """Takes back the arrival of a warp that waits; it waits no longer, and nobody goes on by that.
+
+    Raises ValueError when the warp waits at no barrier, or at BAR.SYNCALL's, which the trap handler does not leave.
+    """
+    if warp.barrier is None or warp.barrier == SYNCALL_BARRIER:
+        raise ValueError(f"the warp in slot {warp.slot} waits at no barrier that it could be taken back from")
+    barrier = warp.cta.barriers[warp.barrier]
+    warp.barrier = None
+    gone = next(arrival for arrival in barrier.waiting if arrival.warp is warp)
+    barrier.waiting.remove(gone)
+    barrier.arrived = max(barrier.arrived - 1, 0)
+    barrier.population = barrier.population - gone.population & (1 << _FIELDS["population"][1]) - 1
+    barrier.some_false = int(any(arrival.some_false for arrival in barrier.waiting))
+    barrier.some_true = int(any(arrival.some_true for arrival in barrier.waiting))
+    if not barrier.arrived:
+        barrier.unpack(0)
 
 
 def _lowest(warp: Warp, register: int, threads: int) -> int:
@@ -81,17 +117,28 @@ def _lowest(warp: Warp, register: int, threads: int) -> int:
 
 def _barrier(core: Core, warp: Warp, index: int) -> Barrier:
     """The barrier, if the launch has it."""
-    if index >= min(core.launch.barriers, len(warp.cta.barriers)):
+    if index >= min(core.launch.barriers, BARRIERS):
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM2)
     return warp.cta.barriers[index]
+
+
+def _meet(warp: Warp) -> None:
+    """BAR.SYNCALL, whether or not a thread executes it."""
+    if not warp.in_trap:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+    barrier = warp.cta.barriers[SYNCALL_BARRIER]
+    warp.barrier = SYNCALL_BARRIER
+    barrier.arrived += 1
+    barrier.waiting.append(Arrival(warp))
+    settle(warp.cta)
 
 
 def barrier_action(form: Form, values: Values) -> Action:
     """BAR. Barrier and count come from the lowest executing thread where they are in registers (ours).
 
     ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is not whole
-    warps, or more of them than a barrier's state can say (ours). ``.SYNCALL`` belongs to the trap handler:
-    ILLEGAL_INSTR_ENCODING outside.
+    warps, or more of them than a barrier's state can say (ours). ILLEGAL_INSTR_ENCODING: ``.SYNCALL`` outside
+    the trap handler.
     """
     mode = BarrierMode(values["mode"])
 
@@ -104,29 +151,31 @@ def barrier_action(form: Form, values: Values) -> Action:
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if mode is BarrierMode.SYNCALL:
-            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+            _meet(warp)
+            return
         if not threads:
             return
         index, count = number(warp, "a", threads), number(warp, "b", threads)
         barrier = _barrier(core, warp, index)
         if count % WARP_THREADS or count // WARP_THREADS >> _FIELDS["expected"][1]:
             raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
-        reduction = None
+        arrival = Arrival(warp)
         if mode in (BarrierMode.RED, BarrierMode.SCAN):
             predicate = warp.predicates[values["Pc"]] ^ (ALL_THREADS if values["Pc_not"] else 0)
-            if mode is BarrierMode.RED:
-                reduction = BarrierReduction(values["reduction"])
-            else:
+            if mode is BarrierMode.SCAN:
                 warp.reduction = barrier.population
-            barrier.population += (predicate & threads).bit_count()
+            arrival = Arrival(warp, BarrierReduction(values["reduction"]) if mode is BarrierMode.RED else None,
+                              population=(predicate & threads).bit_count(),
+                              some_false=int(predicate & threads != threads), some_true=int(predicate & threads != 0))
+            barrier.population += arrival.population
             barrier.population &= (1 << _FIELDS["population"][1]) - 1
-            barrier.some_false |= int(predicate & threads != threads)
-            barrier.some_true |= int(predicate & threads != 0)
+            barrier.some_false |= arrival.some_false
+            barrier.some_true |= arrival.some_true
         barrier.arrived += 1
         barrier.expected = count // WARP_THREADS
         if mode is not BarrierMode.ARV:
             warp.barrier = index
-            barrier.waiting.append((warp, reduction))
+            barrier.waiting.append(arrival)
         settle(warp.cta)
 
     return run

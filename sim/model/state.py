@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rtl.isa.barriers import BARRIERS
+from rtl.isa.barriers import SYNCALL_BARRIER
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
@@ -32,7 +32,7 @@ class Cta:
     warps : list[Warp]
         Those of its warps that have not terminated.
     barriers : list[Barrier]
-        Its barriers by number.
+        Its barriers by number; the last one is BAR.SYNCALL's.
     keeps_reference : bool
         A thread has left by EXIT.KEEPREFCOUNT.
     """
@@ -41,7 +41,7 @@ class Cta:
         self.index = index
         self.shared = bytearray(launch.shared)
         self.warps: list[Warp] = []
-        self.barriers = [Barrier() for _ in range(BARRIERS)]
+        self.barriers = [Barrier() for _ in range(SYNCALL_BARRIER + 1)]
         self.keeps_reference = False
 
 
@@ -70,8 +70,10 @@ class Warp:
         Branches with ``.LMT`` are taken by nobody.
     traps_masked : bool
         IDE.DI is in force.
+    in_trap : bool
+        It executes the trap handler.
     barrier : int or None
-        The barrier that it waits at.
+        The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
     reduction : int
         The last result of BAR.RED or BAR.SCAN.
     thread_index : array, 3 by 32
@@ -101,6 +103,7 @@ class Warp:
         self.api_call_depth = 0
         self.kill_future_branch = False
         self.traps_masked = False
+        self.in_trap = False
         self.barrier: int | None = None
         self.reduction = 0
         self.terminated = False

@@ -5,7 +5,7 @@ directly; for hardware it is turned into a launch descriptor.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from rtl.isa.table import find
@@ -26,6 +26,7 @@ __all__ = [
     "Launch",
     "Scalar",
     "prepare",
+    "with_trap_handler",
 ]
 
 PROGRAM_BASE = 0x1_0000_0000
@@ -40,6 +41,9 @@ LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+HANDLER_GAP = 256
+"""Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
+end shall fault, and not trap (ours)."""
 SHARED_LIMIT = 48 << 10
 """The most shared memory of a CTA, in bytes, on sm_50."""
 
@@ -69,7 +73,7 @@ class Launch:
 
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
     per thread, ``crs`` per warp. ``banks`` are the constant banks. ``buffers`` maps the names of the
-    launch's buffers to address and size.
+    launch's buffers to address and size. ``trap_handler`` is the pc of a trap handler, None when there is none.
     """
 
     kernel: Kernel
@@ -87,6 +91,7 @@ class Launch:
     crs: int
     buffers: Mapping[str, tuple[int, int]]
     check_api_calls: bool = False
+    trap_handler: int | None = None
 
     @property
     def threads(self) -> int:
@@ -216,3 +221,21 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
                   MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
                   crs, MappingProxyType(buffers))
+
+
+def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None) -> Launch:
+    """The launch with a trap handler, a kernel without parameters, in its memory behind the program. Threads get
+    as many registers as the handler needs, too. A memory serves one handler.
+
+    The handler is moved, so its branches are relative; calls of functions may be what they like. Raises ProgramError
+    for one that brings constants or variables, or takes arguments: they would have no place.
+    """
+    kernel = handler.kernel(entry)
+    if handler.constants or kernel.constants or handler.data.content or kernel.parameters:
+        raise ProgramError(f"{handler.name}: a trap handler has no constants, variables or parameters")
+    offset = _round_up(launch.program_size + HANDLER_GAP, HANDLER_GAP)
+    symbols = {name: offset + pc for name, pc in handler.code.symbols.items()}
+    content = _patched(handler.name, handler.code, symbols)
+    launch.memory.map("trap handler", launch.program_base + offset, len(content))
+    launch.memory.write(launch.program_base + offset, content)
+    return replace(launch, trap_handler=offset + kernel.entry, registers=max(launch.registers, kernel.registers))

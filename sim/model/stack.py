@@ -60,6 +60,8 @@ class CallReturnStack:
     ----------
     depth : int
         Tokens on the stack, holes included.
+    in_trap : bool
+        The trap handler runs, which may fill the reserved tokens.
     """
 
     def __init__(self, memory: Memory, size: int, region: int) -> None:
@@ -67,14 +69,17 @@ class CallReturnStack:
         self.size = size
         self.region = region
         self.depth = 0
+        self.in_trap = False
         self._first = 0
         self._cached: list[StackToken] = []
         self._dirty: set[int] = set()
 
     @property
     def limit(self) -> int:
-        """Tokens that user mode may hold."""
-        return self.size // TOKEN_BYTES - TRAP_RESERVE if self.size else CACHED_TOKENS
+        """Tokens that the stack may hold in its mode."""
+        if not self.size:
+            return CACHED_TOKENS
+        return self.size // TOKEN_BYTES - (0 if self.in_trap else TRAP_RESERVE)
 
     def token(self, index: int) -> StackToken:
         """Token ``index``, 0 being the lowest; WarpFaultError when it is in memory that faults."""

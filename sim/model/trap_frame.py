@@ -1,0 +1,104 @@
+"""The trap frame: a line of the stack that keeps what a warp was doing when it was made to enter the trap handler.
+
+========  =====  ================  ========
+token     kind   mask              pc
+========  =====  ================  ========
+lowest    TRAP   active            saved pc
+second    MASKS  broken            continued
+third     MASKS  returned          longjumped
+topmost   MASKS  exited            killed
+========  =====  ================  ========
+
+Entering and leaving is not for a single thread to do: guard, CC and the active mask play no part.
+"""
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+
+from .faults import WarpFaultError
+from .retirement import StackToken, WarpMasks
+from .state import Warp
+from .unwind import CALL_DEPTHS, check_pc
+from .vector.lanes import ALL_THREADS
+
+__all__ = ["leave_frame", "push_frame", "restore_frame", "terminate"]
+
+_SAVED = (("broken", "continued"), ("returned", "longjumped"), ("exited", "killed"))
+"""The disabled masks that each of the MASKS tokens keeps: in its mask, in place of its pc."""
+_PRECEDENCE = ("killed", "exited", "longjumped", "returned", "continued", "broken")
+"""Where a frame that was written by hand has a thread in several of them, the first counts (ours)."""
+
+
+def push_frame(warp: Warp, pc: int) -> None:
+    """Enters the trap handler: keeps the warp's masks and ``pc`` in a frame on a line of its own, under holes up to the
+    line; then all threads that live are active. The caller goes on at the handler.
+
+    WarpFaultError with STACK_OVERFLOW, and nothing changed, where the reserved tokens do not help: without a region in
+    memory, and behind a SETCRSPTR in the handler that has used them up.
+    """
+    masks, stack = warp.masks, warp.stack
+    holes = [StackToken(TokenKind.NONE, 0, 0)] * (-stack.depth % TOKENS_PER_LINE)
+    saved = [StackToken(TokenKind.MASKS, getattr(masks, second), getattr(masks, first)) for first, second in _SAVED]
+    stack.in_trap = True
+    try:
+        stack.push(*holes, StackToken(TokenKind.TRAP, pc, masks.active), *saved)
+    except WarpFaultError:
+        stack.in_trap = False
+        raise
+    warp.masks = WarpMasks(active=warp.live, exited=masks.exited, killed=masks.killed)
+
+
+def restore_frame(warp: Warp) -> int:
+    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame and everything on it, and makes the masks those of
+    the frame. The pc to go on at.
+
+    Tokens on the frame are ignored, except that counted calls among them are closed. WarpFaultError: STACK_ERROR when
+    there is no frame, when it is not whole, or when it has nobody active (ours); MISALIGNED_PC; MMU_FAULT. Then the
+    masks and the stack are as they were, but the mode is user mode.
+    """
+    stack = warp.stack
+    stack.in_trap = False
+    calls_closed, line = 0, list[StackToken]()
+    for index in reversed(range(stack.depth)):
+        token = stack.token(index)
+        line.insert(0, token)
+        if index % TOKENS_PER_LINE:
+            continue
+        if token.kind is TokenKind.TRAP:
+            masks = _masks_of(line)
+            pc = check_pc(token.pc)
+            stack.drop(stack.depth - index)
+            warp.masks = masks
+            warp.api_call_depth = (warp.api_call_depth - calls_closed) % CALL_DEPTHS
+            return pc
+        calls_closed += sum(each.counted and each.kind is TokenKind.RETURN for each in line)
+        line.clear()
+    raise WarpFaultError(WarpError.STACK_ERROR)
+
+
+def _masks_of(line: list[StackToken]) -> WarpMasks:
+    """The masks in a frame."""
+    trap, *saved = line
+    if [token.kind for token in saved] != [TokenKind.MASKS] * len(_SAVED) or not trap.mask:
+        raise WarpFaultError(WarpError.STACK_ERROR)
+    found = {name: word for names, token in zip(_SAVED, saved, strict=True)
+             for name, word in zip(names, (token.mask, token.pc), strict=True)}
+    masks, taken = {}, trap.mask
+    for name in _PRECEDENCE:
+        masks[name] = found[name] & ~taken
+        taken |= found[name]
+    return WarpMasks(active=trap.mask, **masks)
+
+
+def leave_frame(warp: Warp) -> None:
+    """Leaves the trap handler, RTT.FALLTHROUGH: in user mode, with masks and stack as they are."""
+    warp.stack.in_trap = False
+
+
+def terminate(warp: Warp) -> None:
+    """Ends the warp, RTT.TERMINATE: every thread has exited, whatever the stack holds."""
+    warp.stack.reset(0)
+    warp.stack.in_trap = False
+    warp.masks = WarpMasks(active=0, exited=ALL_THREADS)
+    warp.api_call_depth, warp.kill_future_branch = 0, False
+    warp.terminated = True

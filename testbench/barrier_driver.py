@@ -6,14 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from rtl.barrier import BarrierUnit
-from rtl.isa.barriers import BARRIERS
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Register
 from rtl.isa.table import find
 from rtl.layouts import InstructionKind, completion, dispatched, error_event
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
-from sim.model.barriers import Barrier, barrier_action, read_action, settle, write_action
+from sim.model.barriers import Barrier, barrier_action, read_action, settle, withdraw, write_action
 from sim.model.faults import WarpFaultError
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
@@ -25,6 +25,10 @@ __all__ = ["BarrierDriver"]
 
 _MAKERS = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
 _QUIET = 2_000
+
+
+def _mask(warps: set[ModelWarp]) -> int:
+    return sum(1 << warp.slot for warp in warps)
 
 
 @dataclass
@@ -43,14 +47,14 @@ class _UnderWay:
 class BarrierDriver:
     """Plays what a source of instructions gives; the model executes each when it is dispatched.
 
-    An instruction and the end of a warp of the same CTA are kept apart, since the unit and the model may see them in a
-    different order otherwise. Those of different CTAs meet freely.
+    An instruction, the end of a warp and a withdrawal of the same CTA are kept apart, since the unit and the model may
+    see them in a different order otherwise. Those of different CTAs meet freely.
 
     Parameters
     ----------
     source : Callable[[BarrierDriver, ctx, bool, bool], None]
-        Called every cycle: may begin a warp, end one, or dispatch an instruction if the unit has room (first flag). The
-        second flag is 0 when no new CTA may begin any more.
+        Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the unit has
+        room (first flag). The second flag is 0 when no new CTA may begin any more.
 
     Attributes
     ----------
@@ -58,8 +62,10 @@ class BarrierDriver:
         By slot.
     held : set[ModelWarp]
         Warps that the unit has to let go first.
-    done, released : int
-        Instructions compared; warps that were let go.
+    asked : ModelWarp or None
+        The warp whose withdrawal the unit is asked for.
+    done, released, withdrawn : int
+        Instructions compared; warps that were let go; arrivals that were taken back.
     """
 
     def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
@@ -71,12 +77,14 @@ class BarrierDriver:
         self.warps: list[ModelWarp | None] = [None] * params.warps
         self.ctas: dict[int, Any] = {}
         self.held: set[ModelWarp] = set()
-        self.done = self.released = self.cycle = 0
+        self.asked: ModelWarp | None = None
+        self.done = self.released = self.withdrawn = self.cycle = 0
         self._core: Any = SimpleNamespace(launch=SimpleNamespace(barriers=barriers))
         self._under_way: deque[_UnderWay] = deque()
         self._reads: dict[int, _UnderWay] = {}
         self._groups: list[set[ModelWarp]] = []
         self._ending: dict[int, int] = {}
+        self._asked_until = 0
         self._serial = 0
         self._dispatched = dispatched(params)
         self._completion, self._error = completion(params), error_event(params)
@@ -101,21 +109,25 @@ class BarrierDriver:
         dut, quiet = self.dut, 0
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
-        sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.lost)
-        async for _, _, room, resume, completed, error, waiting, lost in ctx.tick().sample(*sampled):
+        sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
+                   dut.lost, dut.withdrawn.as_value())
+        async for _, _, *values in ctx.tick().sample(*sampled):
+            room, resume, completed, error, waiting, meeting, lost, withdrawn = values
             self.cycle += 1
             quiet += 1
-            if resume or completed & 1 or error & 1:
+            if resume or completed & 1 or error & 1 or withdrawn & 1:
                 quiet = 0
             self._completed(completed, error)
             self._resumed(resume)
+            self._withdrawn(ctx, withdrawn)
             self._ending = {cta: since for cta, since in self._ending.items()
                             if lost >> cta & 1 or self.cycle < since + 2}
             for port in (dut.dispatch.valid, dut.launch.valid, dut.terminated):
                 ctx.set(port, 0)
-            if not (self._under_way or self._reads or self._groups or self._ending):
-                model = sum(1 << warp.slot for warp in self.warps if warp is not None and warp.barrier is not None)
-                self.bench.expect("warps that wait", waiting, model)
+            if not (self._under_way or self._reads or self._groups or self._ending or withdrawn & 1):
+                meet = {warp for warp in self._waiting() if warp.barrier == SYNCALL_BARRIER}
+                self.bench.expect("warps that wait", waiting, _mask(self._waiting() - meet))
+                self.bench.expect("warps at BAR.SYNCALL", meeting, _mask(meet))
             if self.cycle < cycles or self.ctas:
                 self.source(self, ctx, bool(room), self.cycle < cycles)
             elif not (self._under_way or self._reads or self._groups):
@@ -127,7 +139,8 @@ class BarrierDriver:
     def begin(self, ctx: Any, slot: int, cta: int, warps: int, number: int) -> None:
         """Launches a warp."""
         if number == 0:
-            self.ctas[cta] = SimpleNamespace(slot=cta, warps=[], size=warps, barriers=[Barrier() for _ in range(16)])
+            self.ctas[cta] = SimpleNamespace(slot=cta, warps=[], size=warps,
+                                             barriers=[Barrier() for _ in range(SYNCALL_BARRIER + 1)])
         group = self.ctas[cta]
         warp = ModelWarp(slot, group, {}, [0] * 7 + [ALL])
         self.warps[slot] = warp
@@ -149,6 +162,20 @@ class BarrierDriver:
         self._ending[warp.cta.slot] = self.cycle + 1
         if not warp.cta.warps:
             del self.ctas[warp.cta.slot]
+
+    def set_inside(self, ctx: Any, warp: ModelWarp, inside: bool) -> None:
+        """A warp enters the trap handler, or leaves it. It must not be held."""
+        warp.in_trap = inside
+        ctx.set(self.dut.inside[warp.slot], inside)
+
+    def withdraw(self, ctx: Any, warp: ModelWarp, cycles: int = 0) -> None:
+        """Asks for the withdrawal of a warp of a CTA of which nothing is under way, until that is answered.
+
+        One that waits at no barrier gets no answer: it is asked for so many cycles.
+        """
+        self.asked, self._asked_until = warp, self.cycle + cycles
+        ctx.set(self.dut.withdraw.valid, 1)
+        ctx.set(self.dut.withdraw.warp, warp.slot)
 
     def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
         """A warp executes an instruction."""
@@ -230,6 +257,23 @@ class BarrierDriver:
         self._groups.remove(group)
         self.held -= group
         self.released += len(group)
+
+    def _withdrawn(self, ctx: Any, withdrawn: int) -> None:
+        """Compares whose arrival was taken back, and asks no longer."""
+        warp = self.asked
+        stays = warp is None or warp.barrier is None or warp.barrier == SYNCALL_BARRIER
+        if withdrawn & 1:
+            slot = withdrawn >> 1
+            if warp is None or stays:
+                self.bench.fail(f"slot {slot}: withdrawn, expected nothing")
+            self.bench.expect("slot withdrawn", slot, warp.slot)
+            withdraw(warp)  # pyright: ignore[reportArgumentType]
+            self.held.discard(warp)
+            self.withdrawn += 1
+        elif warp is None or not stays or self.cycle < self._asked_until:
+            return
+        self.asked = None
+        ctx.set(self.dut.withdraw.valid, 0)
 
     def _written(self, operation: LaneOperation) -> None:
         """Compares what B2R has written."""

@@ -19,6 +19,7 @@ class ModelWarp:
     predicates: list[int]
     barrier: int | None = None
     reduction: int = 0
+    in_trap: bool = False
     writes: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def write_register(self, record: Any, number: int, value: Any, threads: int) -> None:

@@ -1,12 +1,13 @@
 """The barrier unit: who waits, who goes on and when, results, errors; against the warp model's barriers.
 
-CTAs of random sizes come and go. Their warps arrive, wait, reduce, read and set barriers, and end. The warp model does
-the same, one instruction after the other. Whoever a barrier lets go must go in one cycle.
+CTAs of random sizes come and go. Their warps arrive, wait, reduce, read and set barriers, meet in the trap handler, are
+taken back from where they wait, and end. The warp model does the same, one instruction after the other. Whoever a
+barrier lets go must go in one cycle.
 """
 
 from typing import Any
 
-from rtl.isa.barriers import BARRIERS, BarrierState
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
@@ -20,13 +21,14 @@ __all__ = ["RandomCtas", "check_random", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 _RA, _RB = 4, 5
+SYNCALL = encode("BAR", "all")
 _MODES = (BarrierMode.SYNC, BarrierMode.SYNC, BarrierMode.ARV, BarrierMode.RED, BarrierMode.RED, BarrierMode.SCAN)
 _READS = {BarrierRead.BARRIER: "barrier", BarrierRead.RESULT: "result", BarrierRead.WARP: "warp"}
 
 
 class RandomCtas:
     """A source of instructions for the driver. One warp of a CTA can always go on: the last one helps those that wait,
-    or ends when there are none."""
+    goes where they meet, or ends when there are none."""
 
     def __init__(self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3) -> None:
         self._random, self._params, self._barriers, self._rate = bench.random, params, barriers, rate
@@ -39,21 +41,39 @@ class RandomCtas:
             driver.begin(ctx, *self._starting.pop(0))
         elif more and random.random() < 0.05:
             self._start(driver)
+        if driver.asked is None and random.random() < self._rate / 5:
+            self._withdraw(driver, ctx, starting)
         if not room or random.random() > self._rate:
             return
         starting |= {cta for _, cta, _, _ in self._starting}
         able = [warp for warp in driver.warps if warp is not None and warp not in driver.held
-                and not driver.ending(warp.cta) and warp.cta.slot not in starting]
+                and not driver.ending(warp.cta) and warp.cta.slot not in starting
+                and (driver.asked is None or warp.cta is not driver.asked.cta)]
         if not able:
             return
         warp = random.choice(able)
         others = [other for other in warp.cta.warps if other is not warp]
-        waiting = [other for other in others if other.barrier is not None]
-        alone = len(waiting) == len(others)
+        waiting = [other for other in others if other.barrier not in (None, SYNCALL_BARRIER)]
+        alone = all(other.barrier is not None for other in others)
         if random.random() < 0.1 and not driver.busy(warp.cta) and not (alone and waiting):
             driver.end(ctx, warp)
-        else:
-            driver.dispatch(ctx, warp, self._helping(waiting) if alone and waiting else self._use(warp, alone))
+            return
+        meets = random.random() < (0.2 if alone and others else 0.03)
+        driver.set_inside(ctx, warp, random.random() < (0.9 if meets else 0.3))
+        use = self._helping(waiting) if alone and waiting else self._use(warp, alone)
+        if meets and not (alone and waiting):
+            use = Use(SYNCALL, **self._threads())
+        driver.dispatch(ctx, warp, use)
+
+    def _withdraw(self, driver: BarrierDriver, ctx: Any, starting: set[int]) -> None:
+        """Takes back a warp that waits, or asks for one that nobody may take back."""
+        quiet = [warp for warp in driver.warps if warp is not None and warp.cta.slot not in starting
+                 and not driver.ending(warp.cta) and not driver.busy(warp.cta)]
+        waiting = [warp for warp in quiet if warp.barrier is not None]
+        if waiting and self._random.random() < 0.9:
+            quiet = waiting
+        if quiet:
+            driver.withdraw(ctx, self._random.choice(quiet), cycles=self._random.randint(1, 20))
 
     def _start(self, driver: BarrierDriver) -> None:
         """A CTA in slots that are free."""
@@ -100,8 +120,6 @@ class RandomCtas:
             place = random.choice([BarrierRead.RESULT, BarrierRead.WARP, BarrierRead.BARRIER])
             word = encode("R2B", mode=place.value, barrier=number & 15, Rb=_RB)
             return Use(word, **threads, rb=random.getrandbits(32))
-        if choice < 0.32:
-            return Use(encode("BAR", "all"), **threads)
         return self._bar(warp, alone, number, threads)
 
     def _bar(self, warp: ModelWarp, alone: bool, number: int, threads: dict[str, int]) -> Use:
@@ -133,6 +151,7 @@ def _play(bench: Bench, params: SmParams, cycles: int, *, barriers: int = BARRIE
     driver.run(cycles, traces=traces_of(driver) if traces else None)
     bench.checked("instructions", driver.done)
     bench.checked("warps let go", driver.released)
+    bench.checked("arrivals withdrawn", driver.withdrawn)
     return driver
 
 
@@ -163,8 +182,12 @@ def traces_of(driver: BarrierDriver) -> Traces:
             "keep": store.keep, "state": store.new, "live": Trace(store.live, "dec")},
         "warps": {
             "terminated": dut.terminated, "terminated_warp": Trace(dut.terminated_warp, "dec"),
-            "waiting": Trace(dut.waiting, "bin"), "places": dut.places, "release": warps.release,
+            "waiting": Trace(dut.waiting, "bin"), "meeting": Trace(dut.meeting, "bin"),
+            "places": dut.places, "release": warps.release,
             "resume": Trace(dut.resume, "bin")},
+        "withdrawal": {
+            "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,
+            "warp": Trace(dut.withdraw.warp, "dec"), "withdrawn": dut.withdrawn.valid},
         "outcome": {
             "complete": dut.completion.valid, "warp": Trace(dut.completion.warp, "dec"), "error": dut.error.error,
             "failed": dut.error.valid}}

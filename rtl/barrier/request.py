@@ -1,12 +1,13 @@
 """From a dispatched instruction to what the barrier unit needs of it."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib import data, enum, fifo, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, enum, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.isa.barriers import BARRIERS, BarrierState
+from rtl.dispatch_queue import DispatchQueue
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ, Form, Immediate, Register
 from rtl.isa.table import BY_NAME
@@ -20,9 +21,6 @@ __all__ = ["BARRIER_FORMS", "BarrierOperation", "BarrierQueue", "barrier_request
 BARRIER_FORMS: tuple[Form, ...] = tuple(form for name in ("BAR", "B2R", "R2B") for form in BY_NAME[name])
 """The instructions of the barrier unit."""
 
-_UNDER_WAY = 4
-"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
-_PLACES = 8
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _COUNT_BITS = BarrierState.as_shape()["expected"].width
 
@@ -36,14 +34,13 @@ class BarrierOperation(enum.Enum, shape=2):
     """B2R."""
     WRITE = 2
     """R2B."""
-    REFUSE = 3
-    """BAR.SYNCALL, which belongs to the trap handler."""
 
 
 def barrier_request(params: SmParams) -> data.StructLayout:
     """An instruction of a warp.
 
-    ``executes``: a thread does. ``number`` is the barrier's; 16 stands for every number that no barrier has. ``count``
+    ``executes``: a thread does, or none has to. ``number`` is the barrier's; 16 stands for every number that no barrier
+    has, and is BAR.SYNCALL's. ``count``
     is how many warps BAR asks for, 0 for all, and ``wrong`` tells that it does not ask for whole warps, or for more
     than can be counted. ``population`` threads have BAR's predicate; ``some_true`` and ``some_false`` tell whether
     there is one that has it, and one that has not. ``content`` is R2B's number, or the threads that execute B2R.
@@ -76,7 +73,7 @@ class BarrierQueue(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
+        m.submodules.places = places = DispatchQueue(self._layout, decoding=1)
         instruction, request = self.dispatch.payload, Signal(self._layout)
 
         # Decode.
@@ -95,15 +92,14 @@ class BarrierQueue(Component):
         m.d.sync += [
             valid.eq(self.dispatch.valid), decoded.eq(request), having.eq(threads & instruction.predicate),
             missing.eq(threads & ~instruction.predicate)]
-        counted = data.View(self._layout, places.w_data)
+        counted = places.arriving.payload
         m.d.comb += [
             counted.eq(decoded), counted.some_true.eq(having.any()), counted.some_false.eq(missing.any()),
-            counted.executes.eq(counted.some_true | counted.some_false), counted.population.eq(population(having))]
+            counted.executes.eq(counted.some_true | counted.some_false | (decoded.mode == BarrierMode.SYNCALL)),
+            counted.population.eq(population(having))]
 
-        m.d.comb += [
-            places.w_en.eq(valid), self.room.eq(places.w_level < _PLACES - _UNDER_WAY),
-            self.request.valid.eq(places.r_rdy), self.request.payload.eq(places.r_data),
-            places.r_en.eq(self.request.ready)]
+        m.d.comb += [places.arriving.valid.eq(valid), self.room.eq(places.room)]
+        connect(m, places.head, flipped(self.request))
         return m
 
     def _field(self, form: Form, name: str) -> Value:
@@ -125,7 +121,7 @@ class BarrierQueue(Component):
     def _bar(self, m: Module, form: Form, request: data.View, threads: Signal) -> None:
         m.d.comb += request.mode.eq(self._field(form, "mode"))
         if not form.operands:
-            m.d.comb += request.operation.eq(BarrierOperation.REFUSE)
+            m.d.comb += [request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(SYNCALL_BARRIER)]
             return
         count = self._operand(form, "b")
         m.d.comb += [

@@ -2,20 +2,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.barriers import BARRIERS, BarrierState
+from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.layouts import warp_launch
 from rtl.params import SmParams
 
 __all__ = ["BarrierStore"]
 
+_BARRIERS = SYNCALL_BARRIER + 1
+
 
 class BarrierStore(Component):
-    """Barriers are in LUT memory, by CTA slot and number. One that is not used reads as zeros: a new CTA has none.
+    """Barriers are in LUT memory, by number and CTA slot. One that is not used reads as zeros: a new CTA has none.
 
     Members
     -------
@@ -26,8 +28,8 @@ class BarrierStore(Component):
     warp, warp_cta : In, Out
         The CTA of a warp.
     cta, number : In, In
-        The barrier that is read and written.
-    used : Out(16)
+        The barrier that is read and written; BAR.SYNCALL's is one of them.
+    used : Out(17)
         The CTA's barriers that are not zero.
     live : Out
         The CTA's live warps.
@@ -44,7 +46,7 @@ class BarrierStore(Component):
         super().__init__({
             "launch": In(data.StructLayout({"valid": 1, "payload": launch})),
             "ended": In(1), "ended_warp": In(bits), "ended_cta": Out(bits), "warp": In(bits), "warp_cta": Out(bits),
-            "cta": In(bits), "number": In(range(BARRIERS)), "used": Out(BARRIERS), "live": Out(count),
+            "cta": In(bits), "number": In(range(_BARRIERS)), "used": Out(_BARRIERS), "live": Out(count),
             "state": Out(BarrierState), "write": In(1), "keep": In(1), "new": In(BarrierState)})
 
     def elaborate(self, platform: object) -> Module:
@@ -77,13 +79,13 @@ class BarrierStore(Component):
     def _barriers(self, m: Module) -> None:
         params = self._params
         m.submodules.states = states = memory.Memory(
-            shape=BarrierState, depth=params.warps * BARRIERS, init=[])
-        m.submodules.masks = masks = memory.Memory(shape=BARRIERS, depth=params.warps, init=[])
+            shape=BarrierState, depth=params.warps * _BARRIERS, init=[])
+        m.submodules.masks = masks = memory.Memory(shape=_BARRIERS, depth=params.warps, init=[])
         state, mask = states.read_port(domain="comb"), masks.read_port(domain="comb")
         state_write, mask_write = states.write_port(), masks.write_port()
         fresh = Signal(params.warps)
-        one = Const(1, BARRIERS) << self.number
-        place = self.cta * BARRIERS + self.number
+        one = Const(1, _BARRIERS) << self.number
+        place = Cat(self.cta, self.number)
         m.d.comb += [
             mask.addr.eq(self.cta), self.used.eq(Mux(fresh.bit_select(self.cta, 1), 0, mask.data)),
             state.addr.eq(place), self.state.eq(Mux(self.used.bit_select(self.number, 1), state.data.as_value(), 0)),

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.isa.barriers import BARRIERS, BarrierState
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead
 from rtl.layouts import LaneClientPort, completion, dispatched, error_event, operands_read, warp_launch
@@ -29,6 +29,10 @@ class BarrierUnit(Component):
     under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error the
     instruction is complete, too, but its warp is not let go.
 
+    The arrival of a warp that waits can be taken back, which takes six cycles: the barrier is then as if it had not
+    come, and the warp waits no longer, but is not let go either. The barrier's flags are those of the warps that still
+    wait there; whatever R2B has set besides stays, unless nobody has arrived any more (ours).
+
     Members
     -------
     dispatch : In(valid and dispatched)
@@ -43,6 +47,13 @@ class BarrierUnit(Component):
         Barriers of a CTA of this grid, as the GridConfiguration says. Others: ILLEGAL_INSTR_PARAM2.
     report_mask : In(32)
         Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
+    inside : In(warps)
+        Who executes the trap handler. BAR.SYNCALL of others: ILLEGAL_INSTR_ENCODING.
+    withdraw : In(valid and warp)
+        This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of ``waiting`` falls: a
+        warp that does not wait, because its barrier has let it go before, gets no answer.
+    withdrawn : Out(valid and warp)
+        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end of the cycle.
     resume : Out(warps)
         For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier lets the warp go.
     port : Out(LaneClientPort)
@@ -51,31 +62,33 @@ class BarrierUnit(Component):
         Of B2R, which reads no register.
     completion : Out(completion)
     error : Out(error_event)
-    waiting, places : Out(warps), Out(array of numbers)
-        Who waits, and at the barrier of which number.
+    waiting, meeting, places : Out(warps), Out(warps), Out(array of numbers)
+        Who waits at a barrier, who at BAR.SYNCALL, and at the barrier of which number.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        bits = params.warp_bits
+        bits, numbers = params.warp_bits, range(SYNCALL_BARRIER + 1)
+        one_warp = data.StructLayout({"valid": 1, "warp": bits})
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "terminated": In(1), "terminated_warp": In(bits), "barriers": In(range(BARRIERS + 1)),
-            "report_mask": In(32), "resume": Out(params.warps), "port": Out(LaneClientPort(params)),
+            "report_mask": In(32), "inside": In(params.warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
+            "resume": Out(params.warps), "port": Out(LaneClientPort(params)),
             "operands_read": Out(operands_read(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "waiting": Out(params.warps),
-            "places": Out(data.ArrayLayout(range(BARRIERS), params.warps))})
+            "error": Out(error_event(params)), "waiting": Out(params.warps), "meeting": Out(params.warps),
+            "places": Out(data.ArrayLayout(numbers, params.warps))})
         self.queue = BarrierQueue(params)
         self.store = BarrierStore(params)
         self.warps = WaitingWarps(params)
         self.writes = RegisterWrites(params)
-        # What the unit works on: an instruction, or a barrier of a CTA that has lost a warp.
+        # What the unit works on: an instruction, a barrier of a CTA that has lost a warp, or a warp to be taken back.
         self._request: Any = Signal(barrier_request(params))
         self.lost = Signal(params.warps)
         """CTA slots that have lost a warp, and whose barriers were not looked at since."""
-        self._settling = Signal()
-        self._cta, self._number = Signal(bits), Signal(range(BARRIERS))
+        self._settling, self._withdrawing = Signal(), Signal()
+        self._cta, self._number = Signal(bits), Signal(numbers)
         self._error, self._acts = Signal(WarpError), Signal()
         self._state: Any = Signal(BarrierState)
         self._completes = Signal()
@@ -95,7 +108,8 @@ class BarrierUnit(Component):
             store.warp.eq(self._request.warp), store.cta.eq(self._cta), store.number.eq(self._number),
             warps.begin.eq(self.launch.valid), warps.begin_warp.eq(self.launch.payload.warp),
             warps.warp.eq(self._request.warp), warps.cta.eq(self._cta), warps.number.eq(self._number),
-            warps.state.eq(self._state), self.waiting.eq(warps.waiting), self.places.eq(warps.places),
+            warps.state.eq(self._state), self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting),
+            self.places.eq(warps.places), self.withdrawn.warp.eq(self._request.warp),
             writes.request.eq(self._request), self.operands_read.eq(writes.operands_read)]
         self._meaning(m)
         with m.FSM():
@@ -117,20 +131,31 @@ class BarrierUnit(Component):
             self._arrives.eq(arrives), self._waits.eq(arrives & (request.mode != BarrierMode.ARV)),
             self._reduces.eq(arrives & combines),
             self._sets.eq(acts & (request.operation == BarrierOperation.WRITE)),
-            self.warps.reduces.eq(request.mode == BarrierMode.RED), self.warps.reduction.eq(request.reduction)]
+            self.warps.reduces.eq(request.mode == BarrierMode.RED), self.warps.reduction.eq(request.reduction),
+            self.warps.population.eq(Mux(self._reduces, request.population, 0)),
+            self.warps.some_false.eq(self._reduces & request.some_false),
+            self.warps.some_true.eq(self._reduces & request.some_true)]
 
     def _next(self, m: Module) -> None:
-        """Looks for something to do: CTAs that have lost a warp go first."""
-        lost, left, queue = self.lost, Signal(BARRIERS), self.queue
+        """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back."""
+        lost, left, queue = self.lost, Signal.like(self.store.used), self.queue
+        withdraws = self.withdraw.valid & self.waiting.bit_select(self.withdraw.warp, 1)
         with m.State("NEXT"):
-            m.d.sync += [self._settling.eq(lost.any()), self._acts.eq(0)]
+            m.d.sync += [
+                self._settling.eq(lost.any()), self._withdrawing.eq(withdraws & ~lost.any()), self._acts.eq(0)]
             with m.If(lost.any()):
                 m.d.sync += [self._cta.eq(lowest(lost)), lost.bit_select(lowest(lost), 1).eq(0)]
                 m.next = "USED"
+            with m.Elif(withdraws):
+                m.d.sync += self._request.warp.eq(self.withdraw.warp)
+                m.next = "FIND"
             with m.Elif(queue.request.valid):
                 m.d.comb += queue.request.ready.eq(1)
                 m.d.sync += self._request.eq(queue.request.payload)
                 m.next = "LOOK"
+        with m.State("FIND"):
+            m.d.sync += [self._cta.eq(self.store.warp_cta), self._number.eq(self.warps.place)]
+            m.next = "READ"
         with m.State("USED"):
             m.d.sync += left.eq(self.store.used)
             m.next = "PICK"
@@ -145,8 +170,9 @@ class BarrierUnit(Component):
         request, error = self._request, Signal(WarpError)
         place = request.place == BarrierRead.BARRIER
         with m.State("LOOK"):
-            with m.If(request.operation == BarrierOperation.REFUSE):
-                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
+            with m.If(request.mode == BarrierMode.SYNCALL):
+                inside = self.inside.bit_select(request.warp, 1)
+                m.d.comb += error.eq(Mux(inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING))
             with m.Elif(~request.executes):
                 m.d.comb += error.eq(WarpError.NONE)
             with m.Elif(((request.operation == BarrierOperation.ARRIVE) | place) & (request.number >= self.barriers)):
@@ -183,10 +209,15 @@ class BarrierUnit(Component):
                 m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
             with m.If(self._sets & (request.place == BarrierRead.RESULT)):
                 m.d.comb += [warps.note.eq(1), warps.noted.eq(request.content)]
+            with m.If(self._withdrawing):
+                m.d.sync += [
+                    state.arrived.eq(state.arrived - state.arrived.any()),
+                    state.population.eq(state.population - warps.given),
+                    state.some_false.eq(warps.others_false), state.some_true.eq(warps.others_true)]
             m.next = "DECIDE"
         with m.State("DECIDE"):
             wanted = Mux(state.expected.any(), state.expected, live)
-            m.d.sync += self._completes.eq(state.arrived >= wanted)
+            m.d.sync += self._completes.eq((state.arrived >= wanted) & ~self._withdrawing)
             m.next = "ACT"
 
     def _act(self, m: Module) -> None:
@@ -196,8 +227,9 @@ class BarrierUnit(Component):
         with m.State("ACT"):
             sets = self._sets & (request.place == BarrierRead.BARRIER)
             m.d.comb += [
-                self.store.write.eq(self._arrives | sets | (self._settling & self._completes)),
-                warps.release.eq(self.store.write & self._completes), self._over.eq(~self._settling)]
+                self.store.write.eq(self._arrives | sets | self._withdrawing | (self._settling & self._completes)),
+                warps.release.eq(self.store.write & self._completes), warps.withdraw.eq(self._withdrawing),
+                self.withdrawn.valid.eq(self._withdrawing), self._over.eq(~self._settling & ~self._withdrawing)]
             m.next = "NEXT"
             with m.If(warps.release):
                 m.next = "NOTE"
@@ -219,8 +251,9 @@ class BarrierUnit(Component):
         """What the barrier becomes, and what is told of an instruction that is over."""
         request, store, warps, error = self._request, self.store, self.warps, self.error
         held = self._waits | (request.operation == BarrierOperation.READ) | (self._error != WarpError.NONE)
+        left = Mux(self._withdrawing, self._state.arrived, self._state.as_value())
         m.d.comb += [
-            store.keep.eq(~self._completes & self._state.as_value().any()), store.new.eq(self._state),
+            store.keep.eq(~self._completes & left.any()), store.new.eq(self._state),
             self.writes.state.eq(self._state), self.writes.result.eq(warps.result),
             self.completion.valid.eq(self._over), error.valid.eq(self._over & (self._error != WarpError.NONE)),
             error.error.eq(self._error), error.warp.eq(request.warp), error.pc.eq(request.pc)]

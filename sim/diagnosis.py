@@ -1,19 +1,24 @@
-"""Why a machine does not go on: what each warp is at, and what it waits for."""
+"""Why a machine does not go on: what each warp is at, and what it waits for; its masks and its stack."""
 
 from typing import Any
 
 from rtl.crs.lines import CACHED_LINES
 from rtl.crs.pointers import LOW_BITS
 from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.issue import WaitReason
 from rtl.layouts import DEPTH_BITS, ThreadCode
-from sim.launch import Launch
+from rtl.params import WARP_THREADS
+from sim.launch import LOCAL_MEMORY, Launch
 from sim.memory import Memory, MemoryFaultError
-from sim.report import before
+from sim.model.retirement import StackToken, WarpMasks
+from sim.model.stack import decode_token
+from sim.model.unwind import DISABLED_BY
+from sim.surroundings import before
 from sim.toolchain.spelling import spell
+from sim.warp_state import SHOWN_TOKENS, WarpState
 
-__all__ = ["diagnose"]
+__all__ = ["diagnose", "warp_states"]
 
 _WORDS = {
     WaitReason.FLOW: "its flow instruction has no result", WaitReason.DRAIN: "an instruction is not complete",
@@ -23,28 +28,64 @@ _WORDS = {
     WaitReason.READY: "it can issue"}
 
 
+_MASK_OF = {**{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()}, ThreadCode.KILLED: "killed"}
+"""The mask of the threads with a code."""
+
+
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
     """A few lines for each live warp, from the machine's state in simulation."""
     core, lines = sm.core, []
     barrier = ctx.get(core.barrier.waiting)
-    for warp in range(len(core.reasons)):
-        reason = WaitReason(ctx.get(core.reasons[warp]))
-        if reason is WaitReason.NOT_LIVE:
-            continue
-        text = _WORDS[reason]
+    for warp, state in warp_states(ctx, sm, launch, memory).items():
+        text = _WORDS[WaitReason(ctx.get(core.reasons[warp]))]
         if barrier >> warp & 1:
             text = f"waits at barrier {ctx.get(core.barrier.places[warp])}"
         lines.append(f"warp {warp}: {text}")
         behind = ctx.get(core.issue.store.behind.data[warp]) * INSTRUCTION_BYTES
         lines.append(f"  issued last {_instruction(launch, memory, before(behind))}" if behind else "  issued nothing")
-        state = ctx.get(core.control_flow.flow.states.states.data[warp])
-        codes = [ThreadCode(code) for code in state.codes]
-        masks = {code.name.lower(): sum(1 << thread for thread, one in enumerate(codes) if one is code)
-                 for code in ThreadCode if code is not ThreadCode.NONE}
-        named = " ".join(f"{name} {mask:08x}" for name, mask in masks.items() if mask)
-        lines.append(f"  masks       active {state.active:08x} {named}".rstrip())
-        lines.append(f"  stack       {_top(ctx, core.control_flow.stack, warp)}")
+        lines += [f"  {line}" for line in state.lines()]
     return lines
+
+
+def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, WarpState]:
+    """Masks and stack of each live warp, by slot. Tokens that are not on chip are looked up in the block of local
+    memory that the launch gave the slot.
+    """
+    core = sm.core
+    return {warp: _state(ctx, core, launch, memory, warp) for warp in range(len(core.reasons))
+            if WaitReason(ctx.get(core.reasons[warp])) is not WaitReason.NOT_LIVE}
+
+
+def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
+    """Of one warp."""
+    state = ctx.get(core.control_flow.flow.states.states.data[warp])
+    masks = dict.fromkeys(_MASK_OF.values(), 0)
+    for thread, code in enumerate(state.codes):
+        if (name := _MASK_OF.get(ThreadCode(code))) is not None:
+            masks[name] |= 1 << thread
+    stack = core.control_flow.stack
+    pointers, window = stack.pointers, stack.windows.windows[warp]
+    latest = ctx.get((pointers.by_push if ctx.get(pointers.push_is_latest[warp]) else pointers.by_commit).data[warp])
+    number = latest.high << LOW_BITS | ctx.get(window.last)
+    depth = 0 if number >> DEPTH_BITS - 1 else number + 1
+    region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
+    first = (number // TOKENS_PER_LINE + 1 - ctx.get(window.cached).bit_count()) * TOKENS_PER_LINE
+    tokens, unreadable = [], ""
+    for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
+        try:
+            tokens.append(_on_chip(ctx, stack, warp, index) if index >= first else
+                          decode_token(memory.read(region + index * TOKEN_BYTES, TOKEN_BYTES)))
+        except MemoryFaultError as fault:
+            unreadable = str(fault)
+            break
+    return WarpState(WarpMasks(state.active, **masks), depth, latest.calls, tuple(tokens), unreadable)
+
+
+def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
+    """A token of a line in the cache."""
+    line, place = divmod(index, TOKENS_PER_LINE)
+    token = ctx.get(stack.cache.store.banks[place].data[warp * CACHED_LINES + line % CACHED_LINES])
+    return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
 
 
 def _instruction(launch: Launch, memory: Memory, address: int) -> str:
@@ -54,18 +95,3 @@ def _instruction(launch: Launch, memory: Memory, address: int) -> str:
     except MemoryFaultError:
         return f"{address:#06x}  nothing is there"
     return f"{address:#06x}  {word:016x}  {spell(word, address)}"
-
-
-def _top(ctx: Any, stack: Any, warp: int) -> str:
-    """How deep the stack is, and its topmost token if that is on chip."""
-    pointers = stack.pointers
-    latest = pointers.by_push if ctx.get(pointers.push_is_latest[warp]) else pointers.by_commit
-    window = stack.windows.windows[warp]
-    number = ctx.get(latest.data[warp]).high << LOW_BITS | ctx.get(window.last)
-    if number >> DEPTH_BITS - 1:
-        return "empty"
-    if not ctx.get(window.cached):
-        return f"{number + 1} tokens, none on chip"
-    line, place = divmod(number, TOKENS_PER_LINE)
-    token = ctx.get(stack.cache.store.banks[place].data[warp * CACHED_LINES + line % CACHED_LINES])
-    return f"{number + 1} tokens, on top {TokenKind(token.kind).name} pc={token.pc:#06x} mask={token.mask:08x}"

@@ -17,7 +17,7 @@ from rtl.layouts import HostBus, LaunchRejection
 from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.descriptor import place_descriptor
-from sim.diagnosis import diagnose
+from sim.diagnosis import diagnose, warp_states
 from sim.engine import Engine, observe_all, run_cycles
 from sim.launch import Launch
 from sim.lockstep import Lockstep
@@ -25,6 +25,7 @@ from sim.machine_traces import machine_traces
 from sim.memory import Memory
 from sim.memory_service import LATENCY, MemoryLatch, MemoryService
 from sim.retired import EventReader
+from sim.warp_state import WarpState
 from sim.waves import Tracer, write_save_file
 
 __all__ = ["PERIOD", "Hardware", "HardwareResult", "Harness"]
@@ -44,8 +45,8 @@ class HardwareResult:
     """How a run ended.
 
     ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
-    for when it is not ``ok``. ``registers`` are the SM's registers by name, ``counters`` all counters. ``rejection``:
-    why the machine would not take the launch.
+    for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot. ``registers`` are the
+    SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not take the launch.
     """
 
     status: str
@@ -53,6 +54,7 @@ class HardwareResult:
     reason: str = ""
     rejection: LaunchRejection = LaunchRejection.NONE
     diagnosis: list[str] = field(default_factory=list)
+    warps: dict[int, WarpState] = field(default_factory=dict)
     registers: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
 
@@ -283,3 +285,4 @@ class Hardware:
             result.counters[name] = await self._counter(ctx, name)
         if result.status != "ok":
             result.diagnosis = diagnose(ctx, self.harness.sm, self._launch, self.memory)
+            result.warps = warp_states(ctx, self.harness.sm, self._launch, self.memory)

@@ -1,22 +1,17 @@
 """What a run came to, for people."""
 
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.isa.errors import WarpError
+from sim.error_status import DecodedStatus, decode, registers_of
 from sim.launch import Launch
-from sim.memory import Memory, MemoryFaultError
-from sim.model.faults import WarpFaultError
+from sim.memory import Memory
 from sim.model.state import Warp
-from sim.model.warp import ErrorStatus, Machine, Result
-from sim.toolchain.spelling import spell
+from sim.model.warp import Machine, Result
+from sim.surroundings import code_lines
+from sim.warp_state import WarpState, state_of
 
-__all__ = ["before", "buffer_lines", "code_lines", "describe", "stack_lines", "warp_lines"]
+__all__ = ["buffer_lines", "describe", "error_lines", "stack_lines"]
 
 _HEAD = 8
 """Words of a buffer that are shown."""
-_TOKENS = 16
-"""Tokens of the stack that are shown."""
-_AROUND = 3
-"""Instructions shown before and after the one that failed."""
 
 
 def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
@@ -30,72 +25,24 @@ def buffer_lines(launch: Launch, memory: Memory) -> list[str]:
     return lines
 
 
-def _neighbours(pc: int) -> list[int]:
-    """Addresses of the instructions around one, control words left out."""
-    before, after = [], []
-    step = pc
-    while len(before) < _AROUND and step > INSTRUCTION_BYTES:
-        step -= INSTRUCTION_BYTES
-        if step % GROUP_BYTES:
-            before.append(step)
-    step = pc
-    while len(after) < _AROUND:
-        step += INSTRUCTION_BYTES
-        if step % GROUP_BYTES:
-            after.append(step)
-    return [*reversed(before), pc, *after]
-
-
-def before(address: int) -> int:
-    """The address of the instruction before the one at an address."""
-    address -= INSTRUCTION_BYTES
-    return address if address % GROUP_BYTES else address - INSTRUCTION_BYTES
-
-
-def code_lines(launch: Launch, memory: Memory, pc: int) -> list[str]:
-    """The disassembly around a pc, as far as there is code."""
-    lines = []
-    for address in _neighbours(pc):
-        try:
-            word = memory.read_number(launch.program_base + address, INSTRUCTION_BYTES)
-        except MemoryFaultError:
-            continue
-        mark = "->" if address == pc else "  "
-        lines.append(f"  {mark} {address:#06x}  {word:016x}  {spell(word, address)}")
-    return lines
-
-
 def stack_lines(warp: Warp) -> list[str]:
-    """The topmost tokens, as far as they can be read."""
-    lines, depth = [], warp.stack.depth
-    for index in reversed(range(max(0, depth - _TOKENS), depth)):
-        try:
-            lines.append(f"     {warp.stack.token(index)}")
-        except WarpFaultError as fault:
-            return [*lines, f"     {index + 1} tokens in memory that faults: {fault.detail}"]
-    return lines if depth <= _TOKENS else [*lines, f"     {depth - _TOKENS} more"]
+    """The topmost tokens of a warp of the reference machine, as far as they can be read."""
+    return state_of(warp).stack_lines()
 
 
-def warp_lines(warp: Warp) -> list[str]:
-    """Masks and stack."""
-    masks = {name: getattr(warp.masks, name) for name in type(warp.masks).__slots__}
-    lines = ["masks         " + " ".join(f"{name} {mask:08x}" for name, mask in masks.items() if mask)]
-    lines.append(f"stack         {warp.stack.depth} tokens, {warp.api_call_depth} counted calls open"
-                 + (", top first" if warp.stack.depth else ""))
-    return lines + stack_lines(warp)
-
-
-def _lines_of_error(machine: Machine, status: ErrorStatus) -> list[str]:
-    """What stopped the machine, and where."""
-    if status.error is WarpError.NONE:
-        cause = f"BPT.TRAP, reasons so far: {' '.join(map(str, status.trap_reasons))}"
-    else:
-        cause = f"{status.error.name}, code {status.error.value:#04x}{f': {status.detail}' if status.detail else ''}"
-    lines = [f"error         {cause}", f"where         warp {status.warp}, pc {status.pc:#06x}"]
-    lines += code_lines(machine.launch, machine.memory, status.pc)
-    if (warp := machine.warps[status.warp]) is not None:
-        lines += warp_lines(warp)
-    return lines
+def error_lines(status: DecodedStatus, launch: Launch, memory: Memory, warp: WarpState | None,
+                detail: str = "") -> list[str]:
+    """What stopped a machine, as a driver's log and a debugger would say it, then the error and its place: the code
+    around it, and masks and stack of its warp if that lives. ``detail`` is what else is known of the error.
+    """
+    lines = status.log_lines()
+    if status.exception is not None:
+        lines.append(f"exception     {status.exception.symbol}, {status.exception.meaning}")
+    if not status.stopped:
+        return lines
+    lines += [f"error         {status.cause()}{f': {detail}' if detail else ''}",
+              f"where         warp {status.warp}, pc {status.pc:#06x}"]
+    return lines + code_lines(launch, memory, status.pc) + (warp.lines() if warp is not None else [])
 
 
 def describe(machine: Machine, result: Result) -> str:
@@ -107,6 +54,8 @@ def describe(machine: Machine, result: Result) -> str:
              f"instructions  {result.instructions}"]
     if machine.raised:
         lines.append(f"events        {' '.join(sorted(machine.raised))}")
-    if result.error_status is not None:
-        lines += _lines_of_error(machine, result.error_status)
+    decoded, found = decode(registers_of(machine)), machine.error_status
+    warp = None if found is None else machine.warps[found.warp]
+    lines += error_lines(decoded, machine.launch, machine.memory, None if warp is None else state_of(warp),
+                         "" if found is None else found.detail)
     return "\n".join(lines + buffer_lines(machine.launch, machine.memory))

@@ -7,26 +7,27 @@ stderr says why.
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tqdm import tqdm
 
-from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.arguments import ArgumentError, parse_arguments
 from sim.command import OutputError, Parser, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.error_status import decode, registers_of
 from sim.hardware import Hardware, HardwareResult
-from sim.hardware_report import decode_error, describe_hardware, events_of
+from sim.hardware_report import describe_hardware
 from sim.launch import Launch, prepare
 from sim.memory import Memory
-from sim.model.warp import ErrorStatus, Machine, Result
+from sim.model.warp import Machine, Result
 from sim.programs import SUFFIXES, read_program
 from sim.report import describe
 from sim.toolchain.module import ProgramError
+from sim.warp_state import WarpState, state_of
 
 __all__ = ["Options", "RunError", "main", "results"]
 
@@ -157,25 +158,23 @@ def _run(machine: Machine, limit: int) -> Result:
                 return result
 
 
-def _error_status(error: WarpError, warp: int, pc: int, reasons: Sequence[int]) -> dict[str, object]:
-    """The error status as it is written to a file."""
-    decoded: dict[str, object] = {"error": error.name, "code": error.value, "warp": warp, "pc": pc}
-    return decoded | ({"trap_reasons": list(reasons)} if reasons else {})
+def _error_status(registers: Mapping[str, int], warps: Mapping[int, WarpState]) -> dict[str, object]:
+    """The error status as it is written to a file: empty when nothing has happened."""
+    status = decode(registers)
+    if decoded := status.decoded():
+        decoded["warps"] = {str(slot): state.decoded() for slot, state in warps.items()}
+    return decoded
 
 
-def _of_model(status: ErrorStatus | None, events: Sequence[str]) -> dict[str, object]:
-    decoded = {} if status is None else _error_status(status.error, status.warp, status.pc, status.trap_reasons)
-    return decoded | ({"global": sorted(events)} if events else {})
+def _of_model(machine: Machine) -> dict[str, object]:
+    return _error_status(registers_of(machine), {warp.slot: state_of(warp) for warp in machine.live})
 
 
 def _of_hardware(result: HardwareResult) -> dict[str, object]:
-    decoded: dict[str, object] = {}
-    if (status := decode_error(result.registers)) is not None:
-        decoded = _error_status(status.error, status.warp, status.pc, status.reasons)
+    decoded = _error_status(result.registers, result.warps)
     if result.rejection is not LaunchRejection.NONE:
         decoded["rejection"] = result.rejection.name
-    events = events_of(result)
-    return decoded | ({"global": sorted(events)} if events else {})
+    return decoded
 
 
 def _words(content: bytes) -> list[int]:
@@ -197,7 +196,7 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     result = _run(machine, options.max_cycles)
     print_text(f"{describe(machine, result)}\n")
     return results(launch, machine.memory, result.status, result.instructions, result.instructions,
-                   _of_model(result.error_status, sorted(machine.raised)))
+                   _of_model(machine))
 
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:

@@ -78,7 +78,8 @@ def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     assert main([ADD, *MODEL, *BUFFERS, "--arg", "u32:100", "--block", "64", "--json", str(out)]) == 1
     written = json.loads(out.read_text())
     assert written["status"] == "error"
-    assert written["esr"] == {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98}
+    assert {name: written["esr"][name] for name in ("error", "code", "warp", "pc")} == {
+        "error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98}
     text = capsys.readouterr().out
     assert "error         MMU_FAULT, code 0x17: thread 16, address 0x2" in text
     assert "where         warp 1, pc 0x0098\n" in text
@@ -92,7 +93,7 @@ def test_a_trap_is_shown_with_its_reason(tmp_path, capsys):
     out = tmp_path / "out.json"
     assert main([TRAP, *MODEL, "--arg", f"buf:o=@{tmp_path / 'o.bin'}", "--json", str(out)]) == 1
     expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
-    assert json.loads(out.read_text())["esr"] == expected
+    assert json.loads(out.read_text())["esr"].items() >= expected.items()
     assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
 
 

@@ -42,8 +42,9 @@ def test_a_waveform_with_a_save_file_beside_it(tmp_path, capsys):
 def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     code, written = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
     assert code == 1
-    assert written["esr"] == {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
-                              "global": ["MULTIPLE_WARP_ERRORS"]}       # the warp's next load fails, too
+    expected = {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
+                "global": ["MULTIPLE_WARP_ERRORS"]}                     # the warp's next load fails, too
+    assert written["esr"].items() >= expected.items()
     text = capsys.readouterr().out
     assert "error         MMU_FAULT, code 0x17\nwhere         warp 1, pc 0x0098\n" in text
     assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
@@ -55,7 +56,9 @@ def test_a_trap_is_shown_with_its_reason(tmp_path, capsys):
     if written["status"] == "ok":       # what the kernel does depends on its buffer
         (tmp_path / "o.bin").write_bytes(bytes([99, 0, 0, 0, 0, 0, 0, 0]))
         code, written = run(tmp_path, TRAP, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
-    assert (code, written["esr"]) == (1, {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]})
+    expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
+    assert code == 1
+    assert written["esr"].items() >= expected.items()
     assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
 
 
@@ -79,7 +82,8 @@ def test_a_hang_is_diagnosed(tmp_path, capsys):
     text = capsys.readouterr().out
     assert "status        timeout: not over after 3," in text
     assert "warp 0: waits at barrier 0\n  issued last 0x" in text
-    assert "BAR.SYNC 0x0, 0x40\n  masks       active ffffffff\n  stack       1 tokens, on top SYNC pc=" in text
+    assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
+        "top first\n       SYNC pc=" in text
     assert "\nwarp 1: " in text
 
 
@@ -87,5 +91,5 @@ def test_an_interrupt_is_no_error(tmp_path, capsys):
     source = tmp_path / "interrupt.sass"
     source.write_text(".kernel interrupt\n        BPT.INT\n        EXIT\n")
     code, written = run(tmp_path, str(source), "--check")
-    assert (code, written["status"], written["esr"]) == (0, "ok", {"global": ["BPT_INT"]})
+    assert (code, written["status"], written["esr"]["global"]) == (0, "ok", ["BPT_INT"])
     assert "events        BPT_INT\n" in capsys.readouterr().out

@@ -1,0 +1,57 @@
+"""A warp's masks and stack at a moment, of whatever machine."""
+
+from dataclasses import asdict, dataclass
+
+from sim.model.faults import WarpFaultError
+from sim.model.retirement import StackToken, WarpMasks
+from sim.model.state import Warp
+
+__all__ = ["SHOWN_TOKENS", "WarpState", "state_of"]
+
+SHOWN_TOKENS = 16
+"""Of a stack's top, tokens that a state holds."""
+
+
+@dataclass(frozen=True)
+class WarpState:
+    """What a person wants to know of a warp that stopped.
+
+    ``depth`` is the number of tokens on its stack, ``calls`` that of its counted calls, if known. ``tokens`` are the
+    topmost ones, top first; where memory would not give the rest of them, ``unreadable`` says why.
+    """
+
+    masks: WarpMasks
+    depth: int
+    calls: int
+    tokens: tuple[StackToken, ...]
+    unreadable: str = ""
+
+    def lines(self) -> list[str]:
+        """As text: masks that have threads, and the stack."""
+        masks = " ".join(f"{name} {mask:08x}" for name, mask in asdict(self.masks).items() if mask)
+        head = f"stack         {self.depth} tokens, {self.calls} counted calls open" + ", top first" * bool(self.depth)
+        return [f"masks         {masks}", head, *self.stack_lines()]
+
+    def stack_lines(self) -> list[str]:
+        """The tokens as text."""
+        lines, rest = [f"     {token}" for token in self.tokens], self.depth - len(self.tokens)
+        if self.unreadable:
+            return [*lines, f"     {rest} tokens in memory that faults: {self.unreadable}"]
+        return [*lines, f"     {rest} more"] if rest else lines
+
+    def decoded(self) -> dict[str, object]:
+        """As it is written to a file: masks and depth as numbers, tokens as text."""
+        return {"masks": asdict(self.masks), "stack": {
+            "depth": self.depth, "calls": self.calls, "top": [str(token) for token in self.tokens]}}
+
+
+def state_of(warp: Warp) -> WarpState:
+    """The state of a warp of the reference machine."""
+    tokens, unreadable, depth = [], "", warp.stack.depth
+    for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
+        try:
+            tokens.append(warp.stack.token(index))
+        except WarpFaultError as fault:
+            unreadable = fault.detail
+            break
+    return WarpState(warp.masks, depth, warp.api_call_depth, tuple(tokens), unreadable)

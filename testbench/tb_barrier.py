@@ -7,7 +7,7 @@ barrier lets go must go in one cycle.
 
 from typing import Any
 
-from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
@@ -128,8 +128,10 @@ class RandomCtas:
         # Whoever would be the last to wait arrives instead, unless nobody has to be waited for.
         mode = BarrierMode.ARV if alone else random.choice(_MODES)
         in_registers = random.randrange(2), random.randrange(2)
+        packed = all(in_registers)
         if random.random() < 0.1:
-            wrong = [33, 16] + ([WARP_THREADS << 7, 1 << 31, 3 * WARP_THREADS | 1 << 20] if in_registers[1] else [])
+            large = [WARP_THREADS << 7, 1 << 31, 3 * WARP_THREADS | 1 << 20] if in_registers[1] and not packed else []
+            wrong = [33, 16, *large]
             count = random.choice(wrong)
         if in_registers[0] and random.random() < 0.05:
             number |= random.choice([16, 256, 1 << 31])
@@ -140,6 +142,13 @@ class RandomCtas:
             fields["reduction"] = random.choice(list(BarrierReduction)).value
         fields |= {"Ra": _RA} if in_registers[0] else {"barrier": number}
         fields |= {"Rb": _RB} if in_registers[1] else {"count": count}
+        if packed:      # in one register, or in two of which each has more
+            number = count = PACKED_COUNT.put(number, count)
+            if random.randrange(2):
+                fields["Rb"] = _RA
+            else:
+                number = PACKED_COUNT.put(number, random.randrange(1 << PACKED_COUNT.width))
+                count = PACKED_COUNT.put(random.getrandbits(32), PACKED_COUNT.get(count))
         word = encode("BAR", "ir"[in_registers[0]] + "ir"[in_registers[1]], **fields)
         return Use(word, **threads, ra=number, rb=count)
 

@@ -108,7 +108,7 @@ def test_barrier_and_count_from_the_lowest_executing_thread():
     made = cta([word, EXIT], 3)
     for slot in range(3):
         warp_of(made, slot).registers[1] = [9, 5, 7] + [0] * 29
-        warp_of(made, slot).registers[2] = [1, 64, 3] + [0] * 29
+        warp_of(made, slot).registers[2] = [1, 64 << 16 | 3, 3] + [0] * 29
         warp_of(made, slot).masks = type(warp_of(made, slot).masks)(active=ALL & ~1, exited=1)
     made.retire(0)
     assert waiting(made)[0] == 5

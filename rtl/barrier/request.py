@@ -7,7 +7,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
-from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, BarrierState, is_packed
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ, Form, Immediate, Register
 from rtl.isa.table import BY_NAME
@@ -40,10 +40,10 @@ def barrier_request(params: SmParams) -> data.StructLayout:
     """An instruction of a warp.
 
     ``executes``: a thread does, or none has to. ``number`` is the barrier's; 16 stands for every number that no barrier
-    has, and is BAR.SYNCALL's. ``count``
-    is how many warps BAR asks for, 0 for all, and ``wrong`` tells that it does not ask for whole warps, or for more
-    than can be counted. ``population`` threads have BAR's predicate; ``some_true`` and ``some_false`` tell whether
-    there is one that has it, and one that has not. ``content`` is R2B's number, or the threads that execute B2R.
+    has, and is BAR.SYNCALL's. ``count`` is how many warps BAR asks for, 0 for all, and ``wrong`` tells that it does not
+    ask for whole warps, or for more than can be counted. ``population`` threads have BAR's predicate; ``some_true`` and
+    ``some_false`` tell whether there is one that has it, and one that has not. ``content`` is R2B's number, or the
+    threads that execute B2R.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "operation": BarrierOperation, "mode": BarrierMode,
@@ -123,9 +123,11 @@ class BarrierQueue(Component):
         if not form.operands:
             m.d.comb += [request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(SYNCALL_BARRIER)]
             return
-        count = self._operand(form, "b")
+        number, count = self._operand(form, "a"), self._operand(form, "b")
+        if is_packed(form):
+            number, count = number & ~PACKED_COUNT.mask, field_of(count, PACKED_COUNT)
         m.d.comb += [
-            request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(self._number(self._operand(form, "a"))),
+            request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(self._number(number)),
             request.count.eq(count[_THREAD_BITS:]),
             request.wrong.eq(count[:_THREAD_BITS].any() | count[_THREAD_BITS + _COUNT_BITS:].any())]
         if "reduction" in form.fields:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, BarrierState, is_packed
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import Form, Immediate, Register, Values
@@ -140,12 +140,15 @@ def barrier_action(form: Form, values: Values) -> Action:
     warps, or more of them than a barrier's state can say (ours). ILLEGAL_INSTR_ENCODING: ``.SYNCALL`` outside
     the trap handler.
     """
-    mode = BarrierMode(values["mode"])
+    mode, packed = BarrierMode(values["mode"]), is_packed(form)
 
     def number(warp: Warp, key: str, threads: int) -> int:
         operand = form.operands[key]
         if isinstance(operand, Register):
-            return _lowest(warp, values[operand.field], threads)
+            value = _lowest(warp, values[operand.field], threads)
+            if not packed:
+                return value
+            return value & ~PACKED_COUNT.mask if key == "a" else PACKED_COUNT.get(value)
         assert isinstance(operand, Immediate)
         return values[operand.field]
 

@@ -16,6 +16,7 @@ one. Other registers read 0.
 
 from collections.abc import Callable
 
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT, is_packed
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction, BreakpointMode, ShuffleMode, VoteMode
 from rtl.isa.special_registers import SpecialRegister
@@ -29,7 +30,6 @@ from .state import WAITING, Arrival, FaultError, Operation, Thread, TrappedError
 
 __all__: list[str] = []
 
-_BARRIERS = 16
 _LAST_MASKABLE_REASON, _LAST_REASON = 6, 7
 _SHARED_BANKS = 32
 _WARP_NUMBER_AT, _SM_COUNT_AT = 8, 20
@@ -164,13 +164,17 @@ _REDUCTIONS: dict[BarrierReduction, Callable[[list[int]], int]] = {
 
 
 def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
-    """An operand that is a number in the instruction or in a register."""
+    """An operand of BAR that is a number in the instruction or in a register."""
     operand = i.form.operands[role]
     if isinstance(operand, Immediate):
         number = i[field]
         return lambda _: number
     at = i.source(role)
-    return lambda thread: thread.values[at]
+    if not is_packed(i.form):
+        return lambda thread: thread.values[at]
+    if role == "a":
+        return lambda thread: thread.values[at] & ~PACKED_COUNT.mask
+    return lambda thread: PACKED_COUNT.get(thread.values[at])
 
 
 @semantics("BAR")
@@ -186,8 +190,8 @@ def _barrier(i: Instruction) -> Operation:
 
     def where(thread: Thread) -> tuple[int, int | None]:
         number, threads = barrier(thread), count(thread)
-        if number >= _BARRIERS:
-            raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"barrier {number} is not one of {_BARRIERS}")
+        if number >= BARRIERS:
+            raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"barrier {number} is not one of {BARRIERS}")
         return number, -(-threads // WARP_THREADS) or None
 
     def wait(thread: Thread) -> int:

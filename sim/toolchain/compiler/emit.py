@@ -7,7 +7,8 @@ from .ir import WORD, Constant, Global, Op, Source, Value
 
 __all__ = ["Printer"]
 
-_MNEMONICS = {"LEA.HI.SHIFT": "LEA.HI", "LOP.TEST": "LOP", "BAR.REG": "BAR", "BAR.RED.REG": "BAR.RED",
+_MNEMONICS = {"LEA.HI.SHIFT": "LEA.HI", "LOP.TEST": "LOP", "BAR.REG": "BAR", "BAR.COUNT": "BAR", "BAR.PACKED": "BAR",
+              "BAR.RED.REG": "BAR.RED", "BAR.RED.COUNT": "BAR.RED", "BAR.RED.PACKED": "BAR.RED",
               "I2F.64": "I2F", "F2I.64": "F2I", "ATOM.CAS": "ATOM.E.CAS"}
 _LONG_NUMBER = 1 << 19
 
@@ -143,6 +144,8 @@ class Printer:
             return found[:2]
         if op.name == "LEA.HI":
             return found[1:] if found[0] == "PT" else found
-        if op.name in ("BAR.REG", "BAR.RED.REG") and op.text == "all":
+        if op.name in ("BAR.REG", "BAR.RED.REG") and not op.text:
             return [found[0], *found[2:]]
+        if op.name in ("BAR.PACKED", "BAR.RED.PACKED"):
+            return [found[0], *found]
         return found

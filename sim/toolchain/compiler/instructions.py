@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["LONG_FORMS", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure", "needs_slot", "offset_fits",
-           "predicate_sources", "shape", "slot_takes"]
+__all__ = ["ARRIVALS", "LONG_FORMS", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure", "needs_slot",
+           "offset_fits", "predicate_sources", "shape", "slot_takes"]
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,13 @@ _SHAPES: dict[str, Shape] = {
     "CCTL": Shape("a", pure=False),
     "CCTLL": Shape("l", pure=False),
     "BAR": Shape("t", pure=False),
-    "BAR.REG": Shape("s, s", (), (1,), 12, True, pure=False),
+    "BAR.REG": Shape("s, t", pure=False),
+    "BAR.COUNT": Shape("t, s", (), (0,), 12, True, pure=False),
+    "BAR.PACKED": Shape("s", pure=False),
     "BAR.RED": Shape("t, q", pure=False),
-    "BAR.RED.REG": Shape("s, s, q", (), (1,), 12, True, pure=False),
+    "BAR.RED.REG": Shape("s, t, q", pure=False),
+    "BAR.RED.COUNT": Shape("t, s, q", (), (0,), 12, True, pure=False),
+    "BAR.RED.PACKED": Shape("s, q", pure=False),
     "MEMBAR": Shape("", pure=False),
     "NOP": Shape("t", pure=False),
     "BPT": Shape("t", pure=False),
@@ -120,6 +124,8 @@ _WORD_OFFSETS = frozenset({"CCTL", "CCTLL"})
 _WORD_BYTES = 4
 LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
+ARRIVALS = frozenset(name for name in _SHAPES if name.split(".")[0] == "BAR")
+"""All forms of BAR: barrier and count in the text, the barrier in a register, the count in one, or both in the same."""
 _SYNTHETIC = Shape("")
 _SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
 
@@ -159,7 +165,7 @@ def fits(op: Op, index: int, source: Source) -> bool:
     if index in predicate_sources(op):
         return True
     taken = [at for at, other in enumerate(op.sources) if at != index and needs_slot(op, at, other)]
-    return not taken or op.name in _MANY_NUMBERS
+    return not taken or op.name == "SHFL"
 
 
 def needs_slot(op: Op, index: int, source: Source) -> bool:
@@ -220,7 +226,6 @@ def _long_form_fits(op: Op) -> bool:
 
 _LOADS = frozenset({"LDG", "LD", "LDS", "LDL", "LDC", "VOTE", "CS2R"})
 _SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "l": 1, "k": 1}
-_MANY_NUMBERS = frozenset({"SHFL", "BAR.REG", "BAR.RED.REG"})
 
 
 def groups(op: Op) -> tuple[list[list[int]], list[list[int]]]:

@@ -56,7 +56,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
                 _load(op, index, before)
         elif not slot_takes(op, index, source):
             _load(op, index, before)
-        elif needs_slot(op, index, source) and op.name not in ("SHFL", "BAR.REG", "BAR.RED.REG"):
+        elif needs_slot(op, index, source) and op.name != "SHFL":
             if free:
                 free = False
             else:

@@ -1,15 +1,14 @@
 """Short bodies of branches become guarded operations: a branch that threads take both ways costs more than they do."""
 
 from .dataflow import Liveness
-from .instructions import is_pure
+from .instructions import ARRIVALS, is_pure
 from .ir import Block, Function, Op, Source, Value
 
 __all__ = ["predicate"]
 
 _LONGEST = 6
 _LONGEST_OF_TWO = 4
-_TOGETHER = frozenset({"VOTE", "SHFL", "BAR", "BAR.REG", "BAR.RED", "BAR.RED.REG", "B2R", "CAL", "ICAL",
-                       "BPT", "MEMBAR", "PRET"})
+_TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
 """What threads do together, or cannot be guarded."""
 
 

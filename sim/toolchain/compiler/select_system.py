@@ -1,6 +1,6 @@
 """Selection of moves, warp-wide operations, barriers and traps."""
 
-from rtl.isa.barriers import BARRIERS
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT
 from sim.toolchain.ptx.module import (
     FunctionRef,
     Immediate,
@@ -117,22 +117,21 @@ def _barrier_at(b: Builder, mods: str, where: Operand | None, count: Operand | N
                 *predicate: Source) -> None:
     """An arrival at a barrier. No ``count``: all threads. With a ``predicate`` it is reduced."""
     assert where is not None
-    if isinstance(where, Immediate) and (count is None or isinstance(count, Immediate)):
-        _note_barrier(b, where.value + 1)
-        text = f"{where.value:#x}" + (f", {count.value:#x}" if count is not None else "")
-        b.op("BAR.RED" if predicate else "BAR", [], *predicate, mods=mods.removeprefix(".RED"), text=text)
-        return
-    _note_barrier(b, where.value + 1 if isinstance(where, Immediate) else BARRIERS)
-    sources = [b.word(where)]
-    if isinstance(where, Immediate):
-        sources = [b.compute("MOV", sources[0])]
-    sources.append(b.word(count) if count is not None else RZ)
-    b.op("BAR.RED.REG" if predicate else "BAR.REG", [], *sources, *predicate, mods=mods.removeprefix(".RED"),
-         text="" if count is not None else "all")
-
-
-def _note_barrier(b: Builder, count: int) -> None:
-    b.function.barriers = max(b.function.barriers, count)
+    known = isinstance(where, Immediate)
+    b.function.barriers = max(b.function.barriers, where.value + 1 if known else BARRIERS)
+    name, sources, texts = "BAR.RED" if predicate else "BAR", [], []
+    for operand in (where, count):
+        if isinstance(operand, Immediate):
+            texts.append(f"{operand.value:#x}")
+        elif operand is not None:
+            sources.append(b.word(operand))
+    if len(sources) == 2:
+        lowest, width = PACKED_COUNT.pieces[0]
+        sources = [b.compute("BFI", sources[1], number(lowest | width << 8), sources[0])]
+        name += ".PACKED"
+    elif sources:
+        name += ".COUNT" if known else ".REG"
+    b.op(name, [], *sources, *predicate, mods=mods.removeprefix(".RED"), text=", ".join(texts))
 
 
 def _barrier_reduction(b: Builder, i: Instruction) -> None:

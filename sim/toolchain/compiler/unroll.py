@@ -7,6 +7,7 @@ threads, so that none of these branches parts them.
 
 from dataclasses import dataclass, replace
 
+from .instructions import ARRIVALS
 from .ir import PT, Block, Constant, Function, Op, Source, Value, number
 from .turn_loops import copied, first_source, only_definition
 
@@ -14,7 +15,7 @@ __all__ = ["unroll"]
 
 _TURNS = 4
 _LONGEST = 40
-_SIDE_EFFECTS_APART = frozenset({"CAL", "ICAL", "BAR", "BAR.REG", "BAR.RED", "BAR.RED.REG"})
+_SIDE_EFFECTS_APART = ARRIVALS | {"CAL", "ICAL"}
 
 
 @dataclass

@@ -16,6 +16,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES
 from rtl.params import WARP_THREADS
 from sim.launch import PROGRAM_BASE
+from sim.model.host import Host
 from sim.model.state import Warp
 from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
@@ -120,7 +121,7 @@ def random_streams(source: Random, place: Iterator[int], count: int, length: int
     """``count`` warps of up to ``length`` instructions."""
     for number in range(count):
         made = _machine(source, next(place), report_mask)
-        warp = made.warps[0]
+        warp, host = made.warps[0], Host(made)
         assert warp is not None
         stream = Stream(f"random warp {number}", start_of(warp, made.launch), [])
         failures, written_back = 0, False
@@ -139,5 +140,5 @@ def random_streams(source: Random, place: Iterator[int], count: int, length: int
             stream.steps.append(step)
             written_back = step.form.name == "CCTLL" and record.error is WarpError.NONE
             failures = failures + 1 if record.error is not WarpError.NONE else 0
-            made.error_status = None
+            host.run_trigger()      # a warp that has failed is paused
         yield stream

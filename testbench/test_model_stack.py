@@ -153,7 +153,7 @@ def test_user_mode_may_hold_all_but_the_reserve(crs, limit):
         warp.stack.push(*tokens)
     record = made.retire(0)
     assert (record.error, record.pushed, warp.stack.depth) == (WarpError.STACK_OVERFLOW, (), limit)
-    assert made.raised == {"PHYSICAL_STACK_OVERFLOW"}
+    assert made.raised == {"PHYSICAL_STACK_OVERFLOW", "BPT_PAUSE"}
     warp.stack.drop(1)
     warp.stack.push(*numbered(1))
 

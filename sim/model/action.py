@@ -10,6 +10,7 @@ from sim.memory import Memory
 
 from .retirement import Retirement
 from .state import Warp
+from .traps import Traps
 
 __all__ = ["Action", "Core", "Maker", "constant_address"]
 
@@ -29,6 +30,8 @@ class Core(Protocol):
         Events for the global error status.
     slots : int
         Warp slots.
+    traps : Traps
+        Who traps, and what became of it.
     """
 
     launch: Launch
@@ -36,14 +39,11 @@ class Core(Protocol):
     clock: int
     raised: set[str]
     slots: int
+    traps: Traps
 
     def constant(self, bank: int, address: int, size: int, error: WarpError) -> int:
         """``size`` bytes of a constant bank; beyond its end WarpFaultError with ``error`` if that is reported,
         else 0."""
-        ...
-
-    def trap(self, reason: int) -> None:
-        """BPT.TRAP with a reason from 1 to 7 was executed."""
         ...
 
 

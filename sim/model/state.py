@@ -12,6 +12,7 @@ from sim.launch import Launch
 from .barriers import Barrier
 from .retirement import Retirement, WarpMasks
 from .stack import CallReturnStack
+from .trap_state import TrapState
 from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
 
 __all__ = ["Cta", "Warp"]
@@ -71,7 +72,9 @@ class Warp:
     traps_masked : bool
         IDE.DI is in force.
     in_trap : bool
-        It executes the trap handler.
+        It is in the trap: executes its handler, waits or is paused.
+    trap : TrapState
+        What brought it there, and what it waits for.
     barrier : int or None
         The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
     reduction : int
@@ -104,6 +107,7 @@ class Warp:
         self.kill_future_branch = False
         self.traps_masked = False
         self.in_trap = False
+        self.trap = TrapState()
         self.barrier: int | None = None
         self.reduction = 0
         self.terminated = False

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import BreakpointMode, ShuffleMode
+from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode, ShuffleMode
 from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.isa.syntax import Form, Immediate, Values
 from rtl.params import WARP_THREADS
+from rtl.trap.records import TRAP_REASONS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
 from .action import Action, Core, Maker
@@ -21,7 +22,6 @@ from .vector.lanes import Words, mask_of, uniform
 __all__ = ["SYSTEM"]
 
 _LANES = np.arange(WARP_THREADS, dtype=np.uint32)
-_TRAP_REASONS = range(1, 8)
 
 
 def _lane_mask(relation: Callable[[int, int], bool]) -> Words:
@@ -88,17 +88,23 @@ def _special(number: int, core: Core, warp: Warp) -> Words:
             return uniform(launch.local)
         case SpecialRegister.REGALLOC:
             return uniform(launch.registers)
+        case SpecialRegister.GLOBALERRORSTATUS:
+            return uniform(core.traps.status)
+        case SpecialRegister.WARPERRORSTATUS | SpecialRegister.WARPERRORSTATUSCLEAR:
+            return uniform(warp.trap.status)
         case _:
             return uniform(0)
 
 
 def _read_special(form: Form, values: Values) -> Action:
-    """S2R and CS2R."""
+    """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if threads:
             warp.write_register(record, destination, _special(number, core, warp), threads)
+            if number == SpecialRegister.WARPERRORSTATUSCLEAR:
+                warp.trap.forget()
 
     return run
 
@@ -161,20 +167,31 @@ def _local_cache(form: Form, values: Values) -> Action:
     return write_back_action(form, values) if form.variant == "stack" else _nothing(form, values)
 
 
+def _in_trap(warp: Warp) -> None:
+    """For what belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+    if not warp.in_trap:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+
+
 def _breakpoint(form: Form, values: Values) -> Action:
-    """BPT: notes a trap or an interrupt. BPT.PAUSE belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+    """BPT. ILLEGAL_INSTR_PARAM: BPT.TRAP without one of its reasons. ILLEGAL_INSTR_ENCODING: a pause outside the trap
+    handler, and modes without a public meaning.
+    """
     mode, reason = BreakpointMode(values["mode"]), values["reason"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         match mode:
             case BreakpointMode.TRAP:
-                if reason not in _TRAP_REASONS:
+                if reason not in TRAP_REASONS:
                     raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
-                core.trap(reason)
+                core.traps.breakpoint(warp, reason, record.pc)
             case BreakpointMode.INT:
                 core.raised.add("BPT_INT")
             case BreakpointMode.DRAIN:
                 pass
+            case BreakpointMode.PAUSE | BreakpointMode.PAUSE_QUIET:
+                _in_trap(warp)
+                core.traps.pause(warp, quiet=mode is BreakpointMode.PAUSE_QUIET)
             case _:
                 raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
@@ -191,10 +208,16 @@ def _mask_traps(form: Form, values: Values) -> Action:
 
 
 def _return_from_trap(form: Form, values: Values) -> Action:
-    """RTT belongs to the trap handler: ILLEGAL_INSTR_ENCODING outside."""
+    """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the mode without a public
+    meaning.
+    """
+    mode = ReturnFromTrapMode(values["mode"])
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+        _in_trap(warp)
+        if mode is ReturnFromTrapMode.PREEMPTED:
+            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+        warp.trap.returning = mode
 
     return run
 

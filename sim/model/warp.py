@@ -13,6 +13,9 @@ stack, unwind   tokens on chip and in memory; threads that leave, and the unwind
 decode, action  from a word to what it does
 flow            branches, calls, pushes, stack pointers
 barriers        CTA barriers
+traps           who enters the trap handler, pauses and leaves, by ``trap_state`` and ``trap_frame``
+error_status    what the host is told
+host            the registers by which a host sees and stops all this
 transfer        loads, stores, atomic operations, over the address spaces of ``spaces``
 system          special registers, shuffles, breakpoints
 compute         everything else, by the vector operations of ``vector``
@@ -20,12 +23,12 @@ compute         everything else, by the vector operations of ``vector``
 
 Choices of this project beyond those said at each instruction: errors are precise, an instruction that raises one
 changes nothing; an error that is not reported is no error, the instruction does nothing and the warp goes on.
-Until there is a trap handler, a reported error or a BPT.TRAP stops the machine.
+Without a trap handler, a reported error or a BPT.TRAP ends with all warps paused.
 """
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
@@ -33,9 +36,11 @@ from sim.launch import Launch
 
 from .barriers import settle
 from .decode import Instruction, decode
+from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
 from .retirement import Retirement
 from .state import Cta, Warp
+from .traps import Traps
 
 __all__ = ["ErrorStatus", "Machine", "Result"]
 
@@ -44,26 +49,12 @@ _DEFAULT_SLOTS = 64
 
 
 @dataclass(frozen=True)
-class ErrorStatus:
-    """Why the machine stopped: a warp error, or BPT.TRAP when ``error`` is NONE.
-
-    ``warp`` is the slot, ``pc`` that of the instruction, ``detail`` what else is known: the first thread that
-    failed and its address. ``trap_reasons`` are those of every BPT.TRAP so far.
-    """
-
-    error: WarpError
-    warp: int
-    pc: int
-    detail: str = ""
-    trap_reasons: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class Result:
     """How a run ended.
 
-    ``status`` is ``ok`` when every CTA has ended, ``error`` with ``error_status``, or ``timeout``: the limit of
-    instructions was reached, or every live warp waits at a barrier (``reason`` says which).
+    ``status`` is ``ok`` when every CTA has ended, ``error`` when warps were paused for what ``error_status`` says, or
+    ended with a warp error all the same, else ``timeout``: the limit of instructions was reached, or no live warp can
+    go on (``reason`` says which).
     """
 
     status: str
@@ -87,7 +78,8 @@ class Machine:
     order : int or None
         None: the ready warps take turns by slot. A number: the seed of a random order.
     follows : bool
-        Whether CTAs start only when :meth:`start` says so, as another machine does it.
+        Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when :meth:`enter` and
+        :meth:`leave` do, as another machine does it.
 
     Attributes
     ----------
@@ -99,10 +91,16 @@ class Machine:
         Instructions retired; what the clock registers read. May be set, to follow another machine's.
     instructions : int
         Instructions retired.
-    error_status : ErrorStatus or None
-        Set when the machine has stopped.
+    traps : Traps
+        Who is in the trap, and what the host wants of it.
+    log : ErrorLog
+        What went wrong.
     raised : set[str]
-        Bits of the global error status that were set, by name: BPT_INT, PHYSICAL_STACK_OVERFLOW.
+        Bits of the global error status that are set, by name as in GlobalError.
+    trap_reasons : set[int]
+        Reasons of BPT.TRAP so far.
+    timeout : bool
+        Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
@@ -118,10 +116,12 @@ class Machine:
         self.warps: list[Warp | None] = [None] * warps
         self.clock = 0
         self.instructions = 0
-        self.raised: set[str] = set()
-        self.trap_reasons: set[int] = set()
-        self.error_status: ErrorStatus | None = None
-        self._trapped = False
+        self.log = ErrorLog()
+        self.timeout = False
+        self.raised = self.log.raised
+        self.trap_reasons = self.log.trap_reasons
+        self.traps = Traps(self.warps, self.log, self.reports, self._end, launch.trap_handler)
+        self._follows = follows
         self._banks = {bank: content + bytes(-len(content) % 4) for bank, content in launch.banks.items()}
         self._local_memory = launch.allocate_local(warps, launch.memory)
         self._decoded: dict[int, Instruction] = {}
@@ -171,13 +171,20 @@ class Machine:
         return bool(self.report_mask >> error.value & 1)
 
     @property
+    def error_status(self) -> ErrorStatus | None:
+        """What went wrong first; None when nothing did."""
+        if self.log.first is None:
+            return None
+        return replace(self.log.first, trap_reasons=tuple(sorted(self.trap_reasons)))
+
+    @property
     def live(self) -> list[Warp]:
         """The warps that have not ended."""
         return [warp for warp in self.warps if warp is not None]
 
     def choose(self) -> Warp | None:
         """The warp whose turn it is; None when no warp can go on."""
-        ready = [warp for warp in self.warps if warp is not None and warp.barrier is None]
+        ready = [warp for warp in self.live if warp.barrier is None and self.traps.ready(warp)]
         if not ready:
             return None
         if self._order is not None:
@@ -188,10 +195,12 @@ class Machine:
 
     def step(self) -> Retirement | None:
         """Retires the next instruction of the warp whose turn it is; None when no warp can go on."""
-        if self.error_status is not None:
-            return None
         warp = self.choose()
-        return None if warp is None else self.retire(warp.slot)
+        if warp is None:
+            if self.timeout and self.live and not self.traps.locked_down:
+                self.raised.add("TIMEOUT")
+            return None
+        return self.retire(warp.slot)
 
     def _fetch(self, address: int) -> Instruction:
         with memory_faults():
@@ -203,12 +212,13 @@ class Machine:
     def retire(self, slot: int) -> Retirement:
         """Retires the next instruction of the warp in ``slot``.
 
-        Raises ValueError when the slot is empty, its warp waits at a barrier or the machine has stopped.
+        Raises ValueError when the slot is empty, or its warp waits at a barrier or is stopped by a trap.
         """
-        warp = self.warps[slot]
-        if warp is None or warp.barrier is not None or self.error_status is not None:
-            why = "is empty" if warp is None else "waits at a barrier" if warp.barrier is not None else "is stopped"
-            raise ValueError(f"warp slot {slot} {why}")
+        warp = self._warp(slot)
+        if self._follows:
+            self._resume(warp)
+        if warp.barrier is not None or not self.traps.ready(warp):
+            raise ValueError(f"warp slot {slot} {'waits at a barrier' if warp.barrier is not None else 'is stopped'}")
         address = instruction_address(warp.pc)
         masks, depth, following = warp.masks, warp.stack.depth, next_address(address) & _PC_MASK
         record = Retirement(slot, address, 0, masks, masks, following, depth, depth)
@@ -222,51 +232,96 @@ class Machine:
         except WarpFaultError as fault:
             record.error, detail = fault.error, fault.detail
             record.next_pc = warp.pc if self.reports(fault.error) else following
-        self._complete(warp, record, detail)
+        self._complete(warp, record, detail, following)
         return record
 
-    def trap(self, reason: int) -> None:
-        """BPT.TRAP was executed."""
-        self.trap_reasons.add(reason)
-        self._trapped = True
+    def _warp(self, slot: int) -> Warp:
+        """The warp in a slot; ValueError when there is none."""
+        warp = self.warps[slot]
+        if warp is None:
+            raise ValueError(f"warp slot {slot} is empty")
+        return warp
 
-    def _complete(self, warp: Warp, record: Retirement, detail: str) -> None:
+    def _complete(self, warp: Warp, record: Retirement, detail: str, following: int) -> None:
         """What follows from an instruction, whatever it was."""
         record.after, record.depth_after = warp.masks, warp.stack.depth
         record.api_call_depth, record.kill_future_branch = warp.api_call_depth, warp.kill_future_branch
         if record.error is not WarpError.NONE and not self.reports(record.error):
             record.error = WarpError.NONE
+        self.traps.executed(warp, record.pc)
         if record.error is WarpError.NONE or record.terminated:
             self.instructions += 1
             self.clock += 1
             warp.pc = record.next_pc
-        if record.error is WarpError.STACK_OVERFLOW:
-            self.raised.add("PHYSICAL_STACK_OVERFLOW")
+        elif self._follows:
+            warp.pc = following
+        if record.error is not WarpError.NONE:
+            self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:
             self._end(warp)
-        if record.error is not WarpError.NONE or self._trapped:
-            self.error_status = ErrorStatus(record.error, record.warp, record.pc, detail,
-                                            tuple(sorted(self.trap_reasons)))
+        if not self._follows:
+            self.settle()
+
+    def settle(self) -> None:
+        """Does what happens between two instructions: traps, and CTAs that start. For the host's part of it; after an
+        instruction it comes by itself.
+        """
+        self.traps.settle()
+        if not self.traps.trapping:
+            self._start_ctas()
 
     def _end(self, warp: Warp) -> None:
         """Frees the slot of a warp that has ended."""
         self.warps[warp.slot] = None
         warp.cta.warps.remove(warp)
         settle(warp.cta)
-        self._start_ctas()
+
+    # Following another machine.
+
+    def enter(self, slot: int) -> Retirement:
+        """The warp in ``slot`` enters the trap, as another machine has it. It comes back to its first instruction that
+        failed, whatever it has executed since. The record has no word; its pc is that of the next instruction.
+        """
+        warp = self._warp(slot)
+        self._resume(warp)
+        return self.traps.enter(warp)
+
+    def leave(self, slot: int) -> Retirement:
+        """The warp in ``slot`` leaves the trap as its RTT says; ValueError when it does not wait there."""
+        warp = self._warp(slot)
+        if warp.trap.returning is None:
+            raise ValueError(f"warp slot {slot} does not wait to leave a trap")
+        return self.traps.leave(warp)
+
+    def _resume(self, warp: Warp) -> None:
+        """The other machine has woken a warp, and where there is no handler to go on with, released it."""
+        warp.trap.paused = warp.trap.quiet = False
+        if warp.in_trap and not warp.trap.framed:
+            self.traps.leave(warp)
 
     def run(self, max_instructions: int | None = None) -> Result:
-        """Steps until everything has ended, an error or trap stops the machine, nobody can go on, or
-        ``max_instructions`` more have retired. May be called again after the last of these.
+        """Steps until everything has ended, nobody can go on, or ``max_instructions`` more have retired. May be called
+        again after the last of these, and after the others when the host has done something about it.
         """
         end = None if max_instructions is None else self.instructions + max_instructions
         while end is None or self.instructions < end:
             if self.step() is None:
-                break
-        if self.error_status is not None:
-            return Result("error", self.instructions, error_status=self.error_status)
-        if not self.live:
-            return Result("ok", self.instructions)
-        waiting = all(warp.barrier is not None for warp in self.live)
-        return Result("timeout", self.instructions, "every live warp waits at a barrier" if waiting
-                      else f"stopped after {self.instructions} instructions")
+                return self._ended()
+        return self._ended() if not self.live else Result(
+            "timeout", self.instructions, f"stopped after {self.instructions} instructions")
+
+    def _ended(self) -> Result:
+        """The result when nobody can go on."""
+        live, status = self.live, self.error_status
+        if not live:
+            failed = status is not None and status.error is not WarpError.NONE
+            return Result("error" if failed else "ok", self.instructions, error_status=status)
+        if self.traps.locked_down and status is not None:
+            return Result("error", self.instructions, error_status=status)
+        if all(warp.trap.paused for warp in live):
+            reason = "every live warp is paused"
+        elif all(warp.barrier is not None for warp in live):
+            reason = "every live warp waits at a barrier"
+        else:
+            reason = "every live warp waits for another one, or is paused"
+        return Result("timeout", self.instructions, reason)

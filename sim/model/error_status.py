@@ -1,0 +1,61 @@
+"""What the error status registers hold: the first thing that went wrong, and which things ever did."""
+
+from dataclasses import dataclass
+
+from rtl.isa.errors import WarpError
+
+__all__ = ["ErrorLog", "ErrorStatus"]
+
+
+@dataclass(frozen=True)
+class ErrorStatus:
+    """What went wrong: a warp error, or BPT.TRAP when ``error`` is NONE.
+
+    ``warp`` is the slot, ``pc`` that of the instruction, ``detail`` what else is known: the first thread that
+    failed and its address. ``trap_reasons`` are those of every BPT.TRAP so far.
+    """
+
+    error: WarpError
+    warp: int
+    pc: int
+    detail: str = ""
+    trap_reasons: tuple[int, ...] = ()
+
+
+class ErrorLog:
+    """Keeps what the host's registers show.
+
+    Attributes
+    ----------
+    first : ErrorStatus or None
+        The first error since the host cleared it, else the first BPT.TRAP; its reasons are not kept up to date.
+    errors : list[ErrorStatus]
+        All errors, which the registers do not tell.
+    raised : set[str]
+        Bits of the global error status, by name.
+    trap_reasons : set[int]
+        Reasons of BPT.TRAP.
+    """
+
+    def __init__(self) -> None:
+        self.first: ErrorStatus | None = None
+        self.errors: list[ErrorStatus] = []
+        self.raised: set[str] = set()
+        self.trap_reasons: set[int] = set()
+
+    def note_error(self, error: WarpError, warp: int, pc: int, detail: str = "") -> None:
+        """A reported error of the warp in a slot."""
+        status = ErrorStatus(error, warp, pc, detail)
+        self.errors.append(status)
+        if error is WarpError.STACK_OVERFLOW:
+            self.raised.add("PHYSICAL_STACK_OVERFLOW")
+        if self.first is None or self.first.error is WarpError.NONE:
+            self.first = status
+        else:
+            self.raised.add("MULTIPLE_WARP_ERRORS")
+
+    def note_trap(self, reason: int, warp: int, pc: int) -> None:
+        """A BPT.TRAP."""
+        if self.first is None and not self.trap_reasons:
+            self.first = ErrorStatus(WarpError.NONE, warp, pc)
+        self.trap_reasons.add(reason)

@@ -1,0 +1,75 @@
+"""Where a warp is in a trap, and what brought it there."""
+
+from dataclasses import dataclass, field
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import ReturnFromTrapMode
+from rtl.trap.records import TRAP_REASONS, WarpStatus
+
+__all__ = ["UNMASKABLE", "TrapState"]
+
+UNMASKABLE = TRAP_REASONS.stop - 1
+"""The reason of BPT.TRAP that IDE.DI does not mask."""
+_LAYOUT = WarpStatus.as_shape()
+_AT = {name: _LAYOUT[name].offset for name in ("failed", "reasons", "stepped", "error")}
+
+
+@dataclass
+class TrapState:
+    """Of one warp, beside ``traps_masked`` and ``in_trap``.
+
+    Attributes
+    ----------
+    error : WarpError
+        The first that was reported since the warp last left the trap; NONE when there was none.
+    reasons : set[int]
+        Of BPT.TRAP, since then.
+    stepping, stepped : bool
+        A single step is to do; it is done.
+    saved_pc : int or None
+        Where to come back to, unless that is the next instruction.
+    last_pc : int
+        Of the instruction executed last.
+    framed : bool
+        The trap handler runs, with a frame on the stack. Without, a warp that is in the trap can only be paused, or
+        wait to be released.
+    paused, quiet : bool
+        It is paused; by BPT.PAUSE_QUIET.
+    returning : ReturnFromTrapMode or None
+        It waits at RTT.
+    """
+
+    error: WarpError = WarpError.NONE
+    reasons: set[int] = field(default_factory=set)
+    stepping: bool = False
+    stepped: bool = False
+    saved_pc: int | None = None
+    last_pc: int = 0
+    framed: bool = False
+    paused: bool = False
+    quiet: bool = False
+    returning: ReturnFromTrapMode | None = None
+
+    @property
+    def status(self) -> int:
+        """What S2R reads (SR66)."""
+        flags = int(self.error is not WarpError.NONE) << _AT["failed"] | int(self.stepped) << _AT["stepped"]
+        reasons = sum(1 << _AT["reasons"] + reason - TRAP_REASONS.start for reason in self.reasons)
+        return flags | reasons | self.error.value << _AT["error"]
+
+    def forget(self) -> None:
+        """Clears what :attr:`status` tells."""
+        self.error = WarpError.NONE
+        self.reasons.clear()
+        self.stepped = False
+
+    @property
+    def stands(self) -> bool:
+        """It is paused or waits at RTT."""
+        return self.paused or self.returning is not None
+
+    def wake(self) -> None:
+        """The host wakes it. Without a handler to go on with, it waits to be released."""
+        self.paused = self.quiet = False
+        if not self.framed:
+            self.returning = ReturnFromTrapMode.FALLTHROUGH

@@ -3,7 +3,7 @@
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 """
 
-from .flow import FlowInstruction, FlowOperation, flow_launch, flow_request, flow_result
+from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus
 from .instruction import (
     SERIAL_BITS,
@@ -37,6 +37,7 @@ from .stack import (
     DEPTH_BITS,
     LINE_BITS,
     STACK_RESULT_CYCLES,
+    TRAP_FRAME,
     StackConfiguration,
     StackEvents,
     StackOperation,
@@ -59,6 +60,7 @@ __all__ = [
     "LINE_BITS",
     "SERIAL_BITS",
     "STACK_RESULT_CYCLES",
+    "TRAP_FRAME",
     "ConstantBank",
     "ControlBits",
     "CounterEvents",
@@ -81,6 +83,7 @@ __all__ = [
     "ThreadCode",
     "ThreadCodes",
     "TokenLine",
+    "TrapMove",
     "completion",
     "dispatched",
     "error_event",

@@ -10,7 +10,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .stack import StackConfiguration, ThreadCode, ThreadCodes
 
-__all__ = ["FlowInstruction", "FlowOperation", "flow_launch", "flow_request", "flow_result"]
+__all__ = ["FlowInstruction", "FlowOperation", "TrapMove", "flow_launch", "flow_request", "flow_result"]
 
 
 class FlowOperation(enum.Enum, shape=5):
@@ -76,6 +76,16 @@ class FlowInstruction(data.Struct):
     """The target, or what is added to it."""
 
 
+class TrapMove(data.Struct):
+    """What a warp is made to do where an ENTER or a LEAVE was dispatched."""
+
+    operation: FlowOperation
+    """ENTER_TRAP or one of those behind it; or BRANCH, a plain jump of all active threads."""
+    pc: unsigned(32)
+    """The request's own: for the frame, or where LEAVE_TRAP goes on."""
+    target: unsigned(32)
+
+
 def flow_request(params: SmParams) -> data.StructLayout:
     """A flow instruction of one warp, with what it reads.
 
@@ -99,7 +109,8 @@ def flow_result(params: SmParams) -> data.StructLayout:
     """What a flow instruction has come to: the warp goes on at ``pc`` with the threads of ``active``.
 
     ``codes`` tells why the others are not active. With a reported ``error`` nothing has happened, and ``pc`` is
-    the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too. ``value`` is for the destination
+    the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the handler all the same.
+    An error of ENTER_TRAP is told whatever the report mask says. ``value`` is for the destination
     register of an instruction that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
     """
     return data.StructLayout({

@@ -14,6 +14,7 @@ __all__ = [
     "DEPTH_BITS",
     "LINE_BITS",
     "STACK_RESULT_CYCLES",
+    "TRAP_FRAME",
     "StackConfiguration",
     "StackEvents",
     "StackOperation",
@@ -61,6 +62,12 @@ TokenLine = data.ArrayLayout(MemoryToken, TOKENS_PER_LINE)
 """A line of the stack as it lies in memory."""
 
 
+TRAP_FRAME = ((ThreadCode.BREAK, ThreadCode.CONTINUE), (ThreadCode.RETURN, ThreadCode.LONGJMP),
+              (ThreadCode.EXIT, ThreadCode.KILLED))
+"""The threads that the MASKS tokens of a trap frame hold, in the mask and in place of a pc. They lie on the line's TRAP
+token, whose mask are the active threads."""
+
+
 class StackPointer(data.Struct):
     """What GETCRSPTR tells and SETCRSPTR sets, but exact."""
 
@@ -97,6 +104,10 @@ class StackOperation(enum.Enum, shape=4):
     """Empty the stack for a new warp, in user mode."""
     SET_MODE = 12
     """Enter the trap handler, which may fill the reserved entries, or leave it."""
+    RESTORE = 13
+    """Leave the trap handler, and pop tokens up to the topmost trap frame and with it."""
+    CLEAR = 14
+    """Empty the stack of a warp that ends: an unwind that sees no token."""
 
 
 class StackConfiguration(data.Struct):
@@ -116,9 +127,9 @@ def stack_request(params: SmParams) -> data.StructLayout:
     """One operation on one warp's stack.
 
     ``enable`` comes late in the cycle: without it the operation is NONE. ``pair``: another push of the same
-    instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation.
-    ``mask`` is the token's mask. ``codes`` are the threads' codes after the instruction took threads out of
-    the active mask; for POP_QUAD, NONE for all threads that live.
+    instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation; of SET_MODE
+    1 to enter. ``mask`` is the token's mask. ``codes`` are the threads' codes after the instruction took threads out
+    of the active mask; for POP_QUAD, NONE for all threads that live, for RESTORE, NONE for all.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
@@ -129,8 +140,8 @@ def stack_result(params: SmParams) -> data.StructLayout:
     """What became of an operation; one for each request, in the order of completion.
 
     ``resume``: an unwind found threads to go on, at ``pc`` with ``mask``; ``kind`` is their token's.
-    ``empty``: the stack is empty and the warp ends. ``codes`` are the threads' codes after an UNWIND, else those
-    of the request.
+    ``empty``: the stack is empty and the warp ends. ``codes`` are the threads' codes after an UNWIND, those
+    of the frame after a RESTORE, else those of the request.
     ``value`` is what a GET operation reads. With an ``error`` other than NONE nothing has happened, except
     that RET_EMPTY_STACK_ERROR ends the warp as well.
     """
@@ -149,13 +160,16 @@ class StackPort(wiring.Signature):
     killed : In(1)
     pushed : In(1)
         The request has pushed its token.
+    holes, entry : In(2), In(WarpError)
+        How many tokens fill the topmost line of the warp that requests; why it can't enter the trap handler.
     result_valid, result : In(1), In(stack_result)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "request": Out(stream.Signature(stack_request(params))), "configuration": Out(StackConfiguration),
-            "killed": In(1), "pushed": In(1), "result_valid": In(1), "result": In(stack_result(params))})
+            "killed": In(1), "pushed": In(1), "holes": In(range(TOKENS_PER_LINE)), "entry": In(WarpError),
+            "result_valid": In(1), "result": In(stack_result(params))})
 
 
 class StackEvents(data.Struct):

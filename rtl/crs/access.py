@@ -21,7 +21,7 @@ from .windows import WindowView
 __all__ = ["AccessView", "StackAccess"]
 
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
-_UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD)
+_UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR)
 
 
 class AccessView(data.Struct):
@@ -71,6 +71,8 @@ class StackAccess(Component):
     events : Out(AccessEvents)
         What is to happen to the window of the warp that requests, or whose turn it is.
     launch, set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
+    trap : Out(1)
+        The mode to set is the trap handler's.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -86,6 +88,7 @@ class StackAccess(Component):
             "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
             "change": Out(1), "changed": Out(WidePointer),
             "events": Out(AccessEvents), "launch": Out(1), "set_base": Out(1), "set_mode": Out(1),
+            "trap": Out(1),
             "waits_for_line": Out(1), "waits_for_turn": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -140,15 +143,17 @@ class StackAccess(Component):
             self.change.eq(push | (self.accepted & request.enable & prepares & refused))]
 
         # The step: of the stack's own, of the request, of the walk one stage ahead.
+        clears, restores = operation == StackOperation.CLEAR, operation == StackOperation.RESTORE
+        sees = window.top & ~clears
         m.d.comb += [
             step.walk.eq(unwinds & request.enable), step.quad.eq(operation == StackOperation.POP_QUAD),
-            step.begins.eq(1),
-            step.cached.eq(window.cached & window.top.replicate(len(window.cached))),
-            step.bottom.eq(window.bottom & (window.top | ~window.cached[0])), step.wraps.eq(wraps),
+            step.frame.eq(restores), step.begins.eq(1),
+            step.cached.eq(window.cached & sees.replicate(len(window.cached))),
+            step.bottom.eq((window.bottom & (window.top | ~window.cached[0])) | clears), step.wraps.eq(wraps),
             step.get.eq(operation == StackOperation.GET_POINTER),
             step.set.eq(operation == StackOperation.SET_POINTER),
             step.launch.eq(operation == StackOperation.LAUNCH), step.sized.eq(self.sized),
-            step.mode.eq(operation == StackOperation.SET_MODE), step.ends.eq(~pushes),
+            step.mode.eq((operation == StackOperation.SET_MODE) | restores), step.ends.eq(~pushes),
             self.top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
             self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
             self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
@@ -165,7 +170,7 @@ class StackAccess(Component):
         m.d.comb += [
             # Done again while the request waits, which does no harm.
             self.launch.eq(asks & (operation == StackOperation.LAUNCH)),
-            self.set_mode.eq(asks & (operation == StackOperation.SET_MODE)),
+            self.set_mode.eq(asks & step.mode), self.trap.eq(request.operand[0] & ~restores),
             self.set_base.eq(asks & (operation == StackOperation.SET_BASE)),
             events.request.eq(asks & ~pushes),
             events.write_back.eq(operation == StackOperation.WRITE_BACK),

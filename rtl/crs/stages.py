@@ -43,6 +43,8 @@ class Step(data.Struct):
     """A line is looked at for the token that ends an unwind."""
     quad: unsigned(1)
     """It is looked at for a QUAD token."""
+    frame: unsigned(1)
+    """It is looked at for a trap frame."""
     begins: unsigned(1)
     """The first line of its unwind."""
     seen: unsigned(SEEN_BITS)
@@ -142,6 +144,7 @@ class Unwind(data.Struct):
     origin: unsigned(DEPTH_BITS)
     """Number of the topmost token then."""
     quad: unsigned(1)
+    frame: unsigned(1)
 
 
 class Progress(data.Struct):

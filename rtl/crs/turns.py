@@ -30,9 +30,9 @@ class StackTurns(Component):
     Members
     -------
     windows : In(array of WindowView)
-    look, warp, slot, seen, quad : Out(1), Out, Out, In, In
+    look, warp, slot, seen, quad, frame : Out(1), Out, Out, In, In, In
         The warp that is looked at, and the line that it needs; the lines that its unwind has seen, and whether
-        it looks for a QUAD token.
+        it looks for a QUAD token, or for a trap frame.
     hold : In(1)
         The line can't be read in this cycle.
     valid, turn : Out(1), Out(turn_stage)
@@ -44,7 +44,7 @@ class StackTurns(Component):
         super().__init__({
             "windows": In(data.ArrayLayout(WindowView, params.warps)),
             "look": Out(1), "warp": Out(params.warp_bits), "slot": Out(SLOT_BITS), "seen": In(SEEN_BITS), "quad": In(1),
-            "hold": In(1), "valid": Out(1), "turn": Out(turn_stage(params))})
+            "frame": In(1), "hold": In(1), "valid": Out(1), "turn": Out(turn_stage(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -70,7 +70,8 @@ class StackTurns(Component):
             turn.top.eq(window.last[2:]), turn.slot.eq(self.slot),
             turn.tokens.eq(Mux(self.seen == 0, tokens_up_to(window.last), ~0) & again.replicate(TOKENS_PER_LINE)),
             turn.faulty.eq(faulty),
-            step.walk.eq(again | faulty), step.quad.eq(self.quad), step.seen.eq(self.seen),
+            step.walk.eq(again | faulty), step.quad.eq(self.quad), step.frame.eq(self.frame),
+            step.seen.eq(self.seen),
             step.cached.eq(window.cached >> self.seen), step.bottom.eq(window.bottom),
             step.sink.eq((window.state == WindowState.WAIT) & ~faulty), step.finish.eq(finishes),
             step.restore.eq(restores), step.ends.eq(1)]

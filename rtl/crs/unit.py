@@ -7,7 +7,8 @@ from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.isa.tokens import API_CALL_LIMIT
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
 from rtl.layouts import (
     DEPTH_BITS,
     MemoryPort,
@@ -49,6 +50,8 @@ class CallReturnStack(Component):
         Goes with a LAUNCH request; ``base`` of it with a SET_BASE request.
     killed : Out(1)
         The kill bit of the warp that requests.
+    holes, entry : Out(2), Out(WarpError)
+        How many tokens fill its topmost line; why it can't enter the trap handler, if it is in user mode.
     ready : Out(warps)
         Warps whose next request, of whatever kind, would not wait for their stack.
     result_valid, result : Out(1), Out(stack_result)
@@ -67,7 +70,7 @@ class CallReturnStack(Component):
         bits = params.warp_bits
         super().__init__({
             "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
-            "killed": Out(1), "ready": Out(params.warps),
+            "killed": Out(1), "holes": Out(range(TOKENS_PER_LINE)), "entry": Out(WarpError), "ready": Out(params.warps),
             "result_valid": Out(1), "result": Out(stack_result(params)),
             "commit_valid": Out(1), "commit_warp": Out(bits), "commit_depth": Out(DEPTH_BITS),
             "write_fault": Out(1), "write_fault_warp": Out(bits), "events": Out(StackEvents),
@@ -113,7 +116,8 @@ class CallReturnStack(Component):
         turning, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
         m.d.comb += [
             turns.windows.eq(windows.views), turns.hold.eq(cache.restore), turns.seen.eq(commit.progress.seen),
-            turning.addr.eq(turns.warp), turns.quad.eq(turning.data.quad), commit.warp.eq(turns.warp),
+            turning.addr.eq(turns.warp), turns.quad.eq(turning.data.quad), turns.frame.eq(turning.data.frame),
+            commit.warp.eq(turns.warp),
             pointers.warp.eq(request.warp), limits.warp.eq(request.warp),
             view.window.eq(windows.views[request.warp]), view.calls_full.eq(pointers.calls_full),
             view.pointer.eq(pointers.pointer), view.checks_calls.eq(limits.checks_calls),
@@ -128,11 +132,21 @@ class CallReturnStack(Component):
             windows.turn.eq(turns.valid), windows.turn_warp.eq(turns.turn.warp),
             begin.en.eq(access.accepted & step.walk & step.begins), begin.addr.eq(request.warp),
             begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(step.quad),
+            begin.data.frame.eq(step.frame),
             code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
             known.addr.eq(Mux(turns.valid, turns.turn.warp, matching.warp)),
             limits.launch.eq(access.launch), limits.size.eq(self.configuration.size),
             limits.check_calls.eq(self.configuration.check_calls), limits.set_mode.eq(access.set_mode),
-            limits.trap.eq(request.operand[0])]
+            limits.trap.eq(access.trap)]
+
+        # A trap frame is a line of its own. The reserved entries have room for it, unless they are in use already;
+        # the limit is a multiple of 16 tokens.
+        top = view.window.last
+        full = Mux(view.window.has_memory, view.window.reached, view.window.near) & top[2:].all()
+        missing = (self.holes != 0) & ~view.window.cached[0]
+        m.d.comb += [
+            self.holes.eq(~top[:2]),
+            self.entry.eq(Mux(missing, WarpError.MMU_FAULT, Mux(full, WarpError.STACK_OVERFLOW, WarpError.NONE)))]
 
         # Match: the line's tokens against the threads' codes.
         matched: Any = Signal(TokensOfLine)
@@ -148,7 +162,7 @@ class CallReturnStack(Component):
             pointers.counted.eq(matching_valid & ahead.counts & (matching.pointer.calls >= API_CALL_LIMIT)),
             pointers.counted_warp.eq(matching.warp), limits.clamp_warp.eq(matching.warp),
             match.line.eq(matching.line), match.roles.eq(matching.roles), match.valid.eq(matching.valid),
-            match.codes.eq(matching.codes), match.quad.eq(ahead.quad)]
+            match.codes.eq(matching.codes), match.quad.eq(ahead.quad), match.frame.eq(ahead.frame)]
 
         # Select: the topmost token that stops the unwind.
         m.d.sync += [
@@ -156,7 +170,8 @@ class CallReturnStack(Component):
             selecting.step.eq(ahead), selecting.error.eq(error_of(matching.refusal)), selecting.top.eq(matching.top),
             selecting.value.eq(Mux(ahead.get, pointer_value(matching.top, matching.pointer),
                                    without_depth(matching.value, matching.refusal.region))),
-            selecting.codes.eq(matching.codes), selecting.steps.eq(limits.steps),
+            selecting.codes.eq(Mux(ahead.frame, match.saved.as_value(), matching.codes.as_value())),
+            selecting.steps.eq(limits.steps),
             selecting.verdicts.eq(match.verdicts), selecting.revived.eq(match.revived),
             selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
             selecting.pcs.eq(Cat(token.pc for token in matching.line)),

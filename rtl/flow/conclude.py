@@ -25,7 +25,8 @@ class FlowConclusion(Component):
     -------
     valid, outcome, stack : In(1), In(outcome_stage), In(stack_result)
     report_mask : In(32)
-        Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
+        Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one of entering the trap
+        handler always is.
     old : In(WarpState)
         The warp's threads as they were.
     result_valid, result : Out(1), Out(flow_result)
@@ -44,7 +45,8 @@ class FlowConclusion(Component):
         error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
         m.d.comb += [
             error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
-            reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)),
+            reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)
+                        | outcome.loud),
             refused.eq(stack.error != WarpError.NONE), failed.eq((error != WarpError.NONE) & ~stack.empty),
             self.result_valid.eq(self.valid & ~outcome.mute)]
 

@@ -12,6 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation, StackOperation, StackPort, ThreadCode
 from rtl.params import SmParams
 
+from .entry import TrapEntry
 from .stages import decide_stage, outcome_stage
 
 __all__ = ["FlowDecision"]
@@ -19,7 +20,8 @@ __all__ = ["FlowDecision"]
 _STRAIGHT = {
     FlowOperation.POP_QUAD: StackOperation.POP_QUAD, FlowOperation.GET_POINTER: StackOperation.GET_POINTER,
     FlowOperation.SET_POINTER: StackOperation.SET_POINTER, FlowOperation.GET_BASE: StackOperation.GET_BASE,
-    FlowOperation.SET_BASE: StackOperation.SET_BASE, FlowOperation.LAUNCH: StackOperation.LAUNCH}
+    FlowOperation.SET_BASE: StackOperation.SET_BASE, FlowOperation.LAUNCH: StackOperation.LAUNCH,
+    FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
 """What the stack does with these is the whole instruction."""
 
 
@@ -27,7 +29,8 @@ class FlowDecision(Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
     An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in two cycles.
-    The stack takes the first only if there is room for both, so that the first tells what becomes of it.
+    The stack takes the first only if there is room for both, so that the first tells what becomes of it. What entering
+    the trap handler asks of it takes some more; see :class:`TrapEntry`.
 
     Members
     -------
@@ -41,6 +44,7 @@ class FlowDecision(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
             "decided": Out(1), "outcome": Out(outcome_stage(params)), "waits": Out(1)})
@@ -61,16 +65,21 @@ class FlowDecision(Component):
         second, two, pushed_first = Signal(), Signal(), Signal()
         first = stage.indexed & ~second
         later = second | ~stay
+        m.submodules.entry = entry = TrapEntry(self._params)
+        enters = operation == FlowOperation.ENTER_TRAP
         served = ~self.stack.request.valid | self.stack.request.ready
         m.d.comb += [
             self.stack.request.valid.eq(self.gathered.valid & (~second | two)),
             self.stack.configuration.eq(stage.stack),
             self.decided.eq(self.stack.request.valid & self.stack.request.ready),
-            self.gathered.ready.eq(~self.gathered.valid | (served & ~first))]
+            self.gathered.ready.eq(~self.gathered.valid | (served & ~first & ~(enters & ~entry.last))),
+            entry.taken.eq(self.gathered.valid & enters & self.stack.request.ready), entry.stage.eq(stage),
+            entry.holes.eq(self.stack.holes), entry.refusal.eq(self.stack.entry)]
         with m.If(served & self.gathered.valid):
             m.d.sync += [second.eq(first), two.eq(stay & others), pushed_first.eq(self.stack.pushed)]
 
         # What of the stack, and what holds unless it fails.
+        living = Cat(_lives(code) for code in stage.codes)
         m.d.comb += [
             request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
             request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(stay & others & ~second),
@@ -106,9 +115,19 @@ class FlowDecision(Component):
             with m.Case(FlowOperation.PUSH_QUAD):
                 m.d.comb += [
                     request.operation.eq(StackOperation.PUSH), request.operand.eq(0), outcome.moves.eq(1),
-                    outcome.active.eq(Cat(_lives(code) for code in stage.codes))]
+                    outcome.active.eq(living)]
             with m.Case(FlowOperation.WRITE_BACK):
                 m.d.comb += [request.operation.eq(StackOperation.WRITE_BACK), request.enable.eq(some)]
+            with m.Case(FlowOperation.ENTER_TRAP):
+                m.d.comb += [
+                    request.operation.eq(entry.operation), request.enable.eq(entry.enable), request.kind.eq(entry.kind),
+                    request.operand.eq(entry.operand), request.mask.eq(entry.mask), outcome.active.eq(living),
+                    outcome.jumps.eq(1), outcome.moves.eq(entry.enters), outcome.marks.eq(entry.enters),
+                    outcome.mute.eq(~entry.last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
+            with m.Case(FlowOperation.LEAVE_TRAP):
+                m.d.comb += [
+                    request.operation.eq(StackOperation.SET_MODE), request.operand.eq(0), outcome.jumps.eq(1),
+                    outcome.target.eq(stage.pc)]
             with m.Case(*_STRAIGHT):
                 m.d.comb += [outcome.quad.eq(operation == FlowOperation.POP_QUAD)]
                 for meant, asked in _STRAIGHT.items():
@@ -117,15 +136,17 @@ class FlowDecision(Component):
                 launches = operation == FlowOperation.LAUNCH
                 m.d.comb += [outcome.jumps.eq(launches), outcome.moves.eq(launches), outcome.marks.eq(launches)]
         m.d.comb += self.waits.eq((operation == FlowOperation.LEAVE) | (operation == FlowOperation.POP_QUAD)
-                                  | (operation == FlowOperation.WRITE_BACK))
+                                  | (operation == FlowOperation.WRITE_BACK) | (operation == FlowOperation.RESTORE))
 
-        # Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts.
-        pops_quad = operation == FlowOperation.POP_QUAD
+        # Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts, and
+        # so for the trap handler. What a frame brings back depends on nobody.
+        frees = enters | (operation == FlowOperation.POP_QUAD)
+        restores, terminates = operation == FlowOperation.RESTORE, operation == FlowOperation.TERMINATE
         leaves = (operation == FlowOperation.LEAVE) | (operation == FlowOperation.LAUNCH)
         for thread, code in enumerate(stage.codes):
             left = Mux(leaves & stage.group[thread], stage.code.as_value(), code.as_value())
-            quad = Mux(_lives(code), ThreadCode.NONE.value, ThreadCode.EXIT.value)
-            m.d.comb += request.codes[thread].eq(Mux(pops_quad, quad, left))
+            freed = Mux(restores | (frees & living[thread]), ThreadCode.NONE.value, left)
+            m.d.comb += request.codes[thread].eq(Mux(terminates, ThreadCode.EXIT.value, freed))
         return m
 
 

@@ -30,12 +30,12 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
     """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
 
     ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
-    become those that the stack was given. ``jumps``: the warp goes on at ``target``. ``mute``: the second of two pushes
-    of one instruction, of which the first has told everything.
+    become those that the stack was given. ``jumps``: the warp goes on at ``target``. ``mute``: another request of the
+    same instruction tells everything. ``loud``: an error is told whether it is reported or not.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "active": WARP_THREADS, "moves": 1, "marks": 1,
-        "quad": 1, "kept": 1, "mute": 1, "error": WarpError})
+        "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
 
 
 class WaitingUnwind(data.Struct):

@@ -67,7 +67,8 @@ class FlowUnit(Component):
         m.d.comb += [
             port.request.valid.eq(asked.request.valid), port.request.payload.eq(asked.request.payload),
             asked.request.ready.eq(port.request.ready), port.configuration.eq(asked.configuration),
-            asked.killed.eq(port.killed), asked.pushed.eq(port.pushed)]
+            asked.killed.eq(port.killed), asked.pushed.eq(port.pushed), asked.holes.eq(port.holes),
+            asked.entry.eq(port.entry)]
 
         # Wait for it: the usual time beside it, or in a place of the warp's own.
         keep, kept = waiting.write_port(), waiting.read_port(domain="comb")

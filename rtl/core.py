@@ -34,13 +34,15 @@ from rtl.memory import MEMORY_UNIT_TAG_BITS, MemoryUnit
 from rtl.memory.instruction import MemoryEvents
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, ERROR_SOURCES, RetirementPort
-from rtl.trap import TrapEvent, TrapUnit
+from rtl.trap import TrapCommand, TrapEvents, TrapReport, TrapStatus, TrapUnit
 
 __all__ = ["Core"]
 
 _KINDS = {
-    "flow": (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ),
-    "memory": (InstructionKind.MEMORY,), "conversion": (InstructionKind.CONVERSION,), "trap": (InstructionKind.TRAP,),
+    "flow": (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ,
+             InstructionKind.ENTER, InstructionKind.LEAVE),
+    "memory": (InstructionKind.MEMORY,), "conversion": (InstructionKind.CONVERSION,),
+    "trap": (InstructionKind.TRAP, InstructionKind.ENTER, InstructionKind.LEAVE),
     "barrier": (InstructionKind.BARRIER, InstructionKind.BARRIER_INDEXED, InstructionKind.BARRIER_READ)}
 """Which instructions each unit is given."""
 
@@ -61,13 +63,16 @@ class Core(Component):
         zeros, and then its threads begin.
     invalidate, fetch_busy : In(1), Out(1)
         The caches of instructions and constants become empty; see FetchUnit.
-    report_mask, halt, policy : In
-        Errors that are reported; no instruction is selected; which warp goes first.
+    report_mask, command, policy : In
+        Errors that are reported; what the host wants of warps; which one goes first.
     fetch_memory, stack_memory, unit_memory : Out(MemoryPort)
     exit : Out(warp_exit)
     drained : Out(1 bit a warp)
         Nothing of the warp is in flight.
-    trapped : Out(TrapEvent)
+    trapping : Out(1)
+        No CTA may start.
+    trap_state, trap_events, trap_report : Out
+        See TrapUnit.
     stack_events, memory_events, issue_events, diverged : Out
         For counters.
     waiting, reasons : Out
@@ -82,10 +87,11 @@ class Core(Component):
             "thread": In(_event(thread_index(params))), "clear": In(stream.Signature(shared_clear(params))),
             "clear_registers": In(stream.Signature(lane_operation(params))),
             "flow_launch": In(stream.Signature(flow_launch(params))), "invalidate": In(1), "fetch_busy": Out(1),
-            "report_mask": In(32), "halt": In(1), "policy": In(Policy),
+            "report_mask": In(32), "command": In(TrapCommand(params)), "policy": In(Policy),
             "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)), "stack_memory": Out(MemoryPort(params.warp_bits)),
             "unit_memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)), "exit": Out(warp_exit(params)),
-            "drained": Out(params.warps), "trapped": Out(TrapEvent(params)), "stack_events": Out(StackEvents),
+            "drained": Out(params.warps), "trapping": Out(1), "trap_state": Out(TrapStatus(params)),
+            "trap_events": Out(TrapEvents), "trap_report": Out(TrapReport(params)), "stack_events": Out(StackEvents),
             "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "diverged": Out(1),
             "waiting": Out(params.warps), "reasons": Out(data.ArrayLayout(WaitReason, params.warps)),
             "retired": Out(RetirementPort(params))})
@@ -108,6 +114,7 @@ class Core(Component):
         self._issue(m)
         self._dispatch(m)
         self._flow(m)
+        self._trap(m)
         self._registers(m)
         self._launch(m)
         self._retire(m)
@@ -121,7 +128,7 @@ class Core(Component):
             fetch.grid.eq(self.grid), fetch.redirect.eq(issue.redirect), fetch.room.eq(issue.room),
             fetch.invalidate.eq(self.invalidate), self.fetch_busy.eq(fetch.busy),
             issue.group.eq(fetch.group), issue.claimed.eq(fetch.claimed),
-            issue.halt.eq(self.halt), issue.policy.eq(self.policy),
+            issue.policy.eq(self.policy),
             execute.instruction.eq(issue.instruction), execute.operation.eq(issue.operation),
             execute.grid.eq(self.grid), execute.report_mask.eq(self.report_mask)]
 
@@ -143,7 +150,7 @@ class Core(Component):
             m.d.comb += unit.report_mask.eq(self.report_mask)
         m.d.comb += [
             self.issue.resume.eq(self.barrier.resume | self.trap.resume), self.memory.grid.eq(self.grid),
-            self.barrier.barriers.eq(self.grid.barriers), self.trapped.eq(self.trap.trapped)]
+            self.barrier.barriers.eq(self.grid.barriers)]
 
     def _flow(self, m: Module) -> None:
         """Branches and stacks; what comes back says how a warp goes on."""
@@ -162,6 +169,21 @@ class Core(Component):
             self.barrier.terminated_warp.eq(result.warp),
             self.exit.valid.eq(flow.result_valid), self.exit.warp.eq(result.warp),
             self.exit.terminated.eq(result.terminated), self.exit.kept.eq(result.kept)]
+
+    def _trap(self, m: Module) -> None:
+        """Who traps, and what that means for the others."""
+        trap, issue, execute, barrier, result = self.trap, self.issue, self.execute, self.barrier, self.control_flow
+        m.d.comb += [
+            trap.command.eq(self.command), trap.live.eq(issue.live), trap.taken.eq(issue.taken),
+            trap.result_valid.eq(result.result_valid), trap.result_warp.eq(result.result.warp),
+            trap.result_error.eq(result.result.error), trap.errors.eq(self.retired.errors),
+            self.queue.trap.eq(trap.flow), issue.hold.eq(trap.hold), issue.enter.eq(trap.enter),
+            issue.leave.eq(trap.leave), trap.waiting.eq(barrier.waiting), barrier.withdraw.eq(trap.withdraw),
+            trap.withdrawn.eq(barrier.withdrawn), barrier.inside.eq(trap.inside),
+            trap.status_warp.eq(execute.status_warp), execute.warp_status.eq(trap.status),
+            execute.all_status.eq(trap.all_status), trap.forget.eq(execute.forget),
+            trap.forget_warp.eq(execute.forget_warp), self.trapping.eq(trap.state.trapping),
+            self.trap_state.eq(trap.state), self.trap_events.eq(trap.events), self.trap_report.eq(trap.report)]
 
     def _registers(self, m: Module) -> None:
         """The units' way to registers: operations by way of issue, data by the lanes."""

@@ -61,8 +61,8 @@ class Sm(Component):
         connect(m, distributor.clear, core.clear)
         connect(m, distributor.flow, core.flow_launch)
         m.d.comb += [
-            distributor.settings.eq(registers.settings), distributor.halt.eq(registers.halt),
-            core.report_mask.eq(registers.report_mask), core.halt.eq(registers.halt), core.policy.eq(self.policy),
+            distributor.settings.eq(registers.settings), distributor.halt.eq(core.trapping),
+            core.report_mask.eq(registers.report_mask), core.command.eq(registers.command), core.policy.eq(self.policy),
             core.grid.eq(distributor.grid), core.launch.eq(distributor.launch), core.thread.eq(distributor.thread),
             core.invalidate.eq(distributor.invalidate)]
 
@@ -75,7 +75,8 @@ class Sm(Component):
             registers.reference_count.eq(distributor.reference_count), registers.busy.eq(distributor.busy),
             registers.done.eq(distributor.done), registers.rejection.eq(distributor.rejection),
             registers.valid.eq(distributor.running), registers.errors.eq(core.retired.errors),
-            registers.trapped.eq(core.trapped), self.interrupt.eq(registers.interrupt), self.busy.eq(distributor.busy)]
+            registers.report.eq(core.trap_report), registers.trap_events.eq(core.trap_events),
+            registers.state.eq(core.trap_state), self.interrupt.eq(registers.interrupt), self.busy.eq(distributor.busy)]
         self._count(m)
 
         # All of them -> memory; what happens -> whoever looks on.

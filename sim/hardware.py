@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.sim import Simulator
 
 from rtl.component import Component
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
 from rtl.issue import Policy
 from rtl.layouts import HostBus, LaunchRejection
 from rtl.params import SmParams
@@ -19,6 +19,7 @@ from rtl.sm import Sm
 from sim.descriptor import place_descriptor
 from sim.diagnosis import diagnose, warp_states
 from sim.engine import Engine, observe_all, run_cycles
+from sim.host import REGISTERS, Driver, Host
 from sim.launch import Launch
 from sim.lockstep import Lockstep
 from sim.machine_traces import machine_traces
@@ -70,14 +71,17 @@ class Harness(Component):
     Members
     -------
     host : In(HostBus)
-    over : Out(1)
-        An error or trap has stopped the machine, or the grid has ended.
+    locked_down, ended : Out(1)
+        Nothing goes on; the grid is over.
+    attention : Out(1)
+        For one cycle: one of these begins, or the machine begins to interrupt.
     wake : Out(1)
         That, or a request to memory.
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"host": In(HostBus()), "over": Out(1), "wake": Out(1)})
+        super().__init__({
+            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "attention": Out(1), "wake": Out(1)})
         self.sm = Sm(params)
         self.latch = MemoryLatch(self.sm.tag_bits)
         self.began = Signal()
@@ -85,12 +89,16 @@ class Harness(Component):
     def elaborate(self, platform: object) -> Module:
         """Both, joined."""
         m = Module()
+        level, before = Signal(3), Signal(3)
         m.submodules.sm = sm = self.sm
         m.submodules.latch = latch = self.latch
         connect(m, flipped(self.host), sm.host)
         connect(m, sm.memory, latch.port)
-        m.d.comb += [self.over.eq(sm.registers.halt | (self.began & ~sm.busy)),
-                     self.wake.eq(latch.requested | self.over)]
+        m.d.comb += [
+            self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
+            level.eq(Cat(self.locked_down, self.ended, sm.interrupt)), self.attention.eq((level & ~before).any()),
+            self.wake.eq(latch.requested | self.attention)]
+        m.d.sync += before.eq(level)
         with m.If(sm.busy):
             m.d.sync += self.began.eq(1)
         return m
@@ -150,13 +158,15 @@ class Hardware:
             self._observer = observe_all(self._simulator, observed)
 
     def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
-            report_mask: int = REPORT_MASK_RESET) -> HardwareResult:
+            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
         """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
-        says that warp errors of code n are reported.
+        says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
+        machine that is locked down stays so, which ends the run.
 
         The launch's memory becomes the reference machine's, the hardware has a copy.
         """
         self._prepare(launch, report_mask)
+        self._driver = driver
         self._limit, self._progress, self._result = limit, progress, HardwareResult("timeout", 0)
         try:
             self._simulator.run()
@@ -174,7 +184,6 @@ class Hardware:
         self.memory = launch.memory.copy()
         self._local = launch.allocate_local(self.params.warps, self.memory)
         self._descriptor = place_descriptor(launch, self.memory)
-        self._until = self.harness.wake
         self._service = MemoryService(self.harness.latch, self.memory, self.latency)
         self.lockstep = None
         if self._reader is not None:
@@ -193,6 +202,10 @@ class Hardware:
             self._reader.finish(self.cycles)
 
     @property
+    def _differs(self) -> bool:
+        return self.lockstep is not None and self.lockstep.difference is not None
+
+    @property
     def requests(self) -> int:
         """To memory, in the last run."""
         return self._service.reads + self._service.writes
@@ -200,26 +213,38 @@ class Hardware:
     async def _host(self, ctx: Any) -> None:
         """The testbench: starts the grid, waits for its end, looks at what it has come to."""
         await self._start(ctx)
-        await self._wait(ctx, self._limit, self._result, self._progress)
+        if self._driver is not None:
+            await self._driver(Host(self, ctx))
+            self._outcome(ctx, self._result)
+        else:
+            await self._wait(ctx, self._limit, self._result, self._progress)
         await self._finish(ctx, self._result)
 
-    async def _advance(self, ctx: Any, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens; serves memory. Returns whether something happened."""
+    def _outcome(self, ctx: Any, result: HardwareResult) -> bool:
+        """Whether the run is over, and how."""
+        if ctx.get(self.harness.ended):
+            result.status = "ok"
+        elif ctx.get(self.harness.locked_down):
+            result.status = "error"
+        return result.status != "timeout"
+
+    async def advance(self, ctx: Any, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine wants attention."""
         service = self._service
         due = service.wait(self.cycles)
-        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self._until)
+        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
         self.cycles += ran.cycles
         if ran.hit:
             service.take(ctx, self.cycles)
         service.serve(ctx, self.cycles)
-        return ran.hit
+        return ran.hit and bool(ctx.get(self.harness.attention))
 
     async def write(self, ctx: Any, address: int, value: int) -> None:
         """Writes a register."""
         bus = self.harness.host
         for signal, new in ((bus.address, address), (bus.data, value), (bus.write, 1)):
             ctx.set(signal, new)
-        await self._advance(ctx, 1)
+        await self.advance(ctx, 1)
         ctx.set(bus.write, 0)
 
     async def read(self, ctx: Any, address: int) -> int:
@@ -227,33 +252,33 @@ class Hardware:
         bus = self.harness.host
         ctx.set(bus.address, address)
         ctx.set(bus.read, 1)
-        await self._advance(ctx, 1)
+        await self.advance(ctx, 1)
         ctx.set(bus.read, 0)
         return ctx.get(bus.value)
 
     async def _start(self, ctx: Any) -> None:
         """Starts the grid."""
         ctx.set(self.harness.sm.policy, self.policy)
-        await self.write(ctx, SM_BLOCK + SM_REGISTERS["HWW_WARP_ESR_REPORT_MASK"].offset, self._report_mask)
+        await self.write(ctx, REGISTERS["HWW_WARP_ESR_REPORT_MASK"], self._report_mask)
+        if self._launch.trap_handler is not None:
+            await self.write(ctx, REGISTERS["TRAP_HANDLER"], self._launch.trap_handler)
+            await self.write(ctx, REGISTERS["TRAP_CONTROL"], 1)
         for name, address in (("PROGRAM_REGION", self._launch.program_base), ("LOCAL_MEMORY", self._local),
                               ("QMD_ADDRESS", self._descriptor)):
             for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
-                await self.write(ctx, WORK_BLOCK + WORK_REGISTERS[f"{name}_{part}"].offset, value)
-        await self.write(ctx, WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset, 1)
+                await self.write(ctx, REGISTERS[f"{name}_{part}"], value)
+        await self.write(ctx, REGISTERS["LAUNCH"], 1)
 
     async def _wait(self, ctx: Any, limit: int, result: HardwareResult, progress: Callable[[int], object]) -> None:
         """Until the grid is over, or something else ends the run."""
-        harness, seen, quiet = self.harness, 0, 0
+        seen, quiet = 0, 0
         while self.cycles < limit:
             before, end = self.cycles, min(self.cycles + _CHUNK, limit)
             while self.cycles < end:
-                if await self._advance(ctx, end - self.cycles) and ctx.get(harness.over):
-                    result.status = "error" if ctx.get(harness.sm.registers.halt) else "ok"
-                elif self.lockstep is None or self.lockstep.difference is None:
-                    continue
-                break
+                if (await self.advance(ctx, end - self.cycles) and self._outcome(ctx, result)) or self._differs:
+                    break
             progress(self.cycles - before)
-            if result.status != "timeout" or (self.lockstep is not None and self.lockstep.difference is not None):
+            if self._outcome(ctx, result) or self._differs:
                 return
             issued = await self._counter(ctx, "instructions")
             quiet, seen = (quiet + 1 if issued == seen else 0), issued
@@ -269,18 +294,17 @@ class Hardware:
 
     async def _finish(self, ctx: Any, result: HardwareResult) -> None:
         """Reads what there is to know."""
-        self._until = self.harness.latch.requested      # the grid stays over
         result.cycles = await self._counter(ctx, "cycles")
         end = self.cycles + _SETTLE
         while self.cycles < end:
-            await self._advance(ctx, end - self.cycles)
-        status = await self.read(ctx, WORK_BLOCK + WORK_REGISTERS["STATUS"].offset)
+            await self.advance(ctx, end - self.cycles)
+        status = await self.read(ctx, REGISTERS["STATUS"])
         high, low = WORK_REGISTERS["STATUS"].fields["REJECTION"]
         result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)
         if result.rejection is not LaunchRejection.NONE:
             result.status = "error"
-        for name, register in SM_REGISTERS.items():
-            result.registers[name] = await self.read(ctx, SM_BLOCK + register.offset)
+        for name in SM_REGISTERS:
+            result.registers[name] = await self.read(ctx, REGISTERS[name])
         for name in COUNTERS:
             result.counters[name] = await self._counter(ctx, name)
         if result.status != "ok":

@@ -27,5 +27,5 @@ def machine_traces(harness: Any) -> Traces:
                   "write": core.stack_memory.request.payload.write},
         "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
         "waits": [core.reasons[number] for number in range(len(core.reasons))],
-        "barrier": Trace(core.waiting, "bin"), "halt": core.halt, "interrupt": harness.sm.interrupt,
+        "barrier": Trace(core.waiting, "bin"), "trapping": core.trapping, "interrupt": harness.sm.interrupt,
     }

@@ -12,7 +12,7 @@ from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import LaneClient
 from rtl.params import SmParams
 from sim.testbench import Bench
-from testbench.issue_model import COLLECTED, FLOW, SILENT, Inputs, IssueModel, Planned, Selection
+from testbench.issue_model import COLLECTED, FLOW, INJECTED, SILENT, Inputs, IssueModel, Planned, Selection
 
 __all__ = ["Behaviour", "IssueDriver"]
 
@@ -30,16 +30,18 @@ class Behaviour:
     """How the units around behave. Chances are those in a cycle.
 
     ``fetch``, ``complete``, ``flow``: least and most cycles from claim to group, from selection to completion, from
-    selection to flow result. ``room``: chance that a unit has room. ``halts``: that the machine stops for some
-    cycles. ``branches``: that a flow instruction goes elsewhere; ``ends``: that it ends its warp. ``operations``: that
-    a client has a new operation. ``launches``: that a free slot is launched.
+    selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
+    cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
+    elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation. ``launches``: that a
+    free slot is launched.
     """
 
     fetch: tuple[int, int] = (4, 12)
     complete: tuple[int, int] = (6, 30)
     flow: tuple[int, int] = (5, 15)
     room: float = 0.8
-    halts: float = 0.0
+    holds: float = 0.0
+    injects: float = 0.0
     branches: float = 0.5
     ends: float = 0.03
     operations: float = 0.05
@@ -91,7 +93,8 @@ class IssueDriver:
         self._reads: list[tuple[int, int, int]] = []
         self._resumes: list[tuple[int, int]] = []
         self._collecting = (0, 0)
-        self._halted = 0
+        self._held = [0] * params.warps
+        self._injects: dict[int, Kind] = {}
         self._offers: dict[LaneClient, tuple[int, bool]] = {}
         self._operations = 0
         self._serial = 0
@@ -125,7 +128,7 @@ class IssueDriver:
                 sorted(client.value for client in self.model.taken))
             redirected = self.model.redirected
             expected.append(selection)
-            self._note(selection, inputs.halt)
+            self._note(selection)
             if self._claimed is not None:
                 self._warps[self._claimed].claims += 1
             if selection is not None and selection.planned is not None and selection.planned.last:
@@ -169,10 +172,10 @@ class IssueDriver:
         if expected is not None and expected.client is not None:
             bench.expect("operation", operation.payload.serial, expected.number % 0x10000)
 
-    def _note(self, selection: Selection | None, halt: bool) -> None:
+    def _note(self, selection: Selection | None) -> None:
         """What follows from a selection, and who waits."""
         for warp in range(self.params.warps):
-            waits = warp in self.model.wanting and (selection is None or selection.warp != warp) and not halt
+            waits = warp in self.model.wanting and (selection is None or selection.warp != warp)
             self._waiting[warp] = self._waiting[warp] + 1 if waits else 0
             self.waits[warp] = max(self.waits[warp], self._waiting[warp])
         if selection is None:
@@ -183,16 +186,18 @@ class IssueDriver:
         random, behaviour, now = self.bench.random, self.behaviour, self.cycles
         number, planned, warp = selection.warp, selection.planned, self._warps[selection.warp]
         kind, control = planned.kind, planned.control
+        if kind in INJECTED:
+            del self._injects[number]
         if kind in COLLECTED:
             self._collecting = now + random.randint(3, 4), now + random.randint(4, 12)
         due = now + random.randint(*behaviour.complete)
         if kind in FLOW:
             result = now + random.randint(*behaviour.flow)
             result = max(result, warp.results[-1][0] + 1 if warp.results else 0)
-            goes = kind in (Kind.FLOW, Kind.FLOW_INDEXED) and random.random() < behaviour.branches
+            goes = kind in (Kind.FLOW, Kind.FLOW_INDEXED, *INJECTED) and random.random() < behaviour.branches
             pc = random.randrange(0, 1 << 12, 8) if goes else planned.next_pc
             pc = pc & -GROUP_BYTES if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc else pc
-            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED) and random.random() < behaviour.ends
+            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < behaviour.ends
             warp.results.append((result, pc, ends))
             due = max(due, result + 1)
         if kind in SILENT:
@@ -211,8 +216,13 @@ class IssueDriver:
         random, behaviour, now = self.bench.random, self.behaviour, self.cycles
         inputs = Inputs(rooms={unit: random.random() < behaviour.room for unit in UNITS}, policy=behaviour.policy)
         inputs.collecting = self._collecting[0] <= now < self._collecting[1]
-        self._halted = max(0, self._halted - 1) or (random.randrange(1, 20) if random.random() < behaviour.halts else 0)
-        inputs.halt = self._halted > 0
+        for number, left in enumerate(self._held):
+            begins = behaviour.holds and random.random() < behaviour.holds
+            self._held[number] = max(0, left - 1) or (random.randrange(1, 20) if begins else 0)
+            inputs.hold |= (self._held[number] > 0) << number
+            if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
+                self._injects[number] = random.choice(INJECTED)
+        inputs.injects = dict(self._injects)
         for client in LaneClient:
             if client not in self._offers and random.random() < behaviour.operations:
                 self._operations += 1
@@ -268,7 +278,9 @@ class IssueDriver:
         dut = self.dut
         ctx.set(dut.rooms, inputs.rooms)
         ctx.set(dut.collecting, inputs.collecting)
-        ctx.set(dut.halt, inputs.halt)
+        ctx.set(dut.hold, inputs.hold)
+        for kind, asked in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
+            ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
         ctx.set(dut.policy, inputs.policy)
         ctx.set(dut.resume, inputs.resume)
         ctx.set(dut.launched, {"valid": inputs.launched is not None, "warp": inputs.launched or 0})

@@ -6,7 +6,7 @@ are raised by what and since when, and in which order warps were launched or iss
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rtl.isa.control_code import (
     GROUP_BYTES,
@@ -22,19 +22,20 @@ from rtl.issue.choose import FAVOUR_INTERVAL
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import LaneClient
 
-__all__ = ["CROWDED", "Inputs", "IssueModel", "Planned", "Selection"]
+__all__ = ["CROWDED", "INJECTED", "Inputs", "IssueModel", "Planned", "Selection"]
 
 CROWDED = 56
 """A scoreboard as high keeps its warp from issuing: more may be on the way to raise it."""
 MOST_IN_FLIGHT, MOST_RESULTS = 63, 15
 RISE = 2
 """Cycles from an instruction's selection to the first one that sees its scoreboards up."""
-FLOW = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
+INJECTED = (Kind.ENTER, Kind.LEAVE)
+FLOW = (*INJECTED, Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
 LANES = (Kind.LANES, Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
 BARRIER = (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.BARRIER_READ)
-AFTER_ALL = (Kind.BARRIER, Kind.BARRIER_INDEXED)
+AFTER_ALL = (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.TRAP)
 COLLECTED = (Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
-SILENT = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.NOTHING, Kind.DEPENDENCY)
+SILENT = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.NOTHING, Kind.DEPENDENCY, *INJECTED)
 COLLECTING = 4
 
 
@@ -73,7 +74,8 @@ class Planned:
 @dataclass
 class Inputs:
     """What the hardware sees in a cycle. ``groups``: warp and instructions; ``results``: warp, pc, terminated;
-    ``operations``: what each client offers, as (number, whether it reads)."""
+    ``hold``: warps that issue no instruction; ``injects``: what warps are to do in the place of one; ``operations``:
+    what each client offers, as (number, whether it reads)."""
 
     group: tuple[int, list[Planned]] | None = None
     launched: int | None = None
@@ -83,7 +85,8 @@ class Inputs:
     resume: int = 0
     rooms: dict[str, int] = field(default_factory=dict)
     collecting: bool = False
-    halt: bool = False
+    hold: int = 0
+    injects: dict[int, Kind] = field(default_factory=dict)
     policy: Policy = Policy.GREEDY_THEN_OLDEST
     operations: dict[LaneClient, tuple[int, bool]] = field(default_factory=dict)
 
@@ -154,11 +157,13 @@ class IssueModel:
 
     def step(self, inputs: Inputs) -> Selection | None:
         """What is selected in a cycle with these inputs; then it is over."""
-        self.wanting = [number for number, warp in enumerate(self.warps) if self._can(warp, inputs)]
+        heads = {number: head for number in range(len(self.warps)) if (head := self._head(number, inputs)) is not None}
+        self.wanting = [number for number, head in heads.items()
+                        if self._can(self.warps[number], head, bool(inputs.hold >> number & 1), inputs)]
         self.ready = [number for number in self.wanting
-                      if self.warps[number].queue[0].kind not in LANES or self.cycle >= self._lanes_at]
+                      if heads[number].kind not in LANES or self.cycle >= self._lanes_at]
         complete = [warp for warp in self.warps if warp.until_complete and not warp.in_flight and not warp.results]
-        wanting = bool(self.ready) and not inputs.halt
+        wanting = bool(self.ready)
         which = self._operation(wanting)
         selection = None
         if which is not None:
@@ -168,11 +173,11 @@ class IssueModel:
             self._lanes_at = self.cycle + self._beats
         elif wanting:
             chosen = self._choose(inputs.policy)
-            selection = Selection(chosen, self.warps[chosen].queue[0])
+            selection = Selection(chosen, heads[chosen])
         self._after_operations(inputs, which, selection is not None and selection.planned is not None)
         issued = selection.warp if selection is not None else None
         if issued is not None:
-            self._issue(issued, inputs.policy)
+            self._issue(issued, heads[issued], inputs.policy)
         if inputs.launched is not None and (issued is None or inputs.policy is Policy.GREEDY_THEN_OLDEST):
             self._order.remove(inputs.launched)
             self._order.append(inputs.launched)
@@ -182,15 +187,26 @@ class IssueModel:
         self.cycle += 1
         return selection
 
-    def _can(self, warp: _Warp, inputs: Inputs) -> bool:
+    def _head(self, number: int, inputs: Inputs) -> Planned | None:
+        """What a warp would issue, if it could."""
+        warp = self.warps[number]
+        if not warp.queue:
+            return None
+        kind = inputs.injects.get(number)
+        return warp.queue[0] if kind is None else replace(warp.queue[0], kind=kind, word=0, missing=False)
+
+    def _can(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
         up = warp.up(self.cycle)
-        if not warp.live or warp.until_result or warp.until_resumed or warp.until_complete or not warp.queue:
+        if not warp.live or warp.until_result or warp.until_complete:
             return False
-        planned = warp.queue[0]
+        if planned.kind in INJECTED:
+            return not warp.in_flight and not warp.results and self._available(planned.kind, inputs)
+        if warp.until_resumed or held:
+            return False
         waits = {number for number in range(6) if planned.control.wait >> number & 1} | planned.depends
         if self.cycle < warp.earliest or any(up[number] for number in waits):
             return False
-        if planned.kind in AFTER_ALL and warp.in_flight:
+        if planned.kind in AFTER_ALL and (warp.in_flight or (planned.kind is Kind.TRAP and warp.results)):
             return False
         if planned.kind is Kind.DEPENDENCY and self.cycle < warp.shown:
             return False
@@ -252,16 +268,16 @@ class IssueModel:
             return self._last
         return min(self.ready, key=lambda warp: (warp == self._yielded, self._order.index(warp)))
 
-    def _issue(self, number: int, policy: Policy) -> None:
+    def _issue(self, number: int, planned: Planned, policy: Policy) -> None:
         warp = self.warps[number]
-        planned = warp.queue.popleft()
+        warp.queue.popleft()
         kind, control = planned.kind, planned.control
         warp.earliest, warp.shown = self.cycle + max(control.stall, 1), self.cycle + RISE
         warp.behind = planned.next_pc
         warp.rises += [(self.cycle + RISE, barrier) for barrier in planned.barriers]
         warp.in_flight += kind not in SILENT
         warp.results += kind in FLOW
-        warp.until_result = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
+        warp.until_result = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ, *INJECTED)
         warp.until_resumed = kind in (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.TRAP)
         warp.until_complete = kind in (Kind.FLOW_READ, Kind.REFUSED) or planned.missing
         self._last, self._yielded = number, number if not control.no_yield else -1

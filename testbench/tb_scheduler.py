@@ -20,6 +20,7 @@ from testbench.fetch_driver import FetchDriver
 from testbench.fetch_image import image_of, launched_image, random_image
 from testbench.front_driver import FrontDriver
 from testbench.issue_driver import Behaviour, IssueDriver
+from testbench.issue_model import INJECTED
 from testbench.issue_programs import MIXED, random_program, same_program
 from testbench.programs.manifest import LEVELS, RUNS, build
 from testbench.words import NOP, encode, offset
@@ -71,7 +72,8 @@ def check_rules(bench: Bench) -> None:
     """All kinds of instructions, both policies, every number of lanes; units with little room, late completions."""
     cycles = 20_000 if bench.thorough else 700
     for warps, lanes, behaviour in (
-            (4, 8, Behaviour()), (8, 32, Behaviour(halts=0.01, operations=0.2, room=0.95)),
+            (4, 8, Behaviour()), (8, 32, Behaviour(holds=0.02, operations=0.2, room=0.95)),
+            (4, 8, Behaviour(holds=0.02, injects=0.01)),
             (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)),
             (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1))):
         driver = IssueDriver(bench, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
@@ -193,4 +195,4 @@ def run(bench: Bench) -> None:
         check(bench)
 
 
-assert MIXED.keys() == set(Kind)
+assert MIXED.keys() == set(Kind) - set(INJECTED)

@@ -9,6 +9,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
+from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.table import BY_NAME
 from rtl.layouts import InstructionKind, LaneClient, completion, dispatched, error_event, issued, lane_operation
@@ -28,7 +29,8 @@ _PASSING_WORD = BY_NAME["VOTE"][0].default
 _REPORT_BITS = 32
 _INDEXED = (InstructionKind.FLOW_INDEXED, InstructionKind.BARRIER_INDEXED)
 _DIRECT = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_READ, InstructionKind.MEMORY,
-           InstructionKind.CONVERSION, InstructionKind.BARRIER, InstructionKind.BARRIER_READ, InstructionKind.TRAP)
+           InstructionKind.CONVERSION, InstructionKind.BARRIER, InstructionKind.BARRIER_READ, InstructionKind.TRAP,
+           InstructionKind.ENTER, InstructionKind.LEAVE)
 
 
 class Entrance(Component):
@@ -57,6 +59,8 @@ class Entrance(Component):
     completed : Out(completion)
         What is complete when the last beat of the slot is written, or would be.
     error : Out(error_event)
+    forgets : Out(1)
+        The status of ``warp`` is read by what clears it.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -70,7 +74,7 @@ class Entrance(Component):
             "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
-            "completed": Out(completion(params)), "error": Out(error_event(params))})
+            "completed": Out(completion(params)), "error": Out(error_event(params)), "forgets": Out(1)})
         self.selection = ThreadSelection()
 
     def elaborate(self, platform: object) -> Module:
@@ -98,6 +102,9 @@ class Entrance(Component):
             self.error.valid.eq((refused & self._reports(instruction.error)) | failed),
             self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
 
+        m.d.comb += self.forgets.eq(
+            computes & selection.computing.any() & (self.decoded.source_a == ValueSource.SPECIAL)
+            & (self.decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
         self._to_lanes(m, failed)
         self._to_units(m, missing)
         completed = self.completed

@@ -37,6 +37,8 @@ class SpecialValues(Component):
 
     Members
     -------
+    warp_status, all_status : In(32), In(32)
+        What the trap unit tells of ``warp``, and of all warps.
     number, warp, uniform : In(8), In, Out(32)
         What is the same in all threads; combinational.
     beat_warp, beat : In
@@ -54,7 +56,8 @@ class SpecialValues(Component):
         self._params = params
         warp, beat = params.warp_bits, range(params.beats)
         super().__init__({
-            "number": In(_NUMBER_BITS), "warp": In(warp), "uniform": Out(32), "beat_warp": In(warp), "beat": In(beat),
+            "warp_status": In(32), "all_status": In(32), "number": In(_NUMBER_BITS), "warp": In(warp),
+            "uniform": Out(32), "beat_warp": In(warp), "beat": In(beat),
             "beat_number": In(_NUMBER_BITS), "values": Out(data.ArrayLayout(32, params.lanes)),
             "grid": In(GridConfiguration),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
@@ -87,7 +90,9 @@ class SpecialValues(Component):
             SpecialRegister.SWINLO: SHARED_WINDOW, SpecialRegister.LWINLO: LOCAL_WINDOW,
             SpecialRegister.SWINSZ: WINDOW_BYTES, SpecialRegister.LWINSZ: WINDOW_BYTES,
             SpecialRegister.SMEMSZ: grid.shared, SpecialRegister.SMEMBANKS: SHARED_BANKS,
-            SpecialRegister.LMEMLOSZ: grid.local, SpecialRegister.REGALLOC: grid.registers}
+            SpecialRegister.LMEMLOSZ: grid.local, SpecialRegister.REGALLOC: grid.registers,
+            SpecialRegister.GLOBALERRORSTATUS: self.all_status, SpecialRegister.WARPERRORSTATUS: self.warp_status,
+            SpecialRegister.WARPERRORSTATUSCLEAR: self.warp_status}
         with m.Switch(self.number):
             for number, value in values.items():
                 with m.Case(number):

@@ -73,6 +73,8 @@ class ExecuteUnit(Component):
         At the end of S2.
     written : Out(lane_write)
         In S7.
+    status_warp, warp_status, all_status, forget, forget_warp : Out, In(32), In(32), Out(1), Out
+        The trap unit's, for S2R; see TrapUnit.
     operation_flow : Out(stream of lane_operation)
         Operations that write what the flow unit reads.
     """
@@ -94,7 +96,8 @@ class ExecuteUnit(Component):
             "barrier": Out(LaneDataPort(params)), "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
             "completion": Out(completion(params)), "operands_read": Out(operands_read(params)),
             "error": Out(error_event(params)), "written": Out(lane_write(params)),
-            "operation_flow": Out(stream.Signature(lane_operation(params)))})
+            "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "forget": Out(1),
+            "forget_warp": Out(params.warp_bits), "operation_flow": Out(stream.Signature(lane_operation(params)))})
         self.registers = RegisterFile(params)
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)
@@ -129,7 +132,10 @@ class ExecuteUnit(Component):
             masks.write_active.eq(flow.active), entrance.active.eq(masks.active),
             predicates.warp.eq(entrance.warp), entrance.predicates.eq(predicates.predicates),
             entrance.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
-            special.warp.eq(entrance.warp), entrance.special.eq(special.uniform)]
+            special.warp.eq(entrance.warp), entrance.special.eq(special.uniform),
+            self.status_warp.eq(entrance.warp), special.warp_status.eq(self.warp_status),
+            special.all_status.eq(self.all_status), self.forget.eq(entrance.forgets),
+            self.forget_warp.eq(entrance.warp)]
         m.d.sync += self.error.eq(entrance.error)
         self._dispatch(m)
 

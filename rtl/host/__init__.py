@@ -2,18 +2,18 @@
 
 ::
 
-    bus --> HostPort: which block? --> ErrorStatus  <--- errors of all units, BPT
-                                   |       `-----------> report mask, halt, interrupt
-                                   +-> WorkRegisters <-> work distributor
+    bus --> HostPort: which block? --> ErrorStatus  <--- errors of all units, events of traps
+                                   |       `-----------> report mask, interrupt
+                                   +-> DebuggerRegisters <-> trap unit
+                                   +-> WorkRegisters <-> work distributor, trap unit
                                    `-> Counters     <--- events of a cycle
 
 Which registers there are, and what is in them, stands in :mod:`rtl.isa.registers`.
 
-The first reported error of a warp, or BPT.TRAP, halts the machine: HWW_WARP_ESR keeps code and warp, HWW_WARP_ESR_PC
-the address; further errors only set MULTIPLE_WARP_ERRORS. It goes on when the host has cleared the error, and the bits
-of trap reasons in HWW_GLOBAL_ESR, as drivers do: they write back what they have read from HWW_GLOBAL_ESR, and 0 to
-HWW_WARP_ESR. While it is halted, and while a bit of HWW_GLOBAL_ESR is set that its report mask has, the host is
-interrupted.
+HWW_WARP_ESR keeps code and warp of the first reported error, HWW_WARP_ESR_PC its address; further errors only set
+MULTIPLE_WARP_ERRORS. Drivers clear them by writing back what they have read from HWW_GLOBAL_ESR, and 0 to HWW_WARP_ESR,
+in either order. The host is interrupted while there is an error, while a BPT.TRAP's bit is set in HWW_GLOBAL_ESR, and
+while another bit is set there that the report mask has.
 """
 
 from .unit import HostPort

@@ -1,4 +1,4 @@
-"""The error status: what went wrong first, and what stops the machine."""
+"""The error status: what went wrong first, and what else has happened."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -10,7 +10,7 @@ from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.layouts import error_event
 from rtl.params import SmParams
 from rtl.population import population
-from rtl.trap import TRAP_REASONS, TrapEvent
+from rtl.trap import TRAP_REASONS, TrapEvents, TrapReport
 
 from .block import RegisterAccess, place_of
 
@@ -20,32 +20,29 @@ _TRAPS = sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
 
 
 class ErrorStatus(Component):
-    """The registers of the SM block. What happens in the cycle of a write counts as being after it.
+    """Registers of the SM block. What happens in the cycle of a write counts as being after it.
 
     Members
     -------
     access : RegisterAccess
     errors : In(array of error_event)
         Reported ones. Of several in a cycle the first in the array is kept.
-    trapped : In(TrapEvent)
-    valid : In(warps)
-        Warp slots with a warp that has not ended.
+    report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
-    halt, interrupt : Out(1), Out(1)
+    interrupt : Out(1)
     """
 
     def __init__(self, params: SmParams, sources: int) -> None:
         super().__init__({
             "access": Out(RegisterAccess()),
-            "errors": In(data.ArrayLayout(error_event(params), sources)), "trapped": In(TrapEvent(params)),
-            "valid": In(params.warps), "report_mask": Out(32),
-            "halt": Out(1), "interrupt": Out(1)})
+            "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
+            "events": In(TrapEvents), "report_mask": Out(32), "interrupt": Out(1)})
         self._sources = sources
         self._event = error_event(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        access, trapped = self.access, self.trapped
+        access, report, events = self.access, self.report, self.events
         error, warp, pc = Signal(16), Signal(8), Signal(32)
         status = Signal(32)
         reported, mask = (Signal(32, init=SM_REGISTERS[f"HWW_{which}_ESR_REPORT_MASK"].reset)
@@ -54,7 +51,6 @@ class ErrorStatus(Component):
 
         # Reading and writing.
         contents = {
-            "WARP_VALID_MASK": self.valid[:32], "WARP_VALID_MASK_1": self.valid[32:],
             "HWW_WARP_ESR_REPORT_MASK": reported, "HWW_WARP_ESR": Cat(error, warp),
             "HWW_GLOBAL_ESR_REPORT_MASK": mask, "HWW_GLOBAL_ESR": status, "HWW_WARP_ESR_PC": pc}
         with m.Switch(access.place):
@@ -80,14 +76,17 @@ class ErrorStatus(Component):
         m.d.comb += [
             raised[GlobalError.MULTIPLE_WARP_ERRORS.value].eq(several),
             raised[GlobalError.PHYSICAL_STACK_OVERFLOW.value].eq(overflow),
-            raised[GlobalError.BPT_INT.value].eq(trapped.interrupt),
-            kept.eq(~pending & (valid.any() | (trapped.trap & ~(status & _TRAPS).any())))]
-        m.d.comb += [raised[trap_bit(reason)].eq(trapped.trap & (trapped.reason == reason)) for reason in TRAP_REASONS]
+            raised[GlobalError.BPT_INT.value].eq(events.interrupt),
+            raised[GlobalError.BPT_PAUSE.value].eq(events.pause),
+            raised[GlobalError.SINGLE_STEP_COMPLETE.value].eq(events.step),
+            raised[GlobalError.ERROR_IN_TRAP.value].eq(events.error_in_trap),
+            raised[GlobalError.TIMEOUT.value].eq(events.timeout),
+            kept.eq(~pending & (valid.any() | (report.valid & ~(status & _TRAPS).any())))]
+        m.d.comb += [raised[trap_bit(reason)].eq(report.valid & (report.reason == reason)) for reason in TRAP_REASONS]
         m.d.sync += status.eq(status & ~Mux(writes["HWW_GLOBAL_ESR"], access.data, 0) | raised)
         with m.If(kept):
             m.d.sync += [
                 error.eq(Mux(valid.any(), first.error.as_value(), 0)),
-                warp.eq(Mux(valid.any(), first.warp, trapped.warp)), pc.eq(Mux(valid.any(), first.pc, trapped.pc))]
-        m.d.comb += [
-            self.halt.eq(error.any() | (status & _TRAPS).any()), self.interrupt.eq(self.halt | (status & mask).any())]
+                warp.eq(Mux(valid.any(), first.warp, report.warp)), pc.eq(Mux(valid.any(), first.pc, report.pc))]
+        m.d.comb += self.interrupt.eq(error.any() | (status & (mask | _TRAPS)).any())
         return m

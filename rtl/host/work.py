@@ -9,6 +9,7 @@ from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
 from rtl.launch.references import REFERENCE_BITS
 from rtl.layouts import LaunchRejection, LaunchSettings
 from rtl.params import ADDRESS_BITS
+from rtl.trap.records import TIMEOUT_BITS
 
 from .block import RegisterAccess, place_of
 
@@ -16,13 +17,15 @@ __all__ = ["WorkRegisters"]
 
 
 class WorkRegisters(Component):
-    """Settings, start and status of grids, and the reference counters.
+    """Settings, start and status of grids, the trap handler, and the reference counters.
 
     Members
     -------
     access : RegisterAccess
     settings, start, busy, done, rejection, reference_number, reference_count, reference_set, reference_value
         The other side of what the Distributor has.
+    installed, handler, timeout : Out
+        See TrapCommand.
     """
 
     def __init__(self) -> None:
@@ -30,7 +33,8 @@ class WorkRegisters(Component):
             "access": Out(RegisterAccess()), "settings": Out(LaunchSettings),
             "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1), "done": In(1),
             "rejection": In(LaunchRejection), "reference_number": Out(range(REFERENCE_COUNTERS)),
-            "reference_count": In(REFERENCE_BITS), "reference_set": Out(1), "reference_value": Out(REFERENCE_BITS)})
+            "reference_count": In(REFERENCE_BITS), "reference_set": Out(1), "reference_value": Out(REFERENCE_BITS),
+            "installed": Out(1), "handler": Out(32), "timeout": Out(TIMEOUT_BITS)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -43,6 +47,13 @@ class WorkRegisters(Component):
                     m.d.comb += access.value.eq(bits)
                     with m.If(access.write):
                         m.d.sync += bits.eq(access.data)
+
+        for name, content in (("TRAP_HANDLER", self.handler), ("TRAP_CONTROL", self.installed),
+                              ("SM_TIMEOUT_INTERVAL", self.timeout)):
+            with m.If(access.place == place_of(WORK_REGISTERS[name])):
+                m.d.comb += access.value.eq(content)
+                with m.If(access.write):
+                    m.d.sync += content.eq(access.data)
 
         # Start and end.
         with m.If(self.start.ready):

@@ -17,6 +17,7 @@ from .qmd import QMD
 
 __all__ = [
     "BLOCK_BYTES",
+    "CONTROL_RESET",
     "COUNTERS",
     "COUNTER_BLOCK",
     "GLOBAL_ERROR_MASK_RESET",
@@ -43,6 +44,8 @@ REFERENCE_COUNTERS = 1 << QMD["CWD_REFERENCE_COUNT_ID"].width
 """Reference counters of the work distributor."""
 GLOBAL_ERROR_MASK_RESET = 0x7F
 """The global report mask that drivers write for sm_50."""
+CONTROL_RESET = 0x1C02
+"""What drivers write to DBGR_CONTROL0 for sm_50: STOP_ON_ANY_WARP, and three bits without a public name."""
 
 
 class Access(Enum):
@@ -52,6 +55,7 @@ class Access(Enum):
     WRITE = "write"
     BOTH = "read, write"
     CLEAR_ONES = "read; a 1 that is written clears the bit"
+    CLEAR_ZEROS = "read; a 0 that is written clears the bit"
     CLEAR_ALL = "read; cleared by every write"
 
 
@@ -61,6 +65,10 @@ class GlobalError(enum.Enum, shape=5):
     MULTIPLE_WARP_ERRORS = 2
     PHYSICAL_STACK_OVERFLOW = 3
     BPT_INT = 4
+    BPT_PAUSE = 5
+    SINGLE_STEP_COMPLETE = 6
+    ERROR_IN_TRAP = 8
+    TIMEOUT = 31
 
 
 def trap_bit(reason: int) -> int:
@@ -82,8 +90,23 @@ class HostRegister:
 
 
 SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
+    "DBGR_STATUS0": HostRegister(
+        0x0C, Access.READ, "SM_IN_TRAP_MODE: warps enter the trap or are in it; LOCKED_DOWN: and none of them runs",
+        {"SM_IN_TRAP_MODE": (0, 0), "LOCKED_DOWN": (4, 4)}),
+    "DBGR_CONTROL0": HostRegister(
+        0x10, Access.BOTH, "STOP_TRIGGER: all warps trap, as long as it is 1; a 1 written to RUN_TRIGGER wakes all"
+        " paused warps, it reads 0; SINGLE_STEP_MODE: warps that leave the trap execute one instruction and trap again; the"
+        " others have no effect here",
+        {"DEBUGGER_MODE": (0, 0), "STOP_ON_ANY_WARP": (1, 1), "STOP_ON_ANY_SM": (2, 2), "SINGLE_STEP_MODE": (3, 3),
+         "RUN_TRIGGER": (30, 30), "STOP_TRIGGER": (31, 31)}, reset=CONTROL_RESET),
     "WARP_VALID_MASK": HostRegister(0x14, Access.READ, "warp slots 0 to 31 with a warp that has not ended"),
     "WARP_VALID_MASK_1": HostRegister(0x18, Access.READ, "warp slots 32 to 63"),
+    "BPT_PAUSE_MASK": HostRegister(
+        0x24, Access.CLEAR_ZEROS, "warp slots 0 to 31 with a paused warp; a 0 that is written wakes it, while trapped"),
+    "BPT_PAUSE_MASK_1": HostRegister(0x28, Access.CLEAR_ZEROS, "warp slots 32 to 63"),
+    "BPT_TRAP_MASK": HostRegister(
+        0x34, Access.READ, "warp slots 0 to 31 with a warp that has executed BPT.TRAP since it last left the trap"),
+    "BPT_TRAP_MASK_1": HostRegister(0x38, Access.READ, "warp slots 32 to 63"),
     "HWW_WARP_ESR_REPORT_MASK": HostRegister(
         0x44, Access.BOTH, "bit n: warp errors of code n are reported", reset=REPORT_MASK_RESET),
     "HWW_WARP_ESR": HostRegister(
@@ -97,7 +120,7 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "HWW_WARP_ESR_PC": HostRegister(
         0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP"),
 })
-"""Registers of the SM block that exist so far."""
+"""Registers of the SM block."""
 
 WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "PROGRAM_REGION_A": HostRegister(0x00, Access.BOTH, "address of pc 0, bits 39:32", {"UPPER": (7, 0)}),
@@ -111,6 +134,13 @@ WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         0x1C, Access.READ, "BUSY: a grid runs; DONE: the last one is over, and REJECTION says why it did not run;"
         " PENDING: one waits for its start",
         {"BUSY": (0, 0), "DONE": (1, 1), "PENDING": (2, 2), "REJECTION": (11, 8)}),
+    "TRAP_HANDLER": HostRegister(0x20, Access.BOTH, "pc of the trap handler, in the program region"),
+    "TRAP_CONTROL": HostRegister(
+        0x24, Access.BOTH, "HANDLER_VALID: there is a trap handler; without one warps that trap are paused",
+        {"HANDLER_VALID": (0, 0)}),
+    "SM_TIMEOUT_INTERVAL": HostRegister(
+        0x28, Access.BOTH, "COUNTER_BIT n: TIMEOUT after 2**n cycles in which warps live, are not locked down, and"
+        " issue nothing; 0: never", {"COUNTER_BIT": (5, 0)}),
     "REFERENCE_COUNT": HostRegister(0x100, Access.BOTH, "reference counters", {"COUNT": (15, 0)},
                                     count=REFERENCE_COUNTERS),
 })

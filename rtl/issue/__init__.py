@@ -27,6 +27,8 @@ for a unit                 it has room; for flow and barrier unit also, no instr
 after FLOW, FLOW_INDEXED   as many flow results have come as were issued, pushes included
 after FLOW_READ            the same, and everything is complete
 after BARRIER, TRAP        ``resume``
+in front of BARRIER, TRAP  everything is complete; with TRAP flow results have come, too
+in front of a trap         the same; and to leave it
 after REFUSED, or with a   everything is complete: what comes behind an error must not be executed
 constant that is missing
 =========================  ==========================================================================

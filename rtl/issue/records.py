@@ -48,6 +48,8 @@ class WaitReason(enum.Enum, shape=4):
     """The unit that executes it has no room."""
     READY = 9
     """It can issue: it does, or another warp goes first."""
+    TRAP = 10
+    """The trap unit does not let it: it enters the trap, leaves it, or is paused in it."""
 
 
 class Slot(data.Struct):

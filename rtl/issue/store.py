@@ -29,7 +29,7 @@ def address_of(pc: Any) -> Any:
 
 
 _STORED = data.StructLayout({
-    "word": WORD_BITS, "kind": InstructionKind, "error": WarpError, "constant": 32, "constant_missing": 1,
+    "word": WORD_BITS, "error": WarpError, "constant": 32, "constant_missing": 1,
     "write_barrier": 3, "read_barrier": 3})
 
 
@@ -40,8 +40,8 @@ class InstructionStore(Component):
     -------
     group, entry : In(valid and fetched_group), In
         A group comes, and goes to this entry of its warp.
-    selected, warp, slot : In(1), In, In(Slot)
-        This instruction was selected a cycle ago.
+    selected, warp, slot, kind, injected : In(1), In, In(Slot), In(InstructionKind), In(1)
+        This instruction was selected a cycle ago, or something of this kind in its place, which has no word.
     raises : Out(1)
         It raises the scoreboards that it names.
     write_barrier, read_barrier : Out(3)
@@ -59,6 +59,7 @@ class InstructionStore(Component):
         super().__init__({
             "group": In(data.StructLayout({"valid": 1, "payload": fetched_group(params)})),
             "entry": In(range(BUFFERED_GROUPS)), "selected": In(1), "warp": In(params.warp_bits), "slot": In(Slot),
+            "kind": In(InstructionKind), "injected": In(1),
             "raises": Out(1), "write_barrier": Out(3), "read_barrier": Out(3),
             "instruction": Out(data.StructLayout({"valid": 1, "payload": issued(params)})),
             "completion": Out(completion(params)),
@@ -75,7 +76,7 @@ class InstructionStore(Component):
             port, source = column.write_port(), group.instructions[number]
             self._keep(m, port)
             m.d.comb += [
-                port.data.word.eq(source.word), port.data.kind.eq(source.kind), port.data.error.eq(source.error),
+                port.data.word.eq(source.word), port.data.error.eq(source.error),
                 port.data.constant.eq(source.constant), port.data.constant_missing.eq(source.constant_missing),
                 port.data.write_barrier.eq(source.control.write_barrier),
                 port.data.read_barrier.eq(source.control.read_barrier)]
@@ -90,7 +91,7 @@ class InstructionStore(Component):
         found: Any = Signal(_STORED)
         m.d.comb += found.eq(Array(entry.as_value() for entry in stored)[number])
         m.d.comb += [
-            self.raises.eq(self.selected & ~among(found.kind, SILENT_KINDS)),
+            self.raises.eq(self.selected & ~among(self.kind, SILENT_KINDS)),
             self.write_barrier.eq(found.write_barrier), self.read_barrier.eq(found.read_barrier)]
         m.d.sync += self.instruction.valid.eq(self.selected)
         with m.If(self.instruction.valid):
@@ -99,7 +100,8 @@ class InstructionStore(Component):
             m.d.sync += [
                 payload.warp.eq(self.warp),
                 payload.pc.eq(Cat(Const(0, _WORD_AT), (number + 1)[:_GROUP_AT - _WORD_AT], place)),
-                payload.word.eq(found.word), payload.kind.eq(found.kind), payload.error.eq(found.error),
+                payload.word.eq(Mux(self.injected, 0, found.word)), payload.kind.eq(self.kind),
+                payload.error.eq(found.error),
                 payload.constant.eq(found.constant), payload.constant_missing.eq(found.constant_missing),
                 payload.write_barrier.eq(found.write_barrier), payload.read_barrier.eq(found.read_barrier)]
         silent = (InstructionKind.NOTHING, InstructionKind.DEPENDENCY)

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
 from rtl.layouts import (
+    InstructionKind,
     LaneClient,
     completion,
     fetched_group,
@@ -34,7 +35,7 @@ __all__ = ["IssueUnit"]
 
 _REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
              "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
-             "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME)}
+             "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP)}
 
 
 class IssueUnit(Component):
@@ -65,8 +66,11 @@ class IssueUnit(Component):
     collecting : In(1)
         Operands of a FLOW_INDEXED or BARRIER_INDEXED instruction are collected: from COLLECTING_CYCLES cycles after
         its selection at the latest, until it is given to its unit.
-    halt : In(1)
-        No instruction is selected.
+    hold, enter, leave : In(1 bit a warp)
+        Of the trap unit: the warp issues no instruction; it enters the trap, or leaves it, when nothing of it is in
+        flight, by something of kind ENTER or LEAVE in the place of its next instruction.
+    taken : Out(1 bit a warp)
+        An instruction of the warp is selected.
     policy : In(Policy)
     instruction : Out(valid and issued)
         Two cycles after it was selected.
@@ -94,7 +98,8 @@ class IssueUnit(Component):
             "redirect": Out(data.StructLayout({"valid": 1, "payload": redirect(params)})),
             "launched": In(data.StructLayout({"valid": 1, "warp": warp})),
             "result": In(data.StructLayout({"valid": 1, "payload": flow_result(params)})),
-            "resume": In(params.warps), "rooms": In(unit_rooms()), "collecting": In(1), "halt": In(1),
+            "resume": In(params.warps), "hold": In(params.warps), "enter": In(params.warps),
+            "leave": In(params.warps), "taken": Out(params.warps), "rooms": In(unit_rooms()), "collecting": In(1),
             "policy": In(Policy), "instruction": Out(data.StructLayout({"valid": 1, "payload": issued(params)})),
             "completion": Out(completion(params)), "operation": Out(offered_operation(params)),
             "live": Out(params.warps), "drained": Out(params.warps),
@@ -117,27 +122,31 @@ class IssueUnit(Component):
 
         # Select: an instruction, or an operation of the lanes.
         wanted, selected = Signal(), Signal()
-        chosen: Any = Signal(Scheduling)
+        kind = Signal(InstructionKind)
         m.d.comb += [
-            wanted.eq(chooser.any & ~self.halt), selected.eq(wanted & ~operations.first),
-            chosen.eq(_any_of([Mux(chooser.chosen[number], warp.buffer.head.as_value(), 0)
-                               for number, warp in enumerate(self.warps)])),
+            wanted.eq(chooser.any), selected.eq(wanted & ~operations.first),
+            kind.as_value().eq(_any_of([Mux(chooser.chosen[number], warp.kind.as_value(), 0)
+                                        for number, warp in enumerate(self.warps)])),
             chooser.policy.eq(self.policy), chooser.taken.eq(selected),
             operations.possible.eq(availability.lanes_free), operations.wanted.eq(wanted),
             operations.issues.eq(selected), availability.rooms.eq(self.rooms),
             availability.collecting.eq(self.collecting),
-            availability.enters.eq(operations.goes | selected & among(chosen.kind, LANE_KINDS)),
-            availability.collects.eq(selected & among(chosen.kind, COLLECTED_KINDS))]
+            availability.enters.eq(operations.goes | selected & among(kind, LANE_KINDS)),
+            availability.collects.eq(selected & among(kind, COLLECTED_KINDS))]
         for own, outer in zip(operations.operations, self.operations, strict=True):
             connect(m, flipped(outer), own)
         for number, warp in enumerate(self.warps):
             m.d.comb += [
                 warp.available.eq(availability.available), warp.taken.eq(selected & chooser.chosen[number]),
+                self.taken[number].eq(warp.taken & ~warp.injects),
                 chooser.ready[number].eq(warp.ready), chooser.offers[number].eq(~warp.buffer.head.no_yield)]
 
         # Read what was selected, and hand it out.
         m.d.sync += [
-            store.selected.eq(selected), self.operation.eq(operations.operation),
+            store.selected.eq(selected), store.kind.eq(kind),
+            store.injected.eq(Cat(chooser.chosen[number] & warp.injects
+                                  for number, warp in enumerate(self.warps)).any()),
+            self.operation.eq(operations.operation),
             store.slot.as_value().eq(_any_of([Mux(chooser.chosen[number], warp.buffer.slot.as_value(), 0)
                                               for number, warp in enumerate(self.warps)])),
             store.warp.eq(_any_of([Mux(chooser.chosen[number], number, 0) for number in range(params.warps)]))]
@@ -196,6 +205,7 @@ class IssueUnit(Component):
                 warp.launched.eq(self._for(number, self.launched)), chooser.launched[number].eq(warp.launched),
                 warp.result.eq(self.result.valid & (result.warp == number)), warp.same.eq(store.same),
                 warp.terminated.eq(result.terminated), warp.resume.eq(self.resume[number]),
+                warp.hold.eq(self.hold[number]), warp.enter.eq(self.enter[number]), warp.leave.eq(self.leave[number]),
                 self.live[number].eq(warp.live), self.drained[number].eq(warp.drained)]
         m.d.sync += [
             self.redirect.valid.eq(Cat(warp.redirects for warp in self.warps).any()),

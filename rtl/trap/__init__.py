@@ -1,9 +1,46 @@
-"""Instructions that trap, as far as a machine without trap handler has them: BPT, IDE, RTT.
+"""Traps: who enters the handler and why, who waits there, and when all go back.
 
-BPT.TRAP stops the machine like an error: the host is told the reason and the address of the next instruction. BPT.INT
-tells it without stopping anything. Whatever belongs to the trap handler is ILLEGAL_INSTR_ENCODING, as there is none.
+A warp enters the trap, and leaves it, by something that issue puts in the place of its next instruction (kinds ENTER
+and LEAVE) and that the flow unit executes like any other flow instruction: the pc, the masks and the trap frame on the
+stack are its work. This unit says when.
+
+::
+
+    BPT, RTT, IDE --> decode --> WarpTrap, one a warp --> hold, enter, leave --> issue
+    errors of all units -------->   |    ^                withdraw ------------> barrier unit
+                                    v    |
+                  causes, who waits --> SmTrap <-- stop trigger, wake-up: host
+                                    |    `--> trapping, locked down, events: host; no CTA starts
+                                    v
+    dispatched ENTER, LEAVE --> TrapFlow: what the flow unit does, the address to come back to
+
+============  ====================================================================================
+module        content
+============  ====================================================================================
+decode        what a BPT, IDE or RTT asks for
+warp          a warp's part: why it traps, whether it is inside, paused, or waits at RTT
+machine       the whole multiprocessor's part: entry, release, lock-down
+flow          from ENTER and LEAVE to flow operations; the addresses of failed instructions
+watchdog      tells when nothing goes on
+records       what the parts, and the host, hand to each other
+unit          the parts joined
+============  ====================================================================================
+
+A trap begins with a cause: the host's stop trigger, a warp error that is reported, BPT.TRAP, a step that is done.
+Every warp that lives then enters before its next instruction, when all its earlier ones are complete; those that mask
+traps (IDE.DI) do so for errors and for reason 7 only, for others when they unmask them. A warp that waits at a barrier
+has its arrival taken back and comes back to its BAR.
+
+In the handler a warp runs, waits at RTT, or is paused. When none runs, some wait at RTT and the host does not hold the
+stop trigger, those that wait leave together. Paused warps go on only when the host wakes them, which counts for
+nothing unless the multiprocessor is trapped.
+
+Without a handler a warp that traps is paused as it is, and nothing is pushed; woken, it counts as waiting at RTT, and
+goes on when the others do (ours). So is a warp whose stack has no room for the frame. An error or BPT.TRAP in the
+handler sets ERROR_IN_TRAP and pauses the warp (ours).
 """
 
-from .unit import TRAP_REASONS, TrapEvent, TrapUnit
+from .records import TRAP_REASONS, TrapCommand, TrapEvents, TrapReport, TrapStatus
+from .unit import TrapUnit
 
-__all__ = ["TRAP_REASONS", "TrapEvent", "TrapUnit"]
+__all__ = ["TRAP_REASONS", "TrapCommand", "TrapEvents", "TrapReport", "TrapStatus", "TrapUnit"]

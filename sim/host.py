@@ -1,0 +1,102 @@
+"""What a driver sees of the machine in simulation: its registers, its memory, and time that passes."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+
+if TYPE_CHECKING:
+    from sim.hardware import Hardware
+    from sim.memory import Memory
+
+__all__ = ["REGISTERS", "Driver", "Host"]
+
+REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
+             | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()})
+"""Addresses of the host's registers, by name."""
+CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
+STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
+
+
+class Host:
+    """The host's side of a run.
+
+    Attributes
+    ----------
+    memory : Memory
+        The machine's.
+    """
+
+    def __init__(self, hardware: "Hardware", ctx: Any) -> None:
+        self._hardware, self._ctx = hardware, ctx
+        self.memory: Memory = hardware.memory
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles so far."""
+        return self._hardware.cycles
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        return bool(self._ctx.get(self._hardware.harness.ended))
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        return bool(self._ctx.get(self._hardware.harness.locked_down))
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts the host."""
+        return bool(self._ctx.get(self._hardware.harness.sm.interrupt))
+
+    @property
+    def failed(self) -> bool:
+        """The reference machine differs."""
+        lockstep = self._hardware.lockstep
+        return lockstep is not None and lockstep.difference is not None
+
+    async def read(self, register: str) -> int:
+        """Reads a register, by name."""
+        return await self._hardware.read(self._ctx, REGISTERS[register])
+
+    async def write(self, register: str, value: int) -> None:
+        """Writes a register, by name."""
+        await self._hardware.write(self._ctx, REGISTERS[register], value)
+
+    async def modify(self, register: str, **fields: int) -> None:
+        """Reads a register and writes it back with some fields changed."""
+        table = SM_REGISTERS.get(register) or WORK_REGISTERS[register]
+        value = await self.read(register)
+        for name, content in fields.items():
+            high, low = table.fields[name]
+            mask = (1 << high - low + 1) - 1
+            value = value & ~(mask << low) | (content & mask) << low
+        await self.write(register, value)
+
+    async def field(self, register: str, name: str) -> int:
+        """Reads a field of a register."""
+        high, low = (SM_REGISTERS.get(register) or WORK_REGISTERS[register]).fields[name]
+        return await self.read(register) >> low & (1 << high - low + 1) - 1
+
+    async def run(self, cycles: int) -> bool:
+        """Lets so many cycles pass; fewer when the machine begins to interrupt, locks down, or ends its grid. Returns
+        whether one of that happened."""
+        end = self.cycles + cycles
+        while self.cycles < end and not self.failed:
+            if await self._hardware.advance(self._ctx, end - self.cycles):
+                return True
+        return False
+
+    async def until(self, condition: Callable[["Host"], bool], cycles: int) -> bool:
+        """Lets cycles pass until the condition holds, which may be of ``ended``, ``locked_down`` and ``interrupted``;
+        at most so many. Returns whether it holds."""
+        end = self.cycles + cycles
+        while not condition(self) and self.cycles < end and not self.failed:
+            await self.run(end - self.cycles)
+        return condition(self)
+
+
+Driver = Callable[[Host], Awaitable[None]]
+"""Drives a run from the start of the grid to its end."""

@@ -1,10 +1,11 @@
 """Instructions on their way to the conversion unit."""
 
 from amaranth.hdl import Module, Mux
-from amaranth.lib import data, fifo, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
+from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
 from rtl.layouts import dispatched
 from rtl.params import SmParams
@@ -13,10 +14,6 @@ from .decode import ConversionDecoder
 from .instruction import conversion_entry
 
 __all__ = ["ConversionQueue"]
-
-_UNDER_WAY = 4
-"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
-_PLACES = 8
 
 
 class ConversionQueue(Component):
@@ -42,17 +39,18 @@ class ConversionQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = ConversionDecoder()
-        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
-        arriving, taken = self.dispatch.payload, data.View(self._layout, places.w_data)
+        m.submodules.places = places = DispatchQueue(self._layout)
+        arriving, taken = self.dispatch.payload, places.arriving.payload
         threads = arriving.active & arriving.guard
         fails = threads.any() & self.report_mask.bit_select(arriving.fault.as_value(), 1)
         m.d.comb += [
-            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands), places.w_en.eq(self.dispatch.valid),
-            taken.warp.eq(arriving.warp), taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc),
-            taken.threads.eq(threads), taken.error.eq(Mux(fails, arriving.fault.as_value(), WarpError.NONE)),
+            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands),
+            places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
+            taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc), taken.threads.eq(threads),
+            taken.error.eq(Mux(fails, arriving.fault.as_value(), WarpError.NONE)),
             taken.instruction.eq(decoder.instruction), taken.gathers.eq(decoder.gathers),
             taken.registers.eq(decoder.registers), taken.operand.eq(decoder.operand),
             taken.destination.eq(decoder.destination), taken.write_barrier.eq(arriving.write_barrier),
-            taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
-            self.entry.valid.eq(places.r_rdy), self.entry.payload.eq(places.r_data), places.r_en.eq(self.entry.ready)]
+            taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.room)]
+        connect(m, places.head, flipped(self.entry))
         return m

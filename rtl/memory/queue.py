@@ -1,20 +1,17 @@
 """Memory instructions on their way to the memory unit."""
 
 from amaranth.hdl import Module
-from amaranth.lib import data, fifo, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
+from rtl.dispatch_queue import DispatchQueue
 from rtl.layouts import BLOCK_ADDRESS_BITS, dispatched
 from rtl.params import SmParams
 
 from .instruction import queued
 
 __all__ = ["MemoryQueue"]
-
-_UNDER_WAY = 4
-"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
-_PLACES = 8
 
 
 class MemoryQueue(Component):
@@ -40,13 +37,13 @@ class MemoryQueue(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
-        arriving, taken = self.dispatch.payload, data.View(self._layout, places.w_data)
+        m.submodules.places = places = DispatchQueue(self._layout)
+        arriving, taken = self.dispatch.payload, places.arriving.payload
         m.d.comb += [
-            places.w_en.eq(self.dispatch.valid), taken.warp.eq(arriving.warp), taken.serial.eq(arriving.serial),
-            taken.pc.eq(arriving.pc), taken.word.eq(arriving.word),
+            places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
+            taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc), taken.word.eq(arriving.word),
             taken.threads.eq(arriving.active & arriving.guard), taken.write_barrier.eq(arriving.write_barrier),
             taken.read_barrier.eq(arriving.read_barrier), taken.local_base.eq(self.local_base),
-            self.room.eq(places.w_level <= _PLACES - _UNDER_WAY),
-            self.head.valid.eq(places.r_rdy), self.head.payload.eq(places.r_data), places.r_en.eq(self.head.ready)]
+            self.room.eq(places.room)]
+        connect(m, places.head, flipped(self.head))
         return m

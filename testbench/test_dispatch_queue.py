@@ -1,0 +1,68 @@
+"""The queue of what is dispatched: nothing is lost, the order stays, and there is as much room as can be told of."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.lib import data
+from amaranth.sim import Simulator
+
+from rtl.dispatch_queue import DispatchQueue
+
+_LAYOUT = data.StructLayout({"number": 16})
+_DISPATCHES = 3
+"""Cycles from the selection of an instruction to its dispatch."""
+_PLACES = 8
+
+
+def play(cycles: int, *, decoding: int, bypass: bool, takes: float) -> tuple[list[int], int, int]:
+    """Selects whenever there is room; ``takes`` is how often the unit takes the next one.
+
+    Returns what was taken, how much at most was between selection and the unit, and how much was taken in the cycle in
+    which it arrived.
+    """
+    queue, random = DispatchQueue(_LAYOUT, decoding=decoding, bypass=bypass), Random(1)
+    taken: list[int] = []
+    selected = most = at_once = 0
+
+    async def process(ctx: Any) -> None:
+        nonlocal selected, most, at_once
+        way: list[int | None] = [None] * (_DISPATCHES + decoding)
+        for _ in range(cycles):
+            arriving = way.pop(0)
+            ctx.set(queue.arriving.valid, arriving is not None)
+            ctx.set(queue.arriving.payload.number, arriving or 0)
+            ctx.set(queue.head.ready, random.random() < takes)
+            if ctx.get(queue.head.valid & queue.head.ready):
+                taken.append(ctx.get(queue.head.payload.number))
+                at_once += taken[-1] == arriving
+            room = ctx.get(queue.room)
+            way.append(selected if room else None)
+            selected += room
+            most = max(most, selected - len(taken))
+            await ctx.tick()
+
+    simulator = Simulator(queue)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(process)
+    simulator.run()
+    return taken, most, at_once
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+@pytest.mark.parametrize("decoding", [0, 1])
+@pytest.mark.parametrize("takes", [0.02, 0.5, 1.0])
+def test_nothing_is_lost(decoding, bypass, takes):
+    taken, most, at_once = play(600, decoding=decoding, bypass=bypass, takes=takes)
+    assert taken == list(range(len(taken)))
+    if takes == 1.0:
+        assert len(taken) >= 600 - _DISPATCHES - decoding - 1
+        assert at_once == (len(taken) if bypass else 0)
+    elif takes == 0.02:
+        assert most == _PLACES
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_it_converts_to_rtlil(bypass):
+    assert rtlil.convert(DispatchQueue(_LAYOUT, bypass=bypass))

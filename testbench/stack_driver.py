@@ -30,8 +30,8 @@ PATIENCE = 4000
 """Cycles without a request taken or a result, after which the stack is stuck."""
 _SETTLING = 8
 """Cycles from the last answer of memory until all that follows from it has been seen."""
-_LEAVES_DEPTH = {StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.SET_POINTER}
-_UNWINDS = {StackOperation.UNWIND, StackOperation.POP_QUAD}
+_UNWINDS = {StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR}
+_LEAVES_DEPTH = _UNWINDS | {StackOperation.SET_POINTER}
 
 
 @dataclass
@@ -308,8 +308,9 @@ class Driver:
             self._bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
 
     def _forgive(self, lane: _Lane, done: _Pending) -> None:
-        """That was to be expected: nothing has happened."""
+        """That was to be expected: nothing has happened, but that the trap handler is left."""
         assert done.before is not None
+        done.before.trap &= done.step.request.operation is not StackOperation.RESTORE
         if done.step.request.operation in PUSHES:
             self._pushed -= done.depth - len(done.before.tokens)
         lane.stack.reference = done.before

@@ -8,8 +8,20 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
+from sim.model.retirement import StackToken
 from testbench.stack_reference import Request
-from testbench.stack_steps import Codes, Source, Step, WarpStack, code_for, unwind, whole_lines
+from testbench.stack_steps import (
+    Codes,
+    Source,
+    Step,
+    WarpStack,
+    clear,
+    code_for,
+    frame,
+    restore,
+    unwind,
+    whole_lines,
+)
 
 __all__ = ["operations"]
 
@@ -76,10 +88,32 @@ def _set(stack: WarpStack, random: Random) -> Iterator[Step]:
     yield stack.ask(StackOperation.SET_POINTER, random.getrandbits(9) << 23 | depth)
 
 
+def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
+    """The trap handler is entered, does something, and is mostly left the way it was entered."""
+    yield stack.ask(StackOperation.SET_MODE, 1)
+    active, *left = (random.getrandbits(32) & random.getrandbits(32) for _ in range(7))
+    trap = StackToken(TokenKind.TRAP, random.getrandbits(29) << 3 | (random.random() < _RARE), active)
+    yield from frame(stack.depth, trap, *zip(left[::2], left[1::2], strict=True))
+    for _ in range(random.choice((0, 2, 10, 40))):
+        yield _push(stack, random, False)
+        if random.random() < 0.2:
+            yield unwind(_random_codes(stack, random, (1, 2)))
+    if random.random() < 0.2:
+        yield stack.ask(StackOperation.WRITE_BACK)
+    yield restore() if random.random() < 0.9 else stack.ask(StackOperation.SET_MODE, 0)
+
+
 def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
     """One of the rarer operations, with what it needs before."""
-    chosen = random.choices(("get", "base", "none", "mode", "write back", "set", "move"), (6, 3, 3, 2, 6, 3, 1))[0]
+    chosen = random.choices(("get", "base", "none", "mode", "write back", "set", "move", "trap", "restore", "clear"),
+                            (6, 3, 3, 2, 6, 3, 1, 6, 2, 0.3))[0]
     match chosen:
+        case "trap":
+            yield from _trap(stack, random)
+        case "restore":
+            yield restore()
+        case "clear":
+            yield clear()
         case "get":
             yield stack.ask(StackOperation.GET_POINTER)
         case "base":

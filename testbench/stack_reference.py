@@ -109,6 +109,12 @@ class StackReference:
                 self._write_back()
             case StackOperation.SET_MODE:
                 self.trap = bool(request.operand & 1)
+            case StackOperation.RESTORE:
+                self.trap = False
+                return self._restore()
+            case StackOperation.CLEAR:
+                self.tokens, self.calls, self.kill = [], 0, False
+                return Outcome(empty=True, codes=request.codes)
             case StackOperation.LAUNCH:
                 self.tokens, self.calls, self.kill, self.trap = [], 0, False, False
         return Outcome()
@@ -166,6 +172,24 @@ class StackReference:
         error = WarpError.RET_EMPTY_STACK_ERROR if ThreadCode.RETURN in codes else WarpError.NONE
         return Outcome(empty=True, error=error)
 
+    def _restore(self) -> Outcome:
+        calls = 0
+        for start in reversed(range(0, len(self.tokens), TOKENS_PER_LINE)):
+            line = self.tokens[start:start + TOKENS_PER_LINE]
+            if line[0].kind is not TokenKind.TRAP:
+                calls += sum(token.counted and token.kind is TokenKind.RETURN for token in line)
+                continue
+            trap, saved = line[0], line[1:]
+            if [token.kind for token in saved] != [TokenKind.MASKS] * 3 or not trap.mask:
+                return Outcome(error=WarpError.STACK_ERROR)
+            if trap.pc % 8:
+                return Outcome(error=WarpError.MISALIGNED_PC)
+            del self.tokens[start:]
+            self.calls = (self.calls - calls) % 256
+            return Outcome(resume=True, kind=TokenKind.TRAP, pc=trap.pc, mask=trap.mask,
+                           codes=tuple(_saved_code(line, thread) for thread in range(WARP_THREADS)))
+        return Outcome(error=WarpError.STACK_ERROR)
+
     def _write_back(self) -> None:
         lines = _whole_lines(len(self.tokens))
         if self.granules:
@@ -177,6 +201,15 @@ class StackReference:
         self.tokens = self.memory[:depth]
         self.calls, self.kill = value >> 23 & 0xFF, bool(value >> 31)
         return Outcome(error=WarpError.NONE if self.granules else WarpError.STACK_ERROR)
+
+
+def _saved_code(line: list[StackToken], thread: int) -> ThreadCode:
+    """A thread's code in a trap frame: that of the first word in which it is."""
+    trap, low, middle, high = line
+    words = ((trap.mask, ThreadCode.NONE), (high.pc, ThreadCode.KILLED), (high.mask, ThreadCode.EXIT),
+             (middle.pc, ThreadCode.LONGJMP), (middle.mask, ThreadCode.RETURN), (low.pc, ThreadCode.CONTINUE),
+             (low.mask, ThreadCode.BREAK))
+    return next((code for word, code in words if word >> thread & 1), ThreadCode.NONE)
 
 
 def _whole_lines(tokens: int) -> int:

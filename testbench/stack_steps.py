@@ -22,8 +22,8 @@ from sim.model.retirement import StackToken
 from testbench.stack_memory import StackMemory
 from testbench.stack_reference import Outcome, Request, StackReference, decode_token
 
-__all__ = ["PUSHES", "Codes", "Launch", "Shown", "Source", "Start", "Step", "WarpStack", "aimed_at", "code_for",
-           "codes_of", "push", "unwind", "whole_lines"]
+__all__ = ["PUSHES", "Codes", "Launch", "Shown", "Source", "Start", "Step", "WarpStack", "aimed_at", "clear",
+           "code_for", "codes_of", "frame", "push", "restore", "unwind", "whole_lines"]
 
 Codes = tuple[ThreadCode, ...]
 """The code of each thread."""
@@ -119,6 +119,27 @@ def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enabl
     """An unwind with the threads' codes, or the mask of each code, all others being killed."""
     operation = StackOperation.POP_QUAD if quad else StackOperation.UNWIND
     return Step(Request(operation, codes=codes if isinstance(codes, tuple) else codes_of(codes), enable=enable))
+
+
+def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[Step, Outcome, None]:
+    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token, and a MASKS token
+    for each mask and the other mask in place of its pc.
+    """
+    for _ in range(whole_lines(depth) - depth):
+        yield push(TokenKind.NONE)
+    yield push(trap.kind, trap.pc, trap.mask)
+    for mask, pc in saved:
+        yield push(TokenKind.MASKS, pc, mask)
+
+
+def restore() -> Step:
+    """The trap handler is left by way of its frame."""
+    return Step(Request(StackOperation.RESTORE))
+
+
+def clear() -> Step:
+    """The warp ends."""
+    return Step(Request(StackOperation.CLEAR, codes=(ThreadCode.EXIT,) * WARP_THREADS))
 
 
 class WarpStack:

@@ -12,7 +12,7 @@ from rtl.params import PRESETS
 from sim.launch import Launch
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
-from testbench import stack_cases, stack_cases_memory
+from testbench import stack_cases, stack_cases_memory, stack_cases_traps
 from testbench.programs.manifest import LEVELS, RUNS, build
 from testbench.stack_driver import Driver
 from testbench.stack_limits import LINE_PER_PUSHES
@@ -36,7 +36,7 @@ __all__ = [
     "run",
 ]
 
-CASES = stack_cases.CASES + stack_cases_memory.CASES
+CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
 """Kernels that call themselves or call deeply; at O3."""
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)

@@ -129,7 +129,8 @@ def stack_request(params: SmParams) -> data.StructLayout:
     ``enable`` comes late in the cycle: without it the operation is NONE. ``pair``: another push of the same
     instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation; of SET_MODE
     1 to enter. ``mask`` is the token's mask. ``codes`` are the threads' codes after the instruction took threads out
-    of the active mask; for POP_QUAD, NONE for all threads that live, for RESTORE, NONE for all.
+    of the active mask; for POP_QUAD, NONE for all threads that live, for RESTORE, NONE for all, for CLEAR, EXIT
+    for all.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,

@@ -3,7 +3,8 @@
 The hardware's instructions are put together from the events of its retirement interface. The reference machine then
 executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and
 next pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; those that
-other warps can see the effects of, as the units did them, which do them in order.
+other warps can see the effects of, as the units did them, which do them in order. Warps enter and leave the trap where
+the hardware has them do so; what a handler reads of all warps together is what the hardware read.
 
 What is loaded is compared by instruction, and all of memory at the end.
 """
@@ -23,6 +24,7 @@ from rtl.layouts import InstructionKind, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.memory import Memory
+from sim.model.host import Host
 from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Cta, Warp
 from sim.model.warp import Machine
@@ -32,12 +34,16 @@ from sim.toolchain.spelling import spell
 
 __all__ = ["Difference", "Lockstep"]
 
-_FLOW = frozenset({InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ})
+_MOVES = frozenset({InstructionKind.ENTER, InstructionKind.LEAVE})
+"""Not instructions: the warp enters the trap, or leaves it."""
+_FLOW = frozenset({InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ,
+                   *_MOVES})
 _SHARED_ORDER = {InstructionKind.MEMORY: "memory", InstructionKind.BARRIER: "barrier",
                  InstructionKind.BARRIER_INDEXED: "barrier", InstructionKind.BARRIER_READ: "barrier"}
 """Kinds whose instructions have effects on other warps: the unit that does them, in order."""
-_CLOCKS = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
-                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI})
+_TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
+                    SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
+"""Special registers whose value depends on when they are read."""
 _MASK_OF = {ThreadCode.BREAK: "broken", ThreadCode.CONTINUE: "continued", ThreadCode.RETURN: "returned",
             ThreadCode.EXIT: "exited", ThreadCode.LONGJMP: "longjumped", ThreadCode.KILLED: "killed"}
 
@@ -53,11 +59,12 @@ class Difference:
     what: str
     hardware: str
     reference: str
+    text: str
     stack: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
-                 f"instruction   {self.pc:#06x}  {self.word:016x}  {spell(self.word, self.pc)}",
+                 f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
                  f"hardware      {self.hardware}", f"reference     {self.reference}"]
         return "\n".join([*lines, *self.stack])
 
@@ -82,6 +89,11 @@ class _Instruction:
     masks: WarpMasks | None = None
     terminated: bool = False
 
+    @property
+    def text(self) -> str:
+        """The instruction as it is spelled, or what is in its place."""
+        return f"({self.kind.name})" if self.kind in _MOVES else spell(self.word, self.pc)
+
 
 @dataclass
 class _Slot:
@@ -94,6 +106,8 @@ class _Slot:
     """Launches whose flow result is still to come."""
     predicates: list[int] = field(default_factory=lambda: [0] * PT)
     conditions: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    failed_at: int | None = None
+    """Address of the last instruction, if it had an error: the next one may be that again."""
 
 
 class _DifferenceError(Exception):
@@ -119,26 +133,29 @@ class Lockstep:
     ----------
     difference : Difference or None
         The first one; nothing is compared after it.
-    compared : int
-        Instructions that were the same on both sides.
+    compared, moved : int
+        Instructions that were the same on both sides; how often warps have entered and left the trap.
+    host : Host
+        The registers of the reference machine, for those that the hardware's host writes, too; what it says of the
+        whole machine's trap means nothing.
     """
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(launch, warps=params.warps, report_mask=report_mask, follows=True)
+        self.host = Host(self.machine)
         self.difference: Difference | None = None
-        self.compared = 0
+        self.compared = self.moved = 0
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
         self._by_serial: dict[tuple[int, int], _Instruction] = {}
         self._orders: dict[str, deque[_Instruction]] = {"memory": deque(), "barrier": deque()}
         self._launches: deque[list[dict[str, int]]] = deque()
-        self._stopped = False
 
     # What the hardware does.
 
     def take(self, event: Event) -> None:
         """Takes the next event of the hardware."""
-        if self.difference is None and not self._stopped:
+        if self.difference is None:
             getattr(self, f"_take_{event.what}")(event)
 
     def _take_launched(self, event: Event) -> None:
@@ -206,7 +223,7 @@ class Lockstep:
 
     def _take_errors(self, event: Event) -> None:
         fields = event.fields
-        for instruction in self._slots[fields["warp"]].waiting:
+        for instruction in self._slots[fields["warp"]].waiting if event.source != "flow" else ():   # its results tell
             if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
                 instruction.error, instruction.complete = WarpError(fields["error"]), True
                 break
@@ -217,11 +234,11 @@ class Lockstep:
     def _advance(self) -> None:
         """Lets the reference machine execute everything whose turn it is."""
         going = True
-        while going and self.difference is None and not self._stopped:
+        while going and self.difference is None:
             self._start()
             going = False
             for number, slot in enumerate(self._slots):
-                while slot.waiting and self.difference is None and not self._stopped and self._may(number, slot):
+                while slot.waiting and self.difference is None and self._may(number, slot):
                     self._execute(number, slot)
                     going = True
 
@@ -244,7 +261,9 @@ class Lockstep:
     def _may(self, number: int, slot: _Slot) -> bool:
         """Whether a warp's next instruction can be executed."""
         instruction, warp = slot.waiting[0], self.machine.warps[number]
-        if not instruction.complete or warp is None or warp.barrier is not None:
+        if not instruction.complete or warp is None:
+            return False
+        if warp.barrier is not None and instruction.kind is not InstructionKind.ENTER:
             return False
         unit = _SHARED_ORDER.get(instruction.kind)
         return unit is None or self._orders[unit][0] is instruction
@@ -257,28 +276,53 @@ class Lockstep:
         if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
             self._orders[unit].popleft()
         try:
-            if instruction.pc != (expected := instruction_address(warp.pc)):
-                raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+            self._compare_place(instruction, slot, warp)
+            if instruction.kind in _MOVES:
+                self._move(instruction, number, warp)
+                return
             record = self.machine.retire(number)
             if instruction.word != record.word and record.error is WarpError.NONE:
                 raise _DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
-            self._follow_clock(instruction, warp, record)
+            self._follow_time(instruction, warp, record)
             self._compare(instruction, slot, warp, record)
         except _DifferenceError as error:
             what, hardware, reference = error.args
             self.difference = Difference(instruction.cycle, number, instruction.pc, instruction.word, what,
-                                         str(hardware), str(reference), tuple(stack_lines(warp)))
+                                         str(hardware), str(reference), instruction.text, tuple(stack_lines(warp)))
             return
+        if record.error is not WarpError.NONE:
+            slot.failed_at = instruction.pc
         self.compared += 1
-        if self.machine.error_status is not None:
-            self._stopped = True
 
-    def _follow_clock(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
-        """A clock reads what the hardware's clock read."""
+    def _compare_place(self, instruction: _Instruction, slot: _Slot, warp: Warp) -> None:
+        """The warp is where the hardware has it. Behind an error it may be there still."""
+        if slot.failed_at == instruction.pc:
+            warp.pc = instruction.pc
+        slot.failed_at = None
+        if instruction.pc != (expected := instruction_address(warp.pc)):
+            raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+
+    def _move(self, instruction: _Instruction, number: int, warp: Warp) -> None:
+        """The warp enters the trap, or leaves it."""
+        if instruction.kind is InstructionKind.ENTER:
+            if warp.in_trap and warp.trap.framed:
+                raise _DifferenceError("the trap", "entered", "entered already")
+            record = self.machine.enter(number)
+        else:
+            if warp.trap.returning is None:
+                raise _DifferenceError("the trap", "left", "not at RTT")
+            record = self.machine.leave(number)
+        if instruction.error is not record.error:
+            raise _DifferenceError("error", instruction.error.name, record.error.name)
+        self._compare_flow(instruction, record)
+        self.moved += 1
+
+    def _follow_time(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
+        """What depends on time reads what the hardware read."""
         form = find(instruction.word)
         if form is None or form.name not in ("S2R", "CS2R"):
             return
-        if form.values(instruction.word)["special"] not in _CLOCKS:
+        if form.values(instruction.word)["special"] not in _TIMED:
             return
         for number, (threads, _) in record.registers.items():
             mask, values = instruction.registers.get(number, (0, [0] * WARP_THREADS))
@@ -342,7 +386,7 @@ class Lockstep:
     def pending(self) -> list[str]:
         """Instructions that the hardware did not complete, as text: of each warp the first."""
         heads = [(number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting]
-        return [f"warp {number}: {head.pc:#06x}  {spell(head.word, head.pc)}, issued in cycle {head.cycle}"
+        return [f"warp {number}: {head.pc:#06x}  {head.text}, issued in cycle {head.cycle}"
                 for number, head in heads]
 
     def compare_memory(self, memory: Memory) -> str | None:

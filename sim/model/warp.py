@@ -259,13 +259,14 @@ class Machine:
             self.traps.fail(warp, record.error, record.pc, detail)
         if record.terminated:
             self._end(warp)
-        if not self._follows:
-            self.settle()
+        self.settle()
 
     def settle(self) -> None:
         """Does what happens between two instructions: traps, and CTAs that start. For the host's part of it; after an
-        instruction it comes by itself.
+        instruction it comes by itself. A machine that follows another one waits for that.
         """
+        if self._follows:
+            return
         self.traps.settle()
         if not self.traps.trapping:
             self._start_ctas()

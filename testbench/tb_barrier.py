@@ -33,6 +33,8 @@ class RandomCtas:
     def __init__(self, bench: Bench, params: SmParams, barriers: int = BARRIERS, rate: float = 0.3) -> None:
         self._random, self._params, self._barriers, self._rate = bench.random, params, barriers, rate
         self._starting: list[tuple[int, int, int, int]] = []
+        self._resting: Any = None
+        self._withdrawals = 0
 
     def __call__(self, driver: BarrierDriver, ctx: Any, room: bool, more: bool) -> None:
         random = self._random
@@ -41,14 +43,14 @@ class RandomCtas:
             driver.begin(ctx, *self._starting.pop(0))
         elif more and random.random() < 0.05:
             self._start(driver)
-        if driver.asked is None and random.random() < self._rate / 5:
+        if driver.asked is None:
             self._withdraw(driver, ctx, starting)
         if not room or random.random() > self._rate:
             return
         starting |= {cta for _, cta, _, _ in self._starting}
         able = [warp for warp in driver.warps if warp is not None and warp not in driver.held
                 and not driver.ending(warp.cta) and warp.cta.slot not in starting
-                and (driver.asked is None or warp.cta is not driver.asked.cta)]
+                and (driver.asked is None or warp.cta is not driver.asked.cta) and warp.cta is not self._resting]
         if not able:
             return
         warp = random.choice(able)
@@ -66,14 +68,23 @@ class RandomCtas:
         driver.dispatch(ctx, warp, use)
 
     def _withdraw(self, driver: BarrierDriver, ctx: Any, starting: set[int]) -> None:
-        """Takes back a warp that waits, or asks for one that nobody may take back."""
-        quiet = [warp for warp in driver.warps if warp is not None and warp.cta.slot not in starting
-                 and not driver.ending(warp.cta) and not driver.busy(warp.cta)]
-        waiting = [warp for warp in quiet if warp.barrier is not None]
-        if waiting and self._random.random() < 0.9:
-            quiet = waiting
-        if quiet:
-            driver.withdraw(ctx, self._random.choice(quiet), cycles=self._random.randint(1, 20))
+        """Lets a CTA rest, and takes back some of its warps that wait, one after the other. Now and then it asks for
+        one that nobody may take back."""
+        random, cta = self._random, self._resting
+        if cta is None:
+            ctas = [cta for slot, cta in driver.ctas.items() if slot not in starting and len(cta.warps) > 1]
+            if ctas and random.random() < self._rate / 30:
+                self._resting, self._withdrawals = random.choice(ctas), random.randint(1, 4)
+            return
+        if driver.busy(cta) or driver.ending(cta):
+            return
+        waiting = [warp for warp in cta.warps if warp.barrier not in (None, SYNCALL_BARRIER)]
+        self._withdrawals -= 1
+        if waiting and self._withdrawals >= 0:
+            able = waiting if random.random() < 0.9 else cta.warps
+            driver.withdraw(ctx, random.choice(able), cycles=random.randint(1, 20))
+        else:
+            self._resting = None
 
     def _start(self, driver: BarrierDriver) -> None:
         """A CTA in slots that are free."""
@@ -105,7 +116,7 @@ class RandomCtas:
         """An instruction that leaves the CTA a warp that can go on."""
         random, threads = self._random, self._threads()
         choice = random.random()
-        number = random.randrange(min(4, self._barriers))
+        number = random.randrange(min(random.choice([1, 4]), self._barriers))
         if random.random() < 0.05:
             number = random.choice([self._barriers - 1, self._barriers, 16, 255])
         if choice < 0.2:

@@ -4,14 +4,16 @@ import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.barrier import BarrierUnit
+from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import BarrierMode
+from rtl.layouts import dispatched
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
 from sim.testbench import run
 from testbench import tb_barrier
 from testbench.barrier_driver import BarrierDriver
 from testbench.barrier_warps import Use
-from testbench.handmade import encode
+from testbench.handmade import ALL, encode
 
 SYNC = encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7)
 
@@ -30,6 +32,7 @@ def test_converts_for_every_preset(preset):
 def test_agrees_with_the_model():
     report = passes(tb_barrier.check_random, seed=1)
     assert report.checks["warps let go"] > 1000
+    assert report.checks["arrivals withdrawn"] > 100
 
 
 def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
@@ -56,3 +59,67 @@ def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
 
     passes(body)
     assert cycles["resumed"] - cycles["last"] <= 8 + 1
+
+
+class Pair:
+    """A CTA of two warps of which the first waits, until the second arrives or the first is withdrawn."""
+
+    def __init__(self, head_start):
+        self.dut, self.head_start = BarrierUnit(PRESETS["tiny"]), head_start
+        self.resumed = self.waiting = 0
+        self.withdrawn = []
+
+    async def cycles(self, ctx, count):
+        """Notes what the unit says, and asks no longer when it answers or lets the warp go."""
+        dut = self.dut
+        for _ in range(count):
+            _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
+                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.warp)
+            self.resumed, self.waiting = self.resumed | resume, waiting
+            if withdrawn:
+                self.withdrawn.append(warp)
+            if withdrawn or not waiting & 1:
+                ctx.set(dut.withdraw.valid, 0)
+            ctx.set(dut.dispatch.valid, 0)
+            ctx.set(dut.launch.valid, 0)
+
+    async def arrive(self, ctx, warp):
+        ctx.set(self.dut.dispatch.payload, dispatched(PRESETS["tiny"]).const({
+            "warp": warp, "word": SYNC, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}))
+        ctx.set(self.dut.dispatch.valid, 1)
+        await self.cycles(ctx, 1)
+
+    async def drive(self, ctx):
+        dut = self.dut
+        ctx.set(dut.barriers, BARRIERS)
+        ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
+        for warp in range(2):
+            for port, value in ((dut.launch.payload.warp, warp), (dut.launch.payload.number, warp),
+                                (dut.launch.payload.cta_warps, 2), (dut.launch.valid, 1)):
+                ctx.set(port, value)
+            await self.cycles(ctx, 1)
+        await self.arrive(ctx, 0)
+        await self.cycles(ctx, 20)
+        assert (self.waiting, self.resumed) == (1, 0)
+        await self.arrive(ctx, 1)
+        if self.head_start:
+            await self.cycles(ctx, self.head_start)
+        if self.waiting & 1:
+            ctx.set(dut.withdraw.valid, 1)
+        await self.cycles(ctx, 30)
+        if self.withdrawn:
+            assert (self.waiting, self.resumed, self.withdrawn) == (2, 0, [0])
+            await self.arrive(ctx, 0)       # it comes back
+            await self.cycles(ctx, 30)
+        assert (self.waiting, self.resumed) == (0, 3)
+
+
+def test_a_withdrawal_races_with_the_last_arrival():
+    """Either the warp is withdrawn, and the other one waits for it; or both go on, and nobody is withdrawn."""
+    outcomes = []
+    for head_start in range(14):
+        pair = Pair(head_start)
+        passes(lambda bench, pair=pair: bench.simulate(pair.dut, [pair.drive]))
+        outcomes.append(len(pair.withdrawn))
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {0, 1}

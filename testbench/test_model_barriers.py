@@ -2,7 +2,9 @@
 
 import pytest
 
+from rtl.isa.barriers import SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
+from sim.model.barriers import withdraw
 from sim.model.warp import Machine
 from testbench.handmade import ALL, Program, encode, machine, vector, warp_of
 
@@ -182,6 +184,66 @@ def test_results_can_be_moved():
     for _ in range(3):
         made.retire(0)
     assert (vector(warp, 4), vector(warp, 6)) == ([0] + [9] * 31, [1] + [0] * 31)
+
+
+def test_a_warp_that_is_withdrawn_is_as_if_it_had_not_come():
+    made = cta([bar(SYNC, 3), EXIT], 2)
+    made.retire(0)
+    withdraw(warp_of(made, 0))
+    assert waiting(made)[:2] == [None, None]
+    made.retire(1)
+    assert waiting(made)[:2] == [None, 3]
+    warp_of(made, 0).pc = warp_of(made, 1).pc - 8
+    made.retire(0)
+    assert waiting(made)[:2] == [None, None]
+    assert made.run().status == "ok"
+
+
+def test_what_a_withdrawn_warp_gave_to_a_reduction_goes_with_it():
+    made = cta([bar(REDUCE, 2, Pc=1, reduction=0), EXIT], 4)
+    barrier = warp_of(made).cta.barriers[2]
+    for slot, predicate in enumerate((0xF0, ALL, 0)):
+        warp_of(made, slot).predicates[1] = predicate
+        made.retire(slot)
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (3, 36, 1, 1)
+    withdraw(warp_of(made, 0))
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (2, 32, 1, 1)
+    withdraw(warp_of(made, 2))
+    assert (barrier.arrived, barrier.population, barrier.some_false, barrier.some_true) == (1, 32, 0, 1)
+    withdraw(warp_of(made, 1))
+    assert barrier.pack() == 0
+
+
+def test_arrivals_without_waiting_stay_when_a_warp_is_withdrawn():
+    made = cta([bar(ARRIVE, 1, 96), bar(SYNC, 1, 96), EXIT], 2)
+    made.retire(1)
+    made.retire(1)
+    withdraw(warp_of(made, 1))
+    assert warp_of(made).cta.barriers[1].pack() == 1 | 3 << 7
+
+
+def test_only_a_warp_that_waits_at_a_user_barrier_can_be_withdrawn():
+    made = cta([encode("BAR", "all"), EXIT], 2)
+    warp_of(made).in_trap = True
+    for _ in range(2):
+        with pytest.raises(ValueError, match="the warp in slot 0 waits at no barrier that it could be taken back from"):
+            withdraw(warp_of(made))
+        if warp_of(made).barrier is None:
+            made.retire(0)
+
+
+def test_the_trap_handlers_barrier_waits_for_every_live_warp():
+    made = cta([encode("BAR", "all"), EXIT], 3, barriers=0)
+    for slot in range(3):
+        warp_of(made, slot).in_trap = True
+    made.retire(0)
+    assert waiting(made)[:3] == [SYNCALL_BARRIER, None, None]
+    made.retire(2)
+    warp_of(made, 1).pc = 8 * 2
+    assert made.retire(1).terminated
+    assert waiting(made)[0] is None
+    assert waiting(made)[2] is None
+    assert made.run().status == "ok"
 
 
 @pytest.mark.parametrize("word,error", [

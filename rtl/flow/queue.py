@@ -1,20 +1,19 @@
 """Flow instructions on their way to the flow unit."""
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, fifo, stream
-from amaranth.lib.wiring import In, Out
+from amaranth.hdl import Module
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import dispatched, flow_request
+from rtl.dispatch_queue import DispatchQueue
+from rtl.isa.condition import ConditionCode
+from rtl.isa.errors import WarpError
+from rtl.layouts import InstructionKind, TrapMove, dispatched, flow_request
 from rtl.params import SmParams
 
 from .decode import FlowDecoder
 
 __all__ = ["FlowQueue"]
-
-_UNDER_WAY = 4
-"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
-_PLACES = 8
 
 
 class FlowQueue(Component):
@@ -23,7 +22,9 @@ class FlowQueue(Component):
     Members
     -------
     dispatch : In(valid and dispatched)
-        A flow instruction.
+        A flow instruction, or a place for what the trap unit says.
+    trap : In(TrapMove)
+        What it says, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
     room : Out(1)
         There is room for it whenever it comes, if it is selected now.
     request : Out(stream of flow_request)
@@ -32,22 +33,26 @@ class FlowQueue(Component):
     def __init__(self, params: SmParams) -> None:
         self._layout = flow_request(params)
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
+            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "trap": In(TrapMove),
+            "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = fifo.SyncFIFO(width=self._layout.size, depth=_PLACES)
-        arriving, taken = self.dispatch.payload, Signal(self._layout)
+        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
+        arriving, taken = self.dispatch.payload, places.arriving.payload
         m.d.comb += [
-            decoder.word.eq(arriving.word), taken.warp.eq(arriving.warp), taken.pc.eq(arriving.pc),
-            taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard), taken.cc.eq(arriving.cc),
-            taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same), taken.fault.eq(arriving.fault)]
-        at_once = ~places.r_rdy & self.request.ready
-        m.d.comb += [
-            self.request.valid.eq(places.r_rdy | self.dispatch.valid),
-            self.request.payload.eq(Mux(places.r_rdy, places.r_data, taken.as_value())),
-            places.r_en.eq(self.request.ready), places.w_en.eq(self.dispatch.valid & ~at_once),
-            places.w_data.eq(taken), self.room.eq(places.w_level <= _PLACES - _UNDER_WAY)]
+            decoder.word.eq(arriving.word), places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
+            taken.pc.eq(arriving.pc), taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard),
+            taken.cc.eq(arriving.cc), taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same),
+            taken.fault.eq(arriving.fault), self.room.eq(places.room)]
+        # What a warp is made to do concerns all its threads, and has its target from the trap unit.
+        with m.If((arriving.kind == InstructionKind.ENTER) | (arriving.kind == InstructionKind.LEAVE)):
+            m.d.comb += [
+                taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
+                taken.instruction.constant.eq(1), taken.instruction.test.eq(ConditionCode.T),
+                taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target), taken.guard.eq(~0), taken.same.eq(~0),
+                taken.fault.eq(WarpError.NONE)]
+        connect(m, places.head, flipped(self.request))
         return m

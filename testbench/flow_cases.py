@@ -7,6 +7,7 @@ from rtl.isa.condition import ConditionCode
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT
 from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE, TokenKind
+from rtl.layouts import FlowOperation
 from rtl.params import WARP_THREADS
 from sim.model.retirement import StackToken, WarpMasks
 from testbench.flow_steps import ALL, FlowStep, Start, Stream, codes_of
@@ -15,10 +16,14 @@ from testbench.stack_reference import encode_token
 
 __all__ = ["directed", "unreported"]
 
+_IGNORED = encode("EXIT")
+"""The word in whose place a warp is moved."""
+
 PC = 0x108
 """Where instructions are, unless a case says otherwise."""
 NEXT = PC + 8
 TARGET = 0x4000
+HANDLER = 0x8_0000
 LOW, HIGH = 0x0000_FFFF, 0xFFFF_0000
 """Two halves of a warp."""
 LOCAL = 512
@@ -46,7 +51,8 @@ class Life:
 
     def __call__(self, word, after=NEXT, *, error: Any = WarpError.NONE, pc=PC, depth=None, pushed=0,
                  terminated: Any = False, value=None, kept: Any = False, guard=ALL, conditions=0, operand=0, same=ALL,
-                 fault: Any = WarpError.NONE, memory: Any = None, **masks) -> "Life":
+                 fault: Any = WarpError.NONE, memory: Any = None, move: Any = FlowOperation.NONE, target=0,
+                 **masks) -> "Life":
         """An instruction, the pc afterwards, and the masks: those not named stay as they were."""
         if masks:
             kept_masks = {name: getattr(self.masks, name) for name in WarpMasks.__slots__}
@@ -55,8 +61,20 @@ class Life:
         failed = error is not WarpError.NONE and not terminated
         self.stream.steps.append(FlowStep(
             word, pc, pc if failed else after or 0, self.masks.active, codes_of(self.masks), self.depth, guard,
-            conditions, operand, same, fault, terminated, error, value, kept, memory))
+            conditions, operand, same, fault, terminated, error, value, kept, memory, move, target))
         return self
+
+    def move(self, operation: FlowOperation, after: int = NEXT, **how: Any) -> "Life":
+        """What the trap unit makes the warp do. No guard keeps it from that."""
+        return self(_IGNORED, after, move=operation, guard=0, operand=1, same=0, fault=WarpError.OOR_ADDR, **how)
+
+    def enter(self, lines: int, saved: int = PC, **masks: int) -> "Life":
+        """The trap handler is entered; ``lines`` are on the stack then."""
+        return self.move(FlowOperation.ENTER_TRAP, HANDLER, pc=saved, target=HANDLER, depth=4 * lines, **masks)
+
+    def refuse(self, error: WarpError, target: int = HANDLER) -> "Life":
+        """It is not, and nothing changes."""
+        return self.move(FlowOperation.ENTER_TRAP, target=target, error=error)
 
     def push(self, name: str, to: int = TARGET, pc: int = PC) -> "Life":
         """A push of a token for the active threads."""
@@ -328,9 +346,93 @@ def _pointers() -> Iterator[Life]:
             encode(name, "c", bank=2), TARGET, operand=TARGET - (NEXT if name == "CAL" else 0), pushed=1)
 
 
+def _scattered(name: str) -> Life:
+    """A warp with a thread in every mask there is, and four tokens on the stack."""
+    life = Life(name, threads=ALL & ~(1 << 31))
+    for push, thread in (("PBK", 0), ("PCNT", 1), ("PRET", 2), ("PLONGJMP", 3)):
+        leaves, mask, _ = LEAVING[push]
+        life.push(push)(encode(leaves, guard=0), guard=1 << thread, **{mask: 1 << thread},
+                        active=life.masks.active & ~(1 << thread))
+    active = life.masks.active
+    life(encode("KIL", guard=0), guard=1 << 4, killed=1 << 31 | 1 << 4, active=active & ~(1 << 4))
+    return life(encode("EXIT", guard=0), guard=1 << 5, exited=1 << 5, active=active & ~(3 << 4))
+
+
+def _traps() -> Iterator[Life]:
+    saved = 0x7008
+    for tokens in range(5):
+        life = _scattered(f"ENTER_TRAP: {tokens + 4} tokens on the stack")
+        for _ in range(tokens):
+            life.push("SSY")
+        before, depth = life.masks, life.depth
+        lines = -(-depth // 4) + 1
+        life.enter(lines, saved, active=ALL & ~(1 << 31 | 3 << 4), broken=0, continued=0, returned=0, longjumped=0)
+        life(encode("GETCRSPTR", Rd=1), value=1 << 23 | 4 * lines)
+        stored = [StackToken(LEAVING[name][2], TARGET, ALL >> 1 & -1 << index, name == "PRET")
+                  for index, name in enumerate(("PBK", "PCNT", "PRET", "PLONGJMP"))]
+        stored += [StackToken(TokenKind.SYNC, TARGET, before.active)] * tokens
+        stored += [StackToken(TokenKind.NONE, 0, 0)] * (-depth % 4)
+        stored += [StackToken(TokenKind.TRAP, saved, before.active), StackToken(TokenKind.MASKS, 2, 1),
+                   StackToken(TokenKind.MASKS, 8, 4), StackToken(TokenKind.MASKS, 1 << 31 | 1 << 4, 1 << 5)]
+        life(WRITE_BACK, memory=b"".join(map(encode_token, stored)))
+        life.push("SSY")(_to("BRA", TARGET, guard=0), TARGET, guard=LOW, pushed=1, active=LOW & ~0x30)
+        life(encode("EXIT", guard=0), guard=7, exited=1 << 5 | 7, active=LOW & ~0x37)
+        masks = {name: getattr(before, name) for name in WarpMasks.__slots__}
+        life.move(FlowOperation.RESTORE, saved, depth=4 * lines - 4, **masks)
+        yield life(encode("GETCRSPTR", Rd=1), value=1 << 23 | 4 * lines - 4)
+    yield (_scattered("LEAVE_TRAP: masks and stack stay, and the frame is in the way")
+           .enter(2, active=ALL & ~(1 << 31 | 3 << 4), broken=0, continued=0, returned=0, longjumped=0)
+           .move(FlowOperation.LEAVE_TRAP, 0x70F8, pc=0x70F8, target=1)
+           .fail(encode("SYNC"), WarpError.STACK_ERROR))
+    yield (_scattered("BRANCH: all active threads are moved")
+           .move(FlowOperation.BRANCH, TARGET, target=TARGET))
+    for granules in (0, 4):
+        yield (Life(f"TERMINATE: {granules} granules", granules=granules).push("PEXIT")
+               .enter(2).push("SSY")
+               .move(FlowOperation.TERMINATE, terminated=True, active=0, exited=ALL))
+    for tokens in (0, 11, 12, 13, 16):
+        life = Life(f"ENTER_TRAP: {tokens} tokens where no more than 16 may be", granules=0)
+        for _ in range(tokens):
+            life.push("SSY")
+        if tokens > CACHED_TOKENS - 4:
+            yield life.refuse(WarpError.STACK_OVERFLOW)(encode("SYNC"), TARGET, depth=tokens - 1)
+        else:
+            yield life.enter(-(-tokens // 4) + 1).move(FlowOperation.RESTORE, PC, depth=-(-tokens // 4) * 4)
+    full = Life("ENTER_TRAP: as many tokens as user mode may have", granules=1)
+    for _ in range(TRAP_RESERVE):
+        full.push("SSY")
+    full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW).enter(5)
+    for _ in range(TRAP_RESERVE - 4):
+        full.push("SSY")
+    full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW)
+    full.move(FlowOperation.RESTORE, PC, depth=TRAP_RESERVE)
+    yield full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW).enter(5)
+    yield (Life("ENTER_TRAP: the reserve was used up", granules=1).enter(1)(WRITE_BACK)
+           (encode("SETCRSPTR", Ra=1), operand=32, depth=32).move(FlowOperation.LEAVE_TRAP, PC)
+           .refuse(WarpError.STACK_OVERFLOW)(encode("SETCRSPTR", Ra=1), operand=4, depth=4)
+           .move(FlowOperation.RESTORE, PC, depth=0))
+    yield (Life("ENTER_TRAP: no instruction begins where the handler is said to be")
+           .push("SSY").refuse(WarpError.MISALIGNED_PC, HANDLER + 4)(encode("SYNC"), TARGET, depth=0))
+    yield (Life("RESTORE: no frame").push("SSY").move(FlowOperation.RESTORE, error=WarpError.STACK_ERROR)
+           (encode("SYNC"), TARGET, depth=0))
+    yield (Life("RESTORE: no instruction begins where the frame says").enter(1, PC + 4)
+           .move(FlowOperation.RESTORE, error=WarpError.MISALIGNED_PC))
+    yield _lost("ENTER_TRAP, RESTORE: memory that is not there")
+
+
+def _lost(name: str) -> Life:
+    """A warp whose topmost tokens are in memory that is not there any more."""
+    life = Life(name).push("PBK")
+    for _ in range(41):
+        life.push("SSY")
+    life(WRITE_BACK)(encode("SETLMEMBASE", Ra=1), operand=0x1234567)
+    life.fail(encode("BRK"), WarpError.MMU_FAULT).refuse(WarpError.MMU_FAULT)
+    return life.move(FlowOperation.RESTORE, error=WarpError.MMU_FAULT)
+
+
 def directed() -> Iterator[Stream]:
     """All cases, with every error reported."""
-    for cases in (_branches, _indexed, _calls, _leaving, _ends, _quads, _pointers):
+    for cases in (_branches, _indexed, _calls, _leaving, _ends, _quads, _pointers, _traps):
         for life in cases():
             yield life.stream
 
@@ -344,7 +446,10 @@ def unreported() -> Iterator[Stream]:
     full = Life("unreported: no room", granules=0)
     for _ in range(CACHED_TOKENS):
         full.push("SSY")
-    yield full(_to("SSY", TARGET))(_to("CAL", TARGET)).stream
+    yield full(_to("SSY", TARGET))(_to("CAL", TARGET)).refuse(WarpError.STACK_OVERFLOW).stream
+    yield Life("unreported: no handler").refuse(WarpError.MISALIGNED_PC, HANDLER + 4).stream
+    yield Life("unreported: no frame").enter(1).move(FlowOperation.RESTORE, PC, depth=0).move(
+        FlowOperation.RESTORE).stream
     yield Life("unreported: RET from nothing ends the warp all the same")(
         encode("RET"), terminated=True, active=0, exited=ALL).stream
     yield Life("unreported: SETCRSPTR without memory", granules=0).push("SSY")(

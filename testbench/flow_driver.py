@@ -5,18 +5,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.control_flow import ControlFlow
-from rtl.flow import FlowDecoder
+from rtl.flow import FlowQueue
 from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import DEPTH_BITS, MemoryPort, StackConfiguration, flow_result
+from rtl.layouts import (
+    DEPTH_BITS,
+    FlowOperation,
+    InstructionKind,
+    MemoryPort,
+    StackConfiguration,
+    TrapMove,
+    flow_result,
+)
 from rtl.params import WARP_THREADS, SmParams
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
@@ -24,23 +32,27 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.flow_steps import FlowStep, Start, Stream
 
-__all__ = ["ALL_REPORTED", "HIT_CYCLES", "FlowBench", "FlowDriver"]
+__all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "FlowBench", "FlowDriver"]
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
 HIT_CYCLES = 5
 """From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
+ENTRY_CYCLES = 16
+"""The same for entering the trap handler: the mode takes five, each hole and token one, the result comes behind."""
 _QUIET_CYCLES = 4
 """Cycles after a result until the stack pointer has surely been written."""
 
 
 class FlowBench(Component):
-    """The hardware under test: the decoder, the flow unit and the stack.
+    """The hardware under test: the queue that decodes, the flow unit and the stack.
 
     Members
     -------
     valid, ready, warp, word, pc, guard, conditions, operand, same, fault
-        An instruction, as its word.
+        An instruction, as its word. It is dispatched when the unit takes it.
+    move : In(TrapMove)
+        With an operation, what the warp is made to do instead.
     launch_valid, launch_warp, launch_threads, launch_pc, configuration
         A new warp; taken when ``launch_ready``.
     report_mask, result_valid, result, port
@@ -55,25 +67,29 @@ class FlowBench(Component):
         super().__init__({
             "valid": In(1), "ready": Out(1), "warp": In(bits), "word": In(WORD_BITS), "pc": In(32),
             "guard": In(WARP_THREADS), "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "operand": In(32),
-            "same": In(WARP_THREADS), "fault": In(WarpError),
+            "same": In(WARP_THREADS), "fault": In(WarpError), "move": In(TrapMove),
             "launch_valid": In(1), "launch_ready": Out(1), "launch_warp": In(bits), "launch_threads": In(WARP_THREADS),
             "launch_pc": In(32), "configuration": In(StackConfiguration),
             "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
             "port": Out(MemoryPort(bits)), "pushed": Out(1), "pushed_warp": Out(bits), "committed": Out(1),
             "committed_warp": Out(bits), "committed_depth": Out(DEPTH_BITS)})
         self.unit = ControlFlow(params)
+        self._params = params
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = FlowDecoder()
+        m.submodules.queue = queue = FlowQueue(self._params)
         m.submodules.unit = unit = self.unit
-        request, launch, stack = unit.request.payload, unit.launch.payload, unit.stack
+        dispatched, launch, stack = queue.dispatch.payload, unit.launch.payload, unit.stack
         connect(m, unit.port, flipped(self.port))
+        connect(m, queue.request, unit.request)
+        moves = self.move.operation != FlowOperation.NONE
         m.d.comb += [
-            decoder.word.eq(self.word), unit.request.valid.eq(self.valid), self.ready.eq(unit.request.ready),
-            request.warp.eq(self.warp), request.pc.eq(self.pc), request.instruction.eq(decoder.instruction),
-            request.guard.eq(self.guard), request.cc.eq(self.conditions), request.operand.eq(self.operand),
-            request.same.eq(self.same), request.fault.eq(self.fault),
+            queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
+            queue.trap.eq(self.move), dispatched.kind.eq(Mux(moves, InstructionKind.ENTER, InstructionKind.FLOW)),
+            dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
+            dispatched.guard.eq(self.guard), dispatched.cc.eq(self.conditions),
+            dispatched.operands[0].eq(self.operand), dispatched.same.eq(self.same), dispatched.fault.eq(self.fault),
             unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),
             launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),
             launch.stack.eq(self.configuration), unit.report_mask.eq(self.report_mask),
@@ -233,6 +249,7 @@ class FlowDriver:
                             (dut.conditions.as_value(), step.conditions), (dut.operand, step.operand),
                             (dut.same, step.same), (dut.fault, step.fault), (dut.valid, 1)):
             ctx.set(port, value)
+        ctx.set(dut.move, {"operation": step.move, "pc": step.pc, "target": step.target})
         warp.blocked = True
         return number, False
 
@@ -241,7 +258,7 @@ class FlowDriver:
         assert warp.stream is not None
         item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
         if isinstance(item, FlowStep) and warp.position > 0:
-            name = warp.stream.steps[warp.position - 1].form.name
+            name = warp.stream.steps[warp.position - 1].name
             self.gaps.setdefault(name, []).append(self._cycle - warp.accepted_at)
         warp.flying.append((item, self._cycle))
         warp.accepted_at = self._cycle
@@ -262,7 +279,7 @@ class FlowDriver:
             expected = FlowStep(0, 0, item.pc, item.threads, _codes_at_start(item.threads))
         else:
             expected = item
-            self.cycles.setdefault(item.form.name, []).append(1 if item.pushes else self._cycle - accepted + 1)
+            self.cycles.setdefault(item.name, []).append(1 if item.pushes else self._cycle - accepted + 1)
         got = (WarpError(result.error), bool(result.terminated), bool(result.kept))
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:
@@ -294,4 +311,6 @@ def _codes_at_start(threads: int) -> int:
 
 
 def _name(item: Start | FlowStep) -> str:
-    return "launch" if isinstance(item, Start) else f"{item.pc:#x} {spell(item.word)}"
+    if isinstance(item, Start):
+        return "launch"
+    return f"{item.pc:#x} {spell(item.word) if item.move is FlowOperation.NONE else item.name}"

@@ -21,6 +21,7 @@ from sim.model.state import Warp
 from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
 from testbench.flow_steps import ALL, Stream, retire, start_of
+from testbench.flow_traps import trap_step
 from testbench.handmade import encode, machine
 
 __all__ = ["random_streams"]
@@ -34,6 +35,8 @@ _BANK = 2
 _BANK_WORDS = 64
 _FAILURES = 6
 """A warp that fails so often in a row has come to a stack that nothing can leave."""
+_TRAPS = 0.06
+"""Chance that the trap unit moves the warp."""
 _NAMES = (["SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"] * 3
           + ["BRA", "JMP", "BRX", "JMX"] * 4 + ["CAL", "JCAL"] * 3
           + ["SYNC", "BRK", "CONT", "RET", "EXIT", "LONGJMP"] * 4
@@ -126,6 +129,12 @@ def random_streams(source: Random, place: Iterator[int], count: int, length: int
         stream = Stream(f"random warp {number}", start_of(warp, made.launch), [])
         failures, written_back = 0, False
         while made.warps[0] is not None and len(stream.steps) < length and failures < _FAILURES:
+            if source.random() < _TRAPS:
+                stream.steps.append(step := trap_step(source, made, warp))
+                written_back, failures = False, failures + 1 if step.error is not WarpError.NONE else 0
+                if step.terminated:
+                    break
+                continue
             _prepare(source, warp)
             name = source.choice(_NAMES)
             if written_back and source.random() < 0.5:      # what is dropped then is in memory

@@ -10,7 +10,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Form, Pipe, Values
 from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
-from rtl.layouts import ThreadCode
+from rtl.layouts import FlowOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
 from sim.model.action import constant_address
@@ -61,7 +61,8 @@ class FlowStep:
 
     ``guard`` are the threads whose guard holds, ``conditions`` their CC nibbles, one after the
     other. ``pc_after`` .. ``depth`` are what holds afterwards; ``value`` is what the instruction reads, if it does.
-    ``memory`` is what the stack's region begins with then, if the instruction writes it back.
+    ``memory`` is what the stack's region begins with then, if the instruction writes it back. With a ``move`` it is no
+    instruction: the warp is made to do that, to ``target``; word, guard and what else there is play no part.
     """
 
     word: int
@@ -80,6 +81,13 @@ class FlowStep:
     value: int | None = None
     kept: bool = False
     memory: bytes | None = None
+    move: FlowOperation = FlowOperation.NONE
+    target: int = 0
+
+    @property
+    def name(self) -> str:
+        """The instruction's, or what the warp is made to do."""
+        return self.form.name if self.move is FlowOperation.NONE else self.move.name
 
     @property
     def form(self) -> Form:
@@ -88,11 +96,10 @@ class FlowStep:
         assert form is not None
         return form
 
-
     @property
     def pushes(self) -> bool:
         """Whether it only pushes, so that the next instruction follows at once."""
-        return self.form.name in _PUSHES
+        return self.name in _PUSHES
 
 
 @dataclass(frozen=True)

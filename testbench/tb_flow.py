@@ -11,12 +11,13 @@ from statistics import mean
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
+from rtl.layouts import FlowOperation
 from sim.memory_port import MemoryBehaviour
 from sim.model.warp import Machine
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
 from testbench.flow_cases import directed, unreported
-from testbench.flow_driver import ALL_REPORTED, HIT_CYCLES, FlowDriver
+from testbench.flow_driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, FlowDriver
 from testbench.flow_random import random_streams
 from testbench.flow_steps import FlowStep, Stream, streams
 from testbench.handmade import encode
@@ -58,11 +59,12 @@ def check_directed(bench: Bench) -> None:
 def check_speed(bench: Bench) -> None:
     """A push costs its warp a cycle, anything else five; across warps the unit takes an instruction every cycle."""
     lives = [life for life in directed() if max(step.depth for step in life.steps) < CACHED_TOKENS
-             and not any(step.form.name in _MOVING for step in life.steps)]
+             and not any(step.name in _MOVING for step in life.steps)]
     driver = _play(bench, "timed", lives, 1, behaviour=HANDS_OFF, idle=0.0)
     for name, gaps in driver.gaps.items():
-        pushes = next(step.pushes for life in lives for step in life.steps if step.form.name == name)
-        bench.expect(f"cycles of {name}", max(gaps), 1 if pushes else HIT_CYCLES)
+        step = next(step for life in lives for step in life.steps if step.name == name)
+        enters = step.move is FlowOperation.ENTER_TRAP
+        bench.expect(f"cycles of {name}", max(gaps), ENTRY_CYCLES if enters else 1 if step.pushes else HIT_CYCLES)
     bench.table("cycles from an instruction to its warp's next, nothing in the way", ["", "least", "most", "count"],
                 [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())])
 

@@ -73,15 +73,15 @@ class Harness(Component):
     host : In(HostBus)
     locked_down, ended : Out(1)
         Nothing goes on; the grid is over.
-    attention : Out(1)
-        For one cycle: one of these begins, or the machine begins to interrupt.
+    levels : Out(3)
+        These, and whether the machine interrupts.
     wake : Out(1)
-        That, or a request to memory.
+        One of them begins in this cycle, or there is a request to memory.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "attention": Out(1), "wake": Out(1)})
+            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "levels": Out(3), "wake": Out(1)})
         self.sm = Sm(params)
         self.latch = MemoryLatch(self.sm.tag_bits)
         self.began = Signal()
@@ -89,16 +89,16 @@ class Harness(Component):
     def elaborate(self, platform: object) -> Module:
         """Both, joined."""
         m = Module()
-        level, before = Signal(3), Signal(3)
+        before = Signal.like(self.levels)
         m.submodules.sm = sm = self.sm
         m.submodules.latch = latch = self.latch
         connect(m, flipped(self.host), sm.host)
         connect(m, sm.memory, latch.port)
         m.d.comb += [
             self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
-            level.eq(Cat(self.locked_down, self.ended, sm.interrupt)), self.attention.eq((level & ~before).any()),
-            self.wake.eq(latch.requested | self.attention)]
-        m.d.sync += before.eq(level)
+            self.levels.eq(Cat(self.locked_down, self.ended, sm.interrupt)),
+            self.wake.eq(latch.requested | (self.levels & ~before).any())]
+        m.d.sync += before.eq(self.levels)
         with m.If(sm.busy):
             m.d.sync += self.began.eq(1)
         return m
@@ -180,6 +180,7 @@ class Hardware:
             self._simulator.reset()
             if self._observer is not None:
                 self._observer.restart()
+        self._levels = 0
         self._ran, self.cycles, self._launch, self._report_mask = True, 0, launch, report_mask
         self.memory = launch.memory.copy()
         self._local = launch.allocate_local(self.params.warps, self.memory)
@@ -237,7 +238,8 @@ class Hardware:
         if ran.hit:
             service.take(ctx, self.cycles)
         service.serve(ctx, self.cycles)
-        return ran.hit and bool(ctx.get(self.harness.attention))
+        before, self._levels = self._levels, ctx.get(self.harness.levels)
+        return bool(self._levels & ~before)
 
     async def write(self, ctx: Any, address: int, value: int) -> None:
         """Writes a register."""

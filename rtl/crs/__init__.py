@@ -1,4 +1,4 @@
-"""The call/return stack."""
+"""The call/return stack: tokens of flow instructions, and the frames of the trap handler."""
 
 from .unit import CallReturnStack
 

@@ -1,4 +1,6 @@
-"""The flow unit: control flow as the threads see it."""
+"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do: enter the trap handler,
+leave it, end.
+"""
 
 from .decode import FlowDecoder
 from .indexed import IndexedTargets

@@ -20,7 +20,7 @@ from sim.benchmarks.ptx import PtxRow, ptx_table, total
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.command import OutputError, Parser, print_text, write_file
+from sim.command import OutputError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.memory_service import LATENCY
 
@@ -127,6 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.ptx and options.only:
         parser.error(f"--ptx measures the compiler alone, not {options.only[0]}")
     try:
+        if options.json is not None:
+            check_file(options.json)
         if options.ptx:
             rows = ptx_table()
             figures: dict[str, Any] = {"ptx": [row.record() for row in rows]}

@@ -1,13 +1,14 @@
 """What the commands of this package share: how arguments are refused, and how results are written."""
 
 import argparse
+import errno
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-__all__ = ["OutputError", "Parser", "print_text", "write_file"]
+__all__ = ["OutputError", "Parser", "check_file", "print_text", "write_file"]
 
 
 class OutputError(Exception):
@@ -22,6 +23,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
+def check_file(path: str | Path) -> None:
+    """Finds out before long work whether :func:`write_file` can write there; OutputError when not. Leaves nothing."""
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not target.exists() or target.is_file():
+            unfinished = _beside(target)
+            unfinished.touch()
+            unfinished.unlink()
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
+
+
 def write_file(path: str | Path, content: bytes) -> None:
     """Writes a file as a whole or not at all; OutputError when that can't be done.
 
@@ -32,17 +47,23 @@ def write_file(path: str | Path, content: bytes) -> None:
         if target.exists() and not target.is_file() and not target.is_dir():
             target.write_bytes(content)
         else:
-            _put_in_place(Path(os.path.realpath(target)), content)
+            _put_in_place(target, content)
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
 
 
+def _beside(target: Path) -> Path:
+    """Where a file is made, so that a rename to the target takes no copying."""
+    target = Path(os.path.realpath(target))
+    return target.parent / f".{target.name}.{os.getpid()}"
+
+
 def _put_in_place(target: Path, content: bytes) -> None:
-    """Writes beside the target, where a rename takes no copying, and leaves nothing there."""
-    unfinished = target.parent / f".{target.name}.{os.getpid()}"
+    """Writes beside the target, and leaves nothing there."""
+    unfinished = _beside(target)
     try:
         unfinished.write_bytes(content)
-        unfinished.replace(target)
+        unfinished.replace(os.path.realpath(target))
     finally:
         with suppress(OSError):
             unfinished.unlink()

@@ -8,7 +8,9 @@ from sim.report import buffer_lines, error_lines
 
 __all__ = ["describe_hardware"]
 
-_SHOWN = ("instructions", "lane_operations", "idle", "divergences", "pushes", "spills", "fills", "memory_lines")
+_SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle": "idle", "divergences": "divergences",
+          "pushes": "pushes", "spills": "spills", "fills": "fills", "memory_lines": "memory lines"}
+"""What is shown of the counters, and how it is called there."""
 
 
 def describe_hardware(launch: Launch, hardware: Hardware, result: HardwareResult, difference: str | None) -> str:
@@ -16,7 +18,7 @@ def describe_hardware(launch: Launch, hardware: Hardware, result: HardwareResult
     it was, after a hang what each warp waits for; the head of each buffer."""
     status = result.status + (f": {result.reason}" if result.reason else "")
     lines = [f"kernel        {launch.kernel.name}", f"status        {status}", f"cycles        {result.cycles}"]
-    lines += [f"{name.replace('_', ' '):13} {result.counters[name]}" for name in _SHOWN if name in result.counters]
+    lines += [f"{label:13} {result.counters[name]}" for name, label in _SHOWN.items() if name in result.counters]
     if hardware.lockstep is not None:
         lines.append(f"compared      {hardware.lockstep.compared} instructions with the reference machine")
     errors = decode(result.registers)

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.arguments import ArgumentError, parse_arguments
-from sim.command import OutputError, Parser, print_text, write_file
+from sim.command import OutputError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.error_status import decode, registers_of
 from sim.hardware import Hardware, HardwareResult
@@ -113,6 +113,8 @@ def _parser() -> Parser:
 
 def _check(options: Options) -> None:
     """Refuses options that can't be served."""
+    if options.json is not None:
+        check_file(options.json)
     if options.vcd is not None and Path(options.vcd).is_dir():
         raise RunError(f"{options.vcd}: Is a directory")
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):

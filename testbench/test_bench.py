@@ -47,6 +47,7 @@ def test_quick_measurement(tmp_path, capsys):
     (["--engine", "verilator"], "no engine verilator"),
     (["sizes"], "no benchmark sizes; there are throughput, classes, speed"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+    (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
     (["--wrong"], "--wrong"),
 ])
 def test_bad_arguments(arguments, told, capsys):

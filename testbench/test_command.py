@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.command import OutputError, Parser, write_file
+from sim.command import OutputError, Parser, check_file, write_file
 
 ROOT = Path(__file__).parent.parent
 KERNEL = str(Path(__file__).parent / "programs" / "k08_fib_recursion.O3.cubin")
@@ -32,16 +32,29 @@ def test_a_file_is_written_and_replaced(tmp_path):
 def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"kept")
-    with pytest.raises(OutputError) as caught:
-        write_file(tmp_path / path, b"new")
-    assert str(caught.value) == f"{tmp_path / path}: {reason}"
+    for write in (check_file, lambda target: write_file(target, b"new")):
+        with pytest.raises(OutputError) as caught:
+            write(tmp_path / path)
+        assert str(caught.value) == f"{tmp_path / path}: {reason}"
     assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
     assert (tmp_path / "file").read_bytes() == b"kept"
 
 
 def test_the_empty_path_is_no_file():
     with pytest.raises(OutputError, match=r"^: "):
+        check_file("")
+    with pytest.raises(OutputError, match=r"^: "):
         write_file("", b"")
+
+
+def test_a_check_leaves_all_as_it_was(tmp_path):
+    path = tmp_path / "out"
+    check_file(path)
+    assert names(tmp_path) == []
+    path.write_bytes(b"kept")
+    check_file(path)
+    assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
+    check_file("/dev/null")
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):

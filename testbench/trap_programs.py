@@ -5,17 +5,16 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.sm_errors import launch_text
 
-__all__ = ["CLOBBER", "CLOBBERED", "RETURN", "kernel", "with_handler"]
+__all__ = ["CLOBBER", "RETURN", "kernel", "with_handler"]
 
 RETURN = ("RTT",)
 """The handler that does nothing."""
-CLOBBERED = range(28, 32)
-"""Registers that the handler CLOBBER uses."""
 CLOBBER = (
-    "SSY away", "PBK away", "PCNT away", "PEXIT away", "PRET away", "SAM", "S2R R28, SR_LANEID", "CAL deeper",
-    "LOP32I.AND R28, R28, 0x1", "MOV R29, RZ", "IADD32I R30, R28, 0x1", "CAL deeper", "away:", "RTT", "deeper:",
-    "SSY back", "PRET back", "CAL deepest", "back:", "NOP", "RET", "deepest:", "PBK back", "RET")
-"""A handler that leaves with tokens of every kind on the stack, after calls."""
+    "SSY away", "PEXIT away", "PRET away", "PBK out", "@P0 BRK", "CAL deeper", "BRK", "out:", "SAM", "CAL deeper",
+    "PCNT away", "@!P1 CONT", "away:", "NOP", "RTT", "deeper:", "SSY met", "@P2 BRA other", "NOP", "SYNC", "other:",
+    "PRET back", "@P3 RET", "RET", "back:", "SYNC", "met:", "RET")
+"""A handler that writes no register, but whose threads part, meet, and leave tokens of every kind behind: some are
+still parted when it returns."""
 
 
 def kernel(*lines: str, warps: int = 1, crs: int = 512, grid: int = 1) -> Launch:

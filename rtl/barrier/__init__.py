@@ -28,8 +28,8 @@ unit       the steps
 
 How many warps have arrived is in a barrier's state; which ones of them wait, at which barrier of which CTA and for
 what, is known for each warp by itself, and so is what it gave to a reduction. So the arrival of one warp can be taken
-back: that is how a trap gets it from its barrier. BAR.SYNCALL, by which warps meet in the trap handler, has a barrier of
-its own behind the 16 that programs can name.
+back: that is how a trap gets it from its barrier. BAR.SYNCALL, by which warps meet in the trap handler, has a barrier
+of its own behind the 16 that programs can name.
 """
 
 from .unit import BarrierUnit

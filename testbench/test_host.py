@@ -8,6 +8,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from rtl.host import HostPort
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import (
+    CONTROL_RESET,
     COUNTER_BLOCK,
     COUNTERS,
     GLOBAL_ERROR_MASK_RESET,
@@ -45,23 +46,79 @@ def test_registers_as_they_are_after_reset():
         assert await read(ctx, dut.bus, SM["WARP_VALID_MASK"]) == 0b101
         assert await read(ctx, dut.bus, SM["HWW_WARP_ESR_REPORT_MASK"]) == REPORT_MASK_RESET == ctx.get(dut.report_mask)
         assert await read(ctx, dut.bus, SM["HWW_GLOBAL_ESR_REPORT_MASK"]) == GLOBAL_ERROR_MASK_RESET
-        for name in ("WARP_VALID_MASK_1", "HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_PC"):
+        assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == CONTROL_RESET
+        for name in ("WARP_VALID_MASK_1", "HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_PC", "DBGR_STATUS0",
+                     "BPT_PAUSE_MASK", "BPT_PAUSE_MASK_1", "BPT_TRAP_MASK", "BPT_TRAP_MASK_1"):
             assert await read(ctx, dut.bus, SM[name]) == 0
-        for address in (SM_BLOCK, SM_BLOCK + 0x1FC, WORK_BLOCK + 0x20, COUNTER_BLOCK + 0x1FC, 0, 0xFFFFFC):
+        trap = [WORK_BLOCK + WORK_REGISTERS[name].offset
+                for name in ("TRAP_HANDLER", "TRAP_CONTROL", "SM_TIMEOUT_INTERVAL")]
+        for address in (SM_BLOCK, SM_BLOCK + 0x1FC, *trap, COUNTER_BLOCK + 0x1FC, 0, 0xFFFFFC):
             assert await read(ctx, dut.bus, address) == 0
 
     simulate(dut, body)
 
 
-def test_wide_machines_have_two_words_of_valid_warps():
+def test_wide_machines_have_two_words_of_warps():
     dut = HostPort(PRESETS["full"], SOURCES)
 
     async def body(ctx):
         ctx.set(dut.valid, 0x8000_0001_4000_0002)
-        assert await read(ctx, dut.bus, SM["WARP_VALID_MASK"]) == 0x4000_0002
-        assert await read(ctx, dut.bus, SM["WARP_VALID_MASK_1"]) == 0x8000_0001
+        ctx.set(dut.state, {"paused": 0x1_0000_0002, "trapped": 0x2_0000_0001})
+        for name, words in (("WARP_VALID_MASK", (0x4000_0002, 0x8000_0001)), ("BPT_PAUSE_MASK", (2, 1)),
+                            ("BPT_TRAP_MASK", (1, 2))):
+            assert (await read(ctx, dut.bus, SM[name]), await read(ctx, dut.bus, SM[f"{name}_1"])) == words
 
     simulate(dut, body)
+
+
+def test_the_status_and_control_of_a_debugger():
+    dut = HostPort(PARAMS, SOURCES)
+
+    async def body(ctx):
+        for trapping, locked_down in ((0, 0), (1, 0), (1, 1)):
+            ctx.set(dut.state, {"trapping": trapping, "locked_down": locked_down})
+            assert await read(ctx, dut.bus, SM["DBGR_STATUS0"]) == trapping | locked_down << 4
+        for value in (0, 1 << 31, 1 << 3, 0xFFFF_FFFF, CONTROL_RESET):
+            await write(ctx, dut.bus, SM["DBGR_CONTROL0"], value)
+            assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == value & ~(1 << 30)
+            assert (ctx.get(dut.command.stop), ctx.get(dut.command.step)) == (value >> 31, value >> 3 & 1)
+
+    simulate(dut, body)
+
+
+def test_the_host_wakes_warps():
+    dut = HostPort(PRESETS["full"], SOURCES)
+
+    async def body(ctx):
+        for name, value, woken in (
+                ("DBGR_CONTROL0", 1 << 30, (1 << 64) - 1), ("DBGR_CONTROL0", 1 << 31, 0),
+                ("BPT_PAUSE_MASK", 0, (1 << 32) - 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFE, 1),
+                ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF, 1 << 63), ("BPT_TRAP_MASK", 0, 0)):
+            await write(ctx, dut.bus, SM[name], value)
+            assert ctx.get(dut.command.wake) == woken
+            await ctx.tick()
+            assert ctx.get(dut.command.wake) == 0
+
+    simulate(dut, body)
+
+
+def test_the_trap_handler_and_the_watchdog_are_set():
+    dut = HostPort(PARAMS, SOURCES)
+
+    async def body(ctx):
+        for name, value, content, is_what in (
+                ("TRAP_HANDLER", 0xFFFF_FFE0, dut.command.handler, 0xFFFF_FFE0),
+                ("TRAP_CONTROL", 3, dut.command.installed, 1), ("SM_TIMEOUT_INTERVAL", 0x8F, dut.command.timeout, 0xF)):
+            await write(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset, value)
+            assert ctx.get(content) == is_what
+            assert await read(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset) == is_what
+
+    simulate(dut, body)
+
+
+EVENTS = {
+    "interrupt": GlobalError.BPT_INT, "pause": GlobalError.BPT_PAUSE, "step": GlobalError.SINGLE_STEP_COMPLETE,
+    "error_in_trap": GlobalError.ERROR_IN_TRAP, "timeout": GlobalError.TIMEOUT}
 
 
 class Status:
@@ -77,7 +134,7 @@ class Status:
         if name == "HWW_WARP_ESR":
             self.error = self.warp = 0
         cleared = value if name == "HWW_GLOBAL_ESR" else 0
-        stopped = self.bits >> 17
+        stopped = self.bits >> 17 & 0x7F
         if name == "HWW_WARP_ESR_REPORT_MASK":
             self.mask = value
         if name == "HWW_GLOBAL_ESR_REPORT_MASK":
@@ -91,16 +148,16 @@ class Status:
             else:
                 self.error, self.warp, self.pc = error.value, warp, pc
         kind, warp, pc, reason = trap
-        if kind == "interrupt":
-            self.bits |= 1 << GlobalError.BPT_INT.value
+        if kind in EVENTS:
+            self.bits |= 1 << EVENTS[kind].value
         if kind == "trap":
             if not errors and not self.error and not stopped:
                 self.warp, self.pc = warp, pc
             self.bits |= 1 << trap_bit(reason)
 
     @property
-    def halt(self):
-        return int(bool(self.error or self.bits >> 17))
+    def interrupt(self):
+        return int(bool(self.error or self.bits & (self.global_mask | 0x7F << 17)))
 
     @property
     def registers(self):
@@ -124,10 +181,10 @@ def test_the_error_status(seed):
                     errors.append((fields["warp"], fields["pc"], fields["error"]))
             ctx.set(dut.errors, told)
             if source.random() < 0.1:
-                trap = (source.choice(["trap", "interrupt"]), source.randrange(8), source.getrandbits(32),
+                trap = (source.choice(["trap", *EVENTS]), source.randrange(8), source.getrandbits(32),
                         source.randint(1, 7))
-            ctx.set(dut.trapped, {"trap": trap[0] == "trap", "interrupt": trap[0] == "interrupt", "warp": trap[1],
-                                  "pc": trap[2], "reason": trap[3]})
+            ctx.set(dut.report, {"valid": trap[0] == "trap", "warp": trap[1], "pc": trap[2], "reason": trap[3]})
+            ctx.set(dut.trap_events, {name: name == trap[0] for name in EVENTS})
             name, value = "", 0
             if source.random() < 0.3:
                 name = source.choice([*expected.registers, "HWW_WARP_ESR", "HWW_GLOBAL_ESR"])
@@ -139,9 +196,9 @@ def test_the_error_status(seed):
             ctx.set(dut.bus.write, 0)
             expected.cycle(errors, trap, (name, value))
             ctx.set(dut.errors, [{"valid": 0}] * SOURCES)
-            ctx.set(dut.trapped, {"trap": 0, "interrupt": 0})
-            interrupt = int(bool(expected.halt or expected.bits & expected.global_mask))
-            assert (ctx.get(dut.halt), ctx.get(dut.interrupt)) == (expected.halt, interrupt)
+            ctx.set(dut.report, {"valid": 0})
+            ctx.set(dut.trap_events, dict.fromkeys(EVENTS, 0))
+            assert ctx.get(dut.interrupt) == expected.interrupt
             assert ctx.get(dut.report_mask) == expected.mask
             if source.random() < 0.5:
                 which = source.choice(list(expected.registers))

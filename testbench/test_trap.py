@@ -8,6 +8,7 @@ from amaranth.sim import Simulator
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
+from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from rtl.trap import TrapUnit
 from testbench.handmade import encode, machine, warp_of
@@ -47,27 +48,30 @@ def test_agrees_with_the_model(report_mask):
             warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
             ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
             await ctx.tick()
-            assert not ctx.get(dut.masked) >> warp & 1
+            part = dut.warps[warp]
+            assert not ctx.get(part.masked)
             ctx.set(dut.launch, {"valid": 0})
             ctx.set(dut.dispatch, {"valid": 1, "payload": {
-                "warp": warp, "pc": pc, "serial": serial, "word": word, "write_barrier": 7, "read_barrier": 3}})
+                "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "serial": serial, "word": word,
+                "write_barrier": 7, "read_barrier": 3}})
             await ctx.tick()
             ctx.set(dut.dispatch.valid, 0)
-            told, failed, trapped = ctx.get(dut.completion), ctx.get(dut.error), ctx.get(dut.trapped)
+            told, failed, report = ctx.get(dut.completion), ctx.get(dut.error), ctx.get(dut.report)
             assert (told.valid, told.warp, told.serial) == (1, warp, serial)
             assert (told.write_barrier, told.read_barrier) == (7, 3)
             assert (WarpError(failed.error) if failed.valid else WarpError.NONE) == error
             if failed.valid:
                 assert (failed.warp, failed.pc) == (warp, pc)
-            assert trapped.trap == bool(reasons)
+            assert report.valid == bool(reasons)
             if reasons:
-                assert (trapped.warp, trapped.pc, trapped.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
-            assert trapped.interrupt == interrupt
+                assert (report.warp, report.pc, report.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
+                assert ctx.get(part.status.reasons) == 1 << reasons[0] - 1
+            assert ctx.get(dut.events.interrupt) == interrupt
             goes_on = error is WarpError.NONE and not reasons
             assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
-            assert ctx.get(dut.masked) >> warp & 1 == masked
+            assert ctx.get(part.masked) == masked
             await ctx.tick()
-            assert not ctx.get(dut.completion.valid | dut.error.valid | dut.trapped.trap | dut.resume.any())
+            assert not ctx.get(dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any())
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)

@@ -65,6 +65,8 @@ class Core(Component):
         The caches of instructions and constants become empty; see FetchUnit.
     report_mask, command, policy : In
         Errors that are reported; what the host wants of warps; which one goes first.
+    starting : In(1)
+        A CTA is being started.
     fetch_memory, stack_memory, unit_memory : Out(MemoryPort)
     exit : Out(warp_exit)
     drained : Out(1 bit a warp)
@@ -87,7 +89,7 @@ class Core(Component):
             "thread": In(_event(thread_index(params))), "clear": In(stream.Signature(shared_clear(params))),
             "clear_registers": In(stream.Signature(lane_operation(params))),
             "flow_launch": In(stream.Signature(flow_launch(params))), "invalidate": In(1), "fetch_busy": Out(1),
-            "report_mask": In(32), "command": In(TrapCommand(params)), "policy": In(Policy),
+            "report_mask": In(32), "command": In(TrapCommand(params)), "policy": In(Policy), "starting": In(1),
             "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)), "stack_memory": Out(MemoryPort(params.warp_bits)),
             "unit_memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)), "exit": Out(warp_exit(params)),
             "drained": Out(params.warps), "trapping": Out(1), "trap_state": Out(TrapStatus(params)),
@@ -174,9 +176,10 @@ class Core(Component):
         """Who traps, and what that means for the others."""
         trap, issue, execute, barrier, result = self.trap, self.issue, self.execute, self.barrier, self.control_flow
         m.d.comb += [
-            trap.command.eq(self.command), trap.live.eq(issue.live), trap.taken.eq(issue.taken),
-            trap.result_valid.eq(result.result_valid), trap.result_warp.eq(result.result.warp),
-            trap.result_error.eq(result.result.error), trap.errors.eq(self.retired.errors),
+            trap.command.eq(self.command), trap.starting.eq(self.starting), trap.live.eq(issue.live),
+            trap.taken.eq(issue.taken), trap.result_valid.eq(result.result_valid),
+            trap.result_warp.eq(result.result.warp), trap.result_error.eq(result.result.error),
+            trap.errors.eq(self.retired.errors),
             self.queue.trap.eq(trap.flow), issue.hold.eq(trap.hold), issue.enter.eq(trap.enter),
             issue.leave.eq(trap.leave), trap.waiting.eq(barrier.waiting), barrier.withdraw.eq(trap.withdraw),
             trap.withdrawn.eq(barrier.withdrawn), barrier.inside.eq(trap.inside),

@@ -64,7 +64,7 @@ class Sm(Component):
             distributor.settings.eq(registers.settings), distributor.halt.eq(core.trapping),
             core.report_mask.eq(registers.report_mask), core.command.eq(registers.command), core.policy.eq(self.policy),
             core.grid.eq(distributor.grid), core.launch.eq(distributor.launch), core.thread.eq(distributor.thread),
-            core.invalidate.eq(distributor.invalidate)]
+            core.invalidate.eq(distributor.invalidate | registers.invalidate), core.starting.eq(distributor.starting)]
 
         # Core -> work distributor -> host.
         m.d.comb += [

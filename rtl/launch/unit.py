@@ -67,6 +67,8 @@ class Distributor(Component):
         Nothing of these warps is under way.
     occupied, running : Out(warps), Out(warps)
         Slots that are not free; those with a warp that has not ended.
+    starting : Out(1)
+        A CTA is being started: warps of it will live that do not yet.
     cta_started, warp_started : Out(1), Out(1)
         For one cycle: a CTA takes the slots that are free in this cycle; a warp of it is launched.
     reference_number, reference_count, reference_set, reference_value : In, Out, In(1), In
@@ -85,7 +87,7 @@ class Distributor(Component):
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
-            "cta_started": Out(1), "warp_started": Out(1),
+            "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1),
             "reference_number": In(range(REFERENCE_COUNTERS)), "reference_count": Out(REFERENCE_BITS),
             "reference_set": In(1), "reference_value": In(REFERENCE_BITS)})
         self.memory = DescriptorMemory()
@@ -199,10 +201,12 @@ class Distributor(Component):
                     m.d.comb += self._begin.eq(1)
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                m.d.comb += starter.begin.eq(1)
+                m.d.comb += [starter.begin.eq(1), self.starting.eq(1)]
                 m.next = "START"
-            with m.State("START"), m.If(starter.over):
-                m.next = "NEXT"
+            with m.State("START"):
+                m.d.comb += self.starting.eq(1)
+                with m.If(starter.over):
+                    m.next = "NEXT"
             with m.State("RELEASE"), m.If(memory.over):
                 self._end(m, LaunchRejection.NONE)
                 with m.If(memory.failed):

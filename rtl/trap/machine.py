@@ -15,6 +15,8 @@ class SmTrap(Component):
     Members
     -------
     live, paused, quiet, returning : In(warps)
+    starting : In(1)
+        More warps will live soon.
     cause, insists : In(1)
         A warp, or an error, wants a trap; one that nobody can mask.
     stop : In(1)
@@ -31,19 +33,20 @@ class SmTrap(Component):
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
         super().__init__({
-            "live": In(warps), "paused": In(warps), "quiet": In(warps), "returning": In(warps), "cause": In(1),
-            "insists": In(1), "stop": In(1), "trapping": Out(1), "urgent": Out(1), "release": Out(1),
+            "live": In(warps), "starting": In(1), "paused": In(warps), "quiet": In(warps), "returning": In(warps),
+            "cause": In(1), "insists": In(1), "stop": In(1), "trapping": Out(1), "urgent": Out(1), "release": Out(1),
             "locked_down": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         empty, stands, paused, quiet = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            empty.eq(~self.live.any()), paused.eq((~self.live | self.paused).all()),
-            quiet.eq((~self.live | self.quiet).all()), stands.eq((~self.live | self.paused | self.returning).all()),
+            empty.eq(~self.live.any() & ~self.starting), paused.eq((~self.live | self.paused).all()),
+            quiet.eq((~self.live | self.quiet).all()),
+            stands.eq((~self.live | self.paused | self.returning).all() & ~self.starting),
             self.release.eq(self.trapping & ~self.stop & stands & (self.live & self.returning).any()),
             self.locked_down.eq(self.trapping & stands & (paused | self.stop))]
-        over = self.release | (~self.stop & (empty | (paused & quiet)))
+        over = self.release | (~self.stop & (empty | (stands & paused & quiet)))
         with m.If(self.trapping & over):
             m.d.sync += [self.trapping.eq(0), self.urgent.eq(0)]
         with m.Elif(self.stop | self.cause):

@@ -43,6 +43,8 @@ class TrapUnit(Component):
     launch : In(valid and warp_launch)
     live, taken : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected.
+    starting : In(1)
+        Of the work distributor: a CTA is being started.
     result_valid, result_warp, result_error : In(1), In, In(WarpError)
         Of flow results.
     waiting : In(warps)
@@ -78,7 +80,7 @@ class TrapUnit(Component):
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "flow": Out(TrapMove), "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "live": In(warps), "taken": In(warps), "result_valid": In(1), "result_warp": In(bits),
+            "live": In(warps), "starting": In(1), "taken": In(warps), "result_valid": In(1), "result_warp": In(bits),
             "result_error": In(WarpError), "waiting": In(warps), "withdraw": Out(warp_event),
             "withdrawn": In(warp_event), "errors": In(data.ArrayLayout(error_event(params), len(ORIGINS))),
             "report_mask": In(32), "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps),
@@ -179,7 +181,8 @@ class TrapUnit(Component):
         m.submodules.watchdog = watchdog = Watchdog()
         outside = Cat(event.valid & ~self.inside.bit_select(event.warp, 1) for event in self.errors).any()
         m.d.comb += [
-            machine.live.eq(self.live), machine.paused.eq(self._all("paused")), machine.quiet.eq(self._all("quiet")),
+            machine.live.eq(self.live), machine.starting.eq(self.starting),
+            machine.paused.eq(self._all("paused")), machine.quiet.eq(self._all("quiet")),
             machine.returning.eq(self._all("returning")), machine.stop.eq(command.stop),
             machine.cause.eq(outside | self._all("causes").any()),
             machine.insists.eq(outside | self._all("insists").any()),

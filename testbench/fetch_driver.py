@@ -36,7 +36,9 @@ class FetchDriver:
     reads : float
         Chance of a request of the other client of the constant cache.
     restart : int
-        Both caches are emptied every so many cycles; 0: never.
+        Both caches are emptied every so many cycles, while no warp wants anything; 0: never.
+    invalidates : float
+        Chance, in a cycle, that they are emptied while all goes on.
 
     Attributes
     ----------
@@ -47,14 +49,15 @@ class FetchDriver:
     """
 
     def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour, *, takes: float = 0.3,
-                 redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0) -> None:
+                 redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0,
+                 invalidates: float = 0.0) -> None:
         self.bench, self.image, self.params = bench, image, params
         self.dut = FetchUnit(params)
         self.server = MemoryServer(self.dut.memory, image.memory, behaviour, bench.random)
         self.groups = self.constants = self.words = 0
         self.arrivals: list[tuple[int, int]] = []
         self._takes, self._redirects, self._outside, self._reads = takes, redirects, outside, reads
-        self._restart = restart
+        self._restart, self._invalidates = restart, invalidates
         self._next: list[tuple[int, int] | None] = [None] * params.warps
         self._claims, self._present = [0] * params.warps, [0] * params.warps
         self._asked: deque[tuple[int, int]] = deque()
@@ -101,7 +104,7 @@ class FetchDriver:
             ctx.set(dut.indexed.valid, asking)
 
             ctx.set(dut.redirect.valid, 0)
-            ctx.set(dut.invalidate, 0)
+            ctx.set(dut.invalidate, random.random() < self._invalidates)
             if self._restart and not stopped and self._cycle % self._restart == 0:
                 stopped = 1
                 self._next = [None] * self.params.warps

@@ -19,11 +19,11 @@ from rtl.isa.table import BY_NAME, FORMS, find
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import PRESETS, SmParams
 from sim.engine import PysimEngine
-from sim.memory_port import MemoryBehaviour
+from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench, run
 from testbench import tb_scheduler
 from testbench.fetch_driver import FetchDriver
-from testbench.fetch_image import Image, random_image, random_word
+from testbench.fetch_image import PROGRAM, Image, random_image, random_word
 from testbench.programs.manifest import RUNS, build
 from testbench.words import encode
 
@@ -106,6 +106,51 @@ def test_random_programs():
 
 def test_kernels():
     assert passes(tb_scheduler.check_kernels).checks["groups, of the kernels"] > 100
+
+
+def test_caches_are_emptied_while_warps_run():
+    def body(bench: Bench) -> None:
+        image = random_image(bench.random, 20, 40)
+        for chance in (0.002, 0.02):
+            behaviour = MemoryBehaviour(latency=(1, 20), stall=0.1, reorder=True)
+            driver = FetchDriver(bench, image, SMALL, behaviour, invalidates=chance)
+            driver.run(1500)
+            bench.expect("whether groups and words came", driver.groups > 20 and driver.words > 5, True)
+
+    passes(body)
+
+
+def test_what_was_written_is_seen_behind_an_invalidation():
+    """The same line before, and after: from the cache until that is emptied."""
+    old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))
+    words, dut = [], FetchUnit(SMALL)
+    server = MemoryServer(dut.memory, old.memory, MemoryBehaviour(), random.Random(0))
+
+    async def fetch(ctx):
+        ctx.set(dut.room, 0)
+        ctx.set(dut.redirect, {"valid": 1, "payload": {"warp": 1, "pc": 8}})
+        await ctx.tick()
+        ctx.set(dut.redirect.valid, 0)
+        ctx.set(dut.room, 0b10)
+        words.append((await ctx.tick().sample(dut.group.payload).until(dut.group.valid))[0].instructions[0].word)
+
+    async def body(ctx):
+        ctx.set(dut.grid, old.grid)
+        await fetch(ctx)
+        old.memory.write(PROGRAM, new.memory.read(PROGRAM, 256))
+        await fetch(ctx)
+        ctx.set(dut.invalidate, 1)
+        await ctx.tick()
+        ctx.set(dut.invalidate, 0)
+        await fetch(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(body)
+    simulator.add_testbench(server.serve, background=True)
+    simulator.run()
+    before, after = (int.from_bytes(bytes([kind]) * 8) for kind in (1, 2))
+    assert words == [before, before, after]
 
 
 def test_a_pc_outside_of_the_program_is_a_fault_of_memory():

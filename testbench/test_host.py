@@ -102,6 +102,21 @@ def test_the_host_wakes_warps():
     simulate(dut, body)
 
 
+def test_the_host_empties_the_caches():
+    dut = HostPort(PARAMS, SOURCES)
+
+    async def body(ctx):
+        for name, value, empties in (("CACHE_CONTROL", 1, 1), ("CACHE_CONTROL", 0xFFFF_FFFE, 0),
+                                     ("DBGR_CONTROL0", 1, 0)):
+            await write(ctx, dut.bus, SM[name], value)
+            assert ctx.get(dut.invalidate) == empties
+            await ctx.tick()
+            assert ctx.get(dut.invalidate) == 0
+        assert await read(ctx, dut.bus, SM["CACHE_CONTROL"]) == 0
+
+    simulate(dut, body)
+
+
 def test_the_trap_handler_and_the_watchdog_are_set():
     dut = HostPort(PARAMS, SOURCES)
 

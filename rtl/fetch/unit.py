@@ -42,9 +42,10 @@ class FetchUnit(Component):
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Another reader of the constant cache, with a word at a time.
     invalidate : In(1)
-        Both caches become empty, before the next grid; while no warp has room.
+        Both caches become empty: what is looked up after that comes from memory. Groups that were claimed before it
+        come as they were.
     busy : Out(1)
-        They are about to.
+        They are about to, and no group is claimed.
     memory : Out(MemoryPort(TAG_BITS))
     """
 

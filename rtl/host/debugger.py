@@ -28,12 +28,14 @@ class DebuggerRegisters(Component):
         As the host has set them.
     wake : Out(warps)
         For one cycle: warps that the host wakes.
+    invalidate : Out(1)
+        For one cycle: the caches become empty.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "access": Out(RegisterAccess()), "valid": In(params.warps), "state": In(TrapStatus(params)),
-            "stop": Out(1), "step": Out(1), "wake": Out(params.warps)})
+            "stop": Out(1), "step": Out(1), "wake": Out(params.warps), "invalidate": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -60,6 +62,8 @@ class DebuggerRegisters(Component):
         with m.If(written("DBGR_CONTROL0")):
             m.d.sync += [control.eq(access.data), control[run].eq(0)]
         m.d.comb += [self.stop.eq(control[stop]), self.step.eq(control[step])]
+        invalidate, _ = SM_REGISTERS["CACHE_CONTROL"].fields["INVALIDATE"]
+        m.d.sync += self.invalidate.eq(written("CACHE_CONTROL") & access.data[invalidate])
 
         # Whom to wake.
         runs = written("DBGR_CONTROL0") & access.data[run]

@@ -45,6 +45,8 @@ class HostPort(Component):
         For all units.
     command : Out(TrapCommand)
         For the trap unit.
+    invalidate : Out(1)
+        For the caches of instructions and constants.
     settings, start, busy, done, rejection, reference_number, reference_count, reference_set, reference_value
         The other side of what the Distributor has.
     events : In(CounterEvents)
@@ -55,6 +57,7 @@ class HostPort(Component):
             "bus": In(HostBus()), "interrupt": Out(1), "errors": In(data.ArrayLayout(error_event(params), sources)),
             "report": In(TrapReport(params)), "trap_events": In(TrapEvents), "valid": In(params.warps),
             "state": In(TrapStatus(params)), "report_mask": Out(32), "command": Out(TrapCommand(params)),
+            "invalidate": Out(1),
             "settings": Out(LaunchSettings), "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1), "done": In(1),
             "rejection": In(LaunchRejection), "reference_number": Out(range(REFERENCE_COUNTERS)),
             "reference_count": In(REFERENCE_BITS), "reference_set": Out(1), "reference_value": Out(REFERENCE_BITS),
@@ -84,8 +87,8 @@ class HostPort(Component):
             status.errors.eq(self.errors), status.report.eq(self.report), status.events.eq(self.trap_events),
             self.report_mask.eq(status.report_mask), self.interrupt.eq(status.interrupt),
             debugger.valid.eq(self.valid), debugger.state.eq(self.state), command.stop.eq(debugger.stop),
-            command.step.eq(debugger.step), command.wake.eq(debugger.wake), command.installed.eq(work.installed),
-            command.handler.eq(work.handler), command.timeout.eq(work.timeout),
+            self.invalidate.eq(debugger.invalidate), command.step.eq(debugger.step), command.wake.eq(debugger.wake),
+            command.installed.eq(work.installed), command.handler.eq(work.handler), command.timeout.eq(work.timeout),
             self.settings.eq(work.settings), work.busy.eq(self.busy), work.done.eq(self.done),
             work.rejection.eq(self.rejection), self.reference_number.eq(work.reference_number),
             work.reference_count.eq(self.reference_count), self.reference_set.eq(work.reference_set),

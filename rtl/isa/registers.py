@@ -95,8 +95,8 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         {"SM_IN_TRAP_MODE": (0, 0), "LOCKED_DOWN": (4, 4)}),
     "DBGR_CONTROL0": HostRegister(
         0x10, Access.BOTH, "STOP_TRIGGER: all warps trap, as long as it is 1; a 1 written to RUN_TRIGGER wakes all"
-        " paused warps, it reads 0; SINGLE_STEP_MODE: warps that leave the trap execute one instruction and trap again; the"
-        " others have no effect here",
+        " paused warps, it reads 0; SINGLE_STEP_MODE: warps that leave the trap execute one instruction and trap again;"
+        " the others have no effect here",
         {"DEBUGGER_MODE": (0, 0), "STOP_ON_ANY_WARP": (1, 1), "STOP_ON_ANY_SM": (2, 2), "SINGLE_STEP_MODE": (3, 3),
          "RUN_TRIGGER": (30, 30), "STOP_TRIGGER": (31, 31)}, reset=CONTROL_RESET),
     "WARP_VALID_MASK": HostRegister(0x14, Access.READ, "warp slots 0 to 31 with a warp that has not ended"),
@@ -119,6 +119,9 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         {**{error.name: (error.value, error.value) for error in GlobalError}, "TRAP_REASONS": (23, 17)}),
     "HWW_WARP_ESR_PC": HostRegister(
         0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP"),
+    "CACHE_CONTROL": HostRegister(
+        0xA4, Access.WRITE, "a 1 written to INVALIDATE empties the caches of instructions and constants; what warps have"
+        " fetched already is theirs until they branch or leave the trap", {"INVALIDATE": (0, 0)}),
 })
 """Registers of the SM block."""
 

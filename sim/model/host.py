@@ -57,7 +57,8 @@ class Host:
             "HWW_GLOBAL_ESR_REPORT_MASK": self._write_global_mask, "HWW_WARP_ESR": self._clear_warp_error,
             "HWW_GLOBAL_ESR": self._clear_global_errors, "BPT_PAUSE_MASK": partial(self._wake, 0),
             "BPT_PAUSE_MASK_1": partial(self._wake, 1), "TRAP_HANDLER": self._place_handler,
-            "TRAP_CONTROL": self._validate_handler, "SM_TIMEOUT_INTERVAL": self._set_timeout}
+            "TRAP_CONTROL": self._validate_handler, "SM_TIMEOUT_INTERVAL": self._set_timeout,
+            "CACHE_CONTROL": lambda word: None}     # there are no caches
         self._handler = machine.traps.handler or 0
 
     def read(self, register: str) -> int:
@@ -89,6 +90,8 @@ class Host:
             case "HWW_GLOBAL_ESR":
                 raised = sum(1 << GlobalError[name].value for name in machine.raised)
                 return raised | sum(1 << trap_bit(reason) for reason in machine.trap_reasons)
+            case "CACHE_CONTROL":
+                return 0
             case "TRAP_HANDLER":
                 return self._handler
             case "TRAP_CONTROL":

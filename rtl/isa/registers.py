@@ -120,8 +120,8 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "HWW_WARP_ESR_PC": HostRegister(
         0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP"),
     "CACHE_CONTROL": HostRegister(
-        0xA4, Access.WRITE, "a 1 written to INVALIDATE empties the caches of instructions and constants; what warps have"
-        " fetched already is theirs until they branch or leave the trap", {"INVALIDATE": (0, 0)}),
+        0xA4, Access.WRITE, "a 1 written to INVALIDATE empties the caches of instructions and constants; what warps"
+        " have fetched already is theirs until they branch or leave the trap", {"INVALIDATE": (0, 0)}),
 })
 """Registers of the SM block."""
 

@@ -68,7 +68,7 @@ class KernelLives:
             if ready and free <= pipeline.cycle:
                 warp = min(ready, key=lambda warp: self._next[warp.slot])
                 yield from self._step(warp)
-                free = pipeline.cycle + pipeline.params.beats - 1
+                free = pipeline.cycle + pipeline.params.beats
             yield
 
     def _launch(self, warp: Warp) -> Script:

@@ -4,7 +4,6 @@ Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: i
 stderr says why.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,17 +13,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from rtl.layouts import LaunchRejection
-from rtl.params import PRESETS, SmParams
-from sim.arguments import ArgumentError, parse_arguments
+from rtl.params import PRESETS
+from sim.arguments import ArgumentError
 from sim.command import OutputError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.error_status import decode, registers_of
 from sim.hardware import Hardware, HardwareResult
 from sim.hardware_report import describe_hardware
-from sim.launch import Launch, prepare
+from sim.launch import Launch
+from sim.launch_options import LaunchError, LaunchOptions, add_launch_options, check_size, number_from_one, prepared
 from sim.memory import Memory
 from sim.model.warp import Machine, Result
-from sim.programs import SUFFIXES, read_program
 from sim.report import describe
 from sim.toolchain.module import ProgramError
 from sim.warp_state import WarpState, state_of
@@ -36,7 +35,6 @@ MODEL = "model"
 _LIMIT = 10_000_000
 _STEP = 10_000
 """Instructions of the reference machine between two moves of the progress bar."""
-_REGISTER_GRANULE = 8
 
 
 class RunError(Exception):
@@ -44,66 +42,22 @@ class RunError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
-    """The command line. ``None``: not given. Sizes in bytes."""
+class Options(LaunchOptions):
+    """The command line. ``None``: not given."""
 
-    program: str
-    entry: str | None
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    arg: list[str]
-    preset: str
-    engine: str
     max_cycles: int
-    crs: int | None
-    local: int | None
-    shared: int
     json: str | None
     vcd: str | None
     check: bool
 
 
-def _dimensions(text: str) -> tuple[int, int, int]:
-    """``X``, ``X,Y`` or ``X,Y,Z``."""
-    parts = text.split(",")
-    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is not X[,Y[,Z]] with numbers from 1 on")
-    x, y, z = (*map(int, parts), 1, 1)[:3]
-    return x, y, z
-
-
-def _bytes(text: str) -> int:
-    """A size: a number that is not negative."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
-    return int(text)
-
-
-def _limit(text: str) -> int:
-    """A number from 1 on."""
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
-
-
 def _parser() -> Parser:
     """The command line."""
     parser = Parser(prog="python -m sim.run", description="Runs a kernel and reports what it left in its buffers.")
-    parser.add_argument("program", metavar="PROGRAM", help=f"a file: {' '.join(SUFFIXES)}")
-    parser.add_argument("--entry", metavar="K", help="the kernel; not needed when there is only one")
-    parser.add_argument("--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)")
-    parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
-                        help="threads of a CTA (default: 32)")
-    parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
-                        help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
-    parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", choices=("auto", *ENGINES, MODEL), default="auto",
-                        help="what simulates the hardware; model: the reference machine instead (default: auto)")
-    parser.add_argument("--max-cycles", metavar="N", type=_limit, default=_LIMIT,
+    add_launch_options(parser, (*ENGINES, MODEL),
+                       "what simulates the hardware; model: the reference machine instead")
+    parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give up after N cycles (default: {_LIMIT})")
-    parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
-    parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
-    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
     parser.add_argument("--check", action="store_true",
@@ -120,33 +74,6 @@ def _check(options: Options) -> None:
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
         if given and options.engine == MODEL:
             raise RunError(f"{flag} needs hardware, which the engine model does not have")
-
-
-def _launch(options: Options) -> Launch:
-    """The program of the options, placed in memory."""
-    module = read_program(options.program)
-    return prepare(module, parse_arguments(options.arg), entry=options.entry, grid=options.grid,
-                   block=options.block, local=options.local, crs=options.crs, dynamic_shared=options.shared)
-
-
-def _fits(launch: Launch, params: SmParams) -> str | None:
-    """Why a CTA does not fit into a machine; None when it does."""
-    rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
-    if launch.warps > params.warps:
-        return f"a block of {launch.threads} threads needs {launch.warps} warps, preset {{}} has {params.warps}"
-    if rows > params.registers:
-        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
-                f"registers, preset {{}} has {params.registers}")
-    if launch.shared > params.shared_bytes:
-        return f"a block needs {launch.shared} bytes of shared memory, preset {{}} has {params.shared_bytes}"
-    return None
-
-
-def _check_size(launch: Launch, preset: str) -> None:
-    """Refuses what the machine is too small for."""
-    if (why := _fits(launch, PRESETS[preset])) is not None:
-        fitting = [name for name, params in PRESETS.items() if _fits(launch, params) is None]
-        raise RunError(why.format(preset) + (f"; preset {fitting[0]} has enough" if fitting else ""))
 
 
 def _run(machine: Machine, limit: int) -> Result:
@@ -228,8 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(**vars(parser.parse_args(arguments)))
     try:
         _check(options)
-        launch = _launch(options)
-        _check_size(launch, options.preset)
+        _, launch = prepared(options)
+        check_size(launch, options.preset)
         if options.engine == MODEL:
             written = _on_model(options, launch)
         else:
@@ -239,7 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             written = _on_hardware(options, launch, engine)
         if options.json is not None:
             write_file(options.json, f"{json.dumps(written)}\n".encode())
-    except (RunError, ArgumentError, EngineError, OutputError, ProgramError) as error:
+    except (RunError, ArgumentError, EngineError, LaunchError, OutputError, ProgramError) as error:
         parser.error(str(error))
     return 0 if written["status"] == "ok" else 1
 

@@ -1,0 +1,102 @@
+"""What the commands that launch a kernel share: its options, and the launch that they ask for."""
+
+import argparse
+from dataclasses import dataclass
+
+from rtl.params import PRESETS, SmParams
+from sim.arguments import parse_arguments
+from sim.command import Parser
+from sim.launch import Launch, prepare
+from sim.programs import SUFFIXES, read_program
+from sim.toolchain.module import Module
+
+__all__ = ["LaunchError", "LaunchOptions", "add_launch_options", "check_size", "number_from_one", "prepared"]
+
+_REGISTER_GRANULE = 8
+
+
+class LaunchError(Exception):
+    """A launch that the machine has no room for: one line that says why."""
+
+
+@dataclass(frozen=True)
+class LaunchOptions:
+    """The part of a command line that says what runs on what. ``None``: not given. Sizes in bytes."""
+
+    program: str
+    entry: str | None
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arg: list[str]
+    preset: str
+    engine: str
+    crs: int | None
+    local: int | None
+    shared: int
+
+
+def _dimensions(text: str) -> tuple[int, int, int]:
+    """``X``, ``X,Y`` or ``X,Y,Z``."""
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not X[,Y[,Z]] with numbers from 1 on")
+    x, y, z = (*map(int, parts), 1, 1)[:3]
+    return x, y, z
+
+
+def _bytes(text: str) -> int:
+    """A size: a number that is not negative."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes")
+    return int(text)
+
+
+def number_from_one(text: str) -> int:
+    """A number from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: str) -> None:
+    """Adds what LaunchOptions has to a command line."""
+    parser.add_argument("program", metavar="PROGRAM", help=f"a file: {' '.join(SUFFIXES)}")
+    parser.add_argument("--entry", metavar="K", help="the kernel; not needed when there is only one")
+    parser.add_argument("--grid", metavar="X[,Y[,Z]]", type=_dimensions, default=(1, 1, 1), help="CTAs (default: 1)")
+    parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
+                        help="threads of a CTA (default: 32)")
+    parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
+                        help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
+    parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
+    parser.add_argument("--engine", choices=("auto", *engines), default="auto", help=f"{engine_help} (default: auto)")
+    parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
+    parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
+    parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
+
+
+def prepared(options: LaunchOptions) -> tuple[Module, Launch]:
+    """The program of the options, and the same placed in memory."""
+    module = read_program(options.program)
+    return module, prepare(
+        module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
+        local=options.local, crs=options.crs, dynamic_shared=options.shared)
+
+
+def _fits(launch: Launch, params: SmParams) -> str | None:
+    """Why a CTA does not fit into a machine; None when it does."""
+    rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
+    if launch.warps > params.warps:
+        return f"a block of {launch.threads} threads needs {launch.warps} warps, preset {{}} has {params.warps}"
+    if rows > params.registers:
+        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
+                f"registers, preset {{}} has {params.registers}")
+    if launch.shared > params.shared_bytes:
+        return f"a block needs {launch.shared} bytes of shared memory, preset {{}} has {params.shared_bytes}"
+    return None
+
+
+def check_size(launch: Launch, preset: str) -> None:
+    """Refuses what the machine is too small for: LaunchError."""
+    if (why := _fits(launch, PRESETS[preset])) is not None:
+        fitting = [name for name, params in PRESETS.items() if _fits(launch, params) is None]
+        raise LaunchError(why.format(preset) + (f"; preset {fitting[0]} has enough" if fitting else ""))

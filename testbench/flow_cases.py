@@ -422,7 +422,7 @@ def _traps() -> Iterator[Life]:
 
 def _lost(name: str) -> Life:
     """A warp whose topmost tokens are in memory that is not there any more."""
-    life = Life(name).push("PBK")
+    life = Life(name).push("PBK")(encode("BRK", guard=0), guard=1, broken=1, active=ALL & ~1)
     for _ in range(41):
         life.push("SSY")
     life(WRITE_BACK)(encode("SETLMEMBASE", Ra=1), operand=0x1234567)

@@ -307,6 +307,9 @@ class Hardware:
             result.status = "error"
         for name in SM_REGISTERS:
             result.registers[name] = await self.read(ctx, REGISTERS[name])
+        high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
+        if result.status == "ok" and result.registers["HWW_WARP_ESR"] >> low & (1 << high - low + 1) - 1:
+            result.status = "error"     # of a warp that has ended all the same
         for name in COUNTERS:
             result.counters[name] = await self._counter(ctx, name)
         if result.status != "ok":

@@ -246,4 +246,4 @@ class Core(Component):
             retired.written.eq(self.execute.written), retired.flow.valid.eq(flow.result_valid),
             retired.flow.payload.eq(flow.result), self.stack_events.eq(flow.events), self.diverged.eq(flow.diverged),
             self.memory_events.eq(self.memory.events), self.issue_events.eq(self.issue.events),
-            self.waiting.eq(self.barrier.waiting), self.reasons.eq(self.issue.reasons)]
+            self.waiting.eq(self.barrier.waiting | self.barrier.meeting), self.reasons.eq(self.issue.reasons)]

@@ -229,12 +229,14 @@ def test_one_loud_pause_among_quiet_ones_keeps_the_trap():
 
 
 def test_launches_wait_for_the_end_of_a_trap():
-    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", grid=2), "BPT.PAUSE", "RTT.TERMINATE"), warps=1)
+    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", grid=3), "BPT.PAUSE", "RTT.TERMINATE"), warps=2)
     machine.run()
-    assert warp_of(machine).cta.index == (0, 0, 0)
-    host.run_trigger()
-    assert [record.warp for record in records(machine)] == [0, 0, 0]
-    assert warp_of(machine).cta.index == (1, 0, 0)
+    host.wake(1)
+    machine.step()
+    assert ([warp is None for warp in machine.warps], status0(host)) == ([True, False], (1, 1))
+    host.wake(2)
+    machine.step()
+    assert (warp_of(machine).cta.index, status0(host)) == ((2, 0, 0), (0, 0))
 
 
 # Errors in the trap
@@ -324,15 +326,15 @@ def test_single_steps():
 
 
 def test_a_pending_trap_comes_before_the_step():
-    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "NOP", "EXIT"), "BPT.PAUSE", "RTT"))
-    machine.run()
+    machine, host = on(with_handler(kernel("NOP", "EXIT", warps=2), "NOP", "RTT"))
     host.single_step(True)
-    host.run_trigger()
     host.stop()
     records(machine)
-    assert warp_of(machine).trap.last_pc == in_handler(machine, 1)
     host.resume()
-    assert [record.pc for record in records(machine)] == [address(1), in_handler(machine, 0)]
+    machine.memory.write_number(machine.launch.program_base + address(0), 8, 0)
+    assert machine.retire(1).error is WarpError.ILLEGAL_INSTR_ENCODING
+    machine.retire(0)
+    assert (warp_of(machine).trap.last_pc, warp_of(machine).trap.status) == (in_handler(machine, 0), 0)
 
 
 # Barriers

@@ -16,6 +16,7 @@ from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
 
 __all__ = [
     "CRS_DEFAULT",
+    "DRIVER_WORDS",
     "LOCAL_DEFAULT",
     "LOCAL_MEMORY",
     "LOCAL_WINDOW",
@@ -46,6 +47,10 @@ HANDLER_GAP = 256
 end shall fault, and not trap (ours)."""
 SHARED_LIMIT = 48 << 10
 """The most shared memory of a CTA, in bytes, on sm_50."""
+DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
+    "SHARED_BASE": 0x0, "LOCAL_BASE": 0x4, "BLOCK_X": 0x8, "BLOCK_Y": 0xC, "BLOCK_Z": 0x10, "GRID_X": 0x14,
+    "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "DYNAMIC_SHARED": 0xFC})
+"""Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +174,13 @@ def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addre
 
 def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
                   base: int) -> bytes:
-    """Constant bank 0 below the parameters: what compiled code expects the driver to have written."""
+    """Constant bank 0 below the parameters."""
     bank = bytearray(base)
-    words = {0x0: SHARED_WINDOW, 0x4: LOCAL_WINDOW, 0x8: block[0], 0xC: block[1], 0x10: block[2], 0x14: grid[0],
-             0x18: grid[1], 0x1C: grid[2], 0x20: local, 0x28: 1, 0xFC: dynamic}
-    for offset, value in words.items():
+    words = {"SHARED_BASE": SHARED_WINDOW, "LOCAL_BASE": LOCAL_WINDOW, "BLOCK_X": block[0], "BLOCK_Y": block[1],
+             "BLOCK_Z": block[2], "GRID_X": grid[0], "GRID_Y": grid[1], "GRID_Z": grid[2], "STACK_TOP": local,
+             "GRID_NUMBER": 1, "DYNAMIC_SHARED": dynamic}
+    for name, value in words.items():
+        offset = DRIVER_WORDS[name]
         bank[offset:offset + 4] = value.to_bytes(4, "little")
     return bytes(bank)
 

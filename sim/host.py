@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 
 if TYPE_CHECKING:
     from sim.hardware import Hardware
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["REGISTERS", "Driver", "Host"]
 
 REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
-             | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()})
-"""Addresses of the host's registers, by name."""
+             | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
+             | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)})
+"""Addresses of the host's registers, by name; of counters the low words."""
 CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
 STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
 

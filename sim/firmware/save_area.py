@@ -1,0 +1,173 @@
+"""What the handlers save, and where: threads in their local memory, warps in records in global memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
+from rtl.layouts import DEPTH_BITS, TRAP_FRAME
+from rtl.params import WARP_THREADS
+from sim.launch import Launch
+from sim.memory import Memory
+from sim.model.retirement import StackToken, WarpMasks
+from sim.model.stack import decode_token
+from sim.toolchain.module import ProgramError
+from sim.warp_state import MASK_OF
+
+__all__ = ["RECORD", "RECORD_BYTES", "SavedWarp", "ThreadArea"]
+
+_WORD_BYTES = 4
+_FLAGS_BYTES = 16
+_MOST_REGISTERS = 255
+_REGISTER_STEP = 8
+_PREDICATES, _CONDITION_AT = 0x7F, 8
+RECORD_BYTES = 64
+"""Of a warp."""
+RECORD: Mapping[str, int] = MappingProxyType({
+    "STACK": 0x00, "BLOCK": 0x04, "STATUS": 0x08, "LIVE": 0x0C, "PLACE": 0x10, "COMMAND": 0x20, "STATE": 0x24,
+    "RESULT": 0x28})
+"""Words of a warp's record and their offsets. STACK: what GETCRSPTR told; BLOCK: what GETLMEMBASE told; STATUS: SR66;
+LIVE: threads that neither exited nor were killed; PLACE: x, y and z of its CTA and its number in the CTA, four words;
+COMMAND: what the host wants; STATE: whether the record holds; RESULT: of the last BAR.RED."""
+
+
+@dataclass(frozen=True)
+class ThreadArea:
+    """The part of each thread's local memory that handlers have (ours): ``size`` bytes from ``at`` on, behind what the
+    kernel knows of. First a word with the predicates in bits 6:0 and CC in bits 11:8, at 16 bytes the registers.
+    """
+
+    at: int
+    registers: int
+
+    @staticmethod
+    def reserved(launch: Launch, registers: int) -> tuple[Launch, "ThreadArea"]:
+        """The launch with room for the area, for a handler that needs so many registers. Threads get them in whole
+        steps of eight, as the machine hands them out anyway. ProgramError for a launch without stacks in memory, where
+        handlers leave them.
+        """
+        if not launch.crs:
+            raise ProgramError(f"kernel {launch.kernel.name}: to save call/return stacks they must be in memory")
+        steps = -(-max(launch.registers, registers) // _REGISTER_STEP)
+        area = ThreadArea(launch.local, min(steps * _REGISTER_STEP, _MOST_REGISTERS))
+        return replace(launch, local=launch.local + area.size, registers=area.registers), area
+
+    @property
+    def size(self) -> int:
+        """Bytes of a thread."""
+        return _FLAGS_BYTES + -(-self.registers // _REGISTER_STEP) * _REGISTER_STEP * _WORD_BYTES
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """For the text of the handlers."""
+        return {"REGISTERS": self.registers, "SAVED_FLAGS": self.at, "SAVED_R0": self.at + _FLAGS_BYTES}
+
+    def register_at(self, number: int) -> int:
+        """Where a register is, in the thread's local memory; IndexError for one that there is not."""
+        if not 0 <= number < self.registers:
+            raise IndexError(f"R{number}: threads have {self.registers} registers")
+        return self.at + _FLAGS_BYTES + number * _WORD_BYTES
+
+
+class SavedWarp:
+    """A warp that a handler has saved, read from memory, and changed there.
+
+    Parameters
+    ----------
+    memory : Memory
+        The machine's.
+    launch : Launch
+        What runs.
+    threads : ThreadArea
+    record : int
+        Address of the warp's record.
+    """
+
+    def __init__(self, memory: Memory, launch: Launch, threads: ThreadArea, record: int) -> None:
+        self._memory, self._launch, self._threads, self._record = memory, launch, threads, record
+
+    def word(self, name: str) -> int:
+        """A word of the record."""
+        return self._memory.read_number(self._record + RECORD[name], _WORD_BYTES)
+
+    def set_word(self, name: str, value: int) -> None:
+        """Writes a word of the record."""
+        self._memory.write_number(self._record + RECORD[name], _WORD_BYTES, value)
+
+    @property
+    def place(self) -> tuple[tuple[int, int, int], int]:
+        """The CTA's place in the grid, and the warp's number in the CTA."""
+        x, y, z, number = (self._memory.read_number(self._record + RECORD["PLACE"] + _WORD_BYTES * part, _WORD_BYTES)
+                           for part in range(4))
+        return (x, y, z), number
+
+    @property
+    def live(self) -> int:
+        """Threads that neither exited nor were killed: those that have saved anything."""
+        return self.word("LIVE")
+
+    # Threads.
+
+    @property
+    def block(self) -> int:
+        """Address of the warp's block of local memory."""
+        return self.word("BLOCK") * CRS_GRANULE
+
+    def _local(self, thread: int, at: int) -> int:
+        """The address of a word of a thread's local memory."""
+        return self.block + (at // _WORD_BYTES * WARP_THREADS + thread) * _WORD_BYTES
+
+    def register(self, thread: int, number: int) -> int:
+        """A register of a thread; IndexError for one that there is not."""
+        return self._memory.read_number(self._local(thread, self._threads.register_at(number)), _WORD_BYTES)
+
+    def set_register(self, thread: int, number: int, value: int) -> None:
+        """What the register is when the warp goes on; IndexError for one that there is not."""
+        self._memory.write_number(self._local(thread, self._threads.register_at(number)), _WORD_BYTES, value)
+
+    def _flags(self, thread: int) -> int:
+        return self._memory.read_number(self._local(thread, self._threads.at), _WORD_BYTES)
+
+    def predicates(self, thread: int) -> int:
+        """Bit n: Pn of a thread."""
+        return self._flags(thread) & _PREDICATES
+
+    def condition(self, thread: int) -> int:
+        """CC of a thread: zero, sign, carry and overflow, from bit 0 on."""
+        return self._flags(thread) >> _CONDITION_AT & 0xF
+
+    # The stack.
+
+    @property
+    def depth(self) -> int:
+        """Tokens on the stack, the trap frame and all under it."""
+        return self.word("STACK") & (1 << DEPTH_BITS) - 1
+
+    def _token_at(self, index: int) -> int:
+        return self.block + self._launch.local * WARP_THREADS + index * TOKEN_BYTES
+
+    def token(self, index: int) -> StackToken:
+        """A token of the stack, 0 being the lowest."""
+        return decode_token(self._memory.read(self._token_at(index), TOKEN_BYTES))
+
+    @property
+    def stack(self) -> list[StackToken]:
+        """The kernel's tokens, lowest first; holes may be on top, where the frame begins a line."""
+        return [self.token(index) for index in range(self.depth - TOKENS_PER_LINE)]
+
+    @property
+    def pc(self) -> int:
+        """Where the warp goes on."""
+        return self.token(self.depth - TOKENS_PER_LINE).pc
+
+    @pc.setter
+    def pc(self, pc: int) -> None:
+        self._memory.write_number(self._token_at(self.depth - TOKENS_PER_LINE), _WORD_BYTES, pc)
+
+    @property
+    def masks(self) -> WarpMasks:
+        """The masks that the warp goes on with."""
+        trap, *saved = (self.token(index) for index in range(self.depth - TOKENS_PER_LINE, self.depth))
+        disabled = {MASK_OF[code]: mask for codes, token in zip(TRAP_FRAME, saved, strict=True)
+                    for code, mask in zip(codes, (token.mask, token.pc), strict=True)}
+        return WarpMasks(trap.mask, **disabled)

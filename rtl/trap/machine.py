@@ -18,7 +18,8 @@ class SmTrap(Component):
     starting : In(1)
         More warps will live soon.
     cause, insists : In(1)
-        A warp, or an error, wants a trap; one that nobody can mask.
+        A warp, or an error, wants a trap; one that nobody can mask. A warp that fails on its way out of a trap, which
+        is over, wants another one: it is paused in it.
     stop : In(1)
         The host's stop trigger.
     trapping, urgent : Out(1)

@@ -184,7 +184,7 @@ class TrapUnit(Component):
             machine.live.eq(self.live), machine.starting.eq(self.starting),
             machine.paused.eq(self._all("paused")), machine.quiet.eq(self._all("quiet")),
             machine.returning.eq(self._all("returning")), machine.stop.eq(command.stop),
-            machine.cause.eq(outside | self._all("causes").any()),
+            machine.cause.eq(outside | (self._all("causes") | self._all("fails")).any()),
             machine.insists.eq(outside | self._all("insists").any()),
             state.trapping.eq(machine.trapping), state.locked_down.eq(machine.locked_down),
             state.paused.eq(self.live & machine.paused),

@@ -13,10 +13,9 @@ from sim.launch import LOCAL_MEMORY, Launch
 from sim.memory import Memory, MemoryFaultError
 from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
-from sim.model.unwind import DISABLED_BY
 from sim.surroundings import before
 from sim.toolchain.spelling import spell
-from sim.warp_state import SHOWN_TOKENS, WarpState
+from sim.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
 
 __all__ = ["diagnose", "warp_states"]
 
@@ -25,11 +24,8 @@ _WORDS = {
     WaitReason.RESUME: "nobody lets it go", WaitReason.FETCH: "its instructions have not come",
     WaitReason.STALL: "its stall count runs", WaitReason.SCOREBOARD: "scoreboards are up",
     WaitReason.LANES: "others have the lanes", WaitReason.UNIT: "its unit has no room",
-    WaitReason.READY: "it can issue"}
+    WaitReason.TRAP: "the trap holds it", WaitReason.READY: "it can issue"}
 
-
-_MASK_OF = {**{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()}, ThreadCode.KILLED: "killed"}
-"""The mask of the threads with a code."""
 
 
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
@@ -59,9 +55,9 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
     state = ctx.get(core.control_flow.flow.states.states.data[warp])
-    masks = dict.fromkeys(_MASK_OF.values(), 0)
+    masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(state.codes):
-        if (name := _MASK_OF.get(ThreadCode(code))) is not None:
+        if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
     stack = core.control_flow.stack
     pointers, window = stack.pointers, stack.windows.windows[warp]

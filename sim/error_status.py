@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
-from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, SM_BLOCK, SM_REGISTERS, GlobalError, trap_bit
+from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, GlobalError
 from sim.exceptions import CudaException, cuda_exception, text_of
+from sim.model.host import Host
 from sim.model.warp import Machine
 from sim.surroundings import before
 
@@ -14,6 +14,7 @@ __all__ = ["DecodedStatus", "decode", "registers_of"]
 
 _LOGGED = ("HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_REPORT_MASK", "HWW_GLOBAL_ESR_REPORT_MASK")
 """In the order of NVIDIA's log line."""
+_PLACE_REGISTER = "HWW_WARP_ESR_PC"
 _PREFIX = "Warpstack: Xid 13, Graphics"
 """13 is the number of such log lines of NVIDIA's driver: an exception of the graphics engine."""
 _PLACE = "(GPC 0, TPC 0)"
@@ -95,21 +96,13 @@ def decode(registers: Mapping[str, int]) -> DecodedStatus:
     traps = _field(registers, "HWW_GLOBAL_ESR", "TRAP_REASONS")
     reasons = tuple(reason + 1 for reason in range(traps.bit_length()) if traps >> reason & 1)
     events = tuple(one.name for one in GlobalError if registers["HWW_GLOBAL_ESR"] >> one.value & 1)
-    pc = registers["HWW_WARP_ESR_PC"]
-    kept = {name: registers[name] for name in (*_LOGGED, "HWW_WARP_ESR_PC")}
+    pc = registers[_PLACE_REGISTER]
+    kept = {name: registers[name] for name in (*_LOGGED, _PLACE_REGISTER)}
     return DecodedStatus(error, _field(registers, "HWW_WARP_ESR", "WARP_ID"),
                          before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept)
 
 
 def registers_of(machine: Machine) -> dict[str, int]:
-    """What a machine with registers would show in them after a run of the reference machine."""
-    status = machine.error_status
-    raised = sum(1 << GlobalError[name].value for name in machine.raised)
-    raised |= sum(1 << trap_bit(reason) for reason in machine.trap_reasons)
-    registers = {"HWW_WARP_ESR": 0, "HWW_WARP_ESR_PC": 0, "HWW_GLOBAL_ESR": raised,
-                 "HWW_WARP_ESR_REPORT_MASK": machine.report_mask, "HWW_GLOBAL_ESR_REPORT_MASK": GLOBAL_ERROR_MASK_RESET}
-    if status is not None:
-        _, warp_at = SM_REGISTERS["HWW_WARP_ESR"].fields["WARP_ID"]
-        registers["HWW_WARP_ESR"] = status.error.value | status.warp << warp_at
-        registers["HWW_WARP_ESR_PC"] = next_address(status.pc) if status.error is WarpError.NONE else status.pc
-    return registers
+    """The same registers of the reference machine."""
+    host = Host(machine)
+    return {name: host.read(name) for name in (*_LOGGED, _PLACE_REGISTER)}

@@ -2,14 +2,18 @@
 
 from dataclasses import asdict, dataclass
 
+from rtl.layouts import ThreadCode
 from sim.model.faults import WarpFaultError
 from sim.model.retirement import StackToken, WarpMasks
 from sim.model.state import Warp
+from sim.model.unwind import DISABLED_BY
 
-__all__ = ["SHOWN_TOKENS", "WarpState", "state_of"]
+__all__ = ["MASK_OF", "SHOWN_TOKENS", "WarpState", "state_of"]
 
 SHOWN_TOKENS = 16
 """Of a stack's top, tokens that a state holds."""
+MASK_OF = {**{ThreadCode[kind.name]: mask for kind, mask in DISABLED_BY.items()}, ThreadCode.KILLED: "killed"}
+"""The mask of the threads with a code."""
 
 
 @dataclass(frozen=True)

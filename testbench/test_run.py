@@ -101,7 +101,7 @@ def test_the_stack_is_shown(capsys):
     assert main([RECURSION, *MODEL, "--arg", "buf:o=u32[32]", "--crs", "512"]) == 1
     text = capsys.readouterr().out
     assert "error         STACK_OVERFLOW, code 0x16\n" in text
-    assert "events        PHYSICAL_STACK_OVERFLOW\n" in text
+    assert "events        BPT_PAUSE PHYSICAL_STACK_OVERFLOW\n" in text
     assert "stack         16 tokens" in text
     assert text.count(" RETURN pc=") + text.count(" DIVERGE pc=") == 16
 

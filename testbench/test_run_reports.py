@@ -57,7 +57,7 @@ def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, ca
     at = next(index for index, line in enumerate(lines) if line.startswith("Warpstack: "))
     assert lines[at:at + 3] == [
         "Warpstack: Xid 13, Graphics SM Warp Exception on (GPC 0, TPC 0): Out Of Range Address",
-        "Warpstack: Xid 13, Graphics Exception: ESR 0x504648=0xe 0x504650=0x0 0x504644=0xd3eff2 0x50464c=0x7f",
+        "Warpstack: Xid 13, Graphics Exception: ESR 0x504648=0xe 0x504650=0x20 0x504644=0xd3eff2 0x50464c=0x7f",
         "exception     CUDA_EXCEPTION_5, Warp Out-of-range Address"]
     assert lines[at + 3].startswith("error         OOR_ADDR, code 0x0e")
     assert lines[at + 4] == "where         warp 0, pc 0x0058"
@@ -68,10 +68,10 @@ def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, ca
         "     BREAK pc=0x0070 mask=000000ff"]
     assert written["registers"].pop("HWW_WARP_ESR_PC") == written["pc"]
     assert written == {
-        "error": "OOR_ADDR", "code": 0xE, "warp": 0, "pc": 0x58,
+        "error": "OOR_ADDR", "code": 0xE, "warp": 0, "pc": 0x58, "global": ["BPT_PAUSE"],
         "cuda_exception": {"number": 5, "name": "CUDA_EXCEPTION_5", "meaning": "Warp Out-of-range Address"},
         "report_masks": {"warp": 0xD3EFF2, "global": 0x7F},
-        "registers": {"HWW_WARP_ESR": 0xE, "HWW_GLOBAL_ESR": 0, "HWW_WARP_ESR_REPORT_MASK": 0xD3EFF2,
+        "registers": {"HWW_WARP_ESR": 0xE, "HWW_GLOBAL_ESR": 0x20, "HWW_WARP_ESR_REPORT_MASK": 0xD3EFF2,
                       "HWW_GLOBAL_ESR_REPORT_MASK": 0x7F},
         "warps": {"0": {
             "masks": {"active": 0xFF, "broken": 0, "continued": 0, "returned": 0, "exited": 0xFF00, "longjumped": 0,
@@ -83,7 +83,7 @@ def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, ca
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_stack_that_is_partly_in_memory_is_shown(tmp_path, capsys, engine):
     written, text = run(tmp_path, capsys, DEEP, "--engine", engine, "--crs", "1024")
-    assert written["global"] == ["PHYSICAL_STACK_OVERFLOW"]
+    assert written["global"] == ["BPT_PAUSE", "PHYSICAL_STACK_OVERFLOW"]
     assert written["cuda_exception"]["name"] == "CUDA_EXCEPTION_9"
     assert written["warps"]["0"]["stack"] == {
         "depth": 48, "calls": 48, "top": ["RETURN pc=0x0010 mask=ffffffff counted"] * 16}
@@ -98,8 +98,8 @@ def test_a_breakpoint_is_no_exception_of_cuda(tmp_path, capsys, engine):
     written, text = run(tmp_path, capsys, ".kernel k\n    NOP\n    BPT.TRAP 0x3\n    EXIT\n", "--engine", engine)
     assert written.items() >= {"error": "NONE", "warp": 0, "pc": 0x10, "trap_reasons": [3]}.items()
     assert "cuda_exception" not in written
-    assert written["registers"]["HWW_GLOBAL_ESR"] == 1 << trap_bit(3)
-    assert "Warpstack: Xid 13, Graphics Exception: ESR 0x504648=0x0 0x504650=0x80000 " in text
+    assert written["registers"]["HWW_GLOBAL_ESR"] == 1 << trap_bit(3) | 1 << GlobalError.BPT_PAUSE.value
+    assert "Warpstack: Xid 13, Graphics Exception: ESR 0x504648=0x0 0x504650=0x80020 " in text
     assert "Warp Exception" not in text
     assert "error         BPT.TRAP, reasons so far: 3\nwhere         warp 0, pc 0x0010\n" in text
 

@@ -23,10 +23,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def check_file(path: str | Path) -> None:
-    """Finds out before long work whether :func:`write_file` can write there; OutputError when not. Leaves nothing."""
+def check_file(path: str | Path, *, folders: bool = False) -> None:
+    """Finds out before long work whether a file can be written; OutputError when not. Leaves no file.
+
+    ``folders``: the folder that it goes to is made if need be.
+    """
     target = Path(path)
     try:
+        if folders and not target.parent.exists():
+            target.parent.mkdir(parents=True)
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not target.exists() or target.is_file():

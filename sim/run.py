@@ -69,11 +69,11 @@ def _check(options: Options) -> None:
     """Refuses options that can't be served."""
     if options.json is not None:
         check_file(options.json)
-    if options.vcd is not None and Path(options.vcd).is_dir():
-        raise RunError(f"{options.vcd}: Is a directory")
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
         if given and options.engine == MODEL:
             raise RunError(f"{flag} needs hardware, which the engine model does not have")
+    if options.vcd is not None:
+        check_file(options.vcd, folders=True)
 
 
 def _run(machine: Machine, limit: int) -> Result:

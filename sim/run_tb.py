@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from sim.command import OutputError, Parser, print_text
+from sim.command import OutputError, Parser, check_file, print_text
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.testbench import Bench, run
 from sim.testbench_report import Report
@@ -92,6 +92,8 @@ def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
             print(hint, file=sys.stderr)
         for unit in [options.unit] if options.unit else known:
             vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
+            if vcd is not None:
+                check_file(vcd, folders=True)
             report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
             print_text(f"{report.text()}\n")
             failed |= not report.passed

@@ -55,6 +55,8 @@ def test_a_check_leaves_all_as_it_was(tmp_path):
     check_file(path)
     assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
     check_file("/dev/null")
+    check_file(tmp_path / "a" / "b" / "out", folders=True)
+    assert names(tmp_path / "a" / "b") == []
 
 
 def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):

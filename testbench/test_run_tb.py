@@ -131,6 +131,8 @@ def test_all_testbenches_run_without_a_name(capsys, folder):
     (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, cxxrtl"),
     (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
     (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
+    (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
+    (["counter", "--engine", "pysim", "--vcd", "helper.py/x/y.vcd"], "helper.py/x/y.vcd: Not a directory"),
 ])
 def test_bad_arguments_get_one_line(capsys, folder, arguments, message):
     assert outcome(capsys, folder, *arguments) == (2, "", f"python -m sim.run_tb: {message}\n")

@@ -43,7 +43,7 @@ def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     code, written = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
     assert code == 1
     expected = {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
-                "global": ["MULTIPLE_WARP_ERRORS"]}                     # the warp's next load fails, too
+                "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"]}        # the warp's next load fails, too
     assert written["esr"].items() >= expected.items()
     text = capsys.readouterr().out
     assert "error         MMU_FAULT, code 0x17\nwhere         warp 1, pc 0x0098\n" in text

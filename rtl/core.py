@@ -242,8 +242,9 @@ class Core(Component):
             else:
                 m.d.comb += error.eq(errors[source])
         m.d.comb += [
-            retired.launched.eq(self.launch), retired.issued.eq(self.issue.instruction),
-            retired.written.eq(self.execute.written), retired.flow.valid.eq(flow.result_valid),
+            retired.launched.eq(self.launch), retired.withdrawn.eq(self.barrier.withdrawn),
+            retired.issued.eq(self.issue.instruction), retired.written.eq(self.execute.written),
+            retired.flow.valid.eq(flow.result_valid),
             retired.flow.payload.eq(flow.result), self.stack_events.eq(flow.events), self.diverged.eq(flow.diverged),
             self.memory_events.eq(self.memory.events), self.issue_events.eq(self.issue.events),
             self.waiting.eq(self.barrier.waiting | self.barrier.meeting), self.reasons.eq(self.issue.reasons)]

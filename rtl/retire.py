@@ -29,6 +29,8 @@ class RetirementPort(wiring.Signature):
     issued : Out(valid and issued)
     written : Out(lane_write)
     flow : Out(valid and flow_result)
+    withdrawn : Out(valid and warp)
+        A warp that waited at a barrier has had its arrival taken back, and is on its way into a trap.
     completed : Out(array of completion), by COMPLETION_SOURCES
     errors : Out(array of error_event), by ERROR_SOURCES
     """
@@ -39,5 +41,6 @@ class RetirementPort(wiring.Signature):
         super().__init__({
             "launched": Out(event(warp_launch(params))), "issued": Out(event(issued(params))),
             "written": Out(lane_write(params)), "flow": Out(event(flow_result(params))),
+            "withdrawn": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
             "completed": Out(data.ArrayLayout(completion(params), len(COMPLETION_SOURCES))),
             "errors": Out(data.ArrayLayout(error_event(params), len(ERROR_SOURCES)))})

@@ -37,6 +37,7 @@ _CHUNK = 10_000
 """Cycles between two looks at how far it is."""
 _SETTLE = 64
 """Cycles that the machine goes on after its end, for what is under way to be told."""
+_NAMES = {address: name for name, address in REGISTERS.items()}
 _QUIET = 3
 """So many chunks without an instruction are a hang."""
 
@@ -201,6 +202,8 @@ class Hardware:
             self._observer.finish()
         if self._reader is not None:
             self._reader.finish(self.cycles)
+        if self.lockstep is not None:
+            self.lockstep.catch_up()
 
     @property
     def _differs(self) -> bool:
@@ -244,6 +247,8 @@ class Hardware:
     async def write(self, ctx: Any, address: int, value: int) -> None:
         """Writes a register."""
         bus = self.harness.host
+        if self.lockstep is not None and address in _NAMES:
+            self.lockstep.note_write(self.cycles, _NAMES[address], value)
         for signal, new in ((bus.address, address), (bus.data, value), (bus.write, 1)):
             ctx.set(signal, new)
         await self.advance(ctx, 1)

@@ -17,6 +17,7 @@ import numpy as np
 
 from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
@@ -46,6 +47,9 @@ _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegis
 """Special registers whose value depends on when they are read."""
 _MASK_OF = {ThreadCode.BREAK: "broken", ThreadCode.CONTINUE: "continued", ThreadCode.RETURN: "returned",
             ThreadCode.EXIT: "exited", ThreadCode.LONGJMP: "longjumped", ThreadCode.KILLED: "killed"}
+
+
+_RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
 
 
 @dataclass(frozen=True)
@@ -148,15 +152,34 @@ class Lockstep:
         self._lanes = params.lanes
         self._slots = [_Slot() for _ in range(params.warps)]
         self._by_serial: dict[tuple[int, int], _Instruction] = {}
-        self._orders: dict[str, deque[_Instruction]] = {"memory": deque(), "barrier": deque()}
+        self._orders: dict[str, deque[_Instruction | int]] = {"memory": deque(), "barrier": deque()}
+        """Instructions; among those of the barriers also warp slots, whose arrival is taken back in between."""
+        self._writes: deque[tuple[int, str, int]] = deque()
         self._launches: deque[list[dict[str, int]]] = deque()
 
     # What the hardware does.
 
     def take(self, event: Event) -> None:
         """Takes the next event of the hardware."""
+        while self._writes and self._writes[0][0] < event.cycle:
+            _, register, word = self._writes.popleft()
+            self.host.write(register, word)
         if self.difference is None:
             getattr(self, f"_take_{event.what}")(event)
+
+    def note_write(self, cycle: int, register: str, word: int) -> None:
+        """The hardware's host writes a register, in this cycle. Whom it wakes is seen by what warps do, and registers
+        that the reference machine does not have are none of its business."""
+        if register == "DBGR_CONTROL0":
+            word &= ~_RUN_TRIGGER
+        if self.host.writes(register) and not register.startswith("BPT_PAUSE_MASK"):
+            self._writes.append((cycle, register, word))
+
+    def catch_up(self) -> None:
+        """Nothing more comes of the cycles that are over."""
+        while self._writes:
+            _, register, word = self._writes.popleft()
+            self.host.write(register, word)
 
     def _take_launched(self, event: Event) -> None:
         fields = event.fields
@@ -221,6 +244,15 @@ class Lockstep:
             instruction.complete = True
         self._advance()
 
+    def _take_withdrawn(self, event: Event) -> None:
+        """The arrival is taken back behind those that have been counted already."""
+        order = self._orders["barrier"]
+        counted = 0
+        while counted < len(order) and (isinstance(entry := order[counted], int) or entry.complete):
+            counted += 1
+        order.insert(counted, event.fields["warp"])
+        self._advance()
+
     def _take_errors(self, event: Event) -> None:
         fields = event.fields
         for instruction in self._slots[fields["warp"]].waiting if event.source != "flow" else ():   # its results tell
@@ -236,11 +268,20 @@ class Lockstep:
         going = True
         while going and self.difference is None:
             self._start()
+            self._withdraw()
             going = False
             for number, slot in enumerate(self._slots):
                 while slot.waiting and self.difference is None and self._may(number, slot):
                     self._execute(number, slot)
                     going = True
+
+    def _withdraw(self) -> None:
+        """Takes back arrivals whose turn it is."""
+        order = self._orders["barrier"]
+        while order and isinstance(order[0], int):
+            slot = order.popleft()
+            assert isinstance(slot, int)
+            self.machine.withdraw(slot)
 
     def _start(self) -> None:
         """Starts CTAs whose slots are free."""

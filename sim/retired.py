@@ -83,7 +83,7 @@ class EventReader:
         self._members = [
             _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
             _Member("errors", port.errors, ERROR_SOURCES), _Member("flow", port.flow),
-            _Member("completed", port.completed, COMPLETION_SOURCES)]
+            _Member("withdrawn", port.withdrawn), _Member("completed", port.completed, COMPLETION_SOURCES)]
         self.signals = [member.signal for member in self._members]
         self._values = [0] * len(self._members)
         self._cycle = 0

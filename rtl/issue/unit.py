@@ -155,7 +155,7 @@ class IssueUnit(Component):
         self._fill(m, store)
         self._lower(m, store)
         self._go_on(m, store, chooser)
-        self._report(m, selected, operations.goes)
+        self._report(m, self.taken.any(), operations.goes)
         return m
 
     def _for(self, number: int, event: Any) -> Any:

@@ -153,7 +153,8 @@ class WarpTrap(wiring.Component):
         with m.If(self.result):
             m.d.sync += moving.eq(0)
         with m.If(entered):
-            m.d.sync += [self.inside.eq(1), self.framed.eq(self.framed & ~self.refused), self.rolled_back.eq(0)]
+            m.d.sync += [self.inside.eq(1), self.framed.eq(self.framed & ~self.refused), self.rolled_back.eq(0),
+                         self.stepping.eq(0)]
         with m.If(self.result & moving):
             m.d.sync += leaving.eq(0)
 

@@ -109,6 +109,10 @@ class Host:
         self._writers[register](word)
         self.machine.settle()
 
+    def writes(self, register: str) -> bool:
+        """Whether that is a register that can be written."""
+        return register in self._writers
+
     def _write_control(self, word: int) -> None:
         traps, field = self.machine.traps, partial(_bits, "DBGR_CONTROL0")
         self._control = word & ~_field("DBGR_CONTROL0", RUN_TRIGGER=1)

@@ -34,7 +34,7 @@ from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address, next_ad
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from sim.launch import Launch
 
-from .barriers import settle
+from .barriers import settle, withdraw
 from .decode import Instruction, decode
 from .error_status import ErrorLog, ErrorStatus
 from .faults import WarpFaultError, memory_faults
@@ -278,6 +278,12 @@ class Machine:
         settle(warp.cta)
 
     # Following another machine.
+
+    def withdraw(self, slot: int) -> None:
+        """The warp in ``slot`` waits at its barrier no longer: it is to enter the trap, and come back to its BAR."""
+        warp = self._warp(slot)
+        withdraw(warp)
+        warp.trap.saved_pc = warp.trap.last_pc
 
     def enter(self, slot: int) -> Retirement:
         """The warp in ``slot`` enters the trap, as another machine has it. It comes back to its first instruction that

@@ -1,0 +1,88 @@
+"""Debugs a kernel on the hardware: ``python -m sim.debug PROGRAM ...``.
+
+It works through the host's registers, a trap handler and memory, as a debugger on a host would. Exit code 0: the user
+left, or all commands of the batch were carried out. 2: something could not be done; one line on stderr says why.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rtl.params import PRESETS
+from sim.arguments import ArgumentError
+from sim.command import OutputError, Parser, print_text
+from sim.debugger.errors import DebuggerError
+from sim.debugger.places import Places
+from sim.debugger.session import Session
+from sim.debugger.terminal import Batch, BatchError, Terminal, read_batch
+from sim.debugger.watch import Watch
+from sim.engine import ENGINES, EngineError, choose
+from sim.firmware.trap_handler import install_trap_handler
+from sim.hardware import Hardware
+from sim.host import Host
+from sim.launch_options import LaunchError, LaunchOptions, add_launch_options, check_size, prepared
+from sim.toolchain.module import ProgramError
+
+__all__ = ["main"]
+
+_LIMIT = 1 << 62
+"""Cycles: as long as the user likes."""
+
+
+@dataclass(frozen=True)
+class Options(LaunchOptions):
+    """The command line. ``None``: not given."""
+
+    batch: str | None
+
+
+def _parser() -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m sim.debug", description="Debugs a kernel through the registers of the hardware.")
+    add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
+    parser.add_argument("--batch", metavar="FILE", help="take the commands from a file, one a line, # for comments")
+    return parser
+
+
+def _session(options: Options, watch: Watch) -> Session:
+    """The launch with its trap handler."""
+    module, launch = prepared(options)
+    if not launch.crs:
+        raise LaunchError("a debugger needs call/return stacks in memory: --crs 512 or more")
+    area = install_trap_handler(launch)
+    check_size(area.launch, options.preset)
+    return Session(area, Places(module.code.symbols, launch.program_size), watch)
+
+
+def _debug(session: Session, source: Batch | Terminal, hardware: Hardware) -> None:
+    """Grid after grid, as long as the user wants another one."""
+    async def drive(host: Host) -> None:
+        await session.begin(host)
+        if session.starts:
+            session.starts = False
+            print_text("".join(f"{line}\n" for line in await session.outcome(interrupted=await session.machine.go())))
+        await source.serve(session)
+
+    while not session.leaves:
+        hardware.run(session.area.launch, _LIMIT, driver=drive)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = _parser()
+    options, watch = Options(**vars(parser.parse_args(arguments))), Watch()
+    try:
+        batch = None if options.batch is None else read_batch(options.batch)
+        session = _session(options, watch)
+        engine, advice = choose(options.engine)
+        if advice is not None:
+            print_text(f"{advice}\n")
+        with watch.installed():
+            _debug(session, batch or Terminal(session), Hardware(PRESETS[options.preset], engine))
+    except (ArgumentError, BatchError, DebuggerError, EngineError, LaunchError, OutputError, ProgramError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

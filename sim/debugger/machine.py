@@ -1,0 +1,315 @@
+"""A machine under the debugger: warps stop at breakpoints, are looked at, step, and go on."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from rtl.isa.control_code import instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
+from rtl.isa.table import find
+from rtl.layouts import LaunchRejection
+from rtl.trap.records import TRAP_REASONS, WarpStatus
+from sim.firmware.save_area import SavedWarp
+from sim.firmware.trap_handler import Command, SaveArea
+from sim.host import Host
+from sim.surroundings import before
+
+from . import driver
+from .breakpoints import REASON, Breakpoints
+from .errors import DebuggerError
+
+__all__ = ["DebuggedMachine", "State", "Why", "address_of"]
+
+_FOREVER = 1 << 62
+_WAITS_FOR_OTHERS = "BAR"
+
+
+def address_of(warp: SavedWarp) -> int:
+    """Where the instruction is that a stopped warp is at."""
+    return instruction_address(warp.pc)
+
+
+class State(Enum):
+    """Of the machine, as far as the debugger is concerned."""
+
+    HELD = "no warp has started yet"
+    RUNNING = "the grid runs"
+    STOPPED = "all warps are stopped"
+    OVER = "the grid is over"
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a warp stopped, in this order: an error, traps of the program, a breakpoint's number, a step; otherwise
+    because others did.
+    """
+
+    error: WarpError = WarpError.NONE
+    reasons: tuple[int, ...] = ()
+    breakpoint: int | None = None
+    stepped: bool = False
+
+    def __str__(self) -> str:
+        if self.error is not WarpError.NONE:
+            return f"error {self.error.name}"
+        if self.reasons:
+            return f"BPT.TRAP {' '.join(map(str, self.reasons))}"
+        if self.breakpoint is not None:
+            return f"breakpoint {self.breakpoint}"
+        return "stepped" if self.stepped else "stopped"
+
+    @property
+    def own(self) -> bool:
+        """Whether the warp itself is the reason, and it was not asked to stop."""
+        return self.error is not WarpError.NONE or bool(self.reasons) or self.breakpoint is not None
+
+
+class DebuggedMachine:
+    """What a debugger does with a grid, through the registers and the trap handler's save area.
+
+    Parameters
+    ----------
+    host : Host
+    area : SaveArea
+        The trap handler must be installed.
+    breakpoints : Breakpoints
+    watch : Callable[[int], bool]
+        Told now and then how many cycles have passed; says whether the user wants the machine to stop.
+
+    Attributes
+    ----------
+    state : State
+    """
+
+    def __init__(self, host: Host, area: SaveArea, breakpoints: Breakpoints, watch: Callable[[int], bool]) -> None:
+        self.host, self.area, self.breakpoints = host, area, breakpoints
+        self.memory = host.memory
+        self.state = State.RUNNING
+        self._watch = watch
+        self._told: dict[int, int] = {}
+        """Warps at a breakpoint that the user knows of: what they are to step over."""
+        self._parked: set[int] = set()
+        """Warps at a breakpoint on a barrier, kept there while others run that they wait for."""
+
+    # What there is to see.
+
+    @property
+    def warps(self) -> dict[int, SavedWarp]:
+        """Warps that are stopped, by slot."""
+        return self.area.warps(self.memory) if self.state is State.STOPPED else {}
+
+    def why(self, slot: int, warp: SavedWarp) -> Why:
+        """Why a warp stopped."""
+        status = WarpStatus.from_bits(warp.word("STATUS"))
+        at = address_of(warp)
+        number = self.breakpoints.number(at) if self._told.get(slot) == at and at in self.breakpoints else None
+        reasons = tuple(reason for reason in TRAP_REASONS if status.reasons >> reason - TRAP_REASONS.start & 1)
+        if warp.word("COMMAND") == Command.RELOAD:      # the breakpoint's own
+            reasons = tuple(reason for reason in reasons if reason != REASON)
+        error = WarpError(status.error) if status.failed else WarpError.NONE
+        return Why(error, reasons, number, bool(status.stepped))
+
+    async def rejection(self) -> LaunchRejection:
+        """Why the machine would not take the launch."""
+        return LaunchRejection(await self.host.field("STATUS", "REJECTION"))
+
+    async def registers(self) -> dict[str, int]:
+        """The SM's registers by name."""
+        return {name: await self.host.read(name) for name in SM_REGISTERS}
+
+    # Breakpoints: the caches must not keep the code that was there.
+
+    async def plant(self) -> None:
+        """Puts breakpoints into the program."""
+        self.breakpoints.plant(self.memory)
+        await driver.invalidate_caches(self.host)
+
+    async def lift(self) -> None:
+        """Takes them out."""
+        self.breakpoints.lift(self.memory)
+        await driver.invalidate_caches(self.host)
+
+    # Stop and go.
+
+    async def hold(self) -> None:
+        """Takes over before the first warp starts."""
+        await driver.attach(self.host)
+        if not await driver.suspend(self.host):
+            raise DebuggerError("the machine does not lock down")
+        self.state = State.HELD
+        await self._look()
+
+    async def stop(self) -> None:
+        """Stops all warps."""
+        if await driver.suspend(self.host):
+            await self._arrive()
+        elif not await self._look():
+            raise DebuggerError(f"the machine does not lock down in {driver.PATIENCE:,} cycles")
+
+    async def go(self, cycles: int | None = None) -> bool:
+        """Lets warps go on until one of them stops by itself, the grid is over, the user interrupts, or so many cycles
+        have passed. Those at a breakpoint step over it first. Returns whether the user interrupted.
+        """
+        end = _FOREVER if cycles is None else self.host.cycles + cycles
+        while True:
+            if self.state is State.STOPPED and await self._leave_breakpoints():
+                return False
+            await self._release()
+            interrupted = await self._run(end)
+            if interrupted:
+                await self.stop()
+            if interrupted or self.state is not State.STOPPED or self._news():
+                return interrupted
+
+    async def step(self, slots: set[int]) -> None:
+        """These warps execute an instruction each: those at a breakpoint that the user knows of the one under it."""
+        if told := self._at_breakpoints() & slots:
+            await self._step_over(told)
+        if (rest := (slots - told) & self.warps.keys()):
+            await self._step(rest)
+
+    async def detach(self, cycles: int | None = None) -> bool:
+        """Takes out all breakpoints and lets the machine go on without a debugger until its grid is over or it locks
+        down. Returns whether the user interrupted.
+        """
+        await self.lift()
+        self._told.clear()
+        await driver.detach(self.host)
+        await driver.resume(self.host)
+        self.state = State.RUNNING
+        return await self._run(_FOREVER if cycles is None else self.host.cycles + cycles)
+
+    # How that is done.
+
+    def _at_breakpoints(self) -> set[int]:
+        """Warps that step over a breakpoint before they go on."""
+        warps = self.warps
+        return {slot for slot, address in self._told.items()
+                if slot in warps and address in self.breakpoints and address_of(warps[slot]) == address}
+
+    async def _leave_breakpoints(self) -> bool:
+        """Steps over breakpoints that the user knows of. Returns whether there is something new to tell."""
+        told = {slot: self._told[slot] for slot in self._at_breakpoints()}
+        if not told:
+            return False
+        await self._step_over(set(told))
+        if self.state is State.OVER:
+            return True
+        warps = self.warps
+        for slot, address in told.items():
+            stays = self._told.get(slot) == address and self._waits(address)
+            if slot in warps and not stays and self.why(slot, warps[slot]).own:
+                return True
+        return False
+
+    def _news(self) -> bool:
+        """Whether a warp stopped by itself, or none is left that should go on."""
+        return not self._parked or any(self.why(slot, warp).own for slot, warp in self.warps.items()
+                                       if slot not in self._parked)
+
+    def _waits(self, address: int) -> bool:
+        """Whether a warp may be unable to step over the instruction there: at a barrier it waits for others."""
+        form = find(self.breakpoints.word(self.memory, address))
+        return form is not None and form.name == _WAITS_FOR_OTHERS
+
+    async def _release(self) -> None:
+        """Lets all warps go on; those at a barrier only if there is nobody else, so that they stay at it."""
+        if self.state in (State.RUNNING, State.OVER):
+            return
+        warps = self.warps.keys()
+        free = warps - self._at_breakpoints()
+        self._parked = set(warps - free) if free else set()
+        if self._parked:
+            await self.host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
+            await driver.wake(self.host, sum(1 << slot for slot in free))
+        else:
+            await driver.resume(self.host)
+        self._told = {slot: self._told[slot] for slot in self._parked}
+        self.state = State.RUNNING
+
+    async def _run(self, end: int) -> bool:
+        """Until something happens; returns whether the user interrupted."""
+        interrupted = False
+
+        async def reached(host: Host) -> bool:
+            nonlocal interrupted
+            interrupted = self._watch(host.cycles)
+            return interrupted or await self._happened(host)
+
+        await driver.wait(self.host, reached, max(0, end - self.host.cycles))
+        if not interrupted and await self._happened(self.host):
+            await self._settle()
+        return interrupted and self.state is State.RUNNING
+
+    async def _happened(self, host: Host) -> bool:
+        return await driver.locked_down(host) or await driver.grid_over(host) or await driver.all_paused(host)
+
+    async def _look(self) -> bool:
+        """Whether the grid is over."""
+        if await driver.grid_over(self.host):
+            self.state = State.OVER
+        return self.state is State.OVER
+
+    async def _settle(self) -> None:
+        """The machine has come to something: makes it stay there."""
+        if await self._look():
+            return
+        if not await driver.locked_down(self.host):
+            await driver.suspend(self.host)
+        await self._arrive()
+
+    async def _step_over(self, slots: set[int]) -> None:
+        """As :meth:`_step`, with the program's own instructions in place."""
+        await self.lift()
+        await self._step(slots, lifted=True)
+        await self.plant()
+
+    async def _step(self, slots: set[int], *, lifted: bool = False) -> None:
+        """An instruction of each of these warps. A CTA that starts meanwhile is stopped, too."""
+        started = await self.host.read("ctas")
+
+        async def reached(host: Host) -> bool:
+            return await self._happened(host) or self._watch(host.cycles) or await host.read("ctas") != started
+
+        await driver.single_step(self.host, sum(1 << slot for slot in slots))
+        await driver.wait(self.host, reached)
+        await self.host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=0)
+        if await self._look():
+            return
+        if not await driver.locked_down(self.host):
+            await driver.suspend(self.host)
+        await self._arrive(stepped=slots, lifted=lifted)
+
+    async def _arrive(self, stepped: Collection[int] = (), *, lifted: bool = False) -> None:
+        """The machine is locked down: warps that hit a breakpoint get back the instruction that it hides."""
+        self.state = State.STOPPED
+        if await self._look():
+            return
+        warps, told = self.warps, {}
+        for slot, warp in warps.items():
+            pc, address = address_of(warp), before(warp.pc)
+            if not lifted and self._hit(warp) and address in self.breakpoints:
+                warp.pc = told[slot] = address
+                warp.set_word("COMMAND", Command.RELOAD)
+            elif pc in self.breakpoints and (slot in stepped or self._told.get(slot) == pc):
+                told[slot] = pc
+        self._told = told
+        if not warps and not await driver.live_warps(self.host):
+            self.state = State.HELD
+        await self._acknowledge()
+
+    def _hit(self, warp: SavedWarp) -> bool:
+        """Whether a trap of a breakpoint's reason was executed since the warp ran last."""
+        status = WarpStatus.from_bits(warp.word("STATUS"))
+        return bool(status.reasons >> REASON - TRAP_REASONS.start & 1) and warp.word("COMMAND") == Command.LEAVE
+
+    async def _acknowledge(self) -> None:
+        """Clears what the debugger itself has brought about from the error status, and nothing else."""
+        bits = 1 << GlobalError.BPT_PAUSE.value | 1 << GlobalError.SINGLE_STEP_COMPLETE.value
+        if not any(self.why(slot, warp).reasons for slot, warp in self.warps.items()):
+            bits |= 1 << trap_bit(REASON)
+        await self.host.write("HWW_GLOBAL_ESR", bits)
+        if not await self.host.field("HWW_WARP_ESR", "ERROR") and not await self.host.field(
+                "HWW_GLOBAL_ESR", "TRAP_REASONS"):
+            await self.host.write("HWW_WARP_ESR", 0)

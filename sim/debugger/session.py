@@ -1,0 +1,160 @@
+"""A user's visit: a program, its breakpoints, the warp that is looked at, and the machine as long as the grid runs."""
+
+from collections.abc import Collection
+
+from rtl.layouts import LaunchRejection
+from sim.firmware.save_area import SavedWarp
+from sim.firmware.trap_handler import SaveArea
+from sim.host import Host
+from sim.report import buffer_lines
+
+from .breakpoints import Breakpoints
+from .errors import DebuggerError
+from .machine import DebuggedMachine, State, address_of
+from .places import Places
+from .views import Code, error_lines, threads_of
+from .watch import Watch
+
+__all__ = ["Session"]
+
+
+class Session:
+    """What commands work on. Most of it is there only while there is a machine.
+
+    Parameters
+    ----------
+    area : SaveArea
+        Of the launch, with its trap handler.
+    places : Places
+    watch : Watch
+        Who lets the user wait.
+
+    Attributes
+    ----------
+    breakpoints : Breakpoints
+    warp_number, thread : int
+        What is looked at: a warp slot, a thread of it.
+    starts : bool
+        The next grid starts at once.
+    leaves : bool
+        The user wants no other grid.
+    """
+
+    def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:
+        self.area, self.places = area, places
+        self.breakpoints = Breakpoints(area.launch.program_base)
+        self.warp_number = self.thread = 0
+        self.starts = self.leaves = False
+        self._watch = watch
+        self._machine: DebuggedMachine | None = None
+
+    async def begin(self, host: Host) -> None:
+        """A grid has been launched: takes over before it starts."""
+        self.breakpoints.forget_memory()
+        self._machine = DebuggedMachine(host, self.area, self.breakpoints, self._watch.look)
+        await self._machine.hold()
+        await self._machine.plant()
+
+    @property
+    def machine(self) -> DebuggedMachine:
+        """The machine."""
+        assert self._machine is not None
+        return self._machine
+
+    @property
+    def code(self) -> Code:
+        """The program, to be shown."""
+        return Code(self.breakpoints, self.places, self.machine.memory)
+
+    # What is looked at.
+
+    def stopped(self) -> DebuggedMachine:
+        """The machine with its warps stopped; DebuggerError when they are not."""
+        machine = self.machine
+        hints = {State.HELD: "run starts it", State.RUNNING: "stop stops it", State.OVER: "run starts it again"}
+        if machine.state in hints:
+            raise DebuggerError(f"{machine.state.value}; {hints[machine.state]}")
+        return machine
+
+    def warps(self) -> dict[int, SavedWarp]:
+        """All stopped warps by slot; DebuggerError when there are none."""
+        return self.stopped().warps
+
+    def warp(self) -> SavedWarp:
+        """The warp that is looked at; DebuggerError when it is not stopped."""
+        warps = self.warps()
+        if self.warp_number not in warps:
+            raise DebuggerError(f"there is no warp {self.warp_number}; there are {_listed(warps) or 'none'}")
+        return warps[self.warp_number]
+
+    def look_at(self, number: int) -> None:
+        """Looks at another warp, at its first active thread."""
+        self.warp_number = number
+        active = threads_of(self.warp().masks.active)
+        self.thread = active[0] if active else 0
+
+    def _refocus(self) -> None:
+        """Looks at a warp that is the reason of a stop, else at the same as before, else at the first."""
+        machine, warps = self.machine, self.machine.warps
+        if not warps:
+            return
+        reasons = [slot for slot, warp in warps.items() if machine.why(slot, warp).own]
+        choice = reasons or list(warps)
+        if self.warp_number not in (reasons or warps):
+            self.look_at(choice[0])
+        elif not warps[self.warp_number].live >> self.thread & 1:
+            self.look_at(self.warp_number)
+
+    # What is told.
+
+    async def outcome(self, *, interrupted: bool = False, stepped: Collection[int] = ()) -> list[str]:
+        """What the machine has come to, after it was let go."""
+        machine = self.machine
+        self._watch.rest()
+        match machine.state:
+            case State.OVER:
+                return await self._end()
+            case State.RUNNING:
+                return [f"the grid runs, {machine.host.cycles:,} cycles so far"]
+            case State.HELD:
+                return ["no warp lives"]
+        self._refocus()
+        warps, lines = machine.warps, []
+        if interrupted:
+            lines.append("interrupted")
+        if ended := sorted(set(stepped) - warps.keys()):
+            lines.append(f"{_named(ended)} ended")
+        for why, slots in self._reasons().items():
+            lines.append(f"{why}: {_named(slots)}")
+        if not warps:
+            return [*lines, "warps are stopped, but the trap handler could not save them"]
+        if any(machine.why(slot, warp).error.value for slot, warp in warps.items()):
+            lines += error_lines(await machine.registers(), self.code)
+        pc = address_of(self.warp())
+        return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", self.code.line(pc, "->")]
+
+    def _reasons(self) -> dict[str, list[int]]:
+        """The warps that stopped by themselves, by reason."""
+        found: dict[str, list[int]] = {}
+        for slot, warp in self.machine.warps.items():
+            if (why := self.machine.why(slot, warp)).own:
+                found.setdefault(str(why), []).append(slot)
+        return found
+
+    async def _end(self) -> list[str]:
+        """How the grid has ended."""
+        machine = self.machine
+        if (rejection := await machine.rejection()) is not LaunchRejection.NONE:
+            return [f"the machine does not take the launch: {rejection.name}"]
+        lines = [f"the grid is over, {await machine.host.read('instructions'):,} instructions in "
+                 f"{await machine.host.read('cycles'):,} cycles"]
+        lines += [line for line in error_lines(await machine.registers(), self.code) if line != "no errors"]
+        return lines + buffer_lines(self.area.launch, machine.memory)
+
+
+def _listed(numbers: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def _named(numbers: Collection[int]) -> str:
+    return f"warp{'s' * (len(numbers) > 1)} {_listed(numbers)}"

@@ -1,0 +1,89 @@
+"""Where commands come from: a person at a terminal, or a file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sim.command import print_text
+
+from .commands import COMMANDS, command_of, execute
+from .errors import DebuggerError
+from .session import Session
+
+__all__ = ["PROMPT", "Batch", "BatchError", "Terminal", "read_batch"]
+
+PROMPT = "(warpstack) "
+
+
+class BatchError(Exception):
+    """A file of commands that can't be carried out: one line that says where and why."""
+
+
+class Batch:
+    """Commands from a file. What is wrong ends the visit: BatchError."""
+
+    def __init__(self, name: str, lines: list[str]) -> None:
+        self._name, self._lines = name, lines
+        self._next: Iterator[tuple[int, str]] = iter(list(enumerate(lines, 1)))
+
+    async def serve(self, session: Session) -> None:
+        """Carries out commands until the session starts a grid, or all are done."""
+        for number, line in self._next:
+            if not line.partition("#")[0].strip():
+                continue
+            print_text(f"{PROMPT}{line.strip()}\n")
+            try:
+                print_text("".join(f"{text}\n" for text in await execute(session, line)))
+            except DebuggerError as error:
+                raise BatchError(f"{self._name}:{number}: {error}") from error
+            if session.starts or session.leaves:
+                return
+        session.leaves = True
+
+
+def read_batch(path: str) -> Batch:
+    """The commands in a file; BatchError when it can't be read, or one of them is none."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BatchError(f"{path}: {error.strerror if isinstance(error, OSError) else 'no text'}") from error
+    for number, line in enumerate(lines, 1):
+        if words := line.partition("#")[0].split():
+            try:
+                command_of(words[0])
+            except DebuggerError as error:
+                raise BatchError(f"{path}:{number}: {error}") from error
+    return Batch(path, lines)
+
+
+class Terminal:
+    """Commands from a person, with editing, history and completion. An empty line repeats a step."""
+
+    def __init__(self, session: Session) -> None:
+        # Imported here: batches need no terminal.
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import NestedCompleter
+
+        functions = dict.fromkeys(session.places.names)
+        words = {name: functions if command.places else None for name, command in COMMANDS.items()}
+        words["memory"] = dict.fromkeys(session.area.launch.buffers)
+        words["help"] = dict.fromkeys(COMMANDS)
+        self._prompt: PromptSession[str] = PromptSession(
+            PROMPT, completer=NestedCompleter.from_nested_dict(words), complete_while_typing=False)
+        self._last = ""
+
+    async def serve(self, session: Session) -> None:
+        """Carries out commands until the session starts a grid or the user leaves."""
+        while not (session.starts or session.leaves):
+            try:
+                line = self._prompt.prompt()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                session.leaves = True
+                return
+            line = line.strip() or self._last
+            try:
+                print_text("".join(f"{text}\n" for text in await execute(session, line)))
+                self._last = line if line and command_of(line.split()[0]).name == "step" else ""
+            except DebuggerError as error:
+                print_text(f"{error}\n")

@@ -1,0 +1,170 @@
+"""What the debugger shows: text made of what the trap handler saved and of the registers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.tokens import TokenKind
+from rtl.params import WARP_THREADS
+from sim.error_status import decode
+from sim.firmware.save_area import SavedWarp
+from sim.memory import Memory, MemoryFaultError
+from sim.toolchain.spelling import spell
+
+from .breakpoints import Breakpoints
+from .places import Places
+
+__all__ = [
+    "Code",
+    "error_lines",
+    "mask_lines",
+    "memory_lines",
+    "predicate_lines",
+    "register_lines",
+    "stack_lines",
+    "thread_lines",
+    "threads_of",
+]
+
+_AROUND = 4
+"""Instructions shown before the one that a warp is at."""
+_WORD_BYTES = 4
+_IN_ROW = 4
+_THREADS_IN_ROW = 8
+_PREDICATES = 7
+_FLAGS = ("zero", "sign", "carry", "overflow")
+
+
+def threads_of(mask: int) -> list[int]:
+    """The threads in a mask."""
+    return [thread for thread in range(WARP_THREADS) if mask >> thread & 1]
+
+
+class Code:
+    """The program as it is without breakpoints, disassembled."""
+
+    def __init__(self, breakpoints: Breakpoints, places: Places, memory: Memory) -> None:
+        self._breakpoints, self._places, self._memory = breakpoints, places, memory
+
+    def place(self, address: int) -> str:
+        """An address and its function."""
+        name = self._places.name(address)
+        return f"{address:#06x}" + (f" {name}" if name else "")
+
+    def instruction(self, address: int) -> str:
+        """The text of an instruction."""
+        try:
+            return spell(self._breakpoints.word(self._memory, address), address)
+        except MemoryFaultError:
+            return "nothing is there"
+
+    def line(self, address: int, mark: str = "") -> str:
+        """A line with an instruction. ``->`` is where a warp is, ``*`` a breakpoint."""
+        try:
+            word = f"{self._breakpoints.word(self._memory, address):016x}"
+        except MemoryFaultError:
+            word = f"{'':16}"
+        point = "*" if address in self._breakpoints else " "
+        return f"{mark:>4} {point}{address:#06x}  {word}  {self.instruction(address)}"
+
+    def lines(self, pc: int, count: int, current: int | None) -> list[str]:
+        """So many instructions from one on, with names of functions before their first ones."""
+        lines, address, function = [], pc, None
+        while count:
+            if address % GROUP_BYTES:
+                name = self._places.name(address).partition("+")[0]
+                if name != function and name:
+                    lines.append(f"{name}:")
+                function = name
+                lines.append(self.line(address, "->" if address == current else ""))
+                count -= 1
+            address += INSTRUCTION_BYTES
+        return lines
+
+    def around(self, pc: int, count: int) -> list[str]:
+        """So many instructions around the one that a warp is at."""
+        first, steps = pc, 0
+        while first > INSTRUCTION_BYTES and steps < _AROUND:
+            first -= INSTRUCTION_BYTES
+            steps += first % GROUP_BYTES != 0
+        if first % GROUP_BYTES == 0:
+            first += INSTRUCTION_BYTES
+        return self.lines(first, count, pc)
+
+
+def mask_lines(warp: SavedWarp) -> list[str]:
+    """The masks of a warp: active, disabled, and who waits for a token."""
+    masks, live = warp.masks, warp.live
+    waiting = live & ~masks.active & ~masks.disabled
+    return [f"{name:<11} {mask:08x}" for name, mask in {**asdict(masks), "waiting": waiting}.items()]
+
+
+def stack_lines(warp: SavedWarp, code: Code) -> list[str]:
+    """The tokens of a warp, top first."""
+    tokens = warp.stack
+    calls = sum(token.counted for token in tokens)
+    lines = [f"{len(tokens)} tokens, {calls} counted calls open" + ", top first" * bool(tokens)]
+    for index, token in reversed(list(enumerate(tokens))):
+        if token.kind is TokenKind.NONE:
+            lines.append(f"{index:>5}  NONE")
+        else:
+            lines.append(f"{index:>5}  {token.kind.name:<9} mask {token.mask:08x}  pc {code.place(token.pc)}"
+                         + "  counted" * token.counted)
+    return lines
+
+
+def thread_lines(warp: SavedWarp) -> list[str]:
+    """What each thread of a warp does."""
+    masks = {"active": warp.masks.active, **asdict(warp.masks)}
+    masks["waiting"] = warp.live & ~warp.masks.active & ~warp.masks.disabled
+    return [f"{thread:>2}  {name}" for thread in range(WARP_THREADS) for name, mask in masks.items()
+            if mask >> thread & 1]
+
+
+def register_lines(warp: SavedWarp, thread: int, numbers: Sequence[int], every: bool) -> list[str]:
+    """Registers of a thread; with ``every``, of each thread that the handler saved."""
+    if not every:
+        cells = [f"{f'R{number}':<4} {warp.register(thread, number):08x}" for number in numbers]
+        return ["   ".join(cells[at:at + _IN_ROW]) for at in range(0, len(cells), _IN_ROW)]
+    lines = []
+    for number in numbers:
+        for first in range(0, WARP_THREADS, _THREADS_IN_ROW):
+            values = [f"{warp.register(one, number):08x}" if warp.live >> one & 1 else f"{'-':>8}"
+                      for one in range(first, first + _THREADS_IN_ROW)]
+            lines.append(f"{f'R{number}' if not first else '':<4} {first:>2}: {' '.join(values)}")
+    return lines
+
+
+def predicate_lines(warp: SavedWarp, thread: int) -> list[str]:
+    """Predicates and CC of all threads as masks, and of one thread."""
+    live = threads_of(warp.live)
+
+    def row(name: str, holds: Mapping[int, bool]) -> str:
+        mask = sum(1 << one for one, value in holds.items() if value)
+        return f"{name:<8} {mask:08x}  {int(holds[thread]) if thread in holds else '-'}"
+
+    rows = [row(f"P{number}", {one: bool(warp.predicates(one) >> number & 1) for one in live})
+            for number in range(_PREDICATES)]
+    rows += [row(name, {one: bool(warp.condition(one) >> bit & 1) for one in live})
+             for bit, name in enumerate(_FLAGS)]
+    return [f"{'':8} threads   thread {thread}", *rows]
+
+
+def memory_lines(memory: Memory, address: int, count: int) -> list[str]:
+    """Words of memory; MemoryFaultError where there is nothing."""
+    words = [memory.read_number(address + _WORD_BYTES * number, _WORD_BYTES) for number in range(count)]
+    return [f"{address + _WORD_BYTES * at:#012x}  " + " ".join(f"{word:08x}" for word in words[at:at + _IN_ROW])
+            for at in range(0, count, _IN_ROW)]
+
+
+def error_lines(registers: Mapping[str, int], code: Code) -> list[str]:
+    """The error status, decoded."""
+    status = decode(registers)
+    lines = status.log_lines()
+    if status.exception is not None:
+        lines.append(f"{status.exception.symbol}, {status.exception.meaning}")
+    if status.stopped:
+        lines += [f"{status.cause()}, warp {status.warp} at {code.place(status.pc)}", code.line(status.pc, "->")]
+    if status.events:
+        lines.append(f"global events: {' '.join(status.events)}")
+    return lines or ["no errors"]

@@ -36,9 +36,8 @@ class MemoryLatch(Component):
     request : Out(memory_request)
     count : Out(8)
         Requests so far.
-    give : In(1)
-        Changes when there is a new answer.
-    answer : In(memory_response)
+    answer : In(turn and memory_response)
+        ``turn`` changes when there is a new one.
     free : Out(1)
         The last answer was taken.
     """
@@ -46,20 +45,21 @@ class MemoryLatch(Component):
     def __init__(self, tag_bits: int) -> None:
         super().__init__({
             "port": In(MemoryPort(tag_bits)), "requested": Out(1), "request": Out(memory_request(tag_bits)),
-            "count": Out(_COUNT_BITS), "give": In(1), "answer": In(memory_response(tag_bits)), "free": Out(1)})
+            "count": Out(_COUNT_BITS),
+            "answer": In(data.StructLayout({"turn": 1, "payload": memory_response(tag_bits)})), "free": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         """The latch."""
         m = Module()
         given = Signal()
-        waits = self.give ^ given
+        waits = self.answer.turn ^ given
         m.d.comb += [
             self.port.request.ready.eq(1), self.requested.eq(self.port.request.valid), self.free.eq(~waits),
-            self.port.response.valid.eq(waits), self.port.response.payload.eq(self.answer)]
+            self.port.response.valid.eq(waits), self.port.response.payload.eq(self.answer.payload)]
         with m.If(self.requested):
             m.d.sync += [self.request.eq(self.port.request.payload), self.count.eq(self.count + 1)]
         with m.If(waits & self.port.response.ready):
-            m.d.sync += given.eq(self.give)
+            m.d.sync += given.eq(self.answer.turn)
         return m
 
 
@@ -81,10 +81,10 @@ class MemoryService:
         tag_bits = len(latch.request.tag)
         self._memory, self._latency = memory, latency
         self._requested, self._requests = latch.request.as_value(), latch.count
-        self._answered, self._given, self._free = latch.answer.as_value(), latch.give, latch.free
+        self._answered, self._free = latch.answer.as_value(), latch.free
         self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
         self._due: deque[tuple[int, int]] = deque()
-        self._give = self._count = 0
+        self._turn = self._count = 0
         self.reads = self.writes = 0
 
     def wait(self, cycle: int) -> int | None:
@@ -116,9 +116,8 @@ class MemoryService:
     def serve(self, ctx: Any, cycle: int) -> None:
         """Gives an answer that is due, if the one before has been taken."""
         if self._due and self._due[0][0] <= cycle and ctx.get(self._free):
-            self._give ^= 1
-            ctx.set(self._answered, self._due.popleft()[1])
-            ctx.set(self._given, self._give)
+            self._turn ^= 1
+            ctx.set(self._answered, self._turn | self._due.popleft()[1] << 1)
 
     def _write(self, address: int, content: bytes, mask: int) -> None:
         if mask == _ALL:

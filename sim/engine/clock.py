@@ -71,15 +71,13 @@ async def run_cycles(ctx: Any, count: int, *, until: Signal | None = None, domai
     if until is not None and len(until) != 1:
         raise ValueError(f"until must have one bit, signal {until.name} has {len(until)}")
     tick = ctx.tick(domain)
-    if until is not None:
-        tick = tick.sample(until)
     engine, passed, hit = ctx._engine, 0, False
     while passed < count and not hit:
         cycles = 0
         if isinstance(engine, Engine):
             cycles, hit = engine.leap(ctx._process, tick._domain, count - passed, until)
         if not cycles:
-            _, _, *values = await tick
+            _, _, *values = await (tick if until is None else tick.sample(until))
             cycles, hit = 1, until is not None and bool(values[0])
         passed += cycles
     return Ran(passed, hit)

@@ -190,6 +190,7 @@ class CxxrtlEngine(Engine):
         self._async_resets = {id(domain.rst) for domain in domains if domain.async_reset}
         self._clocks: list[_Clock] = []
         self._observer: _ModelObserver | None = None
+        self._awaited: tuple[Signal | None, Field | None] = (None, None)
         self._rtl = _Design(self.model)
         # What PySimEngine's own constructor sets, with the compiled model for its processes.
         self._design = design
@@ -254,7 +255,9 @@ class CxxrtlEngine(Engine):
 
     def leap(self, process: Any, domain: Any, count: int, until: Signal | None) -> tuple[int, bool]:
         """Runs the clock in the model, up to the next moment at which anything else is due."""
-        condition = None if until is None else self.field(until)
+        if until is not self._awaited[0]:       # it is the same one for many leaps
+            self._awaited = (until, None if until is None else self.field(until))
+        condition = self._awaited[1]
         if not self._alone(process, domain) or (until is not None and condition is None):
             return 0, False
         clock, state, timeline = self._clocks[0], self._state.slots[self._clocks[0].slot], self._state.timeline

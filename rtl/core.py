@@ -177,7 +177,7 @@ class Core(Component):
         trap, issue, execute, barrier, result = self.trap, self.issue, self.execute, self.barrier, self.control_flow
         m.d.comb += [
             trap.command.eq(self.command), trap.starting.eq(self.starting), trap.live.eq(issue.live),
-            trap.taken.eq(issue.taken), trap.result_valid.eq(result.result_valid),
+            trap.taken.eq(issue.taken), trap.drained.eq(issue.drained), trap.result_valid.eq(result.result_valid),
             trap.result_warp.eq(result.result.warp), trap.result_error.eq(result.result.error),
             trap.errors.eq(self.retired.errors),
             self.queue.trap.eq(trap.flow), issue.hold.eq(trap.hold), issue.enter.eq(trap.enter),

@@ -41,8 +41,8 @@ class TrapUnit(Component):
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(valid and warp_launch)
-    live, taken : In(warps)
-        Of issue: warps that have begun and not ended; an instruction of the warp is selected.
+    live, taken, drained : In(warps)
+        Of issue: warps that have begun and not ended; an instruction of the warp is selected; none is in flight.
     starting : In(1)
         Of the work distributor: a CTA is being started.
     result_valid, result_warp, result_error : In(1), In, In(WarpError)
@@ -80,8 +80,8 @@ class TrapUnit(Component):
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "flow": Out(TrapMove), "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "live": In(warps), "starting": In(1), "taken": In(warps), "result_valid": In(1), "result_warp": In(bits),
-            "result_error": In(WarpError), "waiting": In(warps), "withdraw": Out(warp_event),
+            "live": In(warps), "starting": In(1), "taken": In(warps), "drained": In(warps), "result_valid": In(1),
+            "result_warp": In(bits), "result_error": In(WarpError), "waiting": In(warps), "withdraw": Out(warp_event),
             "withdrawn": In(warp_event), "errors": In(data.ArrayLayout(error_event(params), len(ORIGINS))),
             "report_mask": In(32), "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps),
             "leave": Out(warps), "inside": Out(warps), "resume": Out(warps), "status_warp": In(bits),
@@ -156,7 +156,7 @@ class TrapUnit(Component):
         withdraws, stepped = Signal(self._params.warps), Signal()
         m.d.comb += [
             withdraws.eq(self._all("withdraw")), self.withdraw.valid.eq(withdraws.any()),
-            self.withdraw.warp.eq(lowest(withdraws)), stepped.eq(~(self.live & self._all("stepping")).any())]
+            self.withdraw.warp.eq(lowest(withdraws)), stepped.eq(~(self.live & self._all("steps")).any())]
         for number, warp in enumerate(self.warps):
             errors = [event.valid & (event.warp == number) for event in self.errors]
             code: Any = 0
@@ -165,6 +165,7 @@ class TrapUnit(Component):
             m.d.comb += [
                 warp.launched.eq(self.launch.valid & (self.launch.payload.warp == number)),
                 warp.live.eq(self.live[number]), warp.taken.eq(self.taken[number]),
+                warp.drained.eq(self.drained[number]),
                 warp.waiting.eq(self.waiting[number]),
                 warp.withdrawn.eq(self.withdrawn.valid & (self.withdrawn.warp == number)),
                 warp.failed.eq(Cat(errors).any()), warp.error.as_value().eq(code),

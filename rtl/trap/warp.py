@@ -23,8 +23,8 @@ class WarpTrap(wiring.Component):
     Members
     -------
     launched, live : In(1)
-    taken : In(1)
-        It issues an instruction.
+    taken, drained : In(1)
+        It issues an instruction; none of its instructions is in flight.
     waiting, withdrawn : In(1)
         It waits at a barrier; its arrival has just been taken back.
     moves, result, refused : In(1)
@@ -42,8 +42,9 @@ class WarpTrap(wiring.Component):
     hold, enter, leave, resume, withdraw : Out(1)
         For issue and barrier unit; see IssueUnit, BarrierUnit.
     status : Out(WarpStatus)
-    masked, inside, framed, paused, quiet, returning, rolled_back, stepping : Out(1)
-        ``returning``: it waits at RTT. ``rolled_back``: to its BAR. ``stepping``: one instruction is left to it.
+    masked, inside, framed, paused, quiet, returning, rolled_back, stepping, steps : Out(1)
+        ``returning``: it waits at RTT. ``rolled_back``: to its BAR. ``stepping``: one instruction is left to it;
+        ``steps``: or has not completed. A BAR completes the barrier of others that step before they are taken from it.
     return_mode : Out(ReturnFromTrapMode)
     causes, insists : Out(1)
         It wants the multiprocessor to trap; for something that nobody can mask.
@@ -55,6 +56,7 @@ class WarpTrap(wiring.Component):
     launched: In(1)
     live: In(1)
     taken: In(1)
+    drained: In(1)
     waiting: In(1)
     withdrawn: In(1)
     moves: In(1)
@@ -88,6 +90,7 @@ class WarpTrap(wiring.Component):
     returning: Out(1)
     rolled_back: Out(1)
     stepping: Out(1)
+    steps: Out(1)
     return_mode: Out(ReturnFromTrapMode)
     causes: Out(1)
     insists: Out(1)
@@ -100,16 +103,17 @@ class WarpTrap(wiring.Component):
         m = Module()
         status = self.status
         moving, leaving, enters = Signal(), Signal(), Signal()
+        done = Signal()     # a step, which is a cause
         outside = self.live & ~self.inside & ~moving
-        held_step = status.stepped & ~self.masked & ~self.inside
 
         # Causes, and entry.
-        can_mask = status.reasons[:_UNMASKABLE - 1].any() | (status.stepped & self.stepped)
+        can_mask = status.reasons[:_UNMASKABLE - 1].any() | (done & self.stepped)
         m.d.comb += [
             self.insists.eq(outside & (status.failed | status.reasons[_UNMASKABLE - 1])),
             self.causes.eq(self.insists | (outside & ~self.masked & can_mask)),
             enters.eq(self.live & ~self.inside & self.trapping & (self.urgent | ~self.masked)),
-            self.hold.eq(enters | self.insists | held_step | self.paused | self.returning | leaving),
+            self.steps.eq(self.stepping | (done & ~self.masked & ~self.drained)),
+            self.hold.eq(enters | self.insists | done & ~self.masked | self.paused | self.returning | leaving),
             self.enter.eq(enters & ~self.waiting), self.leave.eq(leaving), self.withdraw.eq(enters & self.waiting)]
 
         # What instructions ask for.
@@ -137,7 +141,7 @@ class WarpTrap(wiring.Component):
         with m.If(self.failed & ~self.inside & ~moving & ~status.failed):
             m.d.sync += [status.failed.eq(1), status.error.eq(self.error)]
         m.d.comb += [
-            self.fails.eq(fails_inside), self.completes.eq(entered & status.stepped),
+            self.fails.eq(fails_inside), self.completes.eq(entered & done),
             self.pauses.eq(fails_inside | (self.asked & (operation == TrapOperation.PAUSE))
                            | (entered & ~self.framed))]
         with m.If(self.pauses | quietly):
@@ -154,7 +158,7 @@ class WarpTrap(wiring.Component):
             m.d.sync += moving.eq(0)
         with m.If(entered):
             m.d.sync += [self.inside.eq(1), self.framed.eq(self.framed & ~self.refused), self.rolled_back.eq(0),
-                         self.stepping.eq(0)]
+                         self.stepping.eq(0), status.stepped.eq(done), done.eq(0)]
         with m.If(self.result & moving):
             m.d.sync += leaving.eq(0)
 
@@ -172,11 +176,12 @@ class WarpTrap(wiring.Component):
         with m.If(self.left):
             m.d.sync += [self.inside.eq(0), self.framed.eq(0), status.eq(0), self.stepping.eq(self.step)]
         with m.Elif(self.stepping & self.taken):
-            m.d.sync += [self.stepping.eq(0), status.stepped.eq(1)]
+            m.d.sync += [self.stepping.eq(0), done.eq(1)]
         with m.If(self.forget):
             m.d.sync += status.eq(0)
         with m.If(self.launched):
             m.d.sync += [
                 status.eq(0), self.masked.eq(0), self.inside.eq(0), self.framed.eq(0), self.paused.eq(0),
-                self.returning.eq(0), self.rolled_back.eq(0), self.stepping.eq(0), moving.eq(0), leaving.eq(0)]
+                self.returning.eq(0), self.rolled_back.eq(0), self.stepping.eq(0), done.eq(0), moving.eq(0),
+                leaving.eq(0)]
         return m

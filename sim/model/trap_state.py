@@ -24,8 +24,8 @@ class TrapState:
         The first that was reported since the warp last left the trap; NONE when there was none.
     reasons : set[int]
         Of BPT.TRAP, since then.
-    stepping, stepped : bool
-        A single step is to do; it is done.
+    stepping, done, stepped : bool
+        A single step is to do; it is done, which is a cause; the warp has entered the trap behind it.
     saved_pc : int or None
         Where to come back to, unless that is the next instruction.
     last_pc : int
@@ -42,6 +42,7 @@ class TrapState:
     error: WarpError = WarpError.NONE
     reasons: set[int] = field(default_factory=set)
     stepping: bool = False
+    done: bool = False
     stepped: bool = False
     saved_pc: int | None = None
     last_pc: int = 0

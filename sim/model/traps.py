@@ -85,7 +85,7 @@ class Traps:
 
     def ready(self, warp: Warp) -> bool:
         """Whether nothing of the trap keeps a warp from its next instruction."""
-        return not warp.trap.stands and (warp.in_trap or warp.traps_masked or not warp.trap.stepped)
+        return not warp.trap.stands and (warp.in_trap or warp.traps_masked or not warp.trap.done)
 
     # What instructions do.
 
@@ -122,7 +122,7 @@ class Traps:
         """The warp has executed the instruction at ``pc``."""
         warp.trap.last_pc = pc
         if warp.trap.stepping:
-            warp.trap.stepping, warp.trap.stepped = False, True
+            warp.trap.stepping, warp.trap.done = False, True
 
     # In and out.
 
@@ -140,6 +140,7 @@ class Traps:
         trap.framed = self.handler is not None
         if pc != head:
             warp.pc = pc
+        trap.stepped, trap.done = trap.done, False
         if trap.stepped:
             self._log.raised.add("SINGLE_STEP_COMPLETE")
         if self.handler is None:
@@ -220,7 +221,7 @@ class Traps:
         outside = [warp for warp in self._live if not warp.in_trap]
         insists = any(warp.trap.error is not WarpError.NONE or UNMASKABLE in warp.trap.reasons for warp in outside)
         stepped = not any(warp.trap.stepping for warp in self._live)
-        wants = any(not warp.traps_masked and (warp.trap.reasons or (stepped and warp.trap.stepped))
+        wants = any(not warp.traps_masked and (warp.trap.reasons or (stepped and warp.trap.done))
                     for warp in outside)
         self.urgent |= insists
         self.trapping |= insists or wants or self.stop

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rtl.isa.barriers import BarrierState
+from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.control_code import instruction_address
 from rtl.params import PRESETS, WARP_THREADS
 from sim.engine import ENGINES
@@ -247,14 +247,19 @@ class CountingMachine(Machine):
             instructions -= record.pc < self.launch.program_size
 
 
-def switched(machine: CountingMachine, image: ContextImage, warps: int) -> tuple[CountingMachine, ContextImage]:
-    """What runs on a machine, on another one."""
+def taken_off(machine: CountingMachine, image: ContextImage) -> ContextImage:
+    """What goes on with what runs on a machine."""
     image.set_command(machine.memory, ContextCommand.SAVE)
     Host(machine).stop()
     machine.run(LIMIT)
     assert not machine.live
     image.note_started(machine.memory, machine.started)
-    image = resumed(image, machine.memory)
+    return resumed(image, machine.memory)
+
+
+def switched(machine: CountingMachine, image: ContextImage, warps: int) -> tuple[CountingMachine, ContextImage]:
+    """What runs on a machine, on another one."""
+    image = taken_off(machine, image)
     return CountingMachine(image.launch, warps=warps), image
 
 
@@ -268,6 +273,8 @@ def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
     machine.run_kernel(step)
     while machine.live:
         machine, image = switched(machine, image, warps)
+        if not switches:
+            machine, image = switched(machine, image, warps)    # in vain: nobody has been restored
         machine.run_kernel(step)
         switches += 1
     assert switches > 2
@@ -339,6 +346,74 @@ def test_the_result_of_a_barrier_and_arrivals_without_waiting_are_saved():
     warp = machine.warps[0]
     assert warp is not None
     assert warp.registers[4].tolist() == [32] * WARP_THREADS
+
+
+def follower(image: ContextImage) -> tuple[Machine, Cta]:
+    """A reference machine with the only CTA of an image's launch, whose warps enter and leave traps one by one."""
+    machine, cta = Machine(image.launch, warps=2, follows=True), Cta((0, 0, 0), image.launch)
+    machine.start(cta, [0, 1])
+    return machine, cta
+
+
+def run_inside(machine: Machine, slot: int) -> None:
+    """Up to where a warp waits in the handler: for the CTA, or to leave."""
+    warp = machine.warps[slot]
+    assert warp is not None
+    while warp.barrier is None and warp.trap.returning is None:
+        machine.retire(slot)
+
+
+def test_barriers_are_saved_when_all_warps_of_the_cta_have_left_them():
+    """One is in the handler before the other has been taken from the barrier where it waits."""
+    image = install_context_switch(launch_of("""
+        S2R R0, SR_TID.X
+        ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
+   @!P0 BRA .next
+        BAR.SYNC 0x0
+        EXIT
+""", threads=64))
+    machine, _ = follower(image)
+    image.set_command(machine.memory, ContextCommand.SAVE)
+    for _ in range(4):
+        machine.retire(1)
+    machine.enter(0)
+    run_inside(machine, 0)
+    first = machine.warps[0]
+    assert first is not None
+    assert first.barrier == SYNCALL_BARRIER
+    machine.enter(1)
+    for slot in (1, 0):
+        run_inside(machine, slot)
+        machine.leave(slot)
+    assert not machine.live
+    assert image.barrier(machine.memory, 0, 0) == 0
+
+
+def test_shared_memory_is_restored_once():
+    """A warp that comes late finds what the other has stored since."""
+    image = install_context_switch(launch_of("""
+.shared 16
+        S2R R0, SR_TID.X
+        ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
+        MOV32I R1, 0x7
+.Lturn:
+        NOP
+        NOP
+    @P0 BRA .Lturn
+        STS [0x4], R1
+        BRA .Lturn
+""", threads=64))
+    machine = CountingMachine(image.launch, warps=2)
+    machine.run_kernel(8)
+    image = taken_off(machine, image)
+    other, cta = follower(image)
+    for slot in (0, 1):
+        other.enter(slot)
+        run_inside(other, slot)
+        other.leave(slot)
+        for _ in range(8):
+            other.retire(slot)
+    assert cta.shared[4] == 7
 
 
 def test_what_no_image_can_hold_is_refused():

@@ -58,9 +58,7 @@ def _debug(session: Session, source: Batch | Terminal, hardware: Hardware) -> No
     """Grid after grid, as long as the user wants another one."""
     async def drive(host: Host) -> None:
         await session.begin(host)
-        if session.starts:
-            session.starts = False
-            print_text("".join(f"{line}\n" for line in await session.outcome(interrupted=await session.machine.go())))
+        print_text("".join(f"{line}\n" for line in await session.restart()))
         await source.serve(session)
 
     while not session.leaves:

@@ -113,7 +113,7 @@ def _count(arguments: Sequence[str], at: int, default: int, what: str, most: int
 async def _run(session: Session, arguments: Sequence[str]) -> list[str]:
     cycles = _cycles(arguments)
     if session.machine.state is not State.HELD:
-        session.starts = True
+        session.starts, session.cycles = True, cycles
         return []
     return await session.outcome(interrupted=await session.machine.go(cycles))
 
@@ -147,15 +147,16 @@ async def _step(session: Session, arguments: Sequence[str]) -> list[str]:
 
 @_command("stop", "", "stops all warps where they are", 0)
 async def _stop(session: Session, _arguments: Sequence[str]) -> list[str]:
-    if session.machine.state is State.RUNNING:
-        await session.machine.stop()
+    if session.machine.state is not State.RUNNING:
+        return [session.machine.state.value]
+    await session.machine.stop()
     return await session.outcome()
 
 
 @_command("detach", "", "takes out the breakpoints and lets the grid run to its end without the debugger", 0)
 async def _detach(session: Session, _arguments: Sequence[str]) -> list[str]:
     if session.machine.state is State.OVER:
-        return await session.outcome()
+        return [session.machine.state.value]
     interrupted = await session.machine.detach()
     for one in session.breakpoints.addresses:
         session.breakpoints.remove(one)

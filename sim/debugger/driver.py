@@ -20,15 +20,18 @@ __all__ = [
     "detach",
     "fully_stopped",
     "grid_over",
+    "in_trap",
     "invalidate_caches",
     "is_attached",
     "live_warps",
     "locked_down",
+    "not_in_trap",
     "nothing_pending",
     "paused_warps",
     "resume",
     "resume_paused",
     "single_step",
+    "stop_all",
     "suspend",
     "wait",
     "wait_for_lock_down",
@@ -87,10 +90,19 @@ async def paused_warps(host: Host) -> int:
     return await _both_words(host, "BPT_PAUSE_MASK")
 
 
+async def in_trap(host: Host) -> bool:
+    """Whether warps enter the trap handler or are in it."""
+    return bool(await host.field("DBGR_STATUS0", "SM_IN_TRAP_MODE"))
+
+
+async def not_in_trap(host: Host) -> bool:
+    """Whether warps execute the program."""
+    return not await in_trap(host)
+
+
 async def fully_stopped(host: Host) -> bool:
     """Whether the machine is trapped with all its warps paused."""
-    return (bool(await host.field("DBGR_STATUS0", "SM_IN_TRAP_MODE"))
-            and await live_warps(host) == await paused_warps(host))
+    return await in_trap(host) and await live_warps(host) == await paused_warps(host)
 
 
 async def nothing_pending(host: Host) -> bool:
@@ -131,6 +143,20 @@ async def suspend(host: Host, cycles: int = PATIENCE) -> bool:
     """Stops all warps; returns whether the machine locked down in so many cycles."""
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=1)
     return await wait_for_lock_down(host, cycles)
+
+
+async def stop_all(host: Host, cycles: int = PATIENCE) -> bool:
+    """Stops all warps in the trap handler's pause; returns whether they are there in so many cycles.
+
+    A stop that finds warps on their way out of the handler holds them where they leave it. These are let out, and at
+    once stopped again (ours: drivers leave that to the handler).
+    """
+    end = host.cycles + cycles
+    while await suspend(host, end - host.cycles):
+        if await fully_stopped(host):
+            return True
+        await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
+    return False
 
 
 async def resume(host: Host) -> None:

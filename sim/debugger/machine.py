@@ -80,12 +80,15 @@ class DebuggedMachine:
     Attributes
     ----------
     state : State
+    ran : set[int]
+        Warps that have run since they were looked at last.
     """
 
     def __init__(self, host: Host, area: SaveArea, breakpoints: Breakpoints, watch: Callable[[int], bool]) -> None:
         self.host, self.area, self.breakpoints = host, area, breakpoints
         self.memory = host.memory
         self.state = State.RUNNING
+        self.ran: set[int] = set()
         self._watch = watch
         self._told: dict[int, int] = {}
         """Warps at a breakpoint that the user knows of: what they are to step over."""
@@ -109,6 +112,11 @@ class DebuggedMachine:
             reasons = tuple(reason for reason in reasons if reason != REASON)
         error = WarpError(status.error) if status.failed else WarpError.NONE
         return Why(error, reasons, number, bool(status.stepped))
+
+    def reasons(self) -> dict[int, Why]:
+        """Why warps that have run stopped, of those that stopped by themselves."""
+        found = {slot: self.why(slot, warp) for slot, warp in self.warps.items() if slot in self.ran}
+        return {slot: why for slot, why in found.items() if why.own}
 
     async def rejection(self) -> LaunchRejection:
         """Why the machine would not take the launch."""
@@ -135,14 +143,16 @@ class DebuggedMachine:
     async def hold(self) -> None:
         """Takes over before the first warp starts."""
         await driver.attach(self.host)
-        if not await driver.suspend(self.host):
+        if not await driver.stop_all(self.host):
             raise DebuggerError("the machine does not lock down")
         self.state = State.HELD
         await self._look()
 
     async def stop(self) -> None:
-        """Stops all warps."""
-        if await driver.suspend(self.host):
+        """Stops all warps, if they run."""
+        if self.state is not State.RUNNING:
+            return
+        if await driver.stop_all(self.host):
             await self._arrive()
         elif not await self._look():
             raise DebuggerError(f"the machine does not lock down in {driver.PATIENCE:,} cycles")
@@ -159,7 +169,7 @@ class DebuggedMachine:
             interrupted = await self._run(end)
             if interrupted:
                 await self.stop()
-            if interrupted or self.state is not State.STOPPED or self._news():
+            if interrupted or self.state is not State.STOPPED or not self._parked or self.reasons():
                 return interrupted
 
     async def step(self, slots: set[int]) -> None:
@@ -168,6 +178,7 @@ class DebuggedMachine:
             await self._step_over(told)
         if (rest := (slots - told) & self.warps.keys()):
             await self._step(rest)
+        self.ran = slots
 
     async def detach(self, cycles: int | None = None) -> bool:
         """Takes out all breakpoints and lets the machine go on without a debugger until its grid is over or it locks
@@ -175,6 +186,7 @@ class DebuggedMachine:
         """
         await self.lift()
         self._told.clear()
+        self._parked.clear()
         await driver.detach(self.host)
         await driver.resume(self.host)
         self.state = State.RUNNING
@@ -196,17 +208,9 @@ class DebuggedMachine:
         await self._step_over(set(told))
         if self.state is State.OVER:
             return True
-        warps = self.warps
-        for slot, address in told.items():
-            stays = self._told.get(slot) == address and self._waits(address)
-            if slot in warps and not stays and self.why(slot, warps[slot]).own:
-                return True
-        return False
-
-    def _news(self) -> bool:
-        """Whether a warp stopped by itself, or none is left that should go on."""
-        return not self._parked or any(self.why(slot, warp).own for slot, warp in self.warps.items()
-                                       if slot not in self._parked)
+        self.ran = {slot for slot, address in told.items()
+                    if self._told.get(slot) != address or not self._waits(address)}
+        return bool(self.reasons())
 
     def _waits(self, address: int) -> bool:
         """Whether a warp may be unable to step over the instruction there: at a barrier it waits for others."""
@@ -256,7 +260,7 @@ class DebuggedMachine:
         if await self._look():
             return
         if not await driver.locked_down(self.host):
-            await driver.suspend(self.host)
+            await driver.stop_all(self.host)
         await self._arrive()
 
     async def _step_over(self, slots: set[int]) -> None:
@@ -278,7 +282,7 @@ class DebuggedMachine:
         if await self._look():
             return
         if not await driver.locked_down(self.host):
-            await driver.suspend(self.host)
+            await driver.stop_all(self.host)
         await self._arrive(stepped=slots, lifted=lifted)
 
     async def _arrive(self, stepped: Collection[int] = (), *, lifted: bool = False) -> None:
@@ -295,6 +299,7 @@ class DebuggedMachine:
             elif pc in self.breakpoints and (slot in stepped or self._told.get(slot) == pc):
                 told[slot] = pc
         self._told = told
+        self.ran = set(stepped) or warps.keys() - self._parked
         if not warps and not await driver.live_warps(self.host):
             self.state = State.HELD
         await self._acknowledge()

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import SaveArea
@@ -35,7 +36,9 @@ class Session:
     warp_number, thread : int
         What is looked at: a warp slot, a thread of it.
     starts : bool
-        The next grid starts at once.
+        The user wants another grid, which starts at once, and
+    cycles : int or None
+        runs for at most so many cycles.
     leaves : bool
         The user wants no other grid.
     """
@@ -45,6 +48,7 @@ class Session:
         self.breakpoints = Breakpoints(area.launch.program_base)
         self.warp_number = self.thread = 0
         self.starts = self.leaves = False
+        self.cycles: int | None = None
         self._watch = watch
         self._machine: DebuggedMachine | None = None
 
@@ -54,6 +58,13 @@ class Session:
         self._machine = DebuggedMachine(host, self.area, self.breakpoints, self._watch.look)
         await self._machine.hold()
         await self._machine.plant()
+
+    async def restart(self) -> list[str]:
+        """Starts the grid that the user wants, if one is wanted; what there is to tell."""
+        if not self.starts:
+            return []
+        self.starts = False
+        return await self.outcome(interrupted=await self.machine.go(self.cycles))
 
     @property
     def machine(self) -> DebuggedMachine:
@@ -95,12 +106,11 @@ class Session:
 
     def _refocus(self) -> None:
         """Looks at a warp that is the reason of a stop, else at the same as before, else at the first."""
-        machine, warps = self.machine, self.machine.warps
+        warps = self.machine.warps
         if not warps:
             return
-        reasons = [slot for slot, warp in warps.items() if machine.why(slot, warp).own]
-        choice = reasons or list(warps)
-        if self.warp_number not in (reasons or warps):
+        choice = list(self.machine.reasons() or warps)
+        if self.warp_number not in choice:
             self.look_at(choice[0])
         elif not warps[self.warp_number].live >> self.thread & 1:
             self.look_at(self.warp_number)
@@ -128,7 +138,7 @@ class Session:
             lines.append(f"{why}: {_named(slots)}")
         if not warps:
             return [*lines, "warps are stopped, but the trap handler could not save them"]
-        if any(machine.why(slot, warp).error.value for slot, warp in warps.items()):
+        if any(why.error is not WarpError.NONE for why in machine.reasons().values()):
             lines += error_lines(await machine.registers(), self.code)
         pc = address_of(self.warp())
         return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", self.code.line(pc, "->")]
@@ -136,9 +146,8 @@ class Session:
     def _reasons(self) -> dict[str, list[int]]:
         """The warps that stopped by themselves, by reason."""
         found: dict[str, list[int]] = {}
-        for slot, warp in self.machine.warps.items():
-            if (why := self.machine.why(slot, warp)).own:
-                found.setdefault(str(why), []).append(slot)
+        for slot, why in self.machine.reasons().items():
+            found.setdefault(str(why), []).append(slot)
         return found
 
     async def _end(self) -> list[str]:

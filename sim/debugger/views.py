@@ -92,11 +92,15 @@ class Code:
         return self.lines(first, count, pc)
 
 
+def _masks(warp: SavedWarp) -> dict[str, int]:
+    """The masks in which there are threads; ``waiting`` are those that a token holds."""
+    waiting = warp.live & ~warp.masks.active & ~warp.masks.disabled
+    return {name: mask for name, mask in {**asdict(warp.masks), "waiting": waiting}.items() if mask}
+
+
 def mask_lines(warp: SavedWarp) -> list[str]:
     """The masks of a warp: active, disabled, and who waits for a token."""
-    masks, live = warp.masks, warp.live
-    waiting = live & ~masks.active & ~masks.disabled
-    return [f"{name:<11} {mask:08x}" for name, mask in {**asdict(masks), "waiting": waiting}.items()]
+    return [f"{name:<11} {mask:08x}" for name, mask in _masks(warp).items()]
 
 
 def stack_lines(warp: SavedWarp, code: Code) -> list[str]:
@@ -115,10 +119,18 @@ def stack_lines(warp: SavedWarp, code: Code) -> list[str]:
 
 def thread_lines(warp: SavedWarp) -> list[str]:
     """What each thread of a warp does."""
-    masks = {"active": warp.masks.active, **asdict(warp.masks)}
-    masks["waiting"] = warp.live & ~warp.masks.active & ~warp.masks.disabled
-    return [f"{thread:>2}  {name}" for thread in range(WARP_THREADS) for name, mask in masks.items()
-            if mask >> thread & 1]
+    return [f"{name:<11} {_ranges(mask)}" for name, mask in _masks(warp).items()]
+
+
+def _ranges(mask: int) -> str:
+    """The threads in a mask, those in a row as one."""
+    texts, threads = [], threads_of(mask)
+    for at, thread in enumerate(threads):
+        if at and threads[at - 1] == thread - 1:
+            texts[-1] = f"{texts[-1].partition('-')[0]}-{thread}"
+        else:
+            texts.append(str(thread))
+    return " ".join(texts)
 
 
 def register_lines(warp: SavedWarp, thread: int, numbers: Sequence[int], every: bool) -> list[str]:

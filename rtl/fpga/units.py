@@ -15,6 +15,7 @@ from rtl.launch import Distributor
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import ERROR_SOURCES
+from rtl.trap import TrapUnit
 
 from .bare import BareSm
 
@@ -29,6 +30,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "barrier": BarrierUnit,
     "memory": MemoryUnit,
     "launch": Distributor,
+    "trap": TrapUnit,
     "sm": BareSm,
     "host": lambda params: HostPort(params, len(ERROR_SOURCES)),
 }

@@ -1,0 +1,130 @@
+"""Traps of the whole machine: rule by rule, injected at any time, step by step, in lockstep with the reference machine.
+
+Programs that are stopped at any cycle must leave what they leave undisturbed, and every warp that lives must enter the
+handler once for each stop.
+"""
+
+from collections.abc import Iterable
+from random import Random
+
+from rtl.params import PRESETS, SmParams
+from sim.engine import PysimEngine
+from sim.hardware import Hardware
+from sim.host import Host
+from sim.launch import Launch
+from sim.testbench import Bench
+from testbench.programs.expected import complaints
+from testbench.programs.manifest import RUNS, build
+from testbench.trap_case import Debugger
+from testbench.trap_cases import CASES
+from testbench.trap_driver import TrapDriver
+from testbench.trap_injection import HANDLERS, counted, inject, programs, stops_often, stops_once
+
+__all__ = ["FEW", "SHORT", "check_cases", "check_kernels", "check_random_times", "check_window", "record", "run"]
+
+FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
+"""Cases that a slow simulation can do."""
+SHORT = ("k05_triple_loop", "k08_fib_recursion", "k13_early_exit", "k15_shared_reduce", "k18_atomics_global",
+         "k31_scan_shared", "k53_divergent_ret_func")
+"""Kernels that part in every way, meet at barriers and share memory."""
+SHOWN = "a_bar_that_was_rolled_back_runs_again"
+"""The case in the waveform."""
+MACHINES = (SmParams(warps=4, lanes=4), SmParams(warps=8, lanes=32),
+            SmParams(warps=64, lanes=8, registers=2048, shared_bytes=65536))
+"""Beside the default one."""
+_WINDOW = range(250, 1150)
+"""Cycles after the start of a grid in which the short programs run."""
+_INJECTED = 10_000
+"""Traps that the long form injects at least."""
+
+
+def check_cases(bench: Bench, driver: TrapDriver, names: Iterable[str]) -> None:
+    """Cases, by name."""
+    names = list(names)
+    for name in bench.progress(names, "cases"):
+        driver.play(bench, CASES[name])
+
+
+def _buffers(launch: Launch) -> dict[str, bytes]:
+    return {name: launch.memory.read(*place) for name, place in launch.buffers.items()}
+
+
+def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps: int = 2) -> None:
+    """Short programs, stopped once at each of these cycles: what they leave is what they leave undisturbed."""
+    cycles = list(cycles)
+    for name, launch in programs(warps).items():
+        undisturbed = _buffers(inject(bench, driver, name, counted(launch()), iter(())))
+        for cycle in bench.progress(cycles, name):
+            what = f"{name}, stopped at cycle {cycle}"
+            left = inject(bench, driver, what, counted(launch(), HANDLERS[cycle % 2]), stops_once(cycle))
+            bench.expect(f"{what}: what it leaves", _buffers(left), undisturbed)
+
+
+def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap: int, steps: int = 0,
+                  check: bool = False) -> int:
+    """Kernels stopped at random times, at most ``gap`` cycles apart, against what their PTX says; see ``inject``. How
+    many traps that were."""
+    names, traps = list(names), 0
+    for number, name in enumerate(bench.progress(names, "kernels")):
+        run, source = RUNS[name], Random(f"{bench.seed} {name}")
+        made = counted(build(run, "O3"), HANDLERS[number % 2])
+        if not driver.fits(made.launch):
+            continue
+        left = inject(bench, driver, name, made, stops_often(source, gap), steps=steps, check=check)
+        if not run.traps and (wrong := complaints(run, "O3", left)):
+            bench.fail(wrong[0])
+        bench.checked("kernels under a handler, against their PTX")
+        traps += made.traps
+    return traps
+
+
+def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) -> None:
+    """Short programs of four warps, stopped again and again."""
+    for name, launch in programs(4).items():
+        undisturbed = _buffers(inject(bench, driver, name, counted(launch()), iter(())))
+        for number in range(rounds):
+            source = Random(f"{bench.seed} {name} {number}")
+            left = inject(bench, driver, name, counted(launch(), HANDLERS[number % 2]), stops_often(source, gap),
+                          steps=100 * (number % 3 == 2), check=number % 2 == 0)
+            bench.expect(f"{name}: what it leaves", _buffers(left), undisturbed)
+
+
+def record(bench: Bench) -> None:
+    """A case, for the waveform."""
+    vcd = bench.vcd
+    if vcd is None:
+        return
+    case, hardware = CASES[SHOWN], Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
+    launch = case.launch()
+
+    async def driver(host: Host) -> None:
+        await case.script(Debugger(bench, SHOWN, host, launch))
+
+    hardware.run(launch, 0, driver=driver)
+    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    driver = TrapDriver(PRESETS["default"], bench.engine)
+    if bench.engine is PysimEngine:
+        check_cases(bench, TrapDriver(PRESETS["tiny"], bench.engine), FEW)
+        record(bench)
+        return
+    check_cases(bench, driver, CASES)
+    if not bench.thorough:
+        check_window(bench, driver, _WINDOW[::60])
+        check_random_times(bench, driver, 2, 120)
+        check_kernels(bench, driver, SHORT[1:4], gap=600)
+        record(bench)
+        return
+    check_window(bench, driver, _WINDOW)
+    check_random_times(bench, driver, 40, 120)
+    check_kernels(bench, driver, RUNS, gap=400, steps=400, check=True)
+    traps = check_kernels(bench, driver, RUNS, gap=100)
+    for params in MACHINES:
+        other = TrapDriver(params, bench.engine)
+        check_random_times(bench, other, 10, 120)
+        traps += check_kernels(bench, other, SHORT, gap=200)
+    bench.expect("as many traps as there should be", traps >= _INJECTED, True)
+    record(bench)

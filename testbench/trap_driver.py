@@ -1,0 +1,75 @@
+"""The whole machine under test, with a host that stops it, wakes warps and looks at its registers."""
+
+from dataclasses import replace
+
+from rtl.params import SmParams
+from sim.engine import Engine
+from sim.hardware import Hardware, HardwareResult
+from sim.host import Driver, Host
+from sim.launch import Launch
+from sim.testbench import Bench
+from testbench.trap_case import Debugger, TrapCase
+
+__all__ = ["TrapDriver"]
+
+
+class TrapDriver:
+    """Runs launches on a machine, in lockstep with the reference machine if wanted; both models are made when they are
+    needed.
+
+    Parameters
+    ----------
+    params : SmParams
+        The machine.
+    engine : type[Engine]
+        What simulates it.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+        self.params = params
+        self._engine = engine
+        self._machines: dict[bool, Hardware] = {}
+
+    def hardware(self, *, check: bool) -> Hardware:
+        """The machine, with or without the reference machine beside it."""
+        if check not in self._machines:
+            self._machines[check] = Hardware(self.params, self._engine, check=check)
+        return self._machines[check]
+
+    def fits(self, launch: Launch) -> bool:
+        """Whether a CTA has room on the machine."""
+        return (launch.warps <= self.params.warps and launch.warps * -(-launch.registers // 8) * 8 <= self.params.registers
+                and launch.shared <= self.params.shared_bytes)
+
+    def run(self, bench: Bench, what: str, launch: Launch, driver: Driver, *, ends: str = "ok", check: bool = True,
+            report_mask: int | None = None) -> tuple[HardwareResult, Launch]:
+        """Runs a launch under a driver; the result, and the launch with what the hardware left in memory. Fails at the
+        first difference, in memory too, and when it does not end as ``ends`` says.
+        """
+        hardware = self.hardware(check=check)
+        masks = {} if report_mask is None else {"report_mask": report_mask}
+        result = hardware.run(launch, 0, driver=driver, **masks)
+        bench.report.cycles += hardware.cycles
+        finished = replace(launch, memory=hardware.memory)
+        if (lockstep := hardware.lockstep) is not None:
+            if lockstep.difference is not None:
+                bench.fail(f"{what}: {lockstep.difference}")
+            if ends == "ok" and (left := lockstep.pending()):
+                bench.fail(f"{what}: not complete in the end: {left[0]}")
+            if difference := lockstep.compare_memory(hardware.memory):
+                bench.fail(f"{what}: {difference}")
+            bench.checked("instructions in lockstep", lockstep.compared)
+            bench.checked("warps that entered or left the trap, in lockstep", lockstep.moved)
+        if result.status != ends:
+            bench.fail("\n".join([f"{what}: {result.status} {result.reason}, expected {ends}", *result.diagnosis]))
+        return result, finished
+
+    def play(self, bench: Bench, case: TrapCase) -> None:
+        """Runs a case."""
+        launch = case.launch()
+
+        async def driver(host: Host) -> None:
+            await case.script(Debugger(bench, case.name, host, launch))
+
+        self.run(bench, case.name, launch, driver, ends=case.ends, report_mask=case.report_mask)
+        bench.checked("cases")

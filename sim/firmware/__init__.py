@@ -24,7 +24,7 @@ With the trap handler, what traps is held until the host wakes it::
     area = install_trap_handler(prepare(module, arguments))
 
     async def driver(host):
-        while not await host.until(lambda host: host.ended, 10_000) and host.locked_down:
+        while await host.until(lambda host: host.ended or host.locked_down, 1_000_000) and not host.ended:
             for slot, warp in area.warps(host.memory).items():
                 print(slot, hex(warp.pc), warp.masks)
             await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)

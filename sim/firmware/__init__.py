@@ -29,6 +29,7 @@ With the trap handler, what traps is held until the host wakes it::
                 print(slot, hex(warp.pc), warp.masks)
             await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
             await host.modify("DBGR_CONTROL0", RUN_TRIGGER=1)
+            await host.until(lambda host: not host.locked_down, 100)
 
     hardware.run(area.launch, 1_000_000, driver=driver)
 

@@ -1,6 +1,6 @@
 """The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -256,12 +256,19 @@ class Hardware:
 
     async def read(self, ctx: Any, address: int) -> int:
         """Reads a register."""
-        bus = self.harness.host
-        ctx.set(bus.address, address)
+        (value,) = await self.read_all(ctx, (address,))
+        return value
+
+    async def read_all(self, ctx: Any, addresses: Iterable[int]) -> list[int]:
+        """Reads registers, one a cycle."""
+        bus, values = self.harness.host, []
         ctx.set(bus.read, 1)
-        await self.advance(ctx, 1)
+        for address in addresses:
+            ctx.set(bus.address, address)
+            await self.advance(ctx, 1)
+            values.append(ctx.get(bus.value))
         ctx.set(bus.read, 0)
-        return ctx.get(bus.value)
+        return values
 
     async def _start(self, ctx: Any) -> None:
         """Starts the grid."""
@@ -310,13 +317,14 @@ class Hardware:
         result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)
         if result.rejection is not LaunchRejection.NONE:
             result.status = "error"
-        for name in SM_REGISTERS:
-            result.registers[name] = await self.read(ctx, REGISTERS[name])
+        registers = await self.read_all(ctx, (REGISTERS[name] for name in SM_REGISTERS))
+        result.registers.update(zip(SM_REGISTERS, registers, strict=True))
         high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
         if result.status == "ok" and result.registers["HWW_WARP_ESR"] >> low & (1 << high - low + 1) - 1:
             result.status = "error"     # of a warp that has ended all the same
-        for name in COUNTERS:
-            result.counters[name] = await self._counter(ctx, name)
+        halves = await self.read_all(ctx, range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(COUNTERS), 4))
+        result.counters.update(
+            (name, low | high << 32) for name, low, high in zip(COUNTERS, halves[::2], halves[1::2], strict=True))
         if result.status != "ok":
             result.diagnosis = diagnose(ctx, self.harness.sm, self._launch, self.memory)
             result.warps = warp_states(ctx, self.harness.sm, self._launch, self.memory)

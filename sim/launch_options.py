@@ -1,14 +1,17 @@
 """What the commands that launch a kernel share: its options, and the launch that they ask for."""
 
 import argparse
+import itertools
 from dataclasses import dataclass
 
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
 from sim.arguments import parse_arguments
 from sim.command import Parser
 from sim.launch import Launch, prepare
 from sim.programs import SUFFIXES, read_program
-from sim.toolchain.module import Module
+from sim.toolchain.module import Module, ProgramError
 
 __all__ = ["LaunchError", "LaunchOptions", "add_launch_options", "check_size", "number_from_one", "prepared"]
 
@@ -74,9 +77,24 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
 
 
+def _check_instructions(module: Module, entry: str | None) -> None:
+    """Refuses code that this machine does not have instructions for: ProgramError. Other kernels' code may be what it
+    likes."""
+    kernel, content = module.kernel(entry), module.code.content
+    starts = sorted(module.code.symbols.items(), key=lambda symbol: symbol[1])
+    for (name, start), (_, end) in itertools.pairwise([*starts, ("", len(content))]):
+        if name in module.kernels and name != kernel.name:
+            continue
+        for pc in range(start, end, INSTRUCTION_BYTES):
+            word = int.from_bytes(content[pc:pc + INSTRUCTION_BYTES], "little")
+            if pc % GROUP_BYTES and find(word) is None:
+                raise ProgramError(f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {word:016x}")
+
+
 def prepared(options: LaunchOptions) -> tuple[Module, Launch]:
     """The program of the options, and the same placed in memory."""
     module = read_program(options.program)
+    _check_instructions(module, options.entry)
     return module, prepare(
         module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
         local=options.local, crs=options.crs, dynamic_shared=options.shared)

@@ -54,12 +54,13 @@ def _session(options: Options, watch: Watch) -> Session:
     return Session(area, Places(module.code.symbols, launch.program_size), watch)
 
 
-def _debug(session: Session, source: Batch | Terminal, hardware: Hardware) -> None:
+def _debug(session: Session, source: Batch | Terminal, hardware: Hardware, watch: Watch) -> None:
     """Grid after grid, as long as the user wants another one."""
     async def drive(host: Host) -> None:
-        await session.begin(host)
-        print_text("".join(f"{line}\n" for line in await session.restart()))
-        await source.serve(session)
+        with watch.installed():
+            await session.begin(host)
+            print_text("".join(f"{line}\n" for line in await session.restart()))
+            await source.serve(session)
 
     while not session.leaves:
         hardware.run(session.area.launch, _LIMIT, driver=drive)
@@ -75,8 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engine, advice = choose(options.engine)
         if advice is not None:
             print_text(f"{advice}\n")
-        with watch.installed():
-            _debug(session, batch or Terminal(session), Hardware(PRESETS[options.preset], engine))
+        _debug(session, batch or Terminal(session), Hardware(PRESETS[options.preset], engine), watch)
     except (ArgumentError, BatchError, DebuggerError, EngineError, LaunchError, OutputError, ProgramError) as error:
         parser.error(str(error))
     return 0

@@ -136,13 +136,14 @@ async def _step(session: Session, arguments: Sequence[str]) -> list[str]:
     steps = _count([word for word in arguments if word != "all"], 0, 1, "number of steps", _MOST_STEPS)
     machine, warps = session.stopped(), session.warps()
     session.warp()
+    waiting: set[int] = set()
     for _ in range(steps):
         chosen = set(warps) if everyone else {session.warp_number}
-        await machine.step(chosen)
+        waiting = await machine.step(chosen)
         warps = machine.warps
-        if not chosen <= warps.keys() or any(machine.why(slot, warps[slot]).own for slot in chosen):
+        if not chosen <= warps.keys() or waiting == chosen or machine.reasons():
             break
-    return await session.outcome(stepped=chosen)
+    return await session.outcome(stepped=chosen, waiting=waiting)
 
 
 @_command("stop", "", "stops all warps where they are", 0)

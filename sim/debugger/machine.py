@@ -172,13 +172,19 @@ class DebuggedMachine:
             if interrupted or self.state is not State.STOPPED or not self._parked or self.reasons():
                 return interrupted
 
-    async def step(self, slots: set[int]) -> None:
-        """These warps execute an instruction each: those at a breakpoint that the user knows of the one under it."""
+    async def step(self, slots: set[int]) -> set[int]:
+        """These warps execute an instruction each: those at a breakpoint that the user knows of the one under it.
+        Returns those that could not: they wait at a barrier for others.
+        """
+        places = {slot: address_of(warp) for slot, warp in self.warps.items() if slot in slots}
         if told := self._at_breakpoints() & slots:
             await self._step_over(told)
         if (rest := (slots - told) & self.warps.keys()):
             await self._step(rest)
-        self.ran = slots
+        waiting = {slot for slot, warp in self.warps.items()
+                   if places.get(slot) == address_of(warp) and self._waits(address_of(warp))}
+        self.ran = slots - waiting
+        return waiting
 
     async def detach(self, cycles: int | None = None) -> bool:
         """Takes out all breakpoints and lets the machine go on without a debugger until its grid is over or it locks

@@ -117,7 +117,8 @@ class Session:
 
     # What is told.
 
-    async def outcome(self, *, interrupted: bool = False, stepped: Collection[int] = ()) -> list[str]:
+    async def outcome(self, *, interrupted: bool = False, stepped: Collection[int] = (),
+                      waiting: Collection[int] = ()) -> list[str]:
         """What the machine has come to, after it was let go."""
         machine = self.machine
         self._watch.rest()
@@ -134,6 +135,8 @@ class Session:
             lines.append("interrupted")
         if ended := sorted(set(stepped) - warps.keys()):
             lines.append(f"{_named(ended)} ended")
+        if waiting:
+            lines.append(f"at a barrier that other warps have not come to: {_named(waiting)}")
         for why, slots in self._reasons().items():
             lines.append(f"{why}: {_named(slots)}")
         if not warps:

@@ -10,7 +10,7 @@ __all__ = ["machine_traces"]
 def machine_traces(harness: Any) -> Traces:
     """A tree of signals: issue, lanes, flow, memory, why each warp waits."""
     core, distributor = harness.sm.core, harness.sm.distributor
-    issued, written, flow = core.retired.issued, core.retired.written, core.retired.flow
+    trap, issued, written, flow = core.trap_state, core.retired.issued, core.retired.written, core.retired.flow
     return {
         "launch": {"busy": distributor.busy, "running": Trace(distributor.running, "bin"), "warp": core.launch},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
@@ -27,5 +27,8 @@ def machine_traces(harness: Any) -> Traces:
                   "write": core.stack_memory.request.payload.write},
         "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
         "waits": [core.reasons[number] for number in range(len(core.reasons))],
-        "barrier": Trace(core.waiting, "bin"), "trapping": core.trapping, "interrupt": harness.sm.interrupt,
+        "barrier": Trace(core.waiting, "bin"),
+        "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down, "inside": Trace(core.trap.inside, "bin"),
+                 "paused": Trace(trap.paused, "bin"), "events": core.trap_events},
+        "interrupt": harness.sm.interrupt,
     }

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from sim.launch import Buffer, Launch, prepare
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
-from testbench.words import encode
+from testbench.words import address, encode
 
 __all__ = ["ALL_REPORTED", "ErrorCase", "error_cases", "launch_text"]
 
@@ -20,12 +21,15 @@ _HEAD = """.kernel k
 .shared 256
 .const 2 table
 .word 4, 0x30
-    S2R R0, SR_TID.X
+    S2R R0, SR_LANEID
     ISCADD R2.CC, R0, c[0x0][out], 0x2
     IADD.X R3, RZ, c[0x0][out+4]
     ISETP.NE.U32.AND P0, PT, R0, RZ, PT
     STG.E [R2], R0
 """
+_HEAD_INSTRUCTIONS = 5
+_OTHERS_END = ("S2R R1, SR_TID.X", "ISETP.LT.U32.AND P1, PT, R1, {first}, PT", "@P1 EXIT")
+"""Of all warps only the last comes behind this."""
 _WORDS = 64
 _STACK = 1024
 """Bytes of call/return stack: more than calls that are counted may fill."""
@@ -40,22 +44,41 @@ def launch_text(text: str, *, words: int = _WORDS, block: int = 32, grid: int = 
 
 @dataclass(frozen=True)
 class ErrorCase:
-    """Lines behind which an error has come, NONE when BPT.TRAP has."""
+    """Lines behind which an error has come, NONE when BPT.TRAP has. It is that of the last line, unless ``line`` is the
+    number of another one or ``place`` the pc of what is nowhere among them.
+    """
 
     error: WarpError
     body: Sequence[str]
     check_calls: bool = False
+    line: int = -1
+    place: int | None = None
 
     @property
     def name(self) -> str:
         """For reports."""
         return f"{self.error.name}: {self.body[-1].strip()}"
 
-    def launch(self) -> Launch:
-        """The program; behind the error there is only its end, for errors of units may come later than what follows."""
-        lines = "\n".join(f"    {line}" for line in self.body)
-        made = launch_text(f"{_HEAD}{lines}\n    EXIT\n", crs=_STACK)
+    def launch(self, warp: int = 0, *, drains: bool = False) -> Launch:
+        """The program; behind the error there is only its end, for errors of units may come later than what follows,
+        unless it ``drains``. The CTA's last warp is this one; those before it end at once.
+        """
+        ending = ["BPT.DRAIN"] if drains else []
+        lines = "\n".join(f"    {line}" for line in (*_others_end(warp), *self.body, *ending, "EXIT"))
+        made = launch_text(f"{_HEAD}{lines}\n", crs=_STACK, block=32 * (warp + 1))
         return replace(made, check_api_calls=self.check_calls)
+
+    def pc(self, warp: int = 0) -> int:
+        """Address of the instruction that has the error, in that program."""
+        if self.place is not None:
+            return self.place
+        behind = [line for line in (*_others_end(warp), *self.body[:self.line]) if not line.endswith(":")]
+        return address(_HEAD_INSTRUCTIONS + len(behind))
+
+
+def _others_end(warp: int) -> tuple[str, ...]:
+    """Lines behind which there are only a warp and those above it."""
+    return tuple(line.format(first=32 * warp) for line in _OTHERS_END) if warp else ()
 
 
 def _raw(name: str, variant: str | None = None, **fields: int) -> str:
@@ -83,14 +106,15 @@ def error_cases() -> Iterator[ErrorCase]:
     for window in (SHARED_WINDOW, LOCAL_WINDOW):
         yield case(WarpError.OOR_ADDR, [f"MOV32I R4, {window + 0x8000:#x}", "MOV R5, RZ", "LD.E R6, [R4]"])
         yield case(WarpError.INVALID_ADDR_SPACE, [f"MOV32I R4, {window:#x}", "MOV R5, RZ", "ATOM.E.ADD R6, [R4], R0"])
-    for text in ("LDG.E R4, [R8]", "STG.E [R8], R0", "ATOM.E.ADD R4, [R8], R0", "RED.E.ADD [R8], R0", "JMP 0x100000"):
+    for text in ("LDG.E R4, [R8]", "STG.E [R8], R0", "ATOM.E.ADD R4, [R8], R0", "RED.E.ADD [R8], R0"):
         yield case(WarpError.MMU_FAULT, ["MOV R8, RZ", "MOV R9, RZ", text])
+    yield case(WarpError.MMU_FAULT, ["JMP 0x100000"], place=instruction_address(0x100000))
     for text in ("IADD R4, R0, c[0x2][0x8]", "MOV R4, c[0x5][0x0]", "I2F.F32.S32 R4, c[0x2][0x8]", "BRA c[0x2][0x8]",
                  "JMX c[0x2][R0+0x100]"):
         yield case(WarpError.INVALID_CONST_ADDR, [text])
     yield case(WarpError.INVALID_CONST_ADDR_LDC, ["SHL R4, R0, 0x2", "LDC R5, c[0x2][R4]"])
     yield case(WarpError.MISALIGNED_IMMC_ADDR, [_raw("BRA", "c", bank=2, offset=2)])
-    yield case(WarpError.STACK_OVERFLOW, ["again:", "SSY again", "BRA again"])
+    yield case(WarpError.STACK_OVERFLOW, ["again:", "SSY again", "BRA again"], line=1)
     yield case(WarpError.STACK_OVERFLOW, ["again:", "CAL again"])
     yield case(WarpError.API_STACK_ERROR, ["again:", "CAL again"], check_calls=True)
     for text in ("SYNC", "BRK", "RAM"):

@@ -58,6 +58,12 @@ class Debugger:
         if not self.host.failed:
             self._bench.expect(f"{self._what}: {what}", found, expected)
 
+    @property
+    def handler(self) -> int:
+        """Pc of the trap handler."""
+        assert self.launch.trap_handler is not None
+        return self.launch.trap_handler
+
     # Registers.
 
     async def write(self, register: str, value: int) -> None:

@@ -72,7 +72,7 @@ async def each_warp_knows_its_reason_and_the_host_all(d: Debugger) -> None:
     await d.see_events("BPT_PAUSE", reasons=[4, 5])
 
 
-@case(tuple(f"BPT.TRAP {reason:#x}" for reason in range(1, 8)) + ("EXIT",), (*COUNT, "RTT"))
+@case((*(f"BPT.TRAP {reason:#x}" for reason in range(1, 8)), "EXIT"), (*COUNT, "RTT"))
 async def all_seven_reasons(d: Debugger) -> None:
     await d.end()
     d.expect("traps", d.log(0)[0], 7)

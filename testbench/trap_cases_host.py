@@ -118,7 +118,7 @@ async def an_error_comes_back_to_what_failed(d: Debugger) -> None:
 async def an_error_in_the_trap_pauses(d: Debugger) -> None:
     await d.lock_down()
     await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1])
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, d.launch.trap_handler + address(len(COUNT) + 1))
+    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, d.handler + address(len(COUNT) + 1))
     d.expect("entries", d.log(0)[0], 1)
     await d.run_trigger()
     await d.end()
@@ -188,7 +188,7 @@ async def sixteen_tokens_are_kept_for_the_handler(d: Debugger) -> None:
     await d.lock_down()
     d.expect("depth", d.log(0)[0] & 0x1FFFF, 32)
     await d.see_events("PHYSICAL_STACK_OVERFLOW", "ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1])
-    await d.see_error(WarpError.STACK_OVERFLOW, 0, d.launch.trap_handler + address(len(LOG) + 15))
+    await d.see_error(WarpError.STACK_OVERFLOW, 0, d.handler + address(len(LOG) + 15))
 
 
 # Single step

@@ -55,7 +55,7 @@ async def fallthrough_goes_on_with_masks_and_stack_as_they_are(d: Debugger) -> N
 async def behind_fallthrough_a_warp_is_outside(d: Debugger) -> None:
     await d.lock_down()
     await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0,
-                      d.launch.trap_handler + address(len(_ENDS_AT_SECOND) + 1))
+                      d.handler + address(len(_ENDS_AT_SECOND) + 1))
     await d.see_events("BPT_PAUSE", reasons=[1])
     await d.clear()
     await d.run_trigger()

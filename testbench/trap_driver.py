@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.params import SmParams
 from sim.engine import Engine
 from sim.hardware import Hardware, HardwareResult
@@ -12,10 +13,12 @@ from testbench.trap_case import Debugger, TrapCase
 
 __all__ = ["TrapDriver"]
 
+_REGISTER_GRANULE = 8
+
 
 class TrapDriver:
-    """Runs launches on a machine, in lockstep with the reference machine if wanted; both models are made when they are
-    needed.
+    """Runs launches on a machine, in lockstep with the reference machine if wanted. There is a model for either, made
+    when it is needed.
 
     Parameters
     ----------
@@ -23,32 +26,35 @@ class TrapDriver:
         The machine.
     engine : type[Engine]
         What simulates it.
+    always : bool
+        Whether everything is in lockstep. Making one model takes longer than short runs save without it.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+    def __init__(self, params: SmParams, engine: type[Engine], *, always: bool = False) -> None:
         self.params = params
-        self._engine = engine
+        self._engine, self._always = engine, always
         self._machines: dict[bool, Hardware] = {}
 
     def hardware(self, *, check: bool) -> Hardware:
         """The machine, with or without the reference machine beside it."""
+        check |= self._always
         if check not in self._machines:
             self._machines[check] = Hardware(self.params, self._engine, check=check)
         return self._machines[check]
 
     def fits(self, launch: Launch) -> bool:
         """Whether a CTA has room on the machine."""
-        return (launch.warps <= self.params.warps and launch.warps * -(-launch.registers // 8) * 8 <= self.params.registers
+        rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
+        return (launch.warps <= self.params.warps and rows <= self.params.registers
                 and launch.shared <= self.params.shared_bytes)
 
     def run(self, bench: Bench, what: str, launch: Launch, driver: Driver, *, ends: str = "ok", check: bool = True,
-            report_mask: int | None = None) -> tuple[HardwareResult, Launch]:
+            report_mask: int = REPORT_MASK_RESET) -> tuple[HardwareResult, Launch]:
         """Runs a launch under a driver; the result, and the launch with what the hardware left in memory. Fails at the
         first difference, in memory too, and when it does not end as ``ends`` says.
         """
         hardware = self.hardware(check=check)
-        masks = {} if report_mask is None else {"report_mask": report_mask}
-        result = hardware.run(launch, 0, driver=driver, **masks)
+        result = hardware.run(launch, 0, driver=driver, report_mask=report_mask)
         bench.report.cycles += hardware.cycles
         finished = replace(launch, memory=hardware.memory)
         if (lockstep := hardware.lockstep) is not None:

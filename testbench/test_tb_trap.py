@@ -1,0 +1,88 @@
+"""Traps of the whole machine: the short form of the testbench, its table, and what it must find."""
+
+from pathlib import Path
+
+import pytest
+
+from rtl.params import PRESETS
+from sim.engine import CxxrtlEngine
+from sim.hardware import PERIOD, Harness
+from sim.machine_traces import machine_traces
+from sim.testbench import run
+from sim.waves import write_save_file
+from testbench import tb_trap
+from testbench.engine_designs import needs_cxxrtl
+from testbench.test_manual import DOCS, table
+from testbench.trap_cases import CASES
+from testbench.trap_driver import TrapDriver
+from testbench.trap_injection import Counted
+
+WAVEFORMS = Path(__file__).parent.parent / "waveforms"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return TrapDriver(PRESETS["default"], CxxrtlEngine, always=True)
+
+
+def passes(body):
+    report = run("trap", body, CxxrtlEngine)
+    assert report.passed, report.failure
+
+
+def failure_of(body):
+    failure = run("trap", body, CxxrtlEngine).failure
+    assert failure is not None
+    return failure
+
+
+@needs_cxxrtl
+@pytest.mark.parametrize("name", CASES)
+def test_cases(driver, name):
+    passes(lambda bench: tb_trap.check_cases(bench, driver, [name]))
+
+
+@needs_cxxrtl
+def test_programs_stopped_once(driver):
+    passes(lambda bench: tb_trap.check_window(bench, driver, range(300, 1100, 73)))
+
+
+@needs_cxxrtl
+def test_programs_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_random_times(bench, driver, 2, 120))
+
+
+@needs_cxxrtl
+def test_kernels_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_kernels(bench, driver, tb_trap.SHORT[2:5], gap=300))
+
+
+def test_the_table_names_every_case_once():
+    named = [name for row in table(DOCS / "traps.md", "## What traps do, and the cases that show it")
+             for name in row[1].split(", ")]
+    assert sorted(named) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", ["sm", "trap", "esr"])
+def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp_path, name):
+    path = tmp_path / f"{name}.gtkw"
+    write_save_file(path, path.with_suffix(".vcd"), machine_traces(Harness(PRESETS["tiny"])), period=PERIOD, root="sm")
+    assert path.read_text() == (WAVEFORMS / path.name).read_text()
+
+
+# What is wrong is found.
+
+@needs_cxxrtl
+def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):
+    counts = Counted.counts
+    monkeypatch.setattr(Counted, "counts", lambda self, host: [0, *counts(self, host)[1:]])
+    failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
+    assert "stopped at cycle 600: entries by slot" in failure
+
+
+@needs_cxxrtl
+def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
+    """In lockstep both sides do it: so what it leaves is looked at, too."""
+    monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)
+    failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
+    assert failure.startswith("nested divergence, stopped at cycle 600: what it leaves")

@@ -40,7 +40,8 @@ def _parser() -> Parser:
     """The command line."""
     parser = Parser(prog="python -m sim.debug", description="Debugs a kernel through the registers of the hardware.")
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
-    parser.add_argument("--batch", metavar="FILE", help="take the commands from a file, one a line, # for comments")
+    parser.add_argument("--batch", metavar="FILE",
+                        help="take the commands from a file, one a line, # for comments; - for standard input")
     return parser
 
 

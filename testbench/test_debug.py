@@ -2,6 +2,7 @@
 
 import re
 import signal
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -304,6 +305,15 @@ def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, shared, co
     assert ended.value.code == 2
     assert captured.err.startswith(f"python -m sim.debug: {script}:{2 + len(commands)}: {complaint}")
     assert captured.err.count("\n") == 1
+
+
+@needs_cxxrtl
+def test_commands_come_from_standard_input(tmp_path, capsys, shared, monkeypatch):
+    program = tmp_path / "test.sass"
+    program.write_text(LOOP)
+    monkeypatch.setattr("sys.stdin", StringIO("run\n"))
+    assert main([str(program), *TINY, "--arg", "buf:out=u32[64]", "--batch", "-"]) == 0
+    assert capsys.readouterr().out.startswith("(warpstack) run\nthe grid is over")
 
 
 @pytest.mark.parametrize(("script", "complaint"), [

@@ -18,8 +18,6 @@ from testbench.sm_errors import launch_text
 from testbench.trap_programs import with_handler
 from testbench.words import NOP
 
-pytestmark = needs_cxxrtl
-
 ENDLESS = """.kernel k
 .param out 8
 .registers 24
@@ -68,6 +66,50 @@ async def finish(host: Host, launch: Launch) -> None:
     assert await driver.wait(host, driver.grid_over)
 
 
+class Recorder:
+    """Registers without a machine: keeps what is written, in order."""
+
+    def __init__(self, **contents: int) -> None:
+        self.contents, self.written = contents, []
+
+    async def read(self, register: str) -> int:
+        return self.contents.get(register, 0)
+
+    async def write(self, register: str, value: int) -> None:
+        self.written.append((register, value))
+        self.contents[register] = value
+
+    modify, field = Host.modify, Host.field
+
+    async def run(self, cycles: int) -> bool:
+        return False
+
+
+STOP, RUN, STEP = 1 << 31, 1 << 30, 1 << 3
+
+
+@pytest.mark.parametrize(("sequence", "contents", "written"), [
+    (driver.attach, {"DBGR_CONTROL0": CONTROL_RESET}, [("DBGR_CONTROL0", 0x1C01)]),
+    (driver.resume, {"DBGR_CONTROL0": STOP | 1}, [("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
+    (driver.resume_paused, {"DBGR_CONTROL0": STOP | 1}, [
+        ("BPT_PAUSE_MASK", 0), ("BPT_PAUSE_MASK_1", 0), ("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
+    (lambda host: driver.wake(host, 1 << 63 | 0b101), {}, [
+        ("BPT_PAUSE_MASK", 0xFFFF_FFFA), ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF)]),
+    (lambda host: driver.single_step(host, 0b10), {"DBGR_CONTROL0": STOP | 1}, [
+        ("DBGR_CONTROL0", STEP | 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFD), ("BPT_PAUSE_MASK_1", 0xFFFF_FFFF)]),
+    (driver.clear_errors, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [("HWW_GLOBAL_ESR", 0x24), ("HWW_WARP_ESR", 0)]),
+    (driver.clear_errors_nouveau, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [
+        ("HWW_WARP_ESR", 0), ("HWW_GLOBAL_ESR", 0x24)]),
+    (driver.invalidate_caches, {}, [("CACHE_CONTROL", 1)]),
+])
+def test_a_sequence_writes_this(sequence, contents, written):
+    host = Recorder(**contents)
+    with pytest.raises(StopIteration):
+        sequence(host).send(None)
+    assert host.written == written
+
+
+@needs_cxxrtl
 def test_a_debugger_attaches_and_leaves(hardware):
     area = endless()
 
@@ -84,6 +126,7 @@ def test_a_debugger_attaches_and_leaves(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 def test_all_warps_are_suspended_and_resumed(hardware):
     area = endless()
 
@@ -111,6 +154,7 @@ def test_all_warps_are_suspended_and_resumed(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 def test_warps_that_leave_the_handler_are_stopped_again(hardware):
     """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
     area = endless()
@@ -135,6 +179,7 @@ def test_warps_that_leave_the_handler_are_stopped_again(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 def test_an_empty_machine_is_held(hardware):
     area = endless()
 
@@ -149,6 +194,7 @@ def test_an_empty_machine_is_held(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 def test_a_wait_for_lock_down_gives_up(hardware):
     area = endless()
 
@@ -161,6 +207,7 @@ def test_a_wait_for_lock_down_gives_up(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 @pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
 def test_warps_single_step(hardware, slots):
     """Three instructions of the loop; the other warp stays where it is."""
@@ -184,6 +231,7 @@ def test_warps_single_step(hardware, slots):
     assert run(hardware, area.launch, drive) == "ok"
 
 
+@needs_cxxrtl
 @pytest.mark.parametrize("clear", [driver.clear_errors, driver.clear_errors_nouveau])
 def test_errors_are_cleared(hardware, clear):
     area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
@@ -202,6 +250,7 @@ def test_errors_are_cleared(hardware, clear):
     assert run(hardware, area.launch, drive) == "error"
 
 
+@needs_cxxrtl
 def test_an_event_between_reading_and_clearing_is_kept(hardware):
     area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
 
@@ -214,6 +263,7 @@ def test_an_event_between_reading_and_clearing_is_kept(hardware):
     assert run(hardware, area.launch, drive) == "error"
 
 
+@needs_cxxrtl
 def test_warps_that_a_pause_holds_are_resumed(hardware):
     """A handler that only pauses, as the drivers expect it: waking by the mask, then by the trigger."""
     launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
@@ -231,6 +281,7 @@ def test_warps_that_a_pause_holds_are_resumed(hardware):
     assert run(hardware, launch, drive) == "ok"
 
 
+@needs_cxxrtl
 def test_one_warp_is_woken(hardware):
     launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
 
@@ -249,6 +300,7 @@ def test_one_warp_is_woken(hardware):
     assert run(hardware, launch, drive) == "ok"
 
 
+@needs_cxxrtl
 @pytest.mark.parametrize("empties", [True, False])
 def test_changed_code_is_executed_behind_an_invalidation(hardware, empties):
     """The loop's branch becomes NOP in memory while warps are held; without a handler, which would use the cache."""

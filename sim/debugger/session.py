@@ -144,7 +144,8 @@ class Session:
         if any(why.error is not WarpError.NONE for why in machine.reasons().values()):
             lines += error_lines(await machine.registers(), self.code)
         pc = address_of(self.warp())
-        return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", self.code.line(pc, "->")]
+        line = self.code.line(pc, "->")
+        return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", *([] if line in lines else [line])]
 
     def _reasons(self) -> dict[str, list[int]]:
         """The warps that stopped by themselves, by reason."""

@@ -1,5 +1,6 @@
 """Where commands come from: a person at a terminal, or a file."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,11 +42,12 @@ class Batch:
 
 
 def read_batch(path: str) -> Batch:
-    """The commands in a file; BatchError when it can't be read, or one of them is none."""
+    """The commands in a file, ``-`` for standard input; BatchError when it can't be read, or one of them is none."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BatchError(f"{path}: {error.strerror if isinstance(error, OSError) else 'no text'}") from error
+    lines = text.splitlines()
     for number, line in enumerate(lines, 1):
         if words := line.partition("#")[0].split():
             try:

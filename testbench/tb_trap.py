@@ -7,21 +7,23 @@ handler once for each stop.
 from collections.abc import Iterable
 from random import Random
 
-from rtl.params import PRESETS, SmParams
+from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.engine import PysimEngine
 from sim.hardware import Hardware
 from sim.host import Host
 from sim.launch import Launch
+from sim.model.warp import Machine
 from sim.testbench import Bench
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import RUNS, build
-from testbench.trap_case import Debugger
+from testbench.random_programs import random_program
+from testbench.trap_case import BUSY, Debugger, TrapCase
 from testbench.trap_cases import CASES
 from testbench.trap_driver import TrapDriver
 from testbench.trap_injection import HANDLERS, counted, inject, programs, stops_often, stops_once
 
-__all__ = ["FEW", "SHORT", "buffers", "check_cases", "check_kernels", "check_random_times", "check_window",
-           "record", "run"]
+__all__ = ["FEW", "SHORT", "buffers", "check_cases", "check_kernels", "check_many_warps", "check_random_programs",
+           "check_random_times", "check_window", "record", "run"]
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
@@ -35,6 +37,9 @@ MACHINES = (SmParams(warps=4, lanes=4), SmParams(warps=8, lanes=32),
 """Beside the default one."""
 _WINDOW = range(250, 1150)
 """Cycles after the start of a grid in which the short programs run."""
+_LOWER, _UPPER = 0xFFFF_FFFF, 0xFF
+"""The slots of 40 warps, as registers have them."""
+_CTAS = 3
 _INJECTED = 10_000
 """Traps that the long form injects at least."""
 
@@ -82,14 +87,52 @@ def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap
 
 
 def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) -> None:
-    """Short programs of four warps, stopped again and again."""
-    for name, launch in programs(4).items():
+    """Short programs of four warps, stopped again and again; more CTAs than there is room for."""
+    for name, launch in programs(4, grid=_CTAS).items():
         undisturbed = buffers(inject(bench, driver, name, counted(launch()), iter(())))
         for number in range(rounds):
             source = Random(f"{bench.seed} {name} {number}")
             left = inject(bench, driver, name, counted(launch(), HANDLERS[number % 2]), stops_often(source, gap),
                           steps=100 * (number % 3 == 2), check=number % 2 == 0)
             bench.expect(f"{name}: what it leaves", buffers(left), undisturbed)
+
+
+def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: int, gap: int) -> None:
+    """Random programs in lockstep, stopped again and again. What one warp alone leaves does not depend on time."""
+    for number in bench.progress(range(count), "random programs"):
+        source, alone = Random(f"{bench.seed} {number}"), number % 2 == 0
+        program = random_program(source, size, WARP_THREADS, 1) if alone else random_program(source, size)
+        what, launch = f"random program {number}", program.launch
+        made = counted(launch(), HANDLERS[number // 2 % 2])
+        if not driver.fits(made.launch):
+            continue
+        left = inject(bench, driver, what, made, stops_often(source, gap), steps=50 * (number % 3), check=True)
+        if alone:
+            undisturbed = launch()
+            Machine(undisturbed).run()
+            bench.expect(f"{what}: what it leaves", buffers(left), buffers(undisturbed))
+        bench.checked("random programs")
+
+
+def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
+    """Warps in slots beyond the first 32, which have registers of their own."""
+    async def script(d: Debugger) -> None:
+        while await d.host.read("WARP_VALID_MASK_1") != _UPPER:
+            await d.run(20)
+        await d.stop()
+        await d.lock_down()
+        for name, slots in (("WARP_VALID_MASK", _LOWER), ("WARP_VALID_MASK_1", _UPPER), ("BPT_PAUSE_MASK", _LOWER),
+                            ("BPT_PAUSE_MASK_1", _UPPER), ("BPT_TRAP_MASK_1", 0)):
+            await d.see(name, slots)
+        await d.write("BPT_PAUSE_MASK_1", ~2)
+        await d.run(200)
+        await d.see("BPT_PAUSE_MASK", _LOWER)
+        await d.see("BPT_PAUSE_MASK_1", _UPPER & ~2)
+        await d.go()
+        await d.end()
+
+    driver.play(bench, TrapCase("warps beyond the first 32", script, (*BUSY, *BUSY, "EXIT"), ("BPT.PAUSE", "RTT"),
+                                warps=4, grid=10))
 
 
 def record(bench: Bench) -> None:
@@ -117,17 +160,21 @@ def run(bench: Bench) -> None:
     check_cases(bench, driver, CASES)
     if not bench.thorough:
         check_window(bench, driver, _WINDOW[::60])
-        check_random_times(bench, driver, 2, 120)
+        check_random_times(bench, driver, 1, 120)
+        check_random_programs(bench, driver, 8, 12, 200)
         check_kernels(bench, driver, SHORT[1:4], gap=600)
         record(bench)
         return
     check_window(bench, driver, _WINDOW)
     check_random_times(bench, driver, 40, 120)
+    check_random_programs(bench, driver, 200, 12, 200)
     check_kernels(bench, driver, RUNS, gap=400, steps=400, check=True)
     traps = check_kernels(bench, driver, RUNS, gap=100)
     for params in MACHINES:
         other = TrapDriver(params, bench.engine)
         check_random_times(bench, other, 10, 120)
         traps += check_kernels(bench, other, SHORT, gap=200)
+        if params.warps > 32:
+            check_many_warps(bench, other)
     bench.expect("as many traps as there should be", traps >= _INJECTED, True)
     record(bench)

@@ -49,7 +49,12 @@ def test_programs_stopped_once(driver):
 
 @needs_cxxrtl
 def test_programs_stopped_often(driver):
-    passes(lambda bench: tb_trap.check_random_times(bench, driver, 2, 120))
+    passes(lambda bench: tb_trap.check_random_times(bench, driver, 1, 120))
+
+
+@needs_cxxrtl
+def test_random_programs_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_random_programs(bench, driver, 6, 12, 200))
 
 
 @needs_cxxrtl

@@ -217,6 +217,24 @@ async def single_steps_through_divergence(d: Debugger) -> None:
     d.expect("words", d.words(0, 32), [thread + (2 if thread < 8 else 1) for thread in range(32)])
 
 
+@case((*BUSY, *ADDRESS, *_STORE), (*COUNT, "BPT.DRAIN", "RTT"))
+async def a_stop_that_is_pending_comes_before_the_step(d: Debugger) -> None:
+    await d.begin()
+    await d.stop()
+    await d.lock_down()
+    issued = await d.host.read("instructions")
+    await d.control(STOP_TRIGGER=0, SINGLE_STEP_MODE=1)
+    await d.control(STOP_TRIGGER=1, SINGLE_STEP_MODE=0)
+    while d.log(0)[0] < 2:
+        await d.run(1)
+    await d.lock_down()
+    d.expect("instructions: of the handler alone", await d.host.read("instructions") - issued, len(COUNT) + 2)
+    await d.see_events()
+    await d.go()
+    await d.end()
+    d.expect("words", d.words(0, 32), list(range(32)))
+
+
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA other", *["NOP"] * 4, "other:", "BAR.SYNC 0x0",
        "STG.E [R2], R0", "BAR.SYNC 0x0", "EXIT"), ("BPT.PAUSE", "RTT"), warps=2)
 async def single_steps_at_a_barrier(d: Debugger) -> None:

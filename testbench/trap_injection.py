@@ -163,10 +163,10 @@ PROGRAMS: dict[str, Sequence[str]] = {
 """Behind the thread's number in R0 and the address of its word in R2 and R3; R4 is what it leaves there."""
 
 
-def programs(warps: int) -> dict[str, Callable[[], Launch]]:
-    """The programs as launches of a CTA of so many warps."""
+def programs(warps: int, grid: int = 1) -> dict[str, Callable[[], Launch]]:
+    """The programs as launches of CTAs of so many warps, which all leave the same."""
     def maker(lines: Sequence[str]) -> Callable[[], Launch]:
         body = "".join(f"    {line}\n" for line in (*_HEAD, *lines, *_TAIL))
         text = f".kernel k\n.param out 8\n.registers 12\n.shared 512\n{body}"
-        return lambda: launch_text(text, words=_WORDS, block=32 * warps, crs=_STACK)
+        return lambda: launch_text(text, words=_WORDS, block=32 * warps, grid=grid, crs=_STACK)
     return {name: maker(lines) for name, lines in PROGRAMS.items()}

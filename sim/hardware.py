@@ -7,7 +7,6 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.sim import Simulator
 
 from rtl.component import Component
 from rtl.isa.errors import REPORT_MASK_RESET
@@ -18,7 +17,7 @@ from rtl.params import SmParams
 from rtl.sm import Sm
 from sim.descriptor import place_descriptor
 from sim.diagnosis import diagnose, warp_states
-from sim.engine import Engine, observe_all, run_cycles
+from sim.engine import Engine, make_simulator, observe_all, run_cycles
 from sim.host import REGISTERS, Driver, Host
 from sim.launch import Launch
 from sim.lockstep import Lockstep
@@ -145,7 +144,7 @@ class Hardware:
         self.harness = harness = Harness(params)
         self.cycles = 0
         self.policy, self.latency, self._vcd = policy, latency, vcd
-        self._simulator = Simulator(harness, engine=engine)    # pyright: ignore[reportArgumentType]
+        self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
         self._ran = False

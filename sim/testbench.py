@@ -30,7 +30,7 @@ from typing import Any, NoReturn, TypeVar
 from amaranth.sim import Simulator
 from tqdm import tqdm
 
-from sim.engine import CombinationalCycle, Engine, engine_of, stop
+from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
 from sim.testbench_report import Report
 from sim.waves import Tracer, Traces, write_save_file
 
@@ -103,7 +103,7 @@ class Bench:
         limit : int
             A run that is not over after so many cycles has failed.
         """
-        simulator = Simulator(dut, engine=self.engine)  # pyright: ignore[reportArgumentType]
+        simulator = make_simulator(dut, self.engine)
         simulator.add_clock(clock)
         path, tracer = self._waveform(name), None
         if traces is not None and path is not None:

@@ -131,7 +131,7 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
         await d.go()
         await d.end()
 
-    driver.play(bench, TrapCase("warps beyond the first 32", script, (*BUSY, *BUSY, "EXIT"), ("BPT.PAUSE", "RTT"),
+    driver.play(bench, TrapCase("warps beyond the first 32", script, (*BUSY, "EXIT"), ("BPT.PAUSE", "RTT"),
                                 warps=4, grid=10))
 
 

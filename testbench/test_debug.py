@@ -212,6 +212,17 @@ def test_errors_and_traps_of_the_program_stop_it(debug):
 
 
 @needs_cxxrtl
+def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
+    """First the breakpoint, then, when the warp goes on, the trap under it."""
+    program = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x1\n    NOP\n    EXIT\n"
+    _, hit, trapped, errors, over = debug(program, "break 0x10", "run", "continue", "errors", "continue")
+    assert hit.startswith("breakpoint 1: warp 0\nwarp 0 at 0x0010 ")
+    assert trapped.startswith("BPT.TRAP 1: warp 0\nwarp 0 at 0x0018 ")
+    assert "\nBPT.TRAP, reasons so far: 1, warp 0 at 0x0010 " in errors
+    assert over.startswith("the grid is over")
+
+
+@needs_cxxrtl
 def test_a_grid_runs_for_some_cycles_and_is_stopped(debug):
     running, stopped, again, warps, still = debug(ENDLESS, "run 3000", "stop", "stop", "warps", "continue 100")
     assert running.startswith("the grid runs, ")

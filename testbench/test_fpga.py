@@ -9,12 +9,11 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Assert, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from rtl.fpga.harness import TimingHarness
 from sim import ecp5, fpga
 from sim.ecp5 import CriticalPath, Timing
-from sim.engine import PysimEngine
+from sim.engine import PysimEngine, make_simulator
 
 MISSING = ecp5.missing_tool()
 
@@ -60,7 +59,7 @@ def test_the_harness_reaches_every_port():
             seen.add(("in", ctx.get(unit.items.payload), ctx.get(unit.items.valid), ctx.get(unit.mode.hold)))
             seen.add(("out", ctx.get(harness.scan_out)))
 
-    simulator = Simulator(harness, engine=PysimEngine)  # pyright: ignore[reportArgumentType]
+    simulator = make_simulator(harness, PysimEngine)
     simulator.add_testbench(testbench)
     simulator.run()
     assert {what[0] for what in seen} == {"in", "out"}

@@ -34,7 +34,7 @@ class Joined(Elaboratable):
         m.d.comb += [getattr(host, name).eq(getattr(distributor, name))
                      for name in ("busy", "done", "rejection", "reference_count")]
         m.d.comb += [getattr(distributor, name).eq(getattr(host, name))
-                     for name in ("halt", "reference_number", "reference_set", "reference_value")]
+                     for name in ("reference_number", "reference_set", "reference_value")]
         return m
 
 

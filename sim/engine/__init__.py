@@ -26,9 +26,11 @@ from sim.engine.cxxrtl import CxxrtlEngine
 from sim.engine.errors import EngineError
 from sim.engine.internals import CombinationalCycle
 from sim.engine.pysim import PysimEngine
+from sim.engine.start import make_simulator
 
 __all__ = ["ENGINES", "Change", "CombinationalCycle", "CxxrtlEngine", "Engine", "EngineError", "Observer",
-           "PysimEngine", "Ran", "Sink", "choose", "engine_of", "observe", "observe_all", "run_cycles", "stop"]
+           "PysimEngine", "Ran", "Sink", "choose", "engine_of", "make_simulator", "observe", "observe_all",
+           "run_cycles", "stop"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CxxrtlEngine)}
 """Name -> engine."""

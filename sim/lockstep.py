@@ -32,6 +32,7 @@ from sim.model.warp import Machine
 from sim.report import stack_lines
 from sim.retired import Event
 from sim.toolchain.spelling import spell
+from sim.warp_state import MASK_OF
 
 __all__ = ["Difference", "Lockstep"]
 
@@ -45,10 +46,6 @@ _SHARED_ORDER = {InstructionKind.MEMORY: "memory", InstructionKind.BARRIER: "bar
 _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
 """Special registers whose value depends on when they are read."""
-_MASK_OF = {ThreadCode.BREAK: "broken", ThreadCode.CONTINUE: "continued", ThreadCode.RETURN: "returned",
-            ThreadCode.EXIT: "exited", ThreadCode.LONGJMP: "longjumped", ThreadCode.KILLED: "killed"}
-
-
 _RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
 
 
@@ -443,9 +440,9 @@ class Lockstep:
 
 def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:
     """The masks that a flow result tells."""
-    masks = dict.fromkeys(_MASK_OF.values(), 0)
+    masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(codes):
-        if (name := _MASK_OF.get(ThreadCode(code))) is not None:
+        if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
     return WarpMasks(active, **masks)
 

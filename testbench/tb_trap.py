@@ -69,15 +69,16 @@ def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps:
 
 def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap: int, steps: int = 0,
                   check: bool = False) -> int:
-    """Kernels stopped at random times, at most ``gap`` cycles apart, against what their PTX says; see ``inject``. How
-    many traps that were."""
+    """Kernels stopped after random numbers of instructions, at most ``gap``, against what their PTX says; see
+    ``inject``. How many traps that were."""
     names, traps = list(names), 0
     for number, name in enumerate(bench.progress(names, "kernels")):
         run, source = RUNS[name], Random(f"{bench.seed} {name}")
         made = counted(build(run, "O3"), HANDLERS[number % 2], traps_itself=run.traps)
         if not driver.fits(made.launch):
             continue
-        left = inject(bench, driver, name, made, stops_often(source, gap), steps=steps, check=check)
+        left = inject(bench, driver, name, made, stops_often(source, gap), steps=steps,
+                      instructions=True, check=check)
         if not run.traps:
             if wrong := complaints(run, "O3", left):
                 bench.fail(wrong[0])
@@ -162,18 +163,18 @@ def run(bench: Bench) -> None:
         check_window(bench, driver, _WINDOW[::60])
         check_random_times(bench, driver, 1, 120)
         check_random_programs(bench, driver, 8, 12, 200)
-        check_kernels(bench, driver, SHORT[1:4], gap=600)
+        check_kernels(bench, driver, SHORT[1:4], gap=200)
         record(bench)
         return
     check_window(bench, driver, _WINDOW)
     check_random_times(bench, driver, 40, 120)
     check_random_programs(bench, driver, 200, 12, 200)
-    check_kernels(bench, driver, RUNS, gap=400, steps=400, check=True)
-    traps = check_kernels(bench, driver, RUNS, gap=100)
+    check_kernels(bench, driver, RUNS, gap=200, steps=400, check=True)
+    traps = check_kernels(bench, driver, RUNS, gap=50)
     for params in MACHINES:
         other = TrapDriver(params, bench.engine)
         check_random_times(bench, other, 10, 120)
-        traps += check_kernels(bench, other, SHORT, gap=200)
+        traps += check_kernels(bench, other, SHORT, gap=100)
         if params.warps > 32:
             check_many_warps(bench, other)
     bench.expect("as many traps as there should be", traps >= _INJECTED, True)

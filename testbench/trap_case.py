@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
-from rtl.trap import TRAP_REASONS
+from rtl.isa.trap_status import TRAP_REASONS
 from sim.host import Host
 from sim.launch import Launch
 from sim.testbench import Bench

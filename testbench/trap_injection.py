@@ -93,14 +93,23 @@ async def _run(host: Host, cycles: int) -> None:
         await host.run(end - host.cycles)
 
 
+async def _issue(host: Host, count: int) -> None:
+    """Lets so many instructions issue, fewer if the grid ends. A cycle has one at most."""
+    end = await host.read("instructions") + count
+    while (left := end - await host.read("instructions")) > 0 and not host.ended and not host.failed:
+        await _run(host, left)
+
+
 def inject(bench: Bench, driver: TrapDriver, what: str, run: Counted, gaps: Iterator[int], *, steps: int = 0,
-           check: bool = False) -> Launch:
-    """Runs a launch and stops it after so many cycles each, in the end not any more; what it leaves. With ``steps``
-    every second stop is followed by that many cycles of single steps.
+           instructions: bool = False, check: bool = False) -> Launch:
+    """Runs a launch and stops it after so many cycles each, or so many ``instructions``, in the end not any more; what
+    it leaves. With ``steps`` every second stop is followed by that many cycles of single steps.
     """
+    wait = _issue if instructions else _run
+
     async def host_of(host: Host) -> None:
         for number, gap in enumerate(gaps):
-            await _run(host, gap)
+            await wait(host, gap)
             if host.ended or host.failed:
                 break
             await _stop(bench, what, host, run)
@@ -132,7 +141,7 @@ def stops_once(cycle: int) -> Iterator[int]:
 
 
 def stops_often(source: Random, most: int) -> Iterator[int]:
-    """Stops for ever, at most so many cycles apart."""
+    """Stops for ever, at most so many cycles or instructions apart."""
     while True:
         yield source.randrange(1, most)
 

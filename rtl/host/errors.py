@@ -7,10 +7,11 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
+from rtl.isa.trap_status import TRAP_REASONS
 from rtl.layouts import error_event
 from rtl.params import SmParams
 from rtl.population import population
-from rtl.trap import TRAP_REASONS, TrapEvents, TrapReport
+from rtl.trap import TrapEvents, TrapReport
 
 from .block import RegisterAccess, place_of
 

@@ -40,7 +40,7 @@ goes on when the others do (ours). So is a warp whose stack has no room for the 
 handler sets ERROR_IN_TRAP and pauses the warp (ours).
 """
 
-from .records import TRAP_REASONS, TrapCommand, TrapEvents, TrapReport, TrapStatus
+from .records import TrapCommand, TrapEvents, TrapReport, TrapStatus
 from .unit import TrapUnit
 
-__all__ = ["TRAP_REASONS", "TrapCommand", "TrapEvents", "TrapReport", "TrapStatus", "TrapUnit"]
+__all__ = ["TrapCommand", "TrapEvents", "TrapReport", "TrapStatus", "TrapUnit"]

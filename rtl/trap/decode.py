@@ -8,9 +8,10 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.table import BY_NAME
+from rtl.isa.trap_status import TRAP_REASONS
 from rtl.word import field_of, pattern_of
 
-from .records import TRAP_REASONS, TrapOperation
+from .records import TrapOperation
 
 __all__ = ["TrapDecoder"]
 

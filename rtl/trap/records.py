@@ -3,23 +3,18 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
-from rtl.isa.errors import WarpError
+from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import SmParams
 
 __all__ = [
-    "STOP_AT",
     "TIMEOUT_BITS",
-    "TRAP_REASONS",
     "TrapCommand",
     "TrapEvents",
     "TrapOperation",
     "TrapReport",
     "TrapStatus",
-    "WarpStatus",
 ]
 
-TRAP_REASONS = range(1, 8)
-"""What BPT.TRAP can give as its reason; anything else is ILLEGAL_INSTR_PARAM. The last cannot be masked."""
 TIMEOUT_BITS = 6
 """Width of the number of the watchdog's bit."""
 
@@ -35,26 +30,6 @@ class TrapOperation(enum.Enum, shape=3):
     MASK = 4
     UNMASK = 5
     RETURN = 6
-
-
-class WarpStatus(data.Struct):
-    """What S2R reads of a warp (SR66): why it traps (bit positions ours)."""
-
-    failed: unsigned(1)
-    """It had an error that is reported."""
-    reasons: unsigned(len(TRAP_REASONS))
-    """Of BPT.TRAP."""
-    stepped: unsigned(1)
-    """It has executed the one instruction of a single step."""
-    reserved: unsigned(7)
-    error: WarpError
-    """The first."""
-    unused: unsigned(8)
-
-
-assert WarpStatus.as_shape().size == 32
-STOP_AT = 9
-"""Where SR64 has the stop trigger (ours)."""
 
 
 class TrapCommand(data.StructLayout):

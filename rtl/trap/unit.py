@@ -10,13 +10,14 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
+from rtl.isa.trap_status import STOP_AT, WarpStatus
 from rtl.layouts import InstructionKind, TrapMove, completion, dispatched, error_event, warp_launch
 from rtl.params import SmParams
 
 from .decode import TrapDecoder
 from .flow import ORIGINS, TrapFlow
 from .machine import SmTrap
-from .records import STOP_AT, TrapCommand, TrapEvents, TrapOperation, TrapReport, TrapStatus, WarpStatus
+from .records import TrapCommand, TrapEvents, TrapOperation, TrapReport, TrapStatus
 from .warp import WarpTrap
 from .watchdog import Watchdog
 

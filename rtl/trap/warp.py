@@ -6,8 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
+from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 
-from .records import TRAP_REASONS, TrapOperation, WarpStatus
+from .records import TrapOperation
 
 __all__ = ["WarpTrap"]
 

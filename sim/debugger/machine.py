@@ -8,8 +8,8 @@ from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.table import find
+from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
-from rtl.trap.records import TRAP_REASONS, WarpStatus
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import Command, SaveArea
 from sim.host import Host

@@ -8,8 +8,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode, ShuffleMode
 from rtl.isa.special_registers import COORDINATES_AT, SHARED_BANKS, VIRTUAL_SM_AT, VIRTUAL_WARP_AT, SpecialRegister
 from rtl.isa.syntax import Form, Immediate, Values
+from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import WARP_THREADS
-from rtl.trap.records import TRAP_REASONS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
 from .action import Action, Core, Maker

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.trap.records import TRAP_REASONS, WarpStatus
+from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 
 __all__ = ["UNMASKABLE", "TrapState"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from rtl.isa.control_code import instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.trap.records import STOP_AT
+from rtl.isa.trap_status import STOP_AT
 
 from .barriers import withdraw
 from .error_status import ErrorLog

@@ -122,7 +122,7 @@ def test_the_trap_handler_and_the_watchdog_are_set():
 
     async def body(ctx):
         for name, value, content, is_what in (
-                ("TRAP_HANDLER", 0xFFFF_FFE0, dut.command.handler, 0xFFFF_FFE0),
+                ("TRAP_HANDLER", 0xFFFF_FFEF, dut.command.handler, 0xFFFF_FFE8),
                 ("TRAP_CONTROL", 3, dut.command.installed, 1), ("SM_TIMEOUT_INTERVAL", 0x8F, dut.command.timeout, 0xF)):
             await write(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset, value)
             assert ctx.get(content) == is_what

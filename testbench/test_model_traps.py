@@ -454,6 +454,8 @@ def test_registers_keep_what_the_host_writes():
                            ("TRAP_HANDLER", 64), ("DBGR_CONTROL0", 0x1C0B)):
         host.write(register, word)
         assert host.read(register) == word
+    host.write("TRAP_HANDLER", 71)
+    assert host.read("TRAP_HANDLER") == 64
     host.run_trigger()
     assert host.read("DBGR_CONTROL0") == 0x1C0B
     assert host.read("WARP_VALID_MASK") == 1

@@ -3,8 +3,10 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from rtl.component import Component
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
 from rtl.launch.references import REFERENCE_BITS
 from rtl.layouts import LaunchRejection, LaunchSettings
@@ -14,6 +16,9 @@ from rtl.trap.records import TIMEOUT_BITS
 from .block import RegisterAccess, place_of
 
 __all__ = ["WorkRegisters"]
+
+_IN_INSTRUCTION = exact_log2(INSTRUCTION_BYTES)
+"""Bits of a pc that say where in an instruction it is."""
 
 
 class WorkRegisters(Component):
@@ -48,12 +53,12 @@ class WorkRegisters(Component):
                     with m.If(access.write):
                         m.d.sync += bits.eq(access.data)
 
-        for name, content in (("TRAP_HANDLER", self.handler), ("TRAP_CONTROL", self.installed),
-                              ("SM_TIMEOUT_INTERVAL", self.timeout)):
+        for name, content, low in (("TRAP_HANDLER", self.handler, _IN_INSTRUCTION), ("TRAP_CONTROL", self.installed, 0),
+                                   ("SM_TIMEOUT_INTERVAL", self.timeout, 0)):
             with m.If(access.place == place_of(WORK_REGISTERS[name])):
                 m.d.comb += access.value.eq(content)
                 with m.If(access.write):
-                    m.d.sync += content.eq(access.data)
+                    m.d.sync += content[low:].eq(access.data[low:])
 
         # Start and end.
         with m.If(self.start.ready):

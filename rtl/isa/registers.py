@@ -137,7 +137,8 @@ WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         0x1C, Access.READ, "BUSY: a grid runs; DONE: the last one is over, and REJECTION says why it did not run;"
         " PENDING: one waits for its start",
         {"BUSY": (0, 0), "DONE": (1, 1), "PENDING": (2, 2), "REJECTION": (11, 8)}),
-    "TRAP_HANDLER": HostRegister(0x20, Access.BOTH, "pc of the trap handler, in the program region"),
+    "TRAP_HANDLER": HostRegister(0x20, Access.BOTH, "pc of the trap handler, in the program region, a "
+                                 "multiple of 8: the last three bits are 0"),
     "TRAP_CONTROL": HostRegister(
         0x24, Access.BOTH, "HANDLER_VALID: there is a trap handler; without one warps that trap are paused",
         {"HANDLER_VALID": (0, 0)}),

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from rtl.isa.control_code import next_address
+from rtl.isa.control_code import INSTRUCTION_BYTES, next_address
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import (
     CONTROL_RESET,
@@ -138,7 +138,7 @@ class Host:
         machine.trap_reasons -= {reason for reason in set(machine.trap_reasons) if word >> trap_bit(reason) & 1}
 
     def _place_handler(self, word: int) -> None:
-        self._handler = word
+        self._handler = word = word & -INSTRUCTION_BYTES
         if self.machine.traps.handler is not None:
             self.machine.traps.handler = word
 

@@ -63,7 +63,7 @@ def _run(tool: str, arguments: list[str], folder: Path, log: str) -> None:
     with (folder / log).open("w", encoding="utf-8") as output:
         code = subprocess.run([*command, *arguments], cwd=folder, stdout=output, stderr=subprocess.STDOUT).returncode
     if code:
-        lines = (folder / log).read_text(encoding="utf-8").splitlines()
+        lines = [line.strip() for line in (folder / log).read_text(encoding="utf-8").splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-1:]
         raise FpgaError(f"{tool} failed, see {folder / log}: {' '.join(errors[:1])}")
 

@@ -10,7 +10,8 @@ from types import MappingProxyType
 
 from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.memory import Memory
 from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
 
@@ -26,6 +27,7 @@ __all__ = [
     "Buffer",
     "Launch",
     "Scalar",
+    "lacking",
     "prepare",
     "with_trap_handler",
 ]
@@ -228,6 +230,20 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
                   MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
                   crs, MappingProxyType(buffers))
+
+
+def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
+    """What a CTA needs that a machine has not enough of, in words, and how much the machine has; None when it fits."""
+    rows = _round_up(max(launch.registers, 1), ROW_GRANULE) * launch.warps
+    shared = _round_up(launch.shared, SHARED_GRANULE)
+    if launch.warps > params.warps:
+        return f"a block of {launch.threads} threads needs {launch.warps} warps", params.warps
+    if rows > params.registers:
+        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
+                "registers", params.registers)
+    if shared > params.shared_bytes:
+        return f"a block needs {shared} bytes of shared memory", params.shared_bytes
+    return None
 
 
 def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None) -> Launch:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.table import find
-from rtl.params import PRESETS, SmParams
+from rtl.params import PRESETS
 from sim.arguments import parse_arguments
 from sim.command import Parser
-from sim.launch import Launch, prepare
+from sim.launch import Launch, lacking, prepare
 from sim.programs import SUFFIXES, read_program
 from sim.toolchain.module import Module, ProgramError
 
 __all__ = ["LaunchError", "LaunchOptions", "add_launch_options", "check_size", "number_from_one", "prepared"]
 
-_REGISTER_GRANULE = 8
 
 
 class LaunchError(Exception):
@@ -100,21 +99,9 @@ def prepared(options: LaunchOptions) -> tuple[Module, Launch]:
         local=options.local, crs=options.crs, dynamic_shared=options.shared)
 
 
-def _fits(launch: Launch, params: SmParams) -> str | None:
-    """Why a CTA does not fit into a machine; None when it does."""
-    rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
-    if launch.warps > params.warps:
-        return f"a block of {launch.threads} threads needs {launch.warps} warps, preset {{}} has {params.warps}"
-    if rows > params.registers:
-        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
-                f"registers, preset {{}} has {params.registers}")
-    if launch.shared > params.shared_bytes:
-        return f"a block needs {launch.shared} bytes of shared memory, preset {{}} has {params.shared_bytes}"
-    return None
-
-
 def check_size(launch: Launch, preset: str) -> None:
     """Refuses what the machine is too small for: LaunchError."""
-    if (why := _fits(launch, PRESETS[preset])) is not None:
-        fitting = [name for name, params in PRESETS.items() if _fits(launch, params) is None]
-        raise LaunchError(why.format(preset) + (f"; preset {fitting[0]} has enough" if fitting else ""))
+    if (why := lacking(launch, PRESETS[preset])) is not None:
+        fitting = [name for name, params in PRESETS.items() if lacking(launch, params) is None]
+        raise LaunchError(f"{why[0]}, preset {preset} has {why[1]}"
+                          + (f"; preset {fitting[0]} has enough" if fitting else ""))

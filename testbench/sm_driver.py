@@ -7,7 +7,7 @@ from rtl.isa.registers import SM_REGISTERS
 from rtl.params import SmParams
 from sim.engine import Engine
 from sim.hardware import Hardware, HardwareResult
-from sim.launch import Launch
+from sim.launch import Launch, lacking
 from sim.lockstep import Lockstep
 from sim.testbench import Bench
 
@@ -53,8 +53,7 @@ class SmDriver:
 
     def fits(self, launch: Launch) -> bool:
         """Whether a CTA has room on the machine."""
-        return (launch.warps <= self.params.warps and launch.warps * launch.registers <= self.params.registers
-                and launch.shared <= self.params.shared_bytes)
+        return lacking(launch, self.params) is None
 
     def run(self, bench: Bench, what: str, launch: Launch, *, status: str = "ok",
             report_mask: int = REPORT_MASK_RESET, limit: int = LIMIT) -> HardwareResult:

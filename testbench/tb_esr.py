@@ -7,7 +7,6 @@ from rtl.isa.kinds import BreakpointMode
 from rtl.isa.table import find
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
-from sim.hardware import Hardware
 from sim.host import Host
 from sim.launch import Launch, with_trap_handler
 from sim.model.warp import Machine
@@ -18,9 +17,9 @@ from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.esr_cases import REGISTERS
 from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases
 from testbench.trap_case import Debugger, Script
-from testbench.trap_driver import TrapDriver
+from testbench.trap_driver import TrapDriver, record
 
-__all__ = ["FEW", "check_errors", "check_registers", "record", "run"]
+__all__ = ["FEW", "check_errors", "check_registers", "run"]
 
 FEW = 3
 """Errors that a slow simulation can do."""
@@ -140,21 +139,6 @@ def check_registers(bench: Bench, driver: TrapDriver) -> None:
         driver.play(bench, case)
 
 
-def record(bench: Bench) -> None:
-    """A case, for the waveform."""
-    vcd = bench.vcd
-    if vcd is None:
-        return
-    case, hardware = REGISTERS.cases[SHOWN], Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
-    launch = case.launch()
-
-    async def driver(host: Host) -> None:
-        await case.script(Debugger(bench, SHOWN, host, launch))
-
-    hardware.run(launch, 0, driver=driver)
-    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
-
-
 def run(bench: Bench) -> None:
     """The testbench."""
     slow = bench.engine is PysimEngine
@@ -166,4 +150,4 @@ def run(bench: Bench) -> None:
     if bench.thorough and not slow:
         for preset in ("small", "full"):
             check_errors(bench, TrapDriver(PRESETS[preset], bench.engine), cases)
-    record(bench)
+    record(bench, REGISTERS.cases[SHOWN])

@@ -9,8 +9,6 @@ from random import Random
 
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.engine import PysimEngine
-from sim.hardware import Hardware
-from sim.host import Host
 from sim.launch import Launch
 from sim.model.warp import Machine
 from sim.testbench import Bench
@@ -19,11 +17,11 @@ from testbench.programs.manifest import RUNS, build
 from testbench.random_programs import random_program
 from testbench.trap_case import BUSY, Debugger, TrapCase
 from testbench.trap_cases import CASES
-from testbench.trap_driver import TrapDriver
+from testbench.trap_driver import TrapDriver, record
 from testbench.trap_injection import HANDLERS, counted, inject, programs, stops_often, stops_once
 
 __all__ = ["FEW", "SHORT", "buffers", "check_cases", "check_kernels", "check_many_warps", "check_random_programs",
-           "check_random_times", "check_window", "record", "run"]
+           "check_random_times", "check_window", "run"]
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
@@ -136,27 +134,12 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
                                 warps=4, grid=10))
 
 
-def record(bench: Bench) -> None:
-    """A case, for the waveform."""
-    vcd = bench.vcd
-    if vcd is None:
-        return
-    case, hardware = CASES[SHOWN], Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
-    launch = case.launch()
-
-    async def driver(host: Host) -> None:
-        await case.script(Debugger(bench, SHOWN, host, launch))
-
-    hardware.run(launch, 0, driver=driver)
-    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
-
-
 def run(bench: Bench) -> None:
     """The testbench."""
     driver = TrapDriver(PRESETS["default"], bench.engine, always=not bench.thorough)
     if bench.engine is PysimEngine:
         check_cases(bench, TrapDriver(PRESETS["tiny"], bench.engine), FEW)
-        record(bench)
+        record(bench, CASES[SHOWN])
         return
     check_cases(bench, driver, CASES)
     if not bench.thorough:
@@ -164,7 +147,7 @@ def run(bench: Bench) -> None:
         check_random_times(bench, driver, 1, 120)
         check_random_programs(bench, driver, 8, 12, 200)
         check_kernels(bench, driver, SHORT[1:4], gap=200)
-        record(bench)
+        record(bench, CASES[SHOWN])
         return
     check_window(bench, driver, _WINDOW)
     check_random_times(bench, driver, 40, 120)
@@ -178,4 +161,4 @@ def run(bench: Bench) -> None:
         if params.warps > 32:
             check_many_warps(bench, other)
     bench.expect("as many traps as there should be", traps >= _INJECTED, True)
-    record(bench)
+    record(bench, CASES[SHOWN])

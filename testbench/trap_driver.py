@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from sim.engine import Engine
 from sim.hardware import Hardware, HardwareResult
 from sim.host import Driver, Host
-from sim.launch import Launch
+from sim.launch import Launch, lacking
 from sim.testbench import Bench
 from testbench.trap_case import Debugger, TrapCase
 
-__all__ = ["TrapDriver"]
-
-_REGISTER_GRANULE = 8
+__all__ = ["TrapDriver", "record"]
 
 
 class TrapDriver:
@@ -44,9 +42,7 @@ class TrapDriver:
 
     def fits(self, launch: Launch) -> bool:
         """Whether a CTA has room on the machine."""
-        rows = -(-launch.registers // _REGISTER_GRANULE) * _REGISTER_GRANULE * launch.warps
-        return (launch.warps <= self.params.warps and rows <= self.params.registers
-                and launch.shared <= self.params.shared_bytes)
+        return lacking(launch, self.params) is None
 
     def run(self, bench: Bench, what: str, launch: Launch, driver: Driver, *, ends: str = "ok", check: bool = True,
             report_mask: int = REPORT_MASK_RESET) -> tuple[HardwareResult, Launch]:
@@ -79,3 +75,17 @@ class TrapDriver:
 
         self.run(bench, case.name, launch, driver, ends=case.ends, report_mask=case.report_mask)
         bench.checked("cases")
+
+
+def record(bench: Bench, case: TrapCase) -> None:
+    """Runs a case on a small machine, for the waveform, if there is to be one."""
+    vcd = bench.vcd
+    if vcd is None:
+        return
+    hardware, launch = Hardware(PRESETS["tiny"], bench.engine, vcd=vcd), case.launch()
+
+    async def driver(host: Host) -> None:
+        await case.script(Debugger(bench, case.name, host, launch))
+
+    hardware.run(launch, 0, driver=driver)
+    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 __all__ = ["TimingHarness"]
 
 _STRETCH = 1024
-"""Registers that follow each other directly. Tools follow such a row by recursion, and thousands exhaust their stack."""
+"""Registers that follow each other directly. Tools follow rows by recursion, and thousands exhaust their stack."""
 
 
 class TimingHarness(wiring.Component):

@@ -13,7 +13,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .descriptor import Descriptor
 
-__all__ = ["SHARED_GRANULE", "GridPlan", "warp_place"]
+__all__ = ["ROW_GRANULE", "SHARED_GRANULE", "GridPlan", "warp_place"]
 
 ROW_GRANULE = 8
 """Registers of a thread are counted in multiples of this (ours)."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from rtl.isa.errors import WarpError
 from rtl.isa.special_registers import VIRTUAL_WARP_AT
 from sim.host import Host
 from sim.launch import Launch, with_trap_handler
@@ -25,8 +26,9 @@ _LIMIT = 1_000_000
 _REGISTERS = 4
 """More than the program has."""
 _WORDS = 256
-_STACK = 1024
-"""Bytes: a trap fills the stack's last line with holes, which stay, so a program needs more room if it is stopped."""
+_STACK = 4096
+"""Bytes: a trap fills the stack's last line with holes, which stay, so a program may need four times the room if it is
+stopped after every push."""
 _MOST_SLOTS = 64
 _WORD_BYTES = 4
 _PER_WORD = _WORD_BYTES.bit_length() - 1
@@ -86,6 +88,12 @@ async def _stop(bench: Bench, what: str, host: Host, run: Counted) -> None:
     await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
 
 
+async def _see_no_error(bench: Bench, what: str, host: Host) -> None:
+    """A warp with an error comes back to it for ever: a run that goes on would not end."""
+    if not host.failed and (error := await host.field("HWW_WARP_ESR", "ERROR")):
+        bench.fail(f"{what}: {WarpError(error).name} at {await host.read('HWW_WARP_ESR_PC'):#06x}")
+
+
 async def _run(host: Host, cycles: int) -> None:
     """Lets so many cycles pass, fewer if the grid ends."""
     end = host.cycles + cycles
@@ -113,6 +121,8 @@ def inject(bench: Bench, driver: TrapDriver, what: str, run: Counted, gaps: Iter
             if host.ended or host.failed:
                 break
             await _stop(bench, what, host, run)
+            if not run.traps_itself:
+                await _see_no_error(bench, what, host)
             if steps and number % 2:
                 await _step(host, steps)
         if not await host.until(lambda host: host.ended, _LIMIT) and not host.failed:

@@ -372,13 +372,13 @@ def _traps() -> Iterator[Life]:
                   for index, name in enumerate(("PBK", "PCNT", "PRET", "PLONGJMP"))]
         stored += [StackToken(TokenKind.SYNC, TARGET, before.active)] * tokens
         stored += [StackToken(TokenKind.NONE, 0, 0)] * (-depth % 4)
-        stored += [StackToken(TokenKind.TRAP, saved, before.active), StackToken(TokenKind.MASKS, 2, 1),
+        stored += [StackToken(TokenKind.TRAP, saved | -depth % 4, before.active), StackToken(TokenKind.MASKS, 2, 1),
                    StackToken(TokenKind.MASKS, 8, 4), StackToken(TokenKind.MASKS, 1 << 31 | 1 << 4, 1 << 5)]
         life(WRITE_BACK, memory=b"".join(map(encode_token, stored)))
         life.push("SSY")(_to("BRA", TARGET, guard=0), TARGET, guard=LOW, pushed=1, active=LOW & ~0x30)
         life(encode("EXIT", guard=0), guard=7, exited=1 << 5 | 7, active=LOW & ~0x37)
         masks = {name: getattr(before, name) for name in WarpMasks.__slots__}
-        life.move(FlowOperation.RESTORE, saved, depth=4 * lines - 4, **masks)
+        life.move(FlowOperation.RESTORE, saved, depth=depth, **masks)
         yield life(encode("GETCRSPTR", Rd=1), value=1 << 23 | 4 * lines - 4)
     yield (_scattered("LEAVE_TRAP: masks and stack stay, and the frame is in the way")
            .enter(2, active=ALL & ~(1 << 31 | 3 << 4), broken=0, continued=0, returned=0, longjumped=0)

@@ -41,10 +41,10 @@ def _entered(stack: WarpStack) -> Source:
 
 
 def _left(stack: WarpStack, depth: int) -> Source:
-    """Leaves it by its frame, on which nothing else was than the holes over ``depth`` tokens."""
+    """Leaves it by its frame, which takes along the holes over ``depth`` tokens."""
     outcome = yield restore()
     assert outcome == Outcome(resume=True, kind=TokenKind.TRAP, pc=_PC, mask=_ACTIVE, codes=_CODES)
-    assert stack.depth == whole_lines(depth)
+    assert stack.depth == depth
 
 
 def _frames(stack: WarpStack) -> Source:
@@ -63,7 +63,7 @@ def _frames(stack: WarpStack) -> Source:
 
 
 def _off(stack: WarpStack, depth: int) -> Source:
-    """Takes the topmost of ``depth`` numbered tokens off, from under the holes."""
+    """Takes the topmost of ``depth`` numbered tokens off."""
     if depth:
         token = numbered(depth - 1)
         assert (yield unwind(aimed_at(token))).pc == token.pc
@@ -168,10 +168,38 @@ def _rewritten(stack: WarpStack) -> Source:
     yield from _entered(stack)
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
-    stack.overwrite(8, encode_token(StackToken(TokenKind.TRAP, 0x9000, 0x30)))
-    yield stack.ask(StackOperation.SET_POINTER, 12)
-    outcome = yield restore()
-    assert (outcome.pc, outcome.mask, outcome.codes) == (0x9000, 0x30, _CODES)
+    for holes, depth in ((0, 8), (1, 7), (2, 6)):
+        stack.overwrite(8, encode_token(StackToken(TokenKind.TRAP, 0x9000 + holes, 0x30)))
+        yield stack.ask(StackOperation.SET_POINTER, 12)
+        outcome = yield restore()
+        assert (outcome.pc, outcome.mask, outcome.codes) == (0x9000, 0x30, _CODES)
+        assert stack.depth == depth
+    yield from _off(stack, 6)
+
+
+def _lowest(stack: WarpStack) -> Source:
+    """Under a frame in the lowest line there is nothing that could go with it"""
+    for granules in (0, 1):
+        yield stack.launch(granules)
+        yield from frame(0, StackToken(TokenKind.TRAP, _PC + 3, 1), (0, 0), (0, 0), (0, 0))
+        assert (yield restore()).pc == _PC
+        assert stack.depth == 0
+        yield from pushed(0, 5)
+        yield from taken_off(stack, 5)
+
+
+def _pushed_on(stack: WarpStack) -> Source:
+    """What follows the way out of a frame goes into the line under it, on chip or still in memory"""
+    for depth in (1, 2, 3, 6, 15, USER_LIMIT - 1):
+        for above in (0, 16, 40):
+            yield stack.launch(6)
+            yield from pushed(0, depth)
+            yield from _entered(stack)
+            yield from pushed(0, above)
+            yield from _left(stack, depth)
+            yield from pushed(depth, depth + 6)
+            yield from _off(stack, depth + 6)
+            yield from taken_off(stack, min(depth - 1, 6))
 
 
 def _fault(stack: WarpStack) -> Source:
@@ -208,5 +236,5 @@ def _cleared(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _fault, _cleared)
+    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _fault, _cleared)
 """Each begins with a launch."""

@@ -67,7 +67,7 @@ def _push(stack: WarpStack, random: Random, pair: bool) -> Step:
     if random.random() < _RARE:
         kind = random.choice(_ODD_KINDS)
     mask = random.choice((1 << random.randrange(WARP_THREADS), random.getrandbits(32) & random.getrandbits(32), 0))
-    pc = random.getrandbits(29) << 3 | (random.random() < _RARE)
+    pc = random.getrandbits(29) << 3 | (random.random() < _RARE) << 2
     return Step(Request(operation, kind, pc, mask, _random_codes(stack, random, _NEAR), random.random() < 0.97, pair))
 
 

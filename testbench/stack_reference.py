@@ -182,11 +182,12 @@ class StackReference:
             trap, saved = line[0], line[1:]
             if [token.kind for token in saved] != [TokenKind.MASKS] * 3 or not trap.mask:
                 return Outcome(error=WarpError.STACK_ERROR)
-            if trap.pc % 8:
+            holes = trap.pc % 4
+            if trap.pc % 8 >= 4:
                 return Outcome(error=WarpError.MISALIGNED_PC)
-            del self.tokens[start:]
+            del self.tokens[max(start - holes, 0):]
             self.calls = (self.calls - calls) % 256
-            return Outcome(resume=True, kind=TokenKind.TRAP, pc=trap.pc, mask=trap.mask,
+            return Outcome(resume=True, kind=TokenKind.TRAP, pc=trap.pc - holes, mask=trap.mask,
                            codes=tuple(_saved_code(line, thread) for thread in range(WARP_THREADS)))
         return Outcome(error=WarpError.STACK_ERROR)
 

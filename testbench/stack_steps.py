@@ -122,12 +122,13 @@ def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enabl
 
 
 def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[Step, Outcome, None]:
-    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token, and a MASKS token
-    for each mask and the other mask in place of its pc.
+    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token with their number, and
+    a MASKS token for each mask and the other mask in place of its pc.
     """
-    for _ in range(whole_lines(depth) - depth):
+    holes = whole_lines(depth) - depth
+    for _ in range(holes):
         yield push(TokenKind.NONE)
-    yield push(trap.kind, trap.pc, trap.mask)
+    yield push(trap.kind, trap.pc | holes, trap.mask)
     for mask, pc in saved:
         yield push(TokenKind.MASKS, pc, mask)
 

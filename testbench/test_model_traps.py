@@ -76,12 +76,12 @@ def test_the_frame():
     token = StackToken
     assert warp.stack.tokens() == [
         token(TokenKind.SYNC, address(2), ALL), *[token(TokenKind.NONE, 0, 0)] * 3,
-        token(TokenKind.TRAP, address(2), 0xFF), token(TokenKind.MASKS, 0xF000, 0xF00),
+        token(TokenKind.TRAP, address(2) | 3, 0xFF), token(TokenKind.MASKS, 0xF000, 0xF00),
         token(TokenKind.MASKS, 0xF000000, 0xF0000), token(TokenKind.MASKS, 0x10000000, 0xF00000)]
     assert warp.masks == WarpMasks(ALL & ~0x10F00000, exited=0xF00000, killed=0x10000000)
     assert (warp.pc, warp.in_trap, warp.stack.in_trap) == (handler_pc(machine), True, True)
     machine.retire(0)
-    assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (before, 4, False, False)
+    assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (before, 1, False, False)
     assert warp.pc == address(2)
 
 
@@ -138,7 +138,7 @@ def test_tokens_and_calls_of_the_handler_are_forgotten():
     warp = warp_of(machine)
     for _ in range(8):
         machine.retire(0)
-    assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (4, 1, address(2), ALL)
+    assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (1, 1, address(2), ALL)
 
 
 def test_a_handler_that_has_lost_the_frame():

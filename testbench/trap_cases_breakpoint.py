@@ -49,7 +49,7 @@ async def the_frame_is_on_the_stack(d: Debugger) -> None:
     kinds = [kind for kind, _, _ in tokens]
     d.expect("kinds of tokens", kinds, [TokenKind.SYNC.value, 0, 0, 0, TokenKind.TRAP.value,
                                         *[TokenKind.MASKS.value] * 3])
-    d.expect("what the trap's says", tokens[4][1:], (address(4), 0xFFFF_FFFF))
+    d.expect("what the trap's says", tokens[4][1:], (address(4) | 3, 0xFFFF_FFFF))
     await d.run_trigger()
     await d.end()
 

@@ -26,9 +26,8 @@ _LIMIT = 1_000_000
 _REGISTERS = 4
 """More than the program has."""
 _WORDS = 256
-_STACK = 4096
-"""Bytes: a trap fills the stack's last line with holes, which stay, so a program may need four times the room if it is
-stopped after every push."""
+_STACK = 1024
+"""Bytes: just enough, so that a trap that left something on the stack would be noticed."""
 _MOST_SLOTS = 64
 _WORD_BYTES = 4
 _PER_WORD = _WORD_BYTES.bit_length() - 1

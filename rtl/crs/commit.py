@@ -63,11 +63,14 @@ class StackCommit(Component):
         index = Cat(stage.stops[1] | stage.stops[3], stage.stops[2] | stage.stops[3])
         partial = index != 0
         dropped = step.seen + ~partial
-        top = Signal(LINE_BITS)
+        top, lost = Signal(LINE_BITS), Signal()
         restores = stage.failed & before.data.sunk & ~step.begins
         m.d.comb += [
             written.eq(stage.pointer),
-            top.eq(Mux(partial, stage.number, stage.below)), events.last.eq(Cat((index - 1)[:2], top))]
+            top.eq(Mux(partial, stage.number, stage.below)),
+            events.last.eq(Cat((index - 1 - Mux(stage.found, stage.holes, 0))[:2], top)),
+            # The next token goes into a line that is not on chip.
+            lost.eq(stage.found & stage.holes.any() & ~events.cached[0])]
         with m.If(stage.found | step.set | step.sink):
             m.d.comb += written.high.eq(top[2:])
         with m.If(stage.found):
@@ -100,7 +103,7 @@ class StackCommit(Component):
             events.heal.eq(self.valid & stage.done),
             events.launch.eq(self.valid & step.launch), events.sized.eq(step.sized),
             events.state.eq(self.valid & (stage.done | stage.waits | step.sink))]
-        with m.If(restores):
+        with m.If(restores | lost):
             m.d.comb += events.next_state.eq(WindowState.RESTORE)
         with m.Elif(~stage.done):
             more = Array(window.cached)[seen] & (seen != CACHED_LINES) & ~step.sink

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import TRAP_FRAME, ThreadCode, ThreadCodes
 from rtl.params import WARP_THREADS
 
@@ -121,7 +121,8 @@ class TokenMatch(wiring.Component):
             m.d.comb += [
                 self.revived[index].eq(matching),
                 verdict.error.eq(passed | Mux(self.frame, ~whole, ~fits) | ((self.quad | self.frame) & ~alive)),
-                verdict.misaligned.eq(token.pc[:_PC_ALIGNMENT_BITS].any() & ~self.quad),
+                verdict.misaligned.eq((token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any()
+                                       | (token.pc[:HOLE_BITS].any() & ~self.frame)) & ~self.quad),
                 verdict.stop.eq(self.valid[index] & (looked_for | (~role.hole & ~self.frame & (alive | passed)))),
                 verdict.call.eq(self.valid[index] & token.counted & (token.kind == TokenKind.RETURN))]
         for token, (by_mask, by_pc) in zip(list(self.line)[1:], TRAP_FRAME, strict=True):

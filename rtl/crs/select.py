@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE
 from rtl.params import SmParams
 
 from .pointers import WidePointer
@@ -74,6 +74,13 @@ class TokenSelect(Component):
             answer.chosen.eq(chosen)]
         m.d.comb += [answer[name].eq(stage[name]) for name in ("warp", "pcs", "kinds", "revived", "codes", "value")]
 
+        # A trap frame takes the holes under it along, if there is a line for them.
+        holes = Signal(HOLE_BITS)
+        with m.If(step.frame):
+            m.d.comb += answer.pcs[0][:HOLE_BITS].eq(0)
+            with m.If(~step.bottom | step.cached[1]):
+                m.d.comb += holes.eq(stage.pcs[0])
+
         top = Cat(stage.top, self.pointer.high)
         m.submodules.setting = setting = PointerSetting()
         m.d.comb += [
@@ -81,7 +88,7 @@ class TokenSelect(Component):
             commit.warp.eq(stage.warp), commit.step.eq(step), commit.pointer.eq(self.pointer),
             commit.value.eq(stage.value), commit.number.eq(top - step.seen), commit.below.eq(top - (step.seen + 1)),
             commit.stops.eq(chosen), commit.calls.eq(Cat(verdict.call for verdict in stage.verdicts)),
-            commit.found.eq(answer.resume), commit.failed.eq(failed), commit.ends.eq(ends),
+            commit.found.eq(answer.resume), commit.holes.eq(holes), commit.failed.eq(failed), commit.ends.eq(ends),
             commit.waits.eq(step.walk & ~over & ~self.next_under_way),
             commit.restores.eq((answer.resume & ((step.seen != 0) | chosen[0])) | step.restore),
             commit.done.eq(step.ends & Mux(step.walk, over, ~step.sink))]

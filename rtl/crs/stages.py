@@ -8,7 +8,7 @@ from amaranth.hdl import Mux, Value, unsigned
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, LINE_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
@@ -116,10 +116,12 @@ def answer_stage(params: SmParams) -> data.StructLayout:
 
 
 def commit_stage(params: SmParams) -> data.StructLayout:
-    """From the selection: what the operation makes of pointer and window; ``lines`` is a depth to set."""
+    """From the selection: what the operation makes of pointer and window; ``lines`` is a depth to set;
+    ``holes`` go with the token that is found, from the line below."""
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "pointer": WidePointer, "value": 32, "lines": LINE_BITS,
-        "number": LINE_BITS, "below": LINE_BITS, "stops": TOKENS_PER_LINE, "calls": TOKENS_PER_LINE,
+        "number": LINE_BITS, "below": LINE_BITS, "stops": TOKENS_PER_LINE, "holes": HOLE_BITS,
+        "calls": TOKENS_PER_LINE,
         "found": 1, "failed": 1, "ends": 1, "waits": 1, "done": 1, "restores": 1})
 
 

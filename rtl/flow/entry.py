@@ -5,7 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import TRAP_FRAME, StackOperation, ThreadCode
 from rtl.params import WARP_THREADS, SmParams
 
@@ -45,7 +45,7 @@ class TrapEntry(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         stage, begun, refused = self.stage, Signal(), Signal()
-        holes, token = Signal(range(TOKENS_PER_LINE)), Signal(range(TOKENS_PER_LINE))
+        under, holes, token = (Signal(range(TOKENS_PER_LINE), name=name) for name in ("under", "holes", "token"))
         error, refusal = Signal(WarpError), Signal(WarpError)
         frames = holes == 0
         m.d.comb += [
@@ -55,7 +55,7 @@ class TrapEntry(Component):
         with m.If(self.taken):
             m.d.sync += begun.eq(~self.last)
             with m.If(~begun):
-                m.d.sync += [holes.eq(self.holes), token.eq(0), error.eq(refusal),
+                m.d.sync += [under.eq(self.holes), holes.eq(self.holes), token.eq(0), error.eq(refusal),
                              refused.eq(refusal != WarpError.NONE)]
             with m.Elif(~frames):
                 m.d.sync += holes.eq(holes - 1)
@@ -70,7 +70,7 @@ class TrapEntry(Component):
                           for wanted in (of_mask, of_pc))
         active, pc = stage.group | stage.left, Signal(32)
         m.d.comb += [
-            pc.eq(Mux(begins, stage.pc, in_pc)), self.mask.eq(Mux(begins, active, in_mask)),
+            pc.eq(Mux(begins, Cat(under, stage.pc[HOLE_BITS:]), in_pc)), self.mask.eq(Mux(begins, active, in_mask)),
             self.kind.eq(Mux(frames, Mux(begins, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE)),
             self.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
             self.operand.eq(Mux(begun, pc, refusal == WarpError.NONE)), self.enable.eq(~refused | ~begun)]

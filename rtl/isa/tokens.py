@@ -3,7 +3,8 @@
 =======  =====================================================================
 bytes    content
 =======  =====================================================================
-0..3     ``pc``; in MASKS tokens a second mask
+0..3     ``pc``; in MASKS tokens a second mask; bits 1:0 of a TRAP token's tell how
+         many holes are under it, which go with it (ours)
 4..7     ``mask`` (position: ours)
 8        ``kind``
 9        bit 0: ``counted``, the token raised the API call depth (ours)
@@ -20,6 +21,7 @@ __all__ = [
     "API_CALL_LIMIT",
     "CACHED_TOKENS",
     "CRS_GRANULE",
+    "HOLE_BITS",
     "LINE_BYTES",
     "TOKENS_PER_LINE",
     "TOKEN_BYTES",
@@ -33,6 +35,8 @@ TOKEN_BYTES = 16
 """Bytes of one token in memory."""
 TOKENS_PER_LINE = 4
 """Tokens that are spilled or filled at once."""
+HOLE_BITS = 2
+"""Of a TRAP token's pc: how many holes are under it."""
 LINE_BYTES = TOKEN_BYTES * TOKENS_PER_LINE
 """Bytes of a line: the unit of the memory port."""
 CACHED_TOKENS = 16

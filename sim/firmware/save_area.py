@@ -11,6 +11,7 @@ from sim.launch import Launch
 from sim.memory import Memory
 from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
+from sim.model.trap_frame import HOLES
 from sim.toolchain.module import ProgramError
 from sim.warp_state import MASK_OF
 
@@ -152,17 +153,27 @@ class SavedWarp:
 
     @property
     def stack(self) -> list[StackToken]:
-        """The kernel's tokens, lowest first; holes may be on top, where the frame begins a line."""
-        return [self.token(index) for index in range(self.depth - TOKENS_PER_LINE)]
+        """The kernel's tokens, lowest first."""
+        return [self.token(index) for index in range(self._frame - self._holes)]
+
+    @property
+    def _frame(self) -> int:
+        """The number of the frame's lowest token, the TRAP token."""
+        return self.depth - TOKENS_PER_LINE
+
+    @property
+    def _holes(self) -> int:
+        """Holes under the frame, which begins a line."""
+        return self.token(self._frame).pc & HOLES
 
     @property
     def pc(self) -> int:
         """Where the warp goes on."""
-        return self.token(self.depth - TOKENS_PER_LINE).pc
+        return self.token(self._frame).pc & ~HOLES
 
     @pc.setter
     def pc(self, pc: int) -> None:
-        self._memory.write_number(self._token_at(self.depth - TOKENS_PER_LINE), _WORD_BYTES, pc)
+        self._memory.write_number(self._token_at(self._frame), _WORD_BYTES, pc | self._holes)
 
     @property
     def masks(self) -> WarpMasks:

@@ -1,19 +1,19 @@
 """The trap frame: a line of the stack that keeps what a warp was doing when it was made to enter the trap handler.
 
-========  =====  ================  ========
+========  =====  ================  ======================================
 token     kind   mask              pc
-========  =====  ================  ========
-lowest    TRAP   active            saved pc
+========  =====  ================  ======================================
+lowest    TRAP   active            saved pc; bits 1:0: holes under the frame
 second    MASKS  broken            continued
 third     MASKS  returned          longjumped
 topmost   MASKS  exited            killed
-========  =====  ================  ========
+========  =====  ================  ======================================
 
 Entering and leaving is not for a single thread to do: guard, CC and the active mask play no part.
 """
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 
 from .faults import WarpFaultError
 from .retirement import StackToken, WarpMasks
@@ -21,8 +21,10 @@ from .state import Warp
 from .unwind import CALL_DEPTHS, check_pc
 from .vector.lanes import ALL_THREADS
 
-__all__ = ["leave_frame", "push_frame", "restore_frame", "terminate"]
+__all__ = ["HOLES", "leave_frame", "push_frame", "restore_frame", "terminate"]
 
+HOLES = (1 << HOLE_BITS) - 1
+"""The part of a TRAP token's pc that is none."""
 _SAVED = (("broken", "continued"), ("returned", "longjumped"), ("exited", "killed"))
 """The disabled masks that each of the MASKS tokens keeps: in its mask, in place of its pc."""
 _PRECEDENCE = ("killed", "exited", "longjumped", "returned", "continued", "broken")
@@ -41,7 +43,7 @@ def push_frame(warp: Warp, pc: int) -> None:
     saved = [StackToken(TokenKind.MASKS, getattr(masks, second), getattr(masks, first)) for first, second in _SAVED]
     stack.in_trap = True
     try:
-        stack.push(*holes, StackToken(TokenKind.TRAP, pc, masks.active), *saved)
+        stack.push(*holes, StackToken(TokenKind.TRAP, pc | len(holes), masks.active), *saved)
     except WarpFaultError:
         stack.in_trap = False
         raise
@@ -49,8 +51,8 @@ def push_frame(warp: Warp, pc: int) -> None:
 
 
 def restore_frame(warp: Warp) -> int:
-    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame and everything on it, and makes the masks those of
-    the frame. The pc to go on at.
+    """Leaves the trap handler, RTT.POPCRS: pops the topmost frame, everything on it and the holes under it, and makes
+    the masks those of the frame. The pc to go on at.
 
     Tokens on the frame are ignored, except that counted calls among them are closed. WarpFaultError: STACK_ERROR when
     there is no frame, when it is not whole, or when it has nobody active (ours); MISALIGNED_PC; MMU_FAULT. Then the
@@ -66,8 +68,9 @@ def restore_frame(warp: Warp) -> int:
             continue
         if token.kind is TokenKind.TRAP:
             masks = _masks_of(line)
-            pc = check_pc(token.pc)
-            stack.drop(stack.depth - index)
+            holes = token.pc & HOLES
+            pc = check_pc(token.pc - holes)
+            stack.drop(stack.depth - index + min(holes, index))
             warp.masks = masks
             warp.api_call_depth = (warp.api_call_depth - calls_closed) % CALL_DEPTHS
             return pc

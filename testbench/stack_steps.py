@@ -122,8 +122,8 @@ def unwind(codes: Codes | Mapping[ThreadCode, int], *, quad: bool = False, enabl
 
 
 def frame(depth: int, trap: StackToken, *saved: tuple[int, int]) -> Generator[Step, Outcome, None]:
-    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token with their number, and
-    a MASKS token for each mask and the other mask in place of its pc.
+    """What a warp pushes that enters its trap handler at a depth: holes up to a line, a TRAP token with their number,
+    and a MASKS token for each mask and the other mask in place of its pc.
     """
     holes = whole_lines(depth) - depth
     for _ in range(holes):

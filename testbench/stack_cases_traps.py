@@ -202,6 +202,22 @@ def _pushed_on(stack: WarpStack) -> Source:
             yield from taken_off(stack, min(depth - 1, 6))
 
 
+def _no_holes(stack: WarpStack) -> Source:
+    """Tokens that a frame takes for holes are gone, in memory as well"""
+    for above in (0, 40):
+        yield stack.launch(6)
+        yield from pushed(0, 7)
+        yield stack.ask(StackOperation.SET_MODE, 1)
+        yield push(TokenKind.NONE)
+        yield from frame(8, StackToken(TokenKind.TRAP, _PC + 3, 1), (0, 0), (0, 0), (0, 0))
+        yield from pushed(0, above)
+        yield restore()
+        assert stack.depth == 5
+        yield stack.ask(StackOperation.WRITE_BACK)
+        yield stack.ask(StackOperation.SET_POINTER, 8)
+        yield from _off(stack, 5)
+
+
 def _fault(stack: WarpStack) -> Source:
     """A frame that memory can't give is an error, and leaves the stack as it is"""
     yield stack.launch(2)
@@ -236,5 +252,5 @@ def _cleared(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _fault, _cleared)
+    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes, _fault, _cleared)
 """Each begins with a launch."""

@@ -63,20 +63,21 @@ class StackCommit(Component):
         index = Cat(stage.stops[1] | stage.stops[3], stage.stops[2] | stage.stops[3])
         partial = index != 0
         dropped = step.seen + ~partial
-        top, lost = Signal(LINE_BITS), Signal()
+        top, kept, lost = Signal(LINE_BITS), Signal(), Signal()
         restores = stage.failed & before.data.sunk & ~step.begins
         m.d.comb += [
             written.eq(stage.pointer),
             top.eq(Mux(partial, stage.number, stage.below)),
             events.last.eq(Cat((index - 1 - Mux(stage.found, stage.holes, 0))[:2], top)),
-            # The next token goes into a line that is not on chip.
+            # The next token goes into the line below, on chip or not. In memory there may be anything for the holes.
+            kept.eq(stage.found & stage.holes.any() & events.cached[0]),
             lost.eq(stage.found & stage.holes.any() & ~events.cached[0])]
         with m.If(stage.found | step.set | step.sink):
             m.d.comb += written.high.eq(top[2:])
         with m.If(stage.found):
             m.d.comb += [written.calls.eq(stage.pointer.calls - calls),
                          events.cached.eq(window.cached >> dropped),
-                         events.dirty.eq((window.dirty >> dropped) | partial)]
+                         events.dirty.eq((window.dirty >> dropped) | partial | kept)]
         with m.Elif(step.set):
             m.d.comb += [top.eq(stage.lines - 1), events.last.eq(Cat(Const(3, 2), top)),
                          written.calls.eq(calls_of(stage.value)), written.kill.eq(kill_of(stage.value))]
@@ -87,7 +88,8 @@ class StackCommit(Component):
         with m.Elif(step.launch | stage.ends):
             m.d.comb += [written.high.eq(~0), events.last.eq(~0), written.calls.eq(0), written.kill.eq(0)]
         m.d.comb += [
-            events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, stage.number))]
+            events.oldest.eq(Mux((window.dirty >> dropped)[0], window.oldest, top)),
+            events.soils.eq(self.valid & step.restore & window.cached[0])]
 
         # What happens to pointer and window.
         forget = step.set | step.launch | stage.ends | step.sink | restores

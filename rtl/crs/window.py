@@ -77,6 +77,8 @@ class CommitEvents(data.Struct):
     cached: unsigned(CACHED_LINES)
     dirty: unsigned(CACHED_LINES)
     oldest: unsigned(SLOT_BITS)
+    soils: unsigned(1)
+    """The top line, which has come, is dirty."""
     top_known: unsigned(1)
     """``top`` tells whether the copy of the top line holds."""
     top: unsigned(1)
@@ -222,6 +224,8 @@ class StackWindow(wiring.Component):
         # Dirty lines.
         with m.If(commit.load):
             m.d.sync += self.dirty.eq(commit.dirty)
+        with m.Elif(commit.soils):
+            m.d.sync += self.dirty[0].eq(1)
         with m.Elif(push & new_line & ~mover.spilled):
             m.d.sync += self.dirty.eq(Cat(Const(1, 1), self.dirty))
         with m.Elif(mover.spilled & ~(push & new_line)):
@@ -230,6 +234,8 @@ class StackWindow(wiring.Component):
             m.d.sync += self.dirty[0].eq(1)
         with m.If(commit.load):
             m.d.sync += self.oldest.eq(commit.oldest)
+        with m.Elif(commit.soils & ~self.dirty[0]):
+            m.d.sync += self.oldest.eq(self.last[2:LOW_BITS])
         with m.Elif(mover.spilled):
             m.d.sync += self.oldest.eq(self.oldest + 1)
         with m.Elif(push & ~self.dirty[0]):

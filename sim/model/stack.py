@@ -95,7 +95,7 @@ class CallReturnStack:
     def push(self, *tokens: StackToken) -> None:
         """Pushes ``tokens`` in their order; WarpFaultError, and nothing pushed, when there is no room."""
         depth = self.depth + len(tokens)
-        if depth > self.limit:
+        if tokens and depth > self.limit:       # a handler may leave more than user mode can push
             raise WarpFaultError(WarpError.STACK_OVERFLOW)
         while depth - self._first > CACHED_TOKENS:
             if (line := self._first // TOKENS_PER_LINE) in self._dirty:

@@ -252,5 +252,6 @@ def _cleared(stack: WarpStack) -> Source:
 
 
 CASES: tuple[Start, ...] = (
-    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes, _fault, _cleared)
+    _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes,
+    _fault, _cleared)
 """Each begins with a launch."""

@@ -132,6 +132,18 @@ def test_falling_through_keeps_masks_and_stack():
     assert machine.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING
 
 
+def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_on():
+    """User mode can't push then, and a branch that all threads take does not."""
+    pushes = ["SSY next"] * 13
+    machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", crs=512), *pushes, "RTT.FALLTHROUGH",
+                                 "BRA next", "next:", "SSY next"))
+    for _ in range(15):
+        assert machine.retire(0).error is WarpError.NONE
+    assert warp_of(machine).stack.depth == 17
+    assert machine.retire(0).error is WarpError.NONE
+    assert machine.retire(0).error is WarpError.STACK_OVERFLOW
+
+
 def test_tokens_and_calls_of_the_handler_are_forgotten():
     handler = ("CAL deeper", "deeper:", "SSY deeper", "SAM", "PBK deeper", "CAL inside", "inside:", "RTT")
     machine, _ = on(with_handler(kernel("CAL there", "there:", "BPT.TRAP 0x1", "EXIT"), *handler))

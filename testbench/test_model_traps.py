@@ -136,7 +136,7 @@ def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_
     """User mode can't push then, and a branch that all threads take does not."""
     pushes = ["SSY next"] * 13
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", crs=512), *pushes, "RTT.FALLTHROUGH",
-                                 "BRA next", "next:", "SSY next"))
+                                 "BRX R0 -.next+next", "next:", "SSY next"))
     for _ in range(15):
         assert machine.retire(0).error is WarpError.NONE
     assert warp_of(machine).stack.depth == 17

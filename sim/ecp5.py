@@ -27,7 +27,7 @@ read_rtlil timing.il
 chformal -remove
 delete t:$print
 setattr -mod -set keep_hierarchy 1 top.unit
-synth_ecp5 -top top
+synth_ecp5 -nowidelut -top top
 design -push-copy
 hierarchy -top top.unit
 write_json unit.json

@@ -1,4 +1,4 @@
-"""Atomic operations: thread by thread, on the line that was read or on shared memory."""
+"""Atomic operations, thread by thread."""
 
 from typing import Any
 
@@ -13,10 +13,9 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .banks import bank_access
 from .choose import pick
-from .instruction import WORDS, MemoryInstruction, place_layout
-from .line import LineLayout, merge_layout
+from .instruction import WORDS, MemoryInstruction
 from .modify import AtomicArithmetic
-from .places import OFFSET_BITS
+from .places import OFFSET_BITS, inner_place_layout
 from .words import word_write
 
 __all__ = ["AtomicEngine"]
@@ -27,15 +26,13 @@ class AtomicEngine(Component):
 
     Members
     -------
-    start, threads, shared : In(1), In(32), In(1)
-        Whose operations are to be done, and where.
+    start, threads, line : In(1), In(32), In(1)
+        Whose operations are to be done, and whether in the line that was read or in shared memory.
     instruction : In(MemoryInstruction)
     beat, places, values : Out, In, In
         A beat, its threads' places and operands.
-    line, merge : In(line), Out(merge_layout)
-        The line that the threads' places are in, and what changes of it.
-    used, access, read : Out(1), Out(bank_access), In
-        An access to shared memory, and what it answers a cycle later.
+    access, read : Out(bank_access), In
+        An access to the banks, and what they answer a cycle later.
     write : Out(word_write)
         Old values, in the place of the first operand.
     busy, done : Out(1)
@@ -48,23 +45,22 @@ class AtomicEngine(Component):
         self._params = params
         banks = data.ArrayLayout(32, params.lanes)
         super().__init__({
-            "start": In(1), "threads": In(WARP_THREADS), "shared": In(1), "instruction": In(MemoryInstruction),
-            "beat": Out(range(params.beats)), "places": In(place_layout(params)),
-            "values": In(data.ArrayLayout(banks, WORDS)), "line": In(LineLayout), "merge": Out(merge_layout(params)),
-            "used": Out(1), "access": Out(bank_access(params)), "read": In(banks), "write": Out(word_write(params)),
+            "start": In(1), "threads": In(WARP_THREADS), "line": In(1), "instruction": In(MemoryInstruction),
+            "beat": Out(range(params.beats)), "places": In(inner_place_layout(params)),
+            "values": In(data.ArrayLayout(banks, WORDS)), "access": Out(bank_access(params)), "read": In(banks), "write": Out(word_write(params)),
             "busy": Out(1), "done": Out(1), "event": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params, instruction = self._params, self.instruction
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
-        left, shared, wide = Signal(WARP_THREADS), Signal(), instruction.words != 1
+        left, line, wide = Signal(WARP_THREADS), Signal(), instruction.words != 1
         thread, place = Signal(range(WARP_THREADS)), Signal(params.shared_bits)
         old, new = Signal(data.ArrayLayout(32, 2)), Signal(data.ArrayLayout(32, 2))
         operands = Signal(data.ArrayLayout(32, WORDS))
         lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
         m.d.comb += [
-            self.beat.eq(beat), self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
+            self.beat.eq(beat), self.access.line.eq(line), self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
             arithmetic.wide.eq(wide), arithmetic.old.eq(old), arithmetic.operand.eq(Cat(
                 operands[0], Mux(wide, operands[1], 0))),
@@ -73,29 +69,27 @@ class AtomicEngine(Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += self.busy.eq(0)
-                m.d.sync += [left.eq(self.threads), shared.eq(self.shared), thread.eq(lowest(self.threads))]
+                m.d.sync += [left.eq(self.threads), line.eq(self.line), thread.eq(lowest(self.threads))]
                 with m.If(self.start):
                     m.next = "FETCH"
             with m.State("FETCH"):
-                m.d.sync += [place.eq(pick(self.places, lane)), left.bit_select(thread, 1).eq(0)]
+                found = pick(self.places, lane)
+                m.d.sync += [place.eq(Mux(line, found[:OFFSET_BITS], found)), left.bit_select(thread, 1).eq(0)]
                 m.d.sync += [operands[word].eq(pick(self.values[word], lane)) for word in range(WORDS)]
                 m.next = "READ"
             with m.State("READ"):
-                self._address(m, place, read=shared)
+                self._address(m, place)
                 m.next = "OLD"
             with m.State("OLD"):
-                m.d.sync += old.eq(self._found(place, shared, wide))
+                m.d.sync += old.eq(self._found(place, wide))
                 m.next = "CHANGE"
             with m.State("CHANGE"):
                 m.d.sync += new.eq(arithmetic.new)
                 self._keep(m, lane, 0, old[0])
                 m.next = "WRITE"
             with m.State("WRITE"):
-                self._address(m, place, read=shared)
-                with m.If(shared):
-                    self._store(m, place, new, wide)
-                with m.Else():
-                    self._merge(m, place, new, wide)
+                self._address(m, place)
+                self._store(m, place, new, wide)
                 with m.If(wide):
                     self._keep(m, lane, 1, old[1])
                 m.d.sync += thread.eq(lowest(left))
@@ -105,19 +99,15 @@ class AtomicEngine(Component):
                     m.next = "IDLE"
         return m
 
-    def _address(self, m: Module, place: Signal, read: Signal) -> None:
+    def _address(self, m: Module, place: Signal) -> None:
         """All banks see the row in which the number is."""
-        m.d.comb += self.used.eq(read)
-        row = place[2 + ceil_log2(self._params.lanes):self._params.shared_bits]
-        m.d.comb += [access.row.eq(row) for access in self.access]
+        m.d.comb += self.access.used.eq(1)
+        m.d.comb += [bank.row.eq(place[2 + ceil_log2(self._params.lanes):]) for bank in self.access.banks]
 
-    def _found(self, place: Signal, shared: Signal, wide: Any) -> Any:
+    def _found(self, place: Signal, wide: Any) -> Any:
         """The number as it is in memory; the upper half of a narrow one is 0."""
-        lanes = self._params.lanes
-        bank, word = place[2:2 + ceil_log2(lanes)], place[2:OFFSET_BITS]
-        low = Mux(shared, pick(self.read, bank), pick(self.line, word))
-        high = Mux(shared, pick(list(self.read)[1::2], bank[1:]), pick(list(self.line)[1::2], word[1:]))
-        return Cat(low, Mux(wide, high, 0))
+        bank = place[2:2 + ceil_log2(self._params.lanes)]
+        return Cat(pick(self.read, bank), Mux(wide, pick(list(self.read)[1::2], bank[1:]), 0))
 
     def _keep(self, m: Module, lane: Any, word: int, value: Any) -> None:
         """The old value goes to the thread."""
@@ -126,7 +116,7 @@ class AtomicEngine(Component):
 
     def _store(self, m: Module, place: Signal, new: data.View, wide: Any) -> None:
         bank = place[2:2 + ceil_log2(self._params.lanes)]
-        for index, access in enumerate(self.access):
+        for index, access in enumerate(self.access.banks):
             m.d.comb += access.value.eq(new[0])
             with m.If(bank == index):
                 m.d.comb += access.bytes.eq(15)
@@ -135,9 +125,3 @@ class AtomicEngine(Component):
                     m.d.comb += access.value.eq(new[1])
                     with m.If(bank == index - 1):
                         m.d.comb += access.bytes.eq(15)
-
-    def _merge(self, m: Module, place: Signal, new: data.View, wide: Any) -> None:
-        for step, merge in enumerate((self.merge[0], self.merge[1])):
-            m.d.comb += [
-                merge.word.eq(place[2:OFFSET_BITS] | step), merge.value.eq(new[step]),
-                merge.bytes.eq(15 if step == 0 else Mux(wide, 15, 0))]

@@ -18,10 +18,11 @@ def row_bits(params: SmParams) -> int:
     return params.shared_bits - 2 - ceil_log2(params.lanes)
 
 
-def bank_access(params: SmParams) -> data.ArrayLayout:
-    """For each bank the word that is read, and its ``bytes`` that are written; none when it is only read."""
-    return data.ArrayLayout(
-        data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout}), params.lanes)
+def bank_access(params: SmParams) -> data.StructLayout:
+    """If ``used``, for each bank of shared memory, or of the ``line``, the word that is read, and its ``bytes`` that are
+    written; none when it is only read."""
+    bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
+    return data.StructLayout({"used": 1, "line": 1, "banks": data.ArrayLayout(bank, params.lanes)})
 
 
 def clear_request(params: SmParams) -> data.StructLayout:
@@ -35,8 +36,7 @@ class SharedBanks(Component):
     Members
     -------
     access : In(bank_access)
-    used : In(1)
-        There is an access; otherwise the banks may be cleared.
+        Those without ``line`` are for shared memory. When there is none the banks may be cleared.
     values : Out(a word for each bank)
         What was read a cycle ago.
     clear : In(stream of clear_request)
@@ -46,16 +46,16 @@ class SharedBanks(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "access": In(bank_access(params)), "used": In(1), "values": Out(data.ArrayLayout(32, params.lanes)),
+            "access": In(bank_access(params)), "values": Out(data.ArrayLayout(32, params.lanes)),
             "clear": In(stream.Signature(clear_request(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params, bits = self._params, row_bits(self._params)
         clear, row_bytes = self.clear.payload, 4 * params.lanes
-        row, left, clearing = Signal(bits), Signal(bits + 1), Signal()
-        clears = clearing & ~self.used & left.any()
-        m.d.comb += self.clear.ready.eq(clearing & ~left.any())
+        row, left, clearing, used = Signal(bits), Signal(bits + 1), Signal(), Signal()
+        clears = clearing & ~used & left.any()
+        m.d.comb += [used.eq(self.access.used & ~self.access.line), self.clear.ready.eq(clearing & ~left.any())]
         with m.If(~clearing & self.clear.valid):
             m.d.sync += [
                 clearing.eq(1), row.eq(clear.shared_base // row_bytes),
@@ -67,8 +67,9 @@ class SharedBanks(Component):
 
         for bank in range(params.lanes):
             m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[])
-            read, write, access = words.read_port(), words.write_port(granularity=8), self.access[bank]
+            read, write, access = words.read_port(), words.write_port(granularity=8), self.access.banks[bank]
             m.d.comb += [
                 read.addr.eq(access.row), self.values[bank].eq(read.data), write.addr.eq(Mux(clears, row, access.row)),
-                write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(Mux(clears, 15, access.bytes))]
+                write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(
+                    Mux(clears, 15, Mux(used, access.bytes, 0)))]
         return m

@@ -1,32 +1,25 @@
 """Makes requests for lines of what the threads access: all that lies in one line goes together."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
 from rtl.component import Component
+from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import memory_request
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 
 from .choose import first_beat, pick
-from .instruction import WORDS, place_layout
-from .line import LineLayout, merge_layout
-from .narrow import byte_mask, repeated
+from .instruction import access_job, place_layout
+from .line import LineLayout
 from .places import OFFSET_BITS
 
-__all__ = ["MEMORY_UNIT_TAG_BITS", "Coalescer", "line_pass"]
+__all__ = ["MEMORY_UNIT_TAG_BITS", "Coalescer"]
 
 MEMORY_UNIT_TAG_BITS = 2
 """Width of the memory unit's tags: as many lines as they can tell apart are under way."""
-
-
-def line_pass(params: SmParams) -> data.StructLayout:
-    """Accesses of ``threads``, of ``words`` words or less each. In ``local`` memory they are of word ``word`` alone."""
-    return data.StructLayout({
-        "threads": WARP_THREADS, "write": 1, "modify": 1, "local": 1, "word": range(WORDS), "words": range(WORDS + 1),
-        "size": 3})
 
 
 class Coalescer(Component):
@@ -36,11 +29,11 @@ class Coalescer(Component):
     -------
     start : In(1)
         ``job`` is there from the next cycle on.
-    job : In(line_pass)
-    beat, places, values : Out, In, In
-        The beat that is looked at, its threads' places and words.
-    clear, merge : Out(1), Out(merge_layout)
-        Puts together the line that is written.
+    job : In(access_job)
+    beat, places : Out, In
+        The beat that is looked at, its threads' places.
+    clear, fill, filling : Out(1), Out(1), In(1)
+        A line that is to be written is cleared, then to be filled by ``threads``, and is being filled.
     line, written : In
         That line.
     tag, tag_free : In
@@ -58,11 +51,9 @@ class Coalescer(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "job": In(line_pass(params)), "beat": Out(range(params.beats)),
-            "places": In(place_layout(params)),
-            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)), "clear": Out(1),
-            "merge": Out(merge_layout(params)), "line": In(LineLayout), "written": In(64),
-            "tag": In(MEMORY_UNIT_TAG_BITS), "tag_free": In(1),
+            "start": In(1), "job": In(access_job()), "beat": Out(range(params.beats)),
+            "places": In(place_layout(params)), "clear": Out(1), "fill": Out(1), "filling": In(1),
+            "line": In(LineLayout), "written": In(LINE_BYTES), "tag": In(MEMORY_UNIT_TAG_BITS), "tag_free": In(1),
             "request": Out(stream.Signature(memory_request(MEMORY_UNIT_TAG_BITS))), "threads": Out(WARP_THREADS),
             "modified": In(1), "stop": In(1), "busy": Out(1)})
 
@@ -70,13 +61,10 @@ class Coalescer(Component):
         m = Module()
         params, job = self._params, self.job
         waiting, left, line = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
-        word = Signal(range(WORDS))
         lanes_waiting, hits = Signal(params.lanes), Signal(params.lanes)
-        looked_at = Signal(WARP_THREADS)
-        last_word = ~job.write | job.local | (word == job.words - 1)
+        beats_left = left & ~_beat_mask(self.beat, params)
         m.d.comb += [
-            looked_at.eq(left), lanes_waiting.eq(looked_at.word_select(self.beat, params.lanes)),
-            self.beat.eq(Mux(self.busy, first_beat(looked_at, params), 0)),
+            lanes_waiting.eq(left.word_select(self.beat, params.lanes)), self.beat.eq(first_beat(left, params)),
             hits.eq(lanes_waiting & Cat(place[OFFSET_BITS:] == line for place in self.places))]
 
         with m.FSM():
@@ -89,24 +77,27 @@ class Coalescer(Component):
             with m.State("PICK"):
                 m.d.comb += [self.busy.eq(1), self.clear.eq(job.write)]
                 m.d.sync += [
-                    line.eq(pick(self.places, lowest(lanes_waiting))[OFFSET_BITS:]), self.threads.eq(0), word.eq(0)]
+                    line.eq(pick(self.places, lowest(lanes_waiting))[OFFSET_BITS:]), self.threads.eq(0)]
                 m.next = "COLLECT"
                 with m.If(~left.any() | self.stop):
                     m.next = "IDLE"
             with m.State("COLLECT"):
                 m.d.comb += self.busy.eq(1)
-                m.d.sync += word.eq(word + 1)
-                with m.If(job.write):
-                    self._merge(m, hits, Mux(job.local, job.word, word), Mux(job.local, 0, word))
-                with m.If(last_word):
-                    beats_left = left & ~_beat_mask(self.beat, params)
-                    m.d.sync += [
-                        word.eq(0), left.eq(beats_left),
-                        waiting.word_select(self.beat, params.lanes).eq(
-                            waiting.word_select(self.beat, params.lanes) & ~hits),
-                        self.threads.word_select(self.beat, params.lanes).eq(hits)]
-                    with m.If(~beats_left.any()):
-                        m.next = "REQUEST"
+                m.d.sync += [
+                    left.eq(beats_left), self.threads.word_select(self.beat, params.lanes).eq(hits),
+                    waiting.word_select(self.beat, params.lanes).eq(
+                        waiting.word_select(self.beat, params.lanes) & ~hits)]
+                with m.If(~beats_left.any()):
+                    m.next = "REQUEST"
+                    with m.If(job.write):
+                        m.next = "FILL"
+            with m.State("FILL"):
+                m.d.comb += [self.busy.eq(1), self.fill.eq(1)]
+                m.next = "FILLING"
+            with m.State("FILLING"):
+                m.d.comb += self.busy.eq(1)
+                with m.If(~self.filling):
+                    m.next = "REQUEST"
             with m.State("REQUEST"):
                 m.d.comb += [self.busy.eq(1), self.request.valid.eq(self.tag_free)]
                 with m.If(self.request.valid & self.request.ready):
@@ -134,15 +125,6 @@ class Coalescer(Component):
             request.tag.eq(self.tag), request.address.eq(line + distance), request.data.eq(self.line),
             request.mask.eq(self.written)]
         return m
-
-    def _merge(self, m: Module, hits: Value, word: Value, step: Value) -> None:
-        """Puts a word of each thread into the line, ``step`` words behind the begin of its access."""
-        for lane in range(self._params.lanes):
-            place, merge = self.places[lane], self.merge[lane]
-            m.d.comb += [
-                merge.word.eq(place[2:OFFSET_BITS] | step), merge.value.eq(repeated(
-                    pick((values[lane] for values in self.values), word), self.job.size)),
-                merge.bytes.eq(Mux(hits[lane], byte_mask(place[:2], self.job.size), 0))]
 
 
 def _beat_mask(beat: Value, params: SmParams) -> Value:

@@ -113,7 +113,7 @@ class MemoryDecoder(wiring.Component):
         for index, register in enumerate((instruction.gathers[0][2], *instruction.gathers[1])):
             with m.If((number != RZ) & (first <= index) & (index < end)):
                 m.d.comb += register.eq(number + index - first)
-        m.d.comb += instruction.second.eq(end > 1)
+        m.d.comb += instruction.second.eq(1 if "c" in operands else end > 1)
 
     def _atomic(self, m: Module, form: Form) -> None:
         instruction = self.instruction

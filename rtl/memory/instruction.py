@@ -14,6 +14,7 @@ __all__ = [
     "MemoryOperation",
     "MemorySpace",
     "WordLayout",
+    "access_job",
     "place_layout",
     "queued",
 ]
@@ -104,6 +105,14 @@ def queued(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": 64, "threads": WARP_THREADS,
         "write_barrier": 3, "read_barrier": 3, "local_base": BLOCK_ADDRESS_BITS})
+
+
+def access_job() -> data.StructLayout:
+    """Accesses of ``threads``, of ``words`` words or less each: to shared memory or, for ``line``, to lines of memory. In
+    ``local`` memory they are of word ``word`` alone. For ``modify`` the lines are read, changed and written."""
+    return data.StructLayout({
+        "threads": WARP_THREADS, "line": 1, "local": 1, "word": range(WORDS), "write": 1, "modify": 1,
+        "words": range(WORDS + 1), "size": 3, "signed": 1})
 
 
 def place_layout(params: SmParams) -> data.ArrayLayout:

@@ -9,10 +9,11 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
 
+from .banks import bank_access
 from .choose import pick
 from .instruction import WordLayout
 
-__all__ = ["LINE_WORDS", "LineLayout", "LineRegister", "merge_layout"]
+__all__ = ["LINE_WORDS", "LineLayout", "LineRegister"]
 
 LINE_WORDS = LINE_BYTES // 4
 """Words of a line."""
@@ -20,14 +21,9 @@ LineLayout = data.ArrayLayout(32, LINE_WORDS)
 """A line as its words."""
 
 
-def merge_layout(params: SmParams) -> data.ArrayLayout:
-    """For each lane a word of the line, its new value, and which of the word's bytes are written."""
-    return data.ArrayLayout(
-        data.StructLayout({"word": ceil_log2(LINE_WORDS), "bytes": 4, "value": WordLayout}), params.lanes)
-
-
 class LineRegister(Component):
-    """A line, and which of its bytes were written since it was cleared or loaded.
+    """A line, and which of its bytes were written since it was cleared or loaded. Threads see it as they see shared
+    memory: word w is in bank w modulo the number of banks.
 
     Members
     -------
@@ -35,30 +31,35 @@ class LineRegister(Component):
         A whole line.
     clear : In(1)
         No byte is written.
-    merge : In(merge_layout)
-        Where lanes meet, the highest one's byte stays.
+    access : In(bank_access)
+        Those with ``line`` are for the line.
+    values : Out(a word for each bank)
+        What was read a cycle ago.
     line, written : Out
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._lanes = params.lanes
+        self._banks = min(params.lanes, LINE_WORDS)
         super().__init__({
-            "load": In(1), "loaded": In(LineLayout), "clear": In(1), "merge": In(merge_layout(params)),
-            "line": Out(LineLayout), "written": Out(LINE_BYTES)})
+            "load": In(1), "loaded": In(LineLayout), "clear": In(1), "access": In(bank_access(params)),
+            "values": Out(data.ArrayLayout(32, params.lanes)), "line": Out(LineLayout), "written": Out(LINE_BYTES)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         octets = Signal(data.ArrayLayout(WordLayout, LINE_WORDS))
         written = Signal(data.ArrayLayout(4, LINE_WORDS))
+        writes = self.access.used & self.access.line
         m.d.comb += [self.line.eq(octets), self.written.eq(written)]
-        with m.If(self.load):
-            m.d.sync += octets.eq(self.loaded)
         with m.If(self.load | self.clear):
             m.d.sync += written.eq(0)
-        for lane in range(self._lanes):
-            merge = self.merge[lane]
-            for byte in range(4):
-                with m.If(merge.bytes[byte]):
-                    m.d.sync += [pick((word[byte] for word in octets), merge.word).eq(merge.value[byte]),
-                                 pick((word[byte] for word in written), merge.word).eq(1)]
+        for bank in range(self._banks):
+            access = self.access.banks[bank]
+            row = access.row[:ceil_log2(LINE_WORDS // self._banks)]
+            m.d.sync += self.values[bank].eq(pick((word.as_value() for word in list(octets)[bank::self._banks]), row))
+            for number, index in enumerate(range(bank, LINE_WORDS, self._banks)):
+                for byte in range(4):
+                    with m.If(self.load):
+                        m.d.sync += octets[index][byte].eq(self.loaded[index].word_select(byte, 8))
+                    with m.Elif(writes & (row == number) & access.bytes[byte]):
+                        m.d.sync += [octets[index][byte].eq(access.value[byte]), written[index][byte].eq(1)]
         return m

@@ -32,22 +32,25 @@ class AtomicArithmetic(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        old, operand, less, equal = self.old, self.operand, Signal(), Signal()
+        old, operand, less, equal, total = self.old, self.operand, Signal(), Signal(), Signal(_BITS)
         m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
         up, down = less, old.any() & (less | equal)
+        addend = Mux(self.operation == AtomicOperation.INC, 1, Mux(
+            self.operation == AtomicOperation.DEC, (1 << _BITS) - 1, operand))
+        m.d.comb += total.eq(old + addend)
         with m.If(self.compare):
             m.d.comb += self.new.eq(Mux(equal, self.swap, old))
         with m.Else(), m.Switch(self.operation):
             with m.Case(AtomicOperation.ADD):
-                m.d.comb += self.new.eq(old + operand)
+                m.d.comb += self.new.eq(total)
             with m.Case(AtomicOperation.MIN):
                 m.d.comb += self.new.eq(Mux(less, old, operand))
             with m.Case(AtomicOperation.MAX):
                 m.d.comb += self.new.eq(Mux(less, operand, old))
             with m.Case(AtomicOperation.INC):
-                m.d.comb += self.new.eq(Mux(up, old + 1, 0))
+                m.d.comb += self.new.eq(Mux(up, total, 0))
             with m.Case(AtomicOperation.DEC):
-                m.d.comb += self.new.eq(Mux(down, old - 1, operand))
+                m.d.comb += self.new.eq(Mux(down, total, operand))
             with m.Case(AtomicOperation.AND):
                 m.d.comb += self.new.eq(old & operand)
             with m.Case(AtomicOperation.OR):

@@ -11,19 +11,19 @@ from rtl.params import SmParams
 
 from .instruction import place_layout
 
-__all__ = ["OFFSET_BITS", "PlaceBuffer", "offset_layout"]
+__all__ = ["OFFSET_BITS", "PlaceBuffer", "inner_place_layout"]
 
 OFFSET_BITS = ceil_log2(LINE_BYTES)
 """Lower bits of an address, which tell where in its line it is."""
 
 
-def offset_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of a beat, where in its line its access begins."""
-    return data.ArrayLayout(OFFSET_BITS, params.lanes)
+def inner_place_layout(params: SmParams) -> data.ArrayLayout:
+    """For each thread of a beat, as much of its place as tells where in shared memory or in its line it is."""
+    return data.ArrayLayout(params.shared_bits, params.lanes)
 
 
 class PlaceBuffer(Component):
-    """Two sides with a place for each thread; two beats can be read at once, of the second one only the lower bits.
+    """Two sides with a place for each thread; two beats can be read at once, of the second one only the inner bits.
 
     Members
     -------
@@ -31,7 +31,7 @@ class PlaceBuffer(Component):
         The one that is written; the other one is read.
     write, write_beat, written : In(1), In(range(beats)), In(place_layout)
     beat, places : In(range(beats)), Out(place_layout)
-    offset_beat, offsets : In(range(beats)), Out(offset_layout)
+    inner_beat, inner : In(range(beats)), Out(inner_place_layout)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -39,18 +39,18 @@ class PlaceBuffer(Component):
         beat, places = range(params.beats), place_layout(params)
         super().__init__({
             "side": In(1), "write": In(1), "write_beat": In(beat), "written": In(places), "beat": In(beat),
-            "places": Out(places), "offset_beat": In(beat), "offsets": Out(offset_layout(params))})
+            "places": Out(places), "inner_beat": In(beat), "inner": Out(inner_place_layout(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
-        low = Cat(place[:OFFSET_BITS] for place in self.written)
+        inner = Cat(place[:params.shared_bits] for place in self.written)
         parts = (("whole", place_layout(params), self.written, self.beat, self.places),
-                 ("low", offset_layout(params), low, self.offset_beat, self.offsets))
-        for name, layout, written, beat, read_data in parts:
+                 ("inner", inner_place_layout(params), inner, self.inner_beat, self.inner))
+        for name, layout, written, beat, places in parts:
             m.submodules[name] = kept = memory.Memory(shape=layout, depth=2 * params.beats, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
                 write.en.eq(self.write), write.addr.eq(Cat(self.write_beat, self.side)), write.data.eq(written),
-                read.addr.eq(Cat(beat, ~self.side)), read_data.eq(read.data)]
+                read.addr.eq(Cat(beat, ~self.side)), places.eq(read.data)]
         return m

@@ -9,7 +9,6 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import lane_operation
 from rtl.params import WARP_THREADS, SmParams
 
-from .choose import pick
 from .instruction import WORDS, MemoryInstruction, queued
 
 __all__ = ["ResultWriter"]
@@ -25,9 +24,11 @@ class ResultWriter(Component):
     inside : In(32)
         What goes to the predicate.
     operation : Out(stream of lane_operation)
+    loaded : In(32)
+        The threads that have results; for others 0 is written.
     wanted : In(valid, index, beat)
-    beat, words : Out, In
-        The beat that is wanted, and its threads' words in the same cycle.
+    beat, word, words : Out, Out, In
+        What is wanted, and these words of the beat's threads in the same cycle.
     values, flags : Out
         What is written, in the cycle after ``wanted``.
     done : Out(1)
@@ -38,10 +39,9 @@ class ResultWriter(Component):
         self._params = params
         super().__init__({
             "start": In(1), "job": In(queued(params)), "instruction": In(MemoryInstruction),
-            "inside": In(WARP_THREADS), "operation": Out(stream.Signature(lane_operation(params))),
+            "inside": In(WARP_THREADS), "loaded": In(WARP_THREADS), "operation": Out(stream.Signature(lane_operation(params))),
             "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
-            "beat": Out(range(params.beats)),
-            "words": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
+            "beat": Out(range(params.beats)), "word": Out(range(WORDS)), "words": In(data.ArrayLayout(32, params.lanes)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes), "done": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -63,9 +63,10 @@ class ResultWriter(Component):
 
         wanted = self.wanted
         m.d.comb += [
-            self.beat.eq(wanted.beat),
+            self.beat.eq(wanted.beat), self.word.eq(wanted.index),
             self.done.eq(wanted.valid & (wanted.beat == params.beats - 1) & (wanted.index == instruction.results - 1))]
-        m.d.sync += [
-            self.values.eq(pick(self.words, wanted.index[:2])),
-            self.flags.eq(self.inside.word_select(wanted.beat, params.lanes))]
+        loaded = self.loaded.word_select(wanted.beat, params.lanes)
+        m.d.sync += self.flags.eq(self.inside.word_select(wanted.beat, params.lanes))
+        for lane, value in enumerate(self.values):
+            m.d.sync += value.eq(Mux(loaded[lane], self.words[lane], 0))
         return m

@@ -1,7 +1,6 @@
 """The instruction that is under way: one at a time, from its addresses to its results."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,24 +10,12 @@ from rtl.layouts import completion, error_event
 from rtl.params import WARP_THREADS, SmParams
 
 from .addresses import ThreadSpaces
-from .coalescer import line_pass
-from .instruction import WORDS, MemoryInstruction, MemoryOperation, queued
-from .shared import shared_job
+from .instruction import WORDS, MemoryInstruction, MemoryOperation, access_job, queued
 
-__all__ = ["MemorySequence", "WordUser"]
+__all__ = ["MemorySequence"]
 
 _WRITE_CYCLES = 8
 """Cycles in which the lanes still write what was wanted last."""
-
-
-class WordUser(enum.Enum, shape=3):
-    """Who has the threads' words and places."""
-
-    RESULTS = 0
-    LINES = 1
-    SHARED = 2
-    ATOMIC = 3
-    SHUFFLE = 4
 
 
 class MemorySequence(Component):
@@ -43,13 +30,13 @@ class MemorySequence(Component):
         The next instruction is prepared; it is taken.
     job, instruction, idle, spaces, address_error, address_thread : In
         The instruction that was taken last; whether it does nothing; what came of its addresses.
-    lines, line_job, lines_busy, fault : Out, Out, In, In
-    shared, shared_job, shared_busy : Out, Out, In
-    atomic, atomic_busy : Out, In
-        Atomic operations in shared memory.
+    access : Out(access_job)
+        What is to be done now.
+    lines, lines_busy, fault : Out, In, In
+    shared, shared_busy : Out, In
+        Shared memory; without ``modify`` loads and stores.
     shuffle, shuffle_busy : Out, In
     results, results_done : Out, In
-    user : Out(WordUser)
     report_mask : In(32)
     completion, error : Out
     """
@@ -59,16 +46,15 @@ class MemorySequence(Component):
         super().__init__({
             "ready": In(1), "take": Out(1), "job": In(queued(params)), "instruction": In(MemoryInstruction),
             "idle": In(1), "spaces": In(ThreadSpaces),
-            "address_error": In(WarpError), "address_thread": In(range(WARP_THREADS)), "lines": Out(1),
-            "line_job": Out(line_pass(params)), "lines_busy": In(1), "fault": In(1), "shared": Out(1),
-            "shared_job": Out(shared_job()), "shared_busy": In(1), "atomic": Out(1), "atomic_busy": In(1),
-            "shuffle": Out(1), "shuffle_busy": In(1), "results": Out(1), "results_done": In(1), "user": Out(WordUser),
+            "address_error": In(WarpError), "address_thread": In(range(WARP_THREADS)), "access": Out(access_job()),
+            "lines": Out(1), "lines_busy": In(1), "fault": In(1), "shared": Out(1), "shared_busy": In(1),
+            "shuffle": Out(1), "shuffle_busy": In(1), "results": Out(1), "results_done": In(1),
             "report_mask": In(WARP_THREADS), "completion": Out(completion(params)), "error": Out(error_event(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         instruction, job, spaces = self.instruction, self.job, self.spaces
-        is_atomic = instruction.operation == MemoryOperation.ATOMIC
+        access, in_lines = self.access, Signal(init=1)
         wrong = Signal(WarpError)
         below, memory, local = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
         own, word = Signal(), Signal(range(WORDS))
@@ -94,7 +80,6 @@ class MemorySequence(Component):
                     m.d.comb += self.shuffle.eq(1)
                     m.next = "SHUFFLE"
             with m.State("SHUFFLE"):
-                m.d.comb += self.user.eq(WordUser.SHUFFLE)
                 with m.If(~self.shuffle_busy):
                     m.next = "RESULTS"
             with m.State("MEMORY"):
@@ -106,7 +91,6 @@ class MemorySequence(Component):
                     m.d.sync += own.eq(1)
                     m.next = "MEMORY"
             with m.State("LINES"):
-                m.d.comb += self.user.eq(WordUser.LINES)
                 with m.If(~self.lines_busy):
                     m.d.sync += own.eq(1)
                     m.next = "MEMORY"
@@ -115,6 +99,7 @@ class MemorySequence(Component):
                     with m.If(self.fault | Mux(own, word == instruction.words - 1, ~local.any())):
                         m.next = "SHARED"
             with m.State("SHARED"):
+                m.d.comb += in_lines.eq(0)
                 m.next = "RESULTS"
                 with m.If(self.fault):
                     m.d.sync += wrong.eq(WarpError.MMU_FAULT)
@@ -123,11 +108,11 @@ class MemorySequence(Component):
                     m.d.sync += wrong.eq(self.address_error)
                     m.next = "COMPLETE"
                 with m.Elif(spaces.shared.any()):
-                    m.d.comb += [self.atomic.eq(is_atomic), self.shared.eq(~is_atomic)]
+                    m.d.comb += self.shared.eq(1)
                     m.next = "SERVE"
             with m.State("SERVE"):
-                m.d.comb += self.user.eq(Mux(is_atomic, WordUser.ATOMIC, WordUser.SHARED))
-                with m.If(~self.shared_busy & ~self.atomic_busy):
+                m.d.comb += in_lines.eq(0)
+                with m.If(~self.shared_busy):
                     m.next = "RESULTS"
             with m.State("RESULTS"):
                 m.next = "COMPLETE"
@@ -142,13 +127,13 @@ class MemorySequence(Component):
                 m.d.comb += [self.completion.valid.eq(1), self.error.valid.eq(reported)]
                 m.next = "IDLE"
 
-        line, shared = self.line_job, self.shared_job
         m.d.comb += [
-            line.threads.eq(Mux(own, local, memory)), line.local.eq(own), line.word.eq(word),
-            line.write.eq((instruction.operation == MemoryOperation.STORE) & ~bad), line.modify.eq(is_atomic & ~bad),
-            line.words.eq(instruction.words), line.size.eq(instruction.size), shared.threads.eq(spaces.shared),
-            shared.write.eq(instruction.operation == MemoryOperation.STORE), shared.words.eq(instruction.words),
-            shared.size.eq(instruction.size), shared.signed.eq(instruction.is_signed),
+            access.threads.eq(Mux(in_lines, Mux(own, local, memory), spaces.shared)), access.line.eq(in_lines),
+            access.local.eq(in_lines & own), access.word.eq(word),
+            access.write.eq((instruction.operation == MemoryOperation.STORE) & ~bad),
+            access.modify.eq((instruction.operation == MemoryOperation.ATOMIC) & ~bad),
+            access.words.eq(instruction.words), access.size.eq(instruction.size),
+            access.signed.eq(instruction.is_signed),
             self.completion.warp.eq(job.warp), self.completion.serial.eq(job.serial),
             self.completion.write_barrier.eq(job.write_barrier),
             self.completion.read_barrier.eq(Mux(self.idle, job.read_barrier, NO_BARRIER)),

@@ -13,9 +13,9 @@ from .choose import pick
 from .instruction import WORDS, MemoryInstruction
 from .words import word_write
 
-__all__ = ["SHUFFLE_CLAMP", "SHUFFLE_RESULT", "SHUFFLE_STEP", "SHUFFLE_VALUE", "ShuffleEngine"]
+__all__ = ["ShuffleEngine"]
 
-SHUFFLE_RESULT, SHUFFLE_STEP, SHUFFLE_CLAMP, SHUFFLE_VALUE = range(4)
+SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP = range(1, 4)
 """Which of a thread's words are what."""
 _BITS = ceil_log2(WARP_THREADS)
 
@@ -75,7 +75,6 @@ class ShuffleEngine(Component):
                     m.d.sync += second.eq(second + 1)
                     with m.If(last_second):
                         m.next = "IDLE"
-        m.d.comb += self.write.word.eq(SHUFFLE_RESULT)
         return m
 
     def _source(self, m: Module, lane: int, thread: Value) -> tuple[Value, Value]:

@@ -21,9 +21,10 @@ from rtl.params import SmParams
 from .addresses import AddressStage
 from .answers import AnswerStage
 from .atomic import AtomicEngine
-from .banks import SharedBanks, clear_request
+from .banks import SharedBanks, bank_access, clear_request
 from .coalescer import MEMORY_UNIT_TAG_BITS, Coalescer
 from .decode import MemoryDecoder
+from .exchange import WordExchange
 from .front import MemoryFront
 from .gather import RegisterGather
 from .instruction import MemoryEvents, MemoryInstruction, MemoryOperation, queued
@@ -32,10 +33,9 @@ from .line import LineRegister
 from .places import PlaceBuffer
 from .queue import MemoryQueue
 from .results import ResultWriter
-from .sequence import MemorySequence, WordUser
-from .shared import SharedPass
-from .shuffle import SHUFFLE_CLAMP, SHUFFLE_STEP, SHUFFLE_VALUE, ShuffleEngine
-from .words import WordBuffer
+from .sequence import MemorySequence
+from .shuffle import ShuffleEngine
+from .words import OperandBuffer, ResultBuffer
 
 __all__ = ["MemoryUnit"]
 
@@ -98,14 +98,15 @@ class MemoryUnit(Component):
         m.submodules.limits = limits = AddressLimits(params)
         m.submodules.addresses = addresses = AddressStage(params)
         m.submodules.places = places = PlaceBuffer(params)
-        m.submodules.words = words = WordBuffer(params)
+        m.submodules.operands = operands = OperandBuffer(params)
         m.submodules.coalescer = coalescer = Coalescer(params)
         m.submodules.line = line = LineRegister(params)
-        m.submodules.answers = answers = AnswerStage(params)
-        m.submodules.shared = shared = SharedPass(params)
-        m.submodules.atomic = atomic = AtomicEngine(params)
+        m.submodules.answers = answers = AnswerStage()
         m.submodules.banks = banks = SharedBanks(params)
+        m.submodules.exchange = exchange = WordExchange(params)
+        m.submodules.atomic = atomic = AtomicEngine(params)
         m.submodules.shuffle = shuffle = ShuffleEngine(params)
+        m.submodules.words = words = ResultBuffer(params)
         m.submodules.results = results = ResultWriter(params)
 
         # The next instruction, and the one that is under way.
@@ -117,7 +118,7 @@ class MemoryUnit(Component):
         m.d.comb += [
             queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), decoder.word.eq(head.payload.word),
             head.ready.eq(front.begin), front.head_valid.eq(head.valid), sequence.ready.eq(front.ready),
-            front.take.eq(sequence.take), words.side.eq(side), places.side.eq(side)]
+            front.take.eq(sequence.take), operands.side.eq(side), places.side.eq(side)]
         with m.If(front.begin):
             m.d.sync += [next_job.eq(head.payload), next_instruction.eq(decoder.instruction)]
         with m.If(sequence.take):
@@ -144,7 +145,7 @@ class MemoryUnit(Component):
             front.gathered.eq(gather.done & ~addresses.busy),
             addresses.valid.eq(gathered.valid & (gathered.index == 0)), addresses.beat.eq(gathered.beat),
             addresses.threads.eq(next_job.threads)]
-        self._fill(m, words, next_instruction)
+        self._fill(m, operands, next_instruction)
         for lane in range(params.lanes):
             m.d.comb += [addresses.low[lane].eq(gathered.values[lane][0]),
                          addresses.high[lane].eq(gathered.values[lane][1])]
@@ -157,53 +158,50 @@ class MemoryUnit(Component):
             places.written.eq(addresses.places)]
 
         # Lines of memory.
-        request = self.memory.request
+        request, access = self.memory.request, sequence.access
         connect(m, coalescer.request, flipped(request))
         connect(m, flipped(self.memory.response), answers.response)
         m.d.comb += [
-            coalescer.start.eq(sequence.lines), answers.start.eq(sequence.take), coalescer.job.eq(sequence.line_job),
-            answers.job.eq(sequence.line_job), answers.signed.eq(instruction.is_signed),
-            coalescer.tag.eq(answers.tag), coalescer.tag_free.eq(answers.tag_free), coalescer.stop.eq(answers.fault),
+            coalescer.start.eq(sequence.lines), answers.start.eq(sequence.take), coalescer.job.eq(access),
+            coalescer.places.eq(places.places), places.beat.eq(coalescer.beat), coalescer.tag.eq(answers.tag),
+            coalescer.tag_free.eq(answers.tag_free), coalescer.stop.eq(answers.fault),
             answers.note.eq(request.valid & request.ready), answers.threads.eq(coalescer.threads),
-            line.clear.eq(coalescer.clear), line.load.eq(answers.load), line.loaded.eq(
-                self.memory.response.payload.data),
-            line.merge.eq(Mux(atomic.busy, atomic.merge.as_value(), coalescer.merge.as_value())),
-            coalescer.line.eq(line.line), coalescer.written.eq(line.written), answers.line.eq(line.line),
-            places.offset_beat.eq(answers.offset_beat), answers.offsets.eq(places.offsets),
-            coalescer.modified.eq(atomic.done), sequence.lines_busy.eq(coalescer.busy | answers.busy),
-            sequence.fault.eq(answers.fault)]
+            line.clear.eq(coalescer.clear), line.load.eq(answers.load),
+            line.loaded.eq(self.memory.response.payload.data), coalescer.line.eq(line.line),
+            coalescer.written.eq(line.written), coalescer.filling.eq(exchange.busy), coalescer.modified.eq(atomic.done),
+            answers.serving.eq(exchange.busy | atomic.busy), sequence.fault.eq(answers.fault),
+            sequence.lines_busy.eq(coalescer.busy | answers.busy | exchange.busy | atomic.busy)]
 
-        # Shared memory, and atomic operations there or on a line.
+        # Threads exchange words with the line and with shared memory.
+        starts, reads_line = sequence.shared | answers.serve, Signal()
+        banked = Signal(bank_access(params))
         m.d.comb += [
-            shared.start.eq(sequence.shared), shared.job.eq(sequence.shared_job), sequence.shared_busy.eq(shared.busy),
-            atomic.start.eq(sequence.atomic | answers.modify), atomic.shared.eq(sequence.atomic),
-            atomic.threads.eq(Mux(sequence.atomic, sequence.spaces.shared, answers.modify_threads)),
-            atomic.line.eq(line.line), sequence.atomic_busy.eq(atomic.busy), banks.used.eq(shared.used | atomic.used),
-            banks.access.eq(Mux(atomic.busy, atomic.access.as_value(), shared.access.as_value())),
-            shared.read.eq(banks.values), atomic.read.eq(banks.values)]
+            exchange.start.eq(coalescer.fill | starts & ~access.modify), exchange.job.eq(access),
+            atomic.start.eq(starts & access.modify), atomic.line.eq(access.line),
+            exchange.threads.eq(Mux(coalescer.fill, coalescer.threads, atomic.threads)),
+            atomic.threads.eq(Mux(access.line, answers.served_threads, access.threads)),
+            banked.eq(Mux(atomic.busy, atomic.access.as_value(), exchange.access.as_value())),
+            line.access.eq(banked), banks.access.eq(banked),
+            exchange.read.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value())),
+            atomic.read.eq(exchange.read), sequence.shared_busy.eq(exchange.busy | atomic.busy)]
+        m.d.sync += reads_line.eq(banked.line)
         connect(m, flipped(self.clear), banks.clear)
 
         # Shuffles, and whose turn with the words it is.
         m.d.comb += [
             shuffle.start.eq(sequence.shuffle), sequence.shuffle_busy.eq(shuffle.busy),
             results.start.eq(sequence.results), sequence.results_done.eq(results.done),
-            results.inside.eq(shuffle.inside), words.beat.eq(results.beat)]
-        users = {WordUser.LINES: coalescer, WordUser.SHARED: shared, WordUser.ATOMIC: atomic,
-                 WordUser.SHUFFLE: shuffle}
-        user = Signal(WordUser)
-        m.d.comb += user.eq(Mux(atomic.busy, WordUser.ATOMIC, sequence.user))
-        with m.Switch(user):
-            for name, part in users.items():
-                with m.Case(name):
-                    m.d.comb += [
-                        words.beat.eq(part.beat), words.write.eq((answers if part is coalescer else part).write),
-                        places.beat.eq(shared.beat if part is shuffle else part.beat)]
-        for part in (coalescer, shared, atomic):
-            m.d.comb += [part.places.eq(places.places), part.values.eq(words.values)]
+            results.inside.eq(shuffle.inside), results.words.eq(words.values), words.beat.eq(results.beat), words.word.eq(results.word)]
+        for part, turn in ((exchange, ~atomic.busy & ~shuffle.busy), (atomic, atomic.busy), (shuffle, shuffle.busy)):
+            m.d.comb += part.values.eq(operands.values)
+            with m.If(turn):
+                m.d.comb += [operands.beat.eq(part.beat), words.write.eq(part.write), places.inner_beat.eq(part.beat)]
+        spaces: Any = sequence.spaces
         m.d.comb += [
-            shuffle.values.eq(words.values), results.words.eq(words.values),
+            exchange.places.eq(places.inner), atomic.places.eq(places.inner),
+            results.loaded.eq(spaces.memory | spaces.local | spaces.shared),
             self.events.line.eq(request.valid & request.ready), self.events.write.eq(request.payload.write),
-            self.events.shared.eq(shared.used), self.events.atomic.eq(atomic.event)]
+            self.events.shared.eq(banked.used & ~banked.line), self.events.atomic.eq(atomic.event)]
         return m
 
     def _lanes(self, m: Module, gather: RegisterGather, results: ResultWriter) -> None:
@@ -219,18 +217,12 @@ class MemoryUnit(Component):
             port.values.eq(results.values), port.flags.eq(results.flags)]
         m.d.sync += offered.eq(gathers & gather.operation.valid & ~port.operation.ready)
 
-    def _fill(self, m: Module, words: WordBuffer, instruction: Any) -> None:
-        """The first gather brings the first word, and zeros for the others; a shuffle has a way of its own."""
-        gathered, fill = self.port.gathered, words.fill
-        shuffles = instruction.operation == MemoryOperation.SHUFFLE
+    def _fill(self, m: Module, operands: OperandBuffer, instruction: Any) -> None:
+        """The first gather brings the first word behind the address, unless it is a shuffle's, which has none."""
+        gathered, fill = self.port.gathered, operands.fill
+        first = (gathered.index == 0) & (instruction.operation != MemoryOperation.SHUFFLE)
         m.d.comb += [
-            fill.beat.eq(gathered.beat),
-            fill.words.eq(Mux(gathered.valid, Mux(gathered.index == 0, 0b1111, 0b1110), 0))]
+            fill.beat.eq(gathered.beat), fill.words.eq(Mux(gathered.valid, Mux(first, 0b0001, 0b1110), 0))]
         for lane, values in enumerate(gathered.values):
-            with m.If(gathered.index != 0):
-                m.d.comb += [fill.values[word + 1][lane].eq(values[word]) for word in range(len(values))]
-            with m.Elif(shuffles):
-                m.d.comb += [fill.values[word][lane].eq(value) for word, value in zip(
-                    (SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP), values, strict=True)]
-            with m.Else():
-                m.d.comb += fill.values[0][lane].eq(values[2])
+            m.d.comb += fill.values[0][lane].eq(values[2])
+            m.d.comb += [fill.values[word + 1][lane].eq(value) for word, value in enumerate(values)]

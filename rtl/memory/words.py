@@ -1,6 +1,6 @@
-"""Each thread's words: what the next instruction stores, and what the one that is under way stores or has loaded."""
+"""Each thread's words: what it stores, and what it has loaded."""
 
-from amaranth.hdl import Module, Mux, Value
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,7 @@ from rtl.params import SmParams
 
 from .instruction import WORDS
 
-__all__ = ["WordBuffer", "word_write"]
+__all__ = ["OperandBuffer", "ResultBuffer", "word_write"]
 
 
 def word_write(params: SmParams) -> data.StructLayout:
@@ -19,16 +19,16 @@ def word_write(params: SmParams) -> data.StructLayout:
         "values": data.ArrayLayout(32, params.lanes)})
 
 
-class WordBuffer(Component):
-    """Two sides, each with four words of 32 bits for each thread. A beat is read or written in a cycle.
+class OperandBuffer(Component):
+    """Two sides, each with four words of 32 bits for each thread: what the next instruction stores, and what the one that
+    is under way does.
 
     Members
     -------
     side : In(1)
-        The one that ``fill`` goes to. The rest is about the other one.
+        The one that ``fill`` goes to; the other one is read.
     fill : In(words, beat, values)
         Each of ``words`` is written with its values in all lanes.
-    write : In(word_write)
     beat : In(range(beats))
     values : Out(4 times a word for each lane)
         The words of that beat's threads, in the same cycle.
@@ -36,32 +36,45 @@ class WordBuffer(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        beat, words = data.ArrayLayout(32, params.lanes), data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)
+        beat, words = range(params.beats), data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)
         super().__init__({
-            "side": In(1),
-            "fill": In(data.StructLayout({"words": WORDS, "beat": range(params.beats), "values": words})),
-            "write": In(word_write(params)), "beat": In(range(params.beats)), "values": Out(words)})
-        self._shape = beat
+            "side": In(1), "fill": In(data.StructLayout({"words": WORDS, "beat": beat, "values": words})),
+            "beat": In(beat), "values": Out(words)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for word in range(WORDS):
-            found = [self._side(m, word, side) for side in range(2)]
-            m.d.comb += self.values[word].eq(Mux(self.side, found[0], found[1]))
+            m.submodules[f"word_{word}"] = kept = memory.Memory(
+                shape=data.ArrayLayout(32, self._params.lanes), depth=2 * self._params.beats, init=[])
+            write, read = kept.write_port(), kept.read_port(domain="comb")
+            m.d.comb += [
+                write.en.eq(self.fill.words[word]), write.addr.eq(Cat(self.fill.beat, self.side)),
+                write.data.eq(self.fill.values[word]), read.addr.eq(Cat(self.beat, ~self.side)),
+                self.values[word].eq(read.data)]
         return m
 
-    def _side(self, m: Module, word: int, side: int) -> Value:
-        """One word of one side; returns what it reads."""
-        m.submodules[f"word_{word}_{side}"] = kept = memory.Memory(
-            shape=self._shape, depth=self._params.beats, init=[])
+
+class ResultBuffer(Component):
+    """Four words of 32 bits for each thread. A beat's words of one number are read in the same cycle.
+
+    Members
+    -------
+    write : In(word_write)
+    beat, word, values : In(range(beats)), In(range(4)), Out(a word for each lane)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "write": In(word_write(params)), "beat": In(range(params.beats)), "word": In(range(WORDS)),
+            "values": Out(data.ArrayLayout(32, params.lanes))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.words = kept = memory.Memory(
+            shape=data.ArrayLayout(32, self._params.lanes), depth=WORDS * self._params.beats, init=[])
         write, read = kept.write_port(granularity=1), kept.read_port(domain="comb")
-        m.d.comb += read.addr.eq(self.beat)
-        with m.If(self.side == side):
-            m.d.comb += [
-                write.addr.eq(self.fill.beat), write.data.eq(self.fill.values[word]),
-                write.en.eq(self.fill.words[word].replicate(self._params.lanes))]
-        with m.Else():
-            m.d.comb += [write.addr.eq(self.write.beat), write.data.eq(self.write.values)]
-            with m.If(self.write.word == word):
-                m.d.comb += write.en.eq(self.write.lanes)
-        return Value.cast(read.data)
+        m.d.comb += [
+            write.en.eq(self.write.lanes), write.addr.eq(Cat(self.write.word, self.write.beat)),
+            write.data.eq(self.write.values), read.addr.eq(Cat(self.word, self.beat)), self.values.eq(read.data)]
+        return m

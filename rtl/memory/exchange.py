@@ -1,4 +1,4 @@
-"""Loads and stores of shared memory: each cycle one word of every bank."""
+"""Words on their way between threads and banks, of shared memory or of a line: each cycle one word of every bank."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -11,32 +11,28 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .banks import bank_access, row_bits
 from .choose import first_beat, pick
-from .instruction import WORDS, place_layout
+from .instruction import WORDS, access_job
 from .narrow import byte_mask, extended, repeated
+from .places import OFFSET_BITS, inner_place_layout
 from .words import word_write
 
-__all__ = ["SharedPass", "shared_job"]
+__all__ = ["WordExchange"]
 
 
-def shared_job() -> data.StructLayout:
-    """Accesses of ``threads``, of ``words`` words or less each."""
-    return data.StructLayout({
-        "threads": WARP_THREADS, "write": 1, "words": range(WORDS + 1), "size": 3, "signed": 1})
-
-
-class SharedPass(Component):
+class WordExchange(Component):
     """Takes a word of each thread of a beat, and serves them in as many cycles as a bank has different words to give.
 
     Threads that read the same word are served together, and those that write it too: the highest one's bytes stay.
 
     Members
     -------
-    start : In(1)
-        ``job`` is there in this cycle, and as long as the unit is busy.
-    job : In(shared_job)
+    start, threads : In(1), In(32)
+        Those whose accesses are served; not none.
+    job : In(access_job)
+        It is there from ``start`` on, as long as the unit is busy.
     beat, places, values : Out, In, In
         The beat that is next, its threads' places and words.
-    used, access, read : Out(1), Out(bank_access), In
+    access, read : Out(bank_access), In
         An access to the banks, and what they answer a cycle later.
     write : Out(word_write)
         Words that were loaded.
@@ -46,9 +42,9 @@ class SharedPass(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "job": In(shared_job()), "beat": Out(range(params.beats)),
-            "places": In(place_layout(params)),
-            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)), "used": Out(1),
+            "start": In(1), "threads": In(WARP_THREADS), "job": In(access_job()), "beat": Out(range(params.beats)),
+            "places": In(inner_place_layout(params)),
+            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
             "access": Out(bank_access(params)), "read": In(data.ArrayLayout(32, params.lanes)),
             "write": Out(word_write(params)), "busy": Out(1)})
 
@@ -56,58 +52,62 @@ class SharedPass(Component):
         m = Module()
         params, job = self._params, self.job
         lanes, bank_bits = params.lanes, ceil_log2(params.lanes)
-        left, word = Signal(WARP_THREADS), Signal(range(WORDS))
+        left, word, step = Signal(WARP_THREADS), Signal(range(WORDS)), Signal(range(WORDS))
         pending, served = Signal(lanes), Signal(lanes)
         fetched = Signal(data.ArrayLayout(data.StructLayout({
             "byte": 2, "bank": bank_bits, "row": row_bits(params), "value": 32}), lanes))
         mark = Signal(data.StructLayout({"beat": range(params.beats), "word": range(WORDS)}))
 
         # The next word of the next beat, when all of the last one are served.
-        m.d.comb += self.beat.eq(Mux(left.any(), first_beat(left, params), 0))
         next_pending = Signal(lanes)
-        m.d.comb += next_pending.eq(pending & ~served)
+        m.d.comb += [
+            self.beat.eq(Mux(left.any(), first_beat(left, params), 0)), next_pending.eq(pending & ~served),
+            word.eq(Mux(job.local, job.word, step))]
         m.d.sync += pending.eq(next_pending)
         with m.If(self.start):
-            m.d.sync += [left.eq(job.threads), word.eq(0)]
+            m.d.sync += [left.eq(self.threads), step.eq(0)]
         with m.Elif(left.any() & ~next_pending.any()):
             m.d.sync += [
                 pending.eq(left.word_select(self.beat, lanes)), mark.beat.eq(self.beat), mark.word.eq(word),
-                word.eq(word + 1)]
-            with m.If(word == job.words - 1):
-                m.d.sync += [word.eq(0), left.word_select(self.beat, lanes).eq(0)]
+                step.eq(step + 1)]
+            with m.If(job.local | (step == job.words - 1)):
+                m.d.sync += [step.eq(0), left.word_select(self.beat, lanes).eq(0)]
             for lane in range(lanes):
-                place, kept = self.places[lane], fetched[lane]
+                place, kept, value = self.places[lane], fetched[lane], Signal(32, name=f"value_{lane}")
+                m.d.comb += value.eq(pick((values[lane] for values in self.values), word))
                 m.d.sync += [
-                    kept.byte.eq(place[:2]), Cat(kept.bank, kept.row).eq(place[2:params.shared_bits] | word),
-                    kept.value.eq(repeated(pick((values[lane] for values in self.values), word), job.size))]
+                    kept.byte.eq(place[:2]), kept.value.eq(repeated(value, job.size)),
+                    Cat(kept.bank, kept.row).eq(
+                        Mux(job.line, place[2:OFFSET_BITS], place[2:]) | Mux(job.local, 0, step))]
 
         # In each bank the word of its lowest lane.
-        for bank in range(lanes):
-            wanted, row = Signal(lanes), Signal(row_bits(params))
+        m.d.comb += [self.access.used.eq(pending.any()), self.access.line.eq(job.line)]
+        for bank, access in enumerate(self.access.banks):
+            wanted, row = Signal(lanes, name=f"wanted_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
             m.d.comb += [
-                wanted.eq(pending & Cat(fetched[lane].bank == bank for lane in range(lanes))),
-                row.eq(pick((kept.row for kept in fetched), lowest(wanted))), self.access[bank].row.eq(row)]
-            for lane in range(lanes):
-                kept = fetched[lane]
+                wanted.eq(pending & Cat(kept.bank == bank for kept in fetched)),
+                row.eq(pick((kept.row for kept in fetched), lowest(wanted))), access.row.eq(row)]
+            for lane, kept in enumerate(fetched):
                 with m.If(wanted[lane] & (kept.row == row)):
                     m.d.comb += served[lane].eq(1)
                     mask = byte_mask(kept.byte, job.size)
                     for byte in range(4):
                         with m.If(job.write & mask[byte]):
                             m.d.comb += [
-                                self.access[bank].bytes[byte].eq(1),
-                                self.access[bank].value[byte].eq(kept.value.word_select(byte, 8))]
-        m.d.comb += self.used.eq(pending.any())
+                                access.bytes[byte].eq(1),
+                                access.value[byte].eq(kept.value.word_select(byte, 8))]
 
         # What was read, a cycle later.
         reading = Signal(lanes)
-        banks = Signal(data.ArrayLayout(data.StructLayout({"byte": 2, "bank": bank_bits}), lanes))
+        sources = Signal(data.ArrayLayout(data.StructLayout({"byte": 2, "bank": bank_bits}), lanes))
         m.d.sync += [
             reading.eq(Mux(job.write, 0, served)), self.write.beat.eq(mark.beat), self.write.word.eq(mark.word)]
         m.d.comb += [
             self.write.lanes.eq(reading), self.busy.eq(self.start | left.any() | pending.any() | reading.any())]
-        for lane in range(lanes):
-            m.d.sync += [banks[lane].byte.eq(fetched[lane].byte), banks[lane].bank.eq(fetched[lane].bank)]
-            m.d.comb += self.write.values[lane].eq(
-                extended(pick(self.read, banks[lane].bank), banks[lane].byte, job.size, job.signed))
+        for lane, source in enumerate(sources):
+            found = Signal(32, name=f"found_{lane}")
+            m.d.sync += [source.byte.eq(fetched[lane].byte), source.bank.eq(fetched[lane].bank)]
+            m.d.comb += [
+                found.eq(pick(self.read, source.bank)),
+                self.write.values[lane].eq(extended(found, source.byte, job.size, job.signed))]
         return m

@@ -105,7 +105,7 @@ class AddressStage(Component):
                sets: list[Signal]) -> None:
         """Where one thread's address is. ``errors`` are a cycle later than the rest."""
         instruction, limits = self.instruction, self.limits
-        space, inner, last = Signal(MemorySpace), Signal(64), Signal(64)
+        space, inner = Signal(MemorySpace), Signal(64)
         generic = (instruction.space == MemorySpace.GENERIC) | (instruction.space == MemorySpace.OUTSIDE)
         in_shared = generic & (address[_WINDOW_BITS:] == SHARED_WINDOW >> _WINDOW_BITS)
         in_local = generic & (address[_WINDOW_BITS:] == LOCAL_WINDOW >> _WINDOW_BITS)
@@ -118,29 +118,30 @@ class AddressStage(Component):
         with m.If(in_local):
             m.d.comb += space.eq(MemorySpace.LOCAL)
         low_mask = ((1 << instruction.size) - 1)[:4]
-        m.d.comb += last.eq(inner | low_mask)
 
-        # The place: where the space begins, plus the address in it.
+        # The place: where the space begins, plus the address in it; the last byte may be beyond the end of the space.
         base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
         bank, error = limits.bank, Signal(WarpError)
-        m.d.comb += [distance.eq(inner), place.eq(base + distance)]
-        zero = Signal()
+        end, beyond, zero = Signal(max(len(limits.shared), len(limits.local), len(bank.size) + 1)), Signal(), Signal()
+        m.d.comb += [
+            distance.eq(inner), place.eq(base + distance),
+            beyond.eq(inner[len(end):].any() | ((inner | low_mask)[:len(end)] >= end))]
         with m.Switch(space):
             with m.Case(MemorySpace.SHARED):
-                m.d.comb += base.eq(limits.shared_base)
-                with m.If(last >= limits.shared):
+                m.d.comb += [base.eq(limits.shared_base), end.eq(limits.shared)]
+                with m.If(beyond):
                     m.d.comb += error.eq(WarpError.OOR_ADDR)
             with m.Case(MemorySpace.LOCAL):
                 m.d.comb += [
-                    base.eq(limits.local_base << ceil_log2(CRS_GRANULE)),
+                    base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), end.eq(limits.local),
                     distance.eq(Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]))]
-                with m.If(last >= limits.local):
+                with m.If(beyond):
                     m.d.comb += error.eq(WarpError.OOR_ADDR)
                 with m.Elif(place[ADDRESS_BITS]):
                     m.d.comb += error.eq(WarpError.MMU_FAULT)
             with m.Case(MemorySpace.CONSTANT):
-                m.d.comb += base.eq(bank.address)
-                with m.If(~bank.valid | (last >= _whole_words(bank.size))):
+                m.d.comb += [base.eq(bank.address), end.eq(_whole_words(bank.size))]
+                with m.If(~bank.valid | beyond):
                     m.d.comb += zero.eq(~limits.report_constants)
                     with m.If(limits.report_constants):
                         m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)

@@ -16,6 +16,7 @@ from .choose import pick
 from .instruction import WORDS, MemoryInstruction
 from .modify import AtomicArithmetic
 from .places import OFFSET_BITS, inner_place_layout
+from .switch import source_layout
 from .words import word_write
 
 __all__ = ["AtomicEngine"]
@@ -31,8 +32,10 @@ class AtomicEngine(Component):
     instruction : In(MemoryInstruction)
     beat, places, values : Out, In, In
         A beat, its threads' places and operands.
-    access, read : Out(bank_access), In
-        An access to the banks, and what they answer a cycle later.
+    access : Out(bank_access)
+        An access to the banks.
+    sources, found : Out(source_layout), In
+        Which banks' words the lanes want a cycle later, and these words.
     write : Out(word_write)
         Old values, in the place of the first operand.
     busy, done : Out(1)
@@ -47,7 +50,8 @@ class AtomicEngine(Component):
         super().__init__({
             "start": In(1), "threads": In(WARP_THREADS), "line": In(1), "instruction": In(MemoryInstruction),
             "beat": Out(range(params.beats)), "places": In(inner_place_layout(params)),
-            "values": In(data.ArrayLayout(banks, WORDS)), "access": Out(bank_access(params)), "read": In(banks), "write": Out(word_write(params)),
+            "values": In(data.ArrayLayout(banks, WORDS)), "access": Out(bank_access(params)),
+            "sources": Out(source_layout(params)), "found": In(banks), "write": Out(word_write(params)),
             "busy": Out(1), "done": Out(1), "event": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -58,9 +62,11 @@ class AtomicEngine(Component):
         thread, place = Signal(range(WARP_THREADS)), Signal(params.shared_bits)
         old, new = Signal(data.ArrayLayout(32, 2)), Signal(data.ArrayLayout(32, 2))
         operands = Signal(data.ArrayLayout(32, WORDS))
+        bank = place[2:2 + ceil_log2(params.lanes)]
         lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
         m.d.comb += [
-            self.beat.eq(beat), self.access.line.eq(line), self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
+            self.beat.eq(beat), self.access.line.eq(line), self.sources[0].eq(bank), self.sources[1].eq(bank | 1),
+            self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
             arithmetic.wide.eq(wide), arithmetic.old.eq(old), arithmetic.operand.eq(Cat(
                 operands[0], Mux(wide, operands[1], 0))),
@@ -81,7 +87,7 @@ class AtomicEngine(Component):
                 self._address(m, place)
                 m.next = "OLD"
             with m.State("OLD"):
-                m.d.sync += old.eq(self._found(place, wide))
+                m.d.sync += [old[0].eq(self.found[0]), old[1].eq(Mux(wide, self.found[1], 0))]
                 m.next = "CHANGE"
             with m.State("CHANGE"):
                 m.d.sync += new.eq(arithmetic.new)
@@ -103,11 +109,6 @@ class AtomicEngine(Component):
         """All banks see the row in which the number is."""
         m.d.comb += self.access.used.eq(1)
         m.d.comb += [bank.row.eq(place[2 + ceil_log2(self._params.lanes):]) for bank in self.access.banks]
-
-    def _found(self, place: Signal, wide: Any) -> Any:
-        """The number as it is in memory; the upper half of a narrow one is 0."""
-        bank = place[2:2 + ceil_log2(self._params.lanes)]
-        return Cat(pick(self.read, bank), Mux(wide, pick(list(self.read)[1::2], bank[1:]), 0))
 
     def _keep(self, m: Module, lane: Any, word: int, value: Any) -> None:
         """The old value goes to the thread."""

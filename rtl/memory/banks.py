@@ -66,10 +66,13 @@ class SharedBanks(Component):
             m.d.sync += clearing.eq(0)
 
         for bank in range(params.lanes):
-            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[])
-            read, write, access = words.read_port(), words.write_port(granularity=8), self.access.banks[bank]
+            # The register becomes the block RAM's own; nobody wants what is read where something is written.
+            m.submodules[f"bank_{bank}"] = words = memory.Memory(
+                shape=32, depth=1 << bits, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
+            read, write, access = words.read_port(domain="comb"), words.write_port(granularity=8), self.access.banks[bank]
+            m.d.sync += self.values[bank].eq(read.data)
             m.d.comb += [
-                read.addr.eq(access.row), self.values[bank].eq(read.data), write.addr.eq(Mux(clears, row, access.row)),
+                read.addr.eq(access.row), write.addr.eq(Mux(clears, row, access.row)),
                 write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(
                     Mux(clears, 15, Mux(used, access.bytes, 0)))]
         return m

@@ -14,6 +14,7 @@ from .choose import first_beat, pick
 from .instruction import WORDS, access_job
 from .narrow import byte_mask, extended, repeated
 from .places import OFFSET_BITS, inner_place_layout
+from .switch import source_layout
 from .words import word_write
 
 __all__ = ["WordExchange"]
@@ -32,8 +33,10 @@ class WordExchange(Component):
         It is there from ``start`` on, as long as the unit is busy.
     beat, places, values : Out, In, In
         The beat that is next, its threads' places and words.
-    access, read : Out(bank_access), In
-        An access to the banks, and what they answer a cycle later.
+    access : Out(bank_access)
+        An access to the banks.
+    sources, found : Out(source_layout), In
+        Which banks' words the lanes want a cycle later, and these words.
     write : Out(word_write)
         Words that were loaded.
     busy : Out(1)
@@ -45,7 +48,8 @@ class WordExchange(Component):
             "start": In(1), "threads": In(WARP_THREADS), "job": In(access_job()), "beat": Out(range(params.beats)),
             "places": In(inner_place_layout(params)),
             "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
-            "access": Out(bank_access(params)), "read": In(data.ArrayLayout(32, params.lanes)),
+            "access": Out(bank_access(params)), "sources": Out(source_layout(params)),
+            "found": In(data.ArrayLayout(32, params.lanes)),
             "write": Out(word_write(params)), "busy": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -98,16 +102,12 @@ class WordExchange(Component):
                                 access.value[byte].eq(kept.value.word_select(byte, 8))]
 
         # What was read, a cycle later.
-        reading = Signal(lanes)
-        sources = Signal(data.ArrayLayout(data.StructLayout({"byte": 2, "bank": bank_bits}), lanes))
+        reading, begins = Signal(lanes), Signal(data.ArrayLayout(2, lanes))
         m.d.sync += [
             reading.eq(Mux(job.write, 0, served)), self.write.beat.eq(mark.beat), self.write.word.eq(mark.word)]
         m.d.comb += [
             self.write.lanes.eq(reading), self.busy.eq(self.start | left.any() | pending.any() | reading.any())]
-        for lane, source in enumerate(sources):
-            found = Signal(32, name=f"found_{lane}")
-            m.d.sync += [source.byte.eq(fetched[lane].byte), source.bank.eq(fetched[lane].bank)]
-            m.d.comb += [
-                found.eq(pick(self.read, source.bank)),
-                self.write.values[lane].eq(extended(found, source.byte, job.size, job.signed))]
+        for lane, kept in enumerate(fetched):
+            m.d.sync += [begins[lane].eq(kept.byte), self.sources[lane].eq(kept.bank)]
+            m.d.comb += self.write.values[lane].eq(extended(self.found[lane], begins[lane], job.size, job.signed))
         return m

@@ -9,11 +9,11 @@ from rtl.component import Component
 from rtl.isa.kinds import ShuffleMode
 from rtl.params import WARP_THREADS, SmParams
 
-from .choose import pick
 from .instruction import WORDS, MemoryInstruction
+from .switch import source_layout
 from .words import word_write
 
-__all__ = ["ShuffleEngine"]
+__all__ = ["SHUFFLE_VALUE", "ShuffleEngine"]
 
 SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP = range(1, 4)
 """Which of a thread's words are what."""
@@ -29,6 +29,8 @@ class ShuffleEngine(Component):
     instruction : In(MemoryInstruction)
     beat, values : Out, In
         A beat, and its threads' words.
+    sources, found : Out(source_layout), In
+        Which lanes' values the lanes want, and these values.
     write : Out(word_write)
     inside : Out(32)
         The threads that read in their segment; the others read their own value.
@@ -40,6 +42,7 @@ class ShuffleEngine(Component):
         super().__init__({
             "start": In(1), "instruction": In(MemoryInstruction), "beat": Out(range(params.beats)),
             "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
+            "sources": Out(source_layout(params)), "found": In(data.ArrayLayout(32, params.lanes)),
             "write": Out(word_write(params)), "inside": Out(WARP_THREADS), "busy": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -50,6 +53,7 @@ class ShuffleEngine(Component):
         first, second = Signal(range(params.beats)), Signal(range(params.beats))
         last_first, last_second = first == params.beats - 1, second == params.beats - 1
 
+        m.d.comb += self.write.values.eq(self.found)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [first.eq(0), second.eq(0)]
@@ -67,9 +71,8 @@ class ShuffleEngine(Component):
             with m.State("MOVE"):
                 m.d.comb += [
                     self.busy.eq(1), self.beat.eq(first), self.write.beat.eq(second),
-                    self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second]))]
-                m.d.comb += [value.eq(pick(self.values[SHUFFLE_VALUE], source[:lane_bits]))
-                             for value, source in zip(self.write.values, sources[second], strict=True)]
+                    self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second])),
+                    Cat(self.sources).eq(Cat(source[:lane_bits] for source in sources[second]))]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
                 with m.If(last_first):
                     m.d.sync += second.eq(second + 1)

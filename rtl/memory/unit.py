@@ -34,7 +34,8 @@ from .places import PlaceBuffer
 from .queue import MemoryQueue
 from .results import ResultWriter
 from .sequence import MemorySequence
-from .shuffle import ShuffleEngine
+from .shuffle import SHUFFLE_VALUE, ShuffleEngine
+from .switch import WordSwitch
 from .words import OperandBuffer, ResultBuffer
 
 __all__ = ["MemoryUnit"]
@@ -106,6 +107,7 @@ class MemoryUnit(Component):
         m.submodules.exchange = exchange = WordExchange(params)
         m.submodules.atomic = atomic = AtomicEngine(params)
         m.submodules.shuffle = shuffle = ShuffleEngine(params)
+        m.submodules.switch = switch = WordSwitch(params)
         m.submodules.words = words = ResultBuffer(params)
         m.submodules.results = results = ResultWriter(params)
 
@@ -182,8 +184,7 @@ class MemoryUnit(Component):
             atomic.threads.eq(Mux(access.line, answers.served_threads, access.threads)),
             banked.eq(Mux(atomic.busy, atomic.access.as_value(), exchange.access.as_value())),
             line.access.eq(banked), banks.access.eq(banked),
-            exchange.read.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value())),
-            atomic.read.eq(exchange.read), sequence.shared_busy.eq(exchange.busy | atomic.busy)]
+            switch.words.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value())), sequence.shared_busy.eq(exchange.busy | atomic.busy)]
         m.d.sync += reads_line.eq(banked.line)
         connect(m, flipped(self.clear), banks.clear)
 
@@ -193,9 +194,13 @@ class MemoryUnit(Component):
             results.start.eq(sequence.results), sequence.results_done.eq(results.done),
             results.inside.eq(shuffle.inside), results.words.eq(words.values), words.beat.eq(results.beat), words.word.eq(results.word)]
         for part, turn in ((exchange, ~atomic.busy & ~shuffle.busy), (atomic, atomic.busy), (shuffle, shuffle.busy)):
-            m.d.comb += part.values.eq(operands.values)
+            m.d.comb += [part.values.eq(operands.values), part.found.eq(switch.values)]
             with m.If(turn):
-                m.d.comb += [operands.beat.eq(part.beat), words.write.eq(part.write), places.inner_beat.eq(part.beat)]
+                m.d.comb += [
+                    operands.beat.eq(part.beat), places.inner_beat.eq(part.beat), switch.sources.eq(part.sources),
+                    words.write.eq(part.write)]
+        with m.If(shuffle.busy):
+            m.d.comb += switch.words.eq(operands.values[SHUFFLE_VALUE])
         spaces: Any = sequence.spaces
         m.d.comb += [
             exchange.places.eq(places.inner), atomic.places.eq(places.inner),

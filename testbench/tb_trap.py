@@ -37,6 +37,10 @@ _WINDOW = range(250, 1150)
 """Cycles after the start of a grid in which the short programs run."""
 _LOWER, _UPPER = 0xFFFF_FFFF, 0xFF
 """The slots of 40 warps, as registers have them."""
+_STARTED = 100_000
+"""Cycles in which that many warps start."""
+_BUSY_LIMIT = 1_000_000
+"""Cycles in which they end."""
 _CTAS = 3
 _INJECTED = 10_000
 """Traps that the long form injects at least."""
@@ -116,7 +120,9 @@ def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: in
 def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
     """Warps in slots beyond the first 32, which have registers of their own."""
     async def script(d: Debugger) -> None:
-        while await d.host.read("WARP_VALID_MASK_1") != _UPPER:
+        for _ in range(_STARTED // 20):
+            if await d.host.read("WARP_VALID_MASK_1") == _UPPER:
+                break
             await d.run(20)
         await d.stop()
         await d.lock_down()
@@ -127,10 +133,12 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
         await d.run(200)
         await d.see("BPT_PAUSE_MASK", _LOWER)
         await d.see("BPT_PAUSE_MASK_1", _UPPER & ~2)
-        await d.go()
-        await d.end()
+        await d.run_trigger()       # first, since without the stop trigger the one at RTT leaves, and the trap is over
+        await d.control(STOP_TRIGGER=0)
+        await d.end(_BUSY_LIMIT)
 
-    driver.play(bench, TrapCase("warps beyond the first 32", script, (*BUSY, "EXIT"), ("BPT.PAUSE", "RTT"),
+    busy = ("MOV32I R23, 0x400", *BUSY[1:])     # the first warp is still there when the last one starts
+    driver.play(bench, TrapCase("warps beyond the first 32", script, (*busy, "EXIT"), ("BPT.PAUSE", "RTT"),
                                 warps=4, grid=10))
 
 

@@ -153,14 +153,14 @@ class Debugger:
             await self.run(100)
         self._require("end of the trap", False)
 
-    async def end(self) -> None:
-        """Waits for the grid's end."""
-        self._require("end of the grid", await self.host.until(lambda host: host.ended, PATIENCE))
+    async def end(self, patience: int = PATIENCE) -> None:
+        """Waits for the grid's end, for ``patience`` cycles."""
+        self._require("end of the grid", await self.host.until(lambda host: host.ended, patience), patience)
 
-    def _require(self, what: str, came: bool) -> None:
+    def _require(self, what: str, came: bool, patience: int = PATIENCE) -> None:
         """Fails unless something came, or the reference machine has differed, which is reported instead."""
         if not came and not self.host.failed:
-            self._bench.fail(f"{self._what}: no {what} after {PATIENCE} cycles")
+            self._bench.fail(f"{self._what}: no {what} after {patience} cycles")
 
     # Memory.
 

@@ -10,12 +10,13 @@ front        prepares the next instruction
 gather       reads its registers
 addresses    judges its addresses, against ``limits``
 places       where each thread's access goes
-words        each thread's data and results
+words        each thread's operands and results
 sequence     takes an instruction through the parts below
 coalescer    requests for lines; ``answers`` what comes back; ``line`` the line itself
-shared       loads and stores of shared memory, which is in ``banks``
+exchange     loads and stores: words of threads, and of the line or of shared memory, which is in ``banks``
 atomic       atomic operations, by the arithmetic of ``modify``
 shuffle      SHFL
+switch       the way of words to other lanes, for the three
 results      writes registers
 narrow       numbers of one or two bytes; ``choose`` one of several
 ============ ==========================================================================

@@ -23,19 +23,21 @@ __all__ = ["AtomicEngine"]
 
 
 class AtomicEngine(Component):
-    """Takes the lowest thread that is left: finds its number, changes it, writes it. Five cycles a thread.
+    """Takes the lowest thread that is left: finds its number, changes it, writes it. Four cycles a thread, and one for
+    each word of its operands.
 
     Members
     -------
     start, threads, line : In(1), In(32), In(1)
         Whose operations are to be done, and whether in the line that was read or in shared memory.
     instruction : In(MemoryInstruction)
-    beat, places, values : Out, In, In
-        A beat, its threads' places and operands.
+    beat, places, word, values : Out, In, Out, In
+        A beat, its threads' places, a word of their operands, and what it is.
     access : Out(bank_access)
         An access to the banks.
     sources, found : Out(source_layout), In
-        Which banks' words the lanes want a cycle later, and these words.
+        Which banks' words the lanes want a cycle later or, when ``fetching``, whose operands; and these words.
+    fetching : Out(1)
     write : Out(word_write)
         Old values, in the place of the first operand.
     busy, done : Out(1)
@@ -50,9 +52,9 @@ class AtomicEngine(Component):
         super().__init__({
             "start": In(1), "threads": In(WARP_THREADS), "line": In(1), "instruction": In(MemoryInstruction),
             "beat": Out(range(params.beats)), "places": In(inner_place_layout(params)),
-            "values": In(data.ArrayLayout(banks, WORDS)), "access": Out(bank_access(params)),
-            "sources": Out(source_layout(params)), "found": In(banks), "write": Out(word_write(params)),
-            "busy": Out(1), "done": Out(1), "event": Out(1)})
+            "word": Out(range(WORDS)), "values": In(banks), "access": Out(bank_access(params)),
+            "sources": Out(source_layout(params)), "found": In(banks), "fetching": Out(1),
+            "write": Out(word_write(params)), "busy": Out(1), "done": Out(1), "event": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -62,7 +64,7 @@ class AtomicEngine(Component):
         thread, place = Signal(range(WARP_THREADS)), Signal(params.shared_bits)
         old, new = Signal(data.ArrayLayout(32, 2)), Signal(data.ArrayLayout(32, 2))
         operands = Signal(data.ArrayLayout(32, WORDS))
-        bank = place[2:2 + ceil_log2(params.lanes)]
+        bank, last_word = place[2:2 + ceil_log2(params.lanes)], Mux(instruction.compare, Mux(wide, 3, 1), wide)
         lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
         m.d.comb += [
             self.beat.eq(beat), self.access.line.eq(line), self.sources[0].eq(bank), self.sources[1].eq(bank | 1),
@@ -80,9 +82,13 @@ class AtomicEngine(Component):
                     m.next = "FETCH"
             with m.State("FETCH"):
                 found = pick(self.places, lane)
-                m.d.sync += [place.eq(Mux(line, found[:OFFSET_BITS], found)), left.bit_select(thread, 1).eq(0)]
-                m.d.sync += [operands[word].eq(pick(self.values[word], lane)) for word in range(WORDS)]
-                m.next = "READ"
+                m.d.comb += [self.fetching.eq(1), self.sources[0].eq(lane)]
+                m.d.sync += [
+                    place.eq(Mux(line, found[:OFFSET_BITS], found)), left.bit_select(thread, 1).eq(0),
+                    operands[self.word].eq(self.found[0]), self.word.eq(self.word + 1)]
+                with m.If(self.word == last_word):
+                    m.d.sync += self.word.eq(0)
+                    m.next = "READ"
             with m.State("READ"):
                 self._address(m, place)
                 m.next = "OLD"

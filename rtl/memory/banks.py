@@ -1,5 +1,7 @@
 """Shared memory itself, in banks of words."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -19,8 +21,8 @@ def row_bits(params: SmParams) -> int:
 
 
 def bank_access(params: SmParams) -> data.StructLayout:
-    """If ``used``, for each bank of shared memory, or of the ``line``, the word that is read, and its ``bytes`` that are
-    written; none when it is only read."""
+    """If ``used``, for each bank of shared memory or of the ``line``, the word that is read, and which of its ``bytes``
+    are written; none when it is only read."""
     bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
     return data.StructLayout({"used": 1, "line": 1, "banks": data.ArrayLayout(bank, params.lanes)})
 
@@ -65,11 +67,12 @@ class SharedBanks(Component):
         with m.Elif(self.clear.ready):
             m.d.sync += clearing.eq(0)
 
+        # The register becomes the block RAM's own; nobody wants what is read where something is written.
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for bank in range(params.lanes):
-            # The register becomes the block RAM's own; nobody wants what is read where something is written.
-            m.submodules[f"bank_{bank}"] = words = memory.Memory(
-                shape=32, depth=1 << bits, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
-            read, write, access = words.read_port(domain="comb"), words.write_port(granularity=8), self.access.banks[bank]
+            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=attributes)
+            read, write = words.read_port(domain="comb"), words.write_port(granularity=8)
+            access = self.access.banks[bank]
             m.d.sync += self.values[bank].eq(read.data)
             m.d.comb += [
                 read.addr.eq(access.row), write.addr.eq(Mux(clears, row, access.row)),

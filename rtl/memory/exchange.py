@@ -1,5 +1,7 @@
 """Words on their way between threads and banks, of shared memory or of a line: each cycle one word of every bank."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -31,8 +33,8 @@ class WordExchange(Component):
         Those whose accesses are served; not none.
     job : In(access_job)
         It is there from ``start`` on, as long as the unit is busy.
-    beat, places, values : Out, In, In
-        The beat that is next, its threads' places and words.
+    beat, places, word, values : Out, In, Out, In
+        The beat that is next, its threads' places, the word that is next and what it is.
     access : Out(bank_access)
         An access to the banks.
     sources, found : Out(source_layout), In
@@ -47,7 +49,7 @@ class WordExchange(Component):
         super().__init__({
             "start": In(1), "threads": In(WARP_THREADS), "job": In(access_job()), "beat": Out(range(params.beats)),
             "places": In(inner_place_layout(params)),
-            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
+            "word": Out(range(WORDS)), "values": In(data.ArrayLayout(32, params.lanes)),
             "access": Out(bank_access(params)), "sources": Out(source_layout(params)),
             "found": In(data.ArrayLayout(32, params.lanes)),
             "write": Out(word_write(params)), "busy": Out(1)})
@@ -56,9 +58,9 @@ class WordExchange(Component):
         m = Module()
         params, job = self._params, self.job
         lanes, bank_bits = params.lanes, ceil_log2(params.lanes)
-        left, word, step = Signal(WARP_THREADS), Signal(range(WORDS)), Signal(range(WORDS))
+        left, step = Signal(WARP_THREADS), Signal(range(WORDS))
         pending, served = Signal(lanes), Signal(lanes)
-        fetched = Signal(data.ArrayLayout(data.StructLayout({
+        fetched: Any = Signal(data.ArrayLayout(data.StructLayout({
             "byte": 2, "bank": bank_bits, "row": row_bits(params), "value": 32}), lanes))
         mark = Signal(data.StructLayout({"beat": range(params.beats), "word": range(WORDS)}))
 
@@ -66,21 +68,20 @@ class WordExchange(Component):
         next_pending = Signal(lanes)
         m.d.comb += [
             self.beat.eq(Mux(left.any(), first_beat(left, params), 0)), next_pending.eq(pending & ~served),
-            word.eq(Mux(job.local, job.word, step))]
+            self.word.eq(Mux(job.local, job.word, step))]
         m.d.sync += pending.eq(next_pending)
         with m.If(self.start):
             m.d.sync += [left.eq(self.threads), step.eq(0)]
         with m.Elif(left.any() & ~next_pending.any()):
             m.d.sync += [
-                pending.eq(left.word_select(self.beat, lanes)), mark.beat.eq(self.beat), mark.word.eq(word),
+                pending.eq(left.word_select(self.beat, lanes)), mark.beat.eq(self.beat), mark.word.eq(self.word),
                 step.eq(step + 1)]
             with m.If(job.local | (step == job.words - 1)):
                 m.d.sync += [step.eq(0), left.word_select(self.beat, lanes).eq(0)]
             for lane in range(lanes):
-                place, kept, value = self.places[lane], fetched[lane], Signal(32, name=f"value_{lane}")
-                m.d.comb += value.eq(pick((values[lane] for values in self.values), word))
+                place, kept = self.places[lane], fetched[lane]
                 m.d.sync += [
-                    kept.byte.eq(place[:2]), kept.value.eq(repeated(value, job.size)),
+                    kept.byte.eq(place[:2]), kept.value.eq(repeated(self.values[lane], job.size)),
                     Cat(kept.bank, kept.row).eq(
                         Mux(job.line, place[2:OFFSET_BITS], place[2:]) | Mux(job.local, 0, step))]
 

@@ -108,8 +108,8 @@ def queued(params: SmParams) -> data.StructLayout:
 
 
 def access_job() -> data.StructLayout:
-    """Accesses of ``threads``, of ``words`` words or less each: to shared memory or, for ``line``, to lines of memory. In
-    ``local`` memory they are of word ``word`` alone. For ``modify`` the lines are read, changed and written."""
+    """Accesses of ``threads``, of ``words`` words or less each: to shared memory or, for ``line``, to lines of memory.
+    In ``local`` memory they are of word ``word`` alone. ``modify`` stands for atomic operations."""
     return data.StructLayout({
         "threads": WARP_THREADS, "line": 1, "local": 1, "word": range(WORDS), "write": 1, "modify": 1,
         "words": range(WORDS + 1), "size": 3, "signed": 1})

@@ -1,5 +1,7 @@
 """The line of memory that is being read or put together."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -46,7 +48,7 @@ class LineRegister(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        octets = Signal(data.ArrayLayout(WordLayout, LINE_WORDS))
+        octets: Any = Signal(data.ArrayLayout(WordLayout, LINE_WORDS))
         written = Signal(data.ArrayLayout(4, LINE_WORDS))
         writes = self.access.used & self.access.line
         m.d.comb += [self.line.eq(octets), self.written.eq(written)]

@@ -39,9 +39,11 @@ class ResultWriter(Component):
         self._params = params
         super().__init__({
             "start": In(1), "job": In(queued(params)), "instruction": In(MemoryInstruction),
-            "inside": In(WARP_THREADS), "loaded": In(WARP_THREADS), "operation": Out(stream.Signature(lane_operation(params))),
+            "inside": In(WARP_THREADS), "loaded": In(WARP_THREADS),
+            "operation": Out(stream.Signature(lane_operation(params))),
             "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
-            "beat": Out(range(params.beats)), "word": Out(range(WORDS)), "words": In(data.ArrayLayout(32, params.lanes)),
+            "beat": Out(range(params.beats)), "word": Out(range(WORDS)),
+            "words": In(data.ArrayLayout(32, params.lanes)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes), "done": Out(1)})
 
     def elaborate(self, platform: object) -> Module:

@@ -79,9 +79,8 @@ class MemorySequence(Component):
                 with m.Elif(instruction.operation == MemoryOperation.SHUFFLE):
                     m.d.comb += self.shuffle.eq(1)
                     m.next = "SHUFFLE"
-            with m.State("SHUFFLE"):
-                with m.If(~self.shuffle_busy):
-                    m.next = "RESULTS"
+            with m.State("SHUFFLE"), m.If(~self.shuffle_busy):
+                m.next = "RESULTS"
             with m.State("MEMORY"):
                 m.next = "SHARED"
                 with m.If(Mux(own, local, memory).any()):
@@ -90,14 +89,13 @@ class MemorySequence(Component):
                 with m.Elif(~own & local.any()):
                     m.d.sync += own.eq(1)
                     m.next = "MEMORY"
-            with m.State("LINES"):
-                with m.If(~self.lines_busy):
-                    m.d.sync += own.eq(1)
-                    m.next = "MEMORY"
-                    with m.If(own):
-                        m.d.sync += word.eq(word + 1)
-                    with m.If(self.fault | Mux(own, word == instruction.words - 1, ~local.any())):
-                        m.next = "SHARED"
+            with m.State("LINES"), m.If(~self.lines_busy):
+                m.d.sync += own.eq(1)
+                m.next = "MEMORY"
+                with m.If(own):
+                    m.d.sync += word.eq(word + 1)
+                with m.If(self.fault | Mux(own, word == instruction.words - 1, ~local.any())):
+                    m.next = "SHARED"
             with m.State("SHARED"):
                 m.d.comb += in_lines.eq(0)
                 m.next = "RESULTS"

@@ -1,5 +1,7 @@
 """SHFL: threads read a register of each other."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -13,7 +15,7 @@ from .instruction import WORDS, MemoryInstruction
 from .switch import source_layout
 from .words import word_write
 
-__all__ = ["SHUFFLE_VALUE", "ShuffleEngine"]
+__all__ = ["ShuffleEngine"]
 
 SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP = range(1, 4)
 """Which of a thread's words are what."""
@@ -27,8 +29,8 @@ class ShuffleEngine(Component):
     -------
     start : In(1)
     instruction : In(MemoryInstruction)
-    beat, values : Out, In
-        A beat, and its threads' words.
+    beat, word, values : Out, Out, In
+        A beat, a word of its threads, and what it is.
     sources, found : Out(source_layout), In
         Which lanes' values the lanes want, and these values.
     write : Out(word_write)
@@ -41,7 +43,7 @@ class ShuffleEngine(Component):
         self._params = params
         super().__init__({
             "start": In(1), "instruction": In(MemoryInstruction), "beat": Out(range(params.beats)),
-            "values": In(data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)),
+            "word": Out(range(WORDS)), "values": In(data.ArrayLayout(32, params.lanes)),
             "sources": Out(source_layout(params)), "found": In(data.ArrayLayout(32, params.lanes)),
             "write": Out(word_write(params)), "inside": Out(WARP_THREADS), "busy": Out(1)})
 
@@ -50,6 +52,7 @@ class ShuffleEngine(Component):
         params = self._params
         lane_bits = ceil_log2(params.lanes)
         sources = Signal(data.ArrayLayout(data.ArrayLayout(_BITS, params.lanes), params.beats))
+        steps: Any = Signal(data.ArrayLayout(_BITS, params.lanes))
         first, second = Signal(range(params.beats)), Signal(range(params.beats))
         last_first, last_second = first == params.beats - 1, second == params.beats - 1
 
@@ -58,19 +61,24 @@ class ShuffleEngine(Component):
             with m.State("IDLE"):
                 m.d.sync += [first.eq(0), second.eq(0)]
                 with m.If(self.start):
-                    m.next = "FIND"
+                    m.next = "STEP"
+            with m.State("STEP"):
+                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_STEP)]
+                m.d.sync += [step.eq(value[:_BITS]) for step, value in zip(steps, self.values, strict=True)]
+                m.next = "FIND"
             with m.State("FIND"):
-                m.d.comb += [self.busy.eq(1), self.beat.eq(first)]
+                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_CLAMP)]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
                 for lane in range(params.lanes):
-                    source, inside = self._source(m, lane, Cat(Const(lane, lane_bits), first)[:_BITS])
+                    source, inside = self._source(m, lane, Cat(Const(lane, lane_bits), first)[:_BITS], steps[lane])
                     m.d.sync += [
                         sources[first][lane].eq(source), self.inside.word_select(first, params.lanes)[lane].eq(inside)]
+                m.next = "STEP"
                 with m.If(last_first):
                     m.next = "MOVE"
             with m.State("MOVE"):
                 m.d.comb += [
-                    self.busy.eq(1), self.beat.eq(first), self.write.beat.eq(second),
+                    self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_VALUE), self.write.beat.eq(second),
                     self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second])),
                     Cat(self.sources).eq(Cat(source[:lane_bits] for source in sources[second]))]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
@@ -80,14 +88,13 @@ class ShuffleEngine(Component):
                         m.next = "IDLE"
         return m
 
-    def _source(self, m: Module, lane: int, thread: Value) -> tuple[Value, Value]:
+    def _source(self, m: Module, lane: int, thread: Value, step: Value) -> tuple[Value, Value]:
         """Which thread's value one gets, and whether it is in the thread's segment.
 
         The last thread of a segment is in bits 4:0 of the clamp, the segment's mask in bits 12:8.
         """
         instruction = self.instruction
-        step = (self.values[SHUFFLE_STEP][lane] | instruction.step)[:_BITS]
-        clamp = self.values[SHUFFLE_CLAMP][lane] | instruction.clamp
+        step, clamp = step | instruction.step, self.values[lane] | instruction.clamp
         segment, lowest = clamp[8:8 + _BITS], thread & clamp[8:8 + _BITS]
         last = lowest | clamp[:_BITS] & ~segment
         reached, inside = Signal(_BITS + 2, name=f"reached_{lane}"), Signal(name=f"inside_{lane}")

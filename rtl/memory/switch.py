@@ -34,5 +34,6 @@ class WordSwitch(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += [value.eq(pick(self.words, source)) for value, source in zip(self.values, self.sources, strict=True)]
+        for value, source in zip(self.values, self.sources, strict=True):
+            m.d.comb += value.eq(pick(self.words, source))
         return m

@@ -34,7 +34,7 @@ from .places import PlaceBuffer
 from .queue import MemoryQueue
 from .results import ResultWriter
 from .sequence import MemorySequence
-from .shuffle import SHUFFLE_VALUE, ShuffleEngine
+from .shuffle import ShuffleEngine
 from .switch import WordSwitch
 from .words import OperandBuffer, ResultBuffer
 
@@ -161,51 +161,50 @@ class MemoryUnit(Component):
 
         # Lines of memory.
         request, access = self.memory.request, sequence.access
+        asked, serving = Signal(), Signal()
         connect(m, coalescer.request, flipped(request))
         connect(m, flipped(self.memory.response), answers.response)
         m.d.comb += [
-            coalescer.start.eq(sequence.lines), answers.start.eq(sequence.take), coalescer.job.eq(access),
-            coalescer.places.eq(places.places), places.beat.eq(coalescer.beat), coalescer.tag.eq(answers.tag),
-            coalescer.tag_free.eq(answers.tag_free), coalescer.stop.eq(answers.fault),
-            answers.note.eq(request.valid & request.ready), answers.threads.eq(coalescer.threads),
+            asked.eq(request.valid & request.ready), serving.eq(exchange.busy | atomic.busy),
+            coalescer.start.eq(sequence.lines), coalescer.job.eq(access), coalescer.places.eq(places.places),
+            places.beat.eq(coalescer.beat), coalescer.tag.eq(answers.tag), coalescer.tag_free.eq(answers.tag_free),
+            coalescer.stop.eq(answers.fault), coalescer.line.eq(line.line), coalescer.written.eq(line.written),
+            coalescer.filling.eq(serving), coalescer.modified.eq(atomic.done), answers.start.eq(sequence.take),
+            answers.note.eq(asked), answers.threads.eq(coalescer.threads), answers.serving.eq(serving),
             line.clear.eq(coalescer.clear), line.load.eq(answers.load),
-            line.loaded.eq(self.memory.response.payload.data), coalescer.line.eq(line.line),
-            coalescer.written.eq(line.written), coalescer.filling.eq(exchange.busy), coalescer.modified.eq(atomic.done),
-            answers.serving.eq(exchange.busy | atomic.busy), sequence.fault.eq(answers.fault),
-            sequence.lines_busy.eq(coalescer.busy | answers.busy | exchange.busy | atomic.busy)]
+            line.loaded.eq(self.memory.response.payload.data), sequence.fault.eq(answers.fault),
+            sequence.lines_busy.eq(coalescer.busy | answers.busy | serving), sequence.shared_busy.eq(serving)]
 
-        # Threads exchange words with the line and with shared memory.
-        starts, reads_line = sequence.shared | answers.serve, Signal()
+        # The words of threads, and those of a line or of shared memory.
+        serves, reads_line = sequence.shared | answers.serve, Signal()
         banked = Signal(bank_access(params))
         m.d.comb += [
-            exchange.start.eq(coalescer.fill | starts & ~access.modify), exchange.job.eq(access),
-            atomic.start.eq(starts & access.modify), atomic.line.eq(access.line),
+            exchange.start.eq(coalescer.fill | serves & ~access.modify), exchange.job.eq(access),
             exchange.threads.eq(Mux(coalescer.fill, coalescer.threads, atomic.threads)),
+            exchange.places.eq(places.inner), atomic.start.eq(serves & access.modify), atomic.line.eq(access.line),
             atomic.threads.eq(Mux(access.line, answers.served_threads, access.threads)),
+            atomic.places.eq(places.inner), shuffle.start.eq(sequence.shuffle),
+            sequence.shuffle_busy.eq(shuffle.busy), line.access.eq(banked), banks.access.eq(banked),
             banked.eq(Mux(atomic.busy, atomic.access.as_value(), exchange.access.as_value())),
-            line.access.eq(banked), banks.access.eq(banked),
-            switch.words.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value())), sequence.shared_busy.eq(exchange.busy | atomic.busy)]
+            switch.words.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value()))]
         m.d.sync += reads_line.eq(banked.line)
-        connect(m, flipped(self.clear), banks.clear)
-
-        # Shuffles, and whose turn with the words it is.
-        m.d.comb += [
-            shuffle.start.eq(sequence.shuffle), sequence.shuffle_busy.eq(shuffle.busy),
-            results.start.eq(sequence.results), sequence.results_done.eq(results.done),
-            results.inside.eq(shuffle.inside), results.words.eq(words.values), words.beat.eq(results.beat), words.word.eq(results.word)]
+        with m.If(shuffle.busy | atomic.fetching):
+            m.d.comb += switch.words.eq(operands.values)
         for part, turn in ((exchange, ~atomic.busy & ~shuffle.busy), (atomic, atomic.busy), (shuffle, shuffle.busy)):
             m.d.comb += [part.values.eq(operands.values), part.found.eq(switch.values)]
             with m.If(turn):
                 m.d.comb += [
-                    operands.beat.eq(part.beat), places.inner_beat.eq(part.beat), switch.sources.eq(part.sources),
-                    words.write.eq(part.write)]
-        with m.If(shuffle.busy):
-            m.d.comb += switch.words.eq(operands.values[SHUFFLE_VALUE])
+                    operands.beat.eq(part.beat), operands.word.eq(part.word), places.inner_beat.eq(part.beat),
+                    switch.sources.eq(part.sources), words.write.eq(part.write)]
+        connect(m, flipped(self.clear), banks.clear)
+
+        # Results.
         spaces: Any = sequence.spaces
         m.d.comb += [
-            exchange.places.eq(places.inner), atomic.places.eq(places.inner),
-            results.loaded.eq(spaces.memory | spaces.local | spaces.shared),
-            self.events.line.eq(request.valid & request.ready), self.events.write.eq(request.payload.write),
+            results.start.eq(sequence.results), sequence.results_done.eq(results.done),
+            results.inside.eq(shuffle.inside), results.loaded.eq(spaces.memory | spaces.local | spaces.shared),
+            words.beat.eq(results.beat), words.word.eq(results.word), results.words.eq(words.values),
+            self.events.line.eq(asked), self.events.write.eq(request.payload.write),
             self.events.shared.eq(banked.used & ~banked.line), self.events.atomic.eq(atomic.event)]
         return m
 

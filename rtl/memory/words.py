@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.params import SmParams
 
+from .choose import pick
 from .instruction import WORDS
 
 __all__ = ["OperandBuffer", "ResultBuffer", "word_write"]
@@ -20,8 +21,8 @@ def word_write(params: SmParams) -> data.StructLayout:
 
 
 class OperandBuffer(Component):
-    """Two sides, each with four words of 32 bits for each thread: what the next instruction stores, and what the one that
-    is under way does.
+    """Two sides, each with four words of 32 bits for each thread: operands of the next instruction, and of that
+    which is under way.
 
     Members
     -------
@@ -29,8 +30,7 @@ class OperandBuffer(Component):
         The one that ``fill`` goes to; the other one is read.
     fill : In(words, beat, values)
         Each of ``words`` is written with its values in all lanes.
-    beat : In(range(beats))
-    values : Out(4 times a word for each lane)
+    beat, word, values : In(range(beats)), In(range(4)), Out(a word for each lane)
         The words of that beat's threads, in the same cycle.
     """
 
@@ -39,18 +39,20 @@ class OperandBuffer(Component):
         beat, words = range(params.beats), data.ArrayLayout(data.ArrayLayout(32, params.lanes), WORDS)
         super().__init__({
             "side": In(1), "fill": In(data.StructLayout({"words": WORDS, "beat": beat, "values": words})),
-            "beat": In(beat), "values": Out(words)})
+            "beat": In(beat), "word": In(range(WORDS)), "values": Out(data.ArrayLayout(32, params.lanes))})
 
     def elaborate(self, platform: object) -> Module:
-        m = Module()
+        m, words = Module(), []
         for word in range(WORDS):
             m.submodules[f"word_{word}"] = kept = memory.Memory(
                 shape=data.ArrayLayout(32, self._params.lanes), depth=2 * self._params.beats, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
                 write.en.eq(self.fill.words[word]), write.addr.eq(Cat(self.fill.beat, self.side)),
-                write.data.eq(self.fill.values[word]), read.addr.eq(Cat(self.beat, ~self.side)),
-                self.values[word].eq(read.data)]
+                write.data.eq(self.fill.values[word]), read.addr.eq(Cat(self.beat, ~self.side))]
+            words.append(read.data)
+        for lane, value in enumerate(self.values):
+            m.d.comb += value.eq(pick((word[lane] for word in words), self.word))
         return m
 
 

@@ -1,6 +1,6 @@
 """Registers of instructions that are not the lanes': of all threads, the lowest one's."""
 
-from amaranth.hdl import Array, Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -8,6 +8,7 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.layouts import dispatched
 from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
 from .slots import beat_stage
 
@@ -52,8 +53,8 @@ class Collector(Component):
         passes, first = Signal(), Signal(range(lanes))
         m.d.comb += [passes.eq(self.valid & stage.collects), first.eq(lowest(stage.threads))]
         with m.If(passes & ~found):
-            m.d.sync += [found.eq(stage.threads.any()), operands[0].eq(Array(self.a)[first]),
-                         operands[1].eq(Array(self.b)[first])]
+            m.d.sync += [found.eq(stage.threads.any()), operands[0].eq(pick(self.a, first)),
+                         operands[1].eq(pick(self.b, first))]
 
         # S5: who has the same. Threads of earlier beats do not execute the instruction.
         passed, ends, values, threads = Signal(), Signal(), Signal.like(self.a), Signal(lanes)

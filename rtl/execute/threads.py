@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Const, Module, Mux
+from amaranth.hdl import Const, Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,7 @@ from rtl.isa.condition import ConditionCode, Flags
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, WORD_BITS
 from rtl.params import WARP_THREADS
+from rtl.pick import pick
 from rtl.word import field_of
 
 from .common import CommonDecoder
@@ -62,11 +63,11 @@ class ThreadSelection(wiring.Component):
         m = Module()
         m.submodules.common = common = CommonDecoder()
         m.submodules.test = test = ConditionTest()
-        masks = Array([*self.predicates, _EVERYBODY])
+        masks = [*self.predicates, _EVERYBODY]
         fields = {name: field_of(self.word, field) for name, field in FIELDS.items()}
 
         def operand(number: Any, negated: Any) -> Any:
-            return masks[number] ^ negated.replicate(WARP_THREADS)
+            return pick(masks, number) ^ negated.replicate(WARP_THREADS)
 
         m.d.comb += [
             common.word.eq(self.word), test.flags.eq(self.conditions),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
 from rtl.layouts import CONSTANT_BANKS, ConstantBank, fetched_group, redirect
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.pick import pick
 from rtl.word import field_of
 
 from .constants import WORD_ADDRESS_BITS, ConstantCache
@@ -115,8 +116,8 @@ class ConstantResolver(Component):
         bank: Any = Signal(ConstantBank)
         word = bank_lookup.address[_WORD_BYTES_BITS:]
         words = (bank.size + (1 << _WORD_BYTES_BITS) - 1) >> _WORD_BYTES_BITS
-        m.d.comb += bank.eq(Array(self.banks[number].as_value() for number in range(CONSTANT_BANKS))[
-            bank_lookup.bank[:_BANK_BITS]])
+        m.d.comb += bank.eq(pick((self.banks[number].as_value() for number in range(CONSTANT_BANKS)),
+                               bank_lookup.bank[:_BANK_BITS]))
         address, missing = Signal(WORD_ADDRESS_BITS), Signal()
         with m.If(going):
             m.d.sync += [

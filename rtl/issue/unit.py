@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -22,6 +22,7 @@ from rtl.layouts import (
     redirect,
 )
 from rtl.params import SmParams
+from rtl.pick import pick
 
 from .available import COLLECTED_KINDS, Availability, unit_rooms
 from .choose import WarpChooser
@@ -171,7 +172,7 @@ class IssueUnit(Component):
                 m.d.comb += schedulings[number][field].eq(value)
         m.d.comb += [
             store.group.eq(self.group),
-            store.entry.eq(Array(warp.buffer.entry for warp in self.warps)[group.warp])]
+            store.entry.eq(pick((warp.buffer.entry for warp in self.warps), group.warp))]
         for number, warp in enumerate(self.warps):
             m.d.comb += [
                 warp.buffer.arrives.eq(self.group.valid & (group.warp == number)), warp.buffer.group.eq(schedulings),

@@ -10,8 +10,8 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+from rtl.pick import pick
 
-from .choose import pick
 from .instruction import MemoryInstruction, MemorySpace, place_layout
 from .limits import address_limits
 

@@ -10,9 +10,9 @@ from amaranth.utils import ceil_log2
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
 from .banks import bank_access
-from .choose import pick
 from .instruction import WORDS, MemoryInstruction
 from .modify import AtomicArithmetic
 from .places import OFFSET_BITS, inner_place_layout

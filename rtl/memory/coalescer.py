@@ -10,8 +10,9 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import memory_request
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
+from rtl.pick import pick
 
-from .choose import first_beat, pick
+from .beats import first_beat
 from .instruction import access_job, place_layout
 from .line import LineLayout
 from .places import OFFSET_BITS

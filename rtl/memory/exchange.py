@@ -10,9 +10,10 @@ from amaranth.utils import ceil_log2
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
 from .banks import bank_access, row_bits
-from .choose import first_beat, pick
+from .beats import first_beat
 from .instruction import WORDS, access_job
 from .narrow import byte_mask, extended, repeated
 from .places import OFFSET_BITS, inner_place_layout

@@ -8,8 +8,8 @@ from rtl.component import Component
 from rtl.isa.syntax import PT
 from rtl.layouts import lane_operation
 from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
-from .choose import pick
 from .instruction import MemoryInstruction, queued
 
 __all__ = ["RegisterGather"]

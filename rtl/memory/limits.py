@@ -10,8 +10,8 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, GridConfiguration, warp_launch
 from rtl.params import SmParams
+from rtl.pick import pick
 
-from .choose import pick
 from .instruction import MemoryInstruction, queued
 
 __all__ = ["REPORT_BITS", "AddressLimits", "address_limits", "local_move"]

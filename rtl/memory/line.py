@@ -10,9 +10,9 @@ from amaranth.utils import ceil_log2
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import SmParams
+from rtl.pick import pick
 
 from .banks import bank_access
-from .choose import pick
 from .instruction import WordLayout
 
 __all__ = ["LINE_WORDS", "LineLayout", "LineRegister"]

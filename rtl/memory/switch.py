@@ -7,8 +7,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.params import SmParams
-
-from .choose import pick
+from rtl.pick import pick
 
 __all__ = ["WordSwitch", "source_layout"]
 

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import SmParams
+from rtl.pick import pick
 
-from .choose import pick
 from .instruction import WORDS
 
 __all__ = ["OperandBuffer", "ResultBuffer", "word_write"]

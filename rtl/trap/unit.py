@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -13,6 +13,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.trap_status import STOP_AT, WarpStatus
 from rtl.layouts import InstructionKind, TrapMove, completion, dispatched, error_event, warp_launch
 from rtl.params import SmParams
+from rtl.pick import pick
 
 from .decode import TrapDecoder
 from .flow import ORIGINS, TrapFlow
@@ -143,7 +144,7 @@ class TrapUnit(Component):
             flow.left.eq(self._all("left")), flow.warp.eq(of), flow.kind.eq(moved.kind), flow.pc.eq(moved.pc),
             flow.installed.eq(self.command.installed), flow.handler.eq(self.command.handler),
             flow.rolled_back.eq(self._all("rolled_back").bit_select(of, 1)),
-            flow.mode.eq(Array(warp.return_mode for warp in self.warps)[of]), self.flow.eq(flow.flow)]
+            flow.mode.eq(pick((warp.return_mode for warp in self.warps), of)), self.flow.eq(flow.flow)]
         moves = self.dispatch.valid & moved.kind.as_value().matches(*_MOVES)
         for number, warp in enumerate(self.warps):
             m.d.comb += [
@@ -203,5 +204,5 @@ class TrapUnit(Component):
         for number, warp in enumerate(self.warps):
             together = together | Mux(self.live[number], warp.status.as_value()[:STOP_AT], 0)
         m.d.comb += [
-            self.status.eq(Array(warp.status.as_value() for warp in self.warps)[self.status_warp]),
+            self.status.eq(pick((warp.status.as_value() for warp in self.warps), self.status_warp)),
             self.all_status.eq(Cat(together[:STOP_AT], self.command.stop))]

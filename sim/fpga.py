@@ -45,8 +45,8 @@ class Measurement:
 
     Attributes
     ----------
-    unit, preset : str
-        What was measured.
+    unit, preset, small : str, str, bool
+        What was measured; whether it was synthesized for size.
     size : dict[str, int]
         The keys of COUNTED.
     timings : list[Timing]
@@ -55,6 +55,7 @@ class Measurement:
 
     unit: str
     preset: str
+    small: bool
     size: dict[str, int]
     timings: list[Timing]
 
@@ -65,7 +66,8 @@ class Measurement:
 
     def text(self) -> str:
         """The measurement for people."""
-        lines = [f"{self.unit}, preset {self.preset}, alone on {DEVICE}", ""]
+        small = "small, " if self.small else ""
+        lines = [f"{self.unit}, preset {self.preset}, {small}alone on {DEVICE}", ""]
         lines += [f"  {name:16}{self.size[key]:>7,}  {remark}".rstrip() for key, (name, remark) in COUNTED.items()]
         lines += ["", "between registers"]
         for timing in self.timings:
@@ -74,7 +76,7 @@ class Measurement:
 
     def json(self) -> str:
         """The measurement for programs."""
-        return json.dumps({"unit": self.unit, "preset": self.preset, "device": DEVICE, **self.size,
+        return json.dumps({"unit": self.unit, "preset": self.preset, "small": self.small, "device": DEVICE, **self.size,
                            "fmax_mhz": round(self.median, 2), "seeds": [asdict(timing) for timing in self.timings]},
                           indent=2) + "\n"
 
@@ -98,12 +100,13 @@ class _Progress:
         print(f"{time.monotonic() - self._start:4.0f} s  {self._unit}: {what}", file=sys.stderr, flush=True)
 
 
-def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path) -> Measurement:
-    """Measures a unit of UNITS; leaves the tools' files in ``folder``. FpgaError when a tool fails."""
+def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small: bool = False) -> Measurement:
+    """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
+    FpgaError when a tool fails."""
     say, folder = _Progress(unit), folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     say("synthesis")
-    synthesize(rtlil.convert(TimingHarness(UNITS[unit](PRESETS[preset]))), folder)
+    synthesize(rtlil.convert(TimingHarness(UNITS[unit](PRESETS[preset]))), folder, small=small)
     size = _size(folder)
     say(f"{size['lut4']} LUT4, {size['ff']} FF")
     timings = []
@@ -111,7 +114,7 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path) -> Measu
         say(f"placement and routing, seed {seed}")
         timings.append(place_and_route(folder, seed))
         say(f"{timings[-1].fmax:.1f} MHz")
-    return Measurement(unit, preset, size, timings)
+    return Measurement(unit, preset, small, size, timings)
 
 
 def _seeds(text: str) -> list[int]:
@@ -126,6 +129,8 @@ def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     parser = Parser(prog="python -m sim.fpga", description="Measures the size and the clock rate of a unit.")
     parser.add_argument("--unit", required=True, help=f"which: {', '.join(UNITS)}")
     parser.add_argument("--preset", default="default", help=f"of {', '.join(PRESETS)}; default default")
+    parser.add_argument("--small", action="store_true",
+                        help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
     parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/UNIT-PRESET")
@@ -144,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(reason)
     folder = options.build or Path("build", "fpga", f"{options.unit}-{options.preset}")
     try:
-        result = measure(options.unit, options.preset, options.seeds, folder)
+        result = measure(options.unit, options.preset, options.seeds, folder, small=options.small)
         print(result.text(), end="")
         if options.json is not None:
             write_file(options.json, result.json().encode())

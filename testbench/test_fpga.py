@@ -152,7 +152,16 @@ between registers
     assert result["seeds"][0] == {"seed": 2, "fmax": 104.0, "path": {
         "start": "q[5]", "end": "level (reset)", "levels": 1, "logic": 1.0, "routing": 1.75}}
     script = (tools / "build" / "fpga" / "total-tiny" / "script").read_text().splitlines()
-    assert {"chformal -remove", "delete t:$print", "synth_ecp5 -top top"} < set(script)
+    assert {"chformal -remove", "delete t:$print", "synth_ecp5 -top top -run begin:map_luts",
+            "synth_ecp5 -top top -run map_luts:"} < set(script)
+
+
+def test_a_small_one_has_single_tables_alone(tools, capsys):
+    assert fpga.main(["--unit", "total", "--small", "--seeds", "1", "--json", "out.json"]) == 0
+    assert capsys.readouterr().out.startswith("total, preset default, small, alone on ")
+    assert json.loads((tools / "out.json").read_text())["small"]
+    script = (tools / "build" / "fpga" / "total-default" / "script").read_text()
+    assert script.count("synth_ecp5 -nowidelut -top top") == 2
 
 
 def test_the_parts_of_a_critical_path_have_the_names_of_the_design():

@@ -110,10 +110,11 @@ def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
     for size in _SIZES:
         count = size_bytes(size.value)
         for name, field, end in (("LDS", "uniform_size", world.machine.launch.shared), ("LDL", "size", LOCAL_BYTES)):
-            for address in (end - count, end - 1, end, end + 16 - end % 16):
+            for address in (end - count, end - 1, end, end - end % 16, end + 16 - end % 16):
                 yield MemoryStep(0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value}))
         for window, inside in ((SHARED_WINDOW, world.machine.launch.shared), (LOCAL_WINDOW, LOCAL_BYTES)):
-            for address in (window - 16, window, window + inside - count, window + inside, window + WINDOW_BYTES):
+            for address in (window - 16, window, window + inside - count, window + inside - inside % 16, window + inside,
+                            window + WINDOW_BYTES):
                 yield MemoryStep(1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value))
         if size is not MemorySize.B128:
             for bank, length in BANKS.items():

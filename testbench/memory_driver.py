@@ -161,9 +161,9 @@ class MemoryDriver:
         ctx.set(dut.launch.valid, 0)
 
     def shared_base(self, slot: int) -> int:
-        """Where a warp's CTA has its shared memory: the last CTA at the end."""
-        step = self.params.shared_bytes // CTAS
-        return self.world.cta_of(slot) * step + step - max(SHARED_BYTES, self.world.machine.launch.shared)
+        """Where a warp's CTA has its shared memory: the first CTA at the begin, the last one at the end."""
+        left = self.params.shared_bytes - max(SHARED_BYTES, self.world.machine.launch.shared)
+        return self.world.cta_of(slot) * left // (CTAS - 1)
 
     def _dispatch(self, ctx: Any, step: MemoryStep, serial: int) -> None:
         """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""

@@ -23,14 +23,15 @@ ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
+ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
 MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
-SIZES = (FEW_LANES, PARAMS, MANY_LANES)
+SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
 """Hardware that the checks run on; the last one is for the long form."""
 
 
 def check_random(bench: Bench) -> None:
     """Made-up instructions, compared one by one with the reference machine."""
-    rounds, count = (60, 300) if bench.thorough else (2, 90)
+    rounds, count = (60, 300) if bench.thorough else (3, 90)
     for number in range(rounds):
         mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
         world, registers = random_world(bench.random, count, mask)

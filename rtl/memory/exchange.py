@@ -83,8 +83,7 @@ class WordExchange(Component):
                 place, kept = self.places[lane], fetched[lane]
                 m.d.sync += [
                     kept.byte.eq(place[:2]), kept.value.eq(repeated(self.values[lane], job.size)),
-                    Cat(kept.bank, kept.row).eq(
-                        Mux(job.line, place[2:OFFSET_BITS], place[2:]) | Mux(job.local, 0, step))]
+                    Cat(kept.bank, kept.row).eq(Mux(job.line, place[2:OFFSET_BITS], place[2:]) | step)]
 
         # In each bank the word of its lowest lane.
         m.d.comb += [self.access.used.eq(pending.any()), self.access.line.eq(job.line)]

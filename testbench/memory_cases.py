@@ -113,8 +113,8 @@ def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
             for address in (end - count, end - 1, end, end - end % 16, end + 16 - end % 16):
                 yield MemoryStep(0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value}))
         for window, inside in ((SHARED_WINDOW, world.machine.launch.shared), (LOCAL_WINDOW, LOCAL_BYTES)):
-            for address in (window - 16, window, window + inside - count, window + inside - inside % 16, window + inside,
-                            window + WINDOW_BYTES):
+            end = window + inside
+            for address in (window - 16, window, end - count, end - inside % 16, end, window + WINDOW_BYTES):
                 yield MemoryStep(1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value))
         if size is not MemorySize.B128:
             for bank, length in BANKS.items():

@@ -18,7 +18,7 @@ atomic       atomic operations, by the arithmetic of ``modify``
 shuffle      SHFL
 switch       the way of words to other lanes, for the three
 results      writes registers
-narrow       numbers of one or two bytes; ``choose`` one of several
+narrow       numbers of one or two bytes; ``beats`` those of some threads
 ============ ==========================================================================
 """
 

@@ -11,6 +11,7 @@ from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from rtl.trap import TrapUnit
+from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
 
 ALL_REPORTED = 0x00FF_FFFF
@@ -75,5 +76,28 @@ def test_agrees_with_the_model(report_mask):
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)
+    simulator.add_testbench(body)
+    simulator.run()
+
+
+@pytest.mark.parametrize(("live", "quiet"), [(0, 0), (0b11, 0b11)], ids=["nobody lives", "all are paused quietly"])
+def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
+    dut = SmTrap(PARAMS)
+
+    async def body(ctx):
+        ctx.set(dut.live, 0b11)
+        ctx.set(dut.cause, 1)
+        await ctx.tick()
+        ctx.set(dut.cause, 0)
+        ctx.set(dut.paused, 0b11)
+        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (1, 1)
+        for name, value in (("live", live), ("paused", live), ("quiet", quiet)):
+            ctx.set(getattr(dut, name), value)
+        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (1, 0)
+        await ctx.tick()
+        assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (0, 0)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-6)
     simulator.add_testbench(body)
     simulator.run()

@@ -40,14 +40,14 @@ class SmTrap(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        empty, stands, paused, quiet = Signal(), Signal(), Signal(), Signal()
+        empty, stands, paused, quiet, over = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             empty.eq(~self.live.any() & ~self.starting), paused.eq((~self.live | self.paused).all()),
             quiet.eq((~self.live | self.quiet).all()),
             stands.eq((~self.live | self.paused | self.returning).all() & ~self.starting),
             self.release.eq(self.trapping & ~self.stop & stands & (self.live & self.returning).any()),
-            self.locked_down.eq(self.trapping & stands & (paused | self.stop))]
-        over = self.release | (~self.stop & (empty | (stands & paused & quiet)))
+            over.eq(self.release | (~self.stop & (empty | (stands & paused & quiet)))),
+            self.locked_down.eq(self.trapping & ~over & stands & (paused | self.stop))]
         with m.If(self.trapping & over):
             m.d.sync += [self.trapping.eq(0), self.urgent.eq(0)]
         with m.Elif(self.stop | self.cause):

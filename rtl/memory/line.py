@@ -15,11 +15,11 @@ from rtl.pick import pick
 from .banks import bank_access
 from .instruction import WordLayout
 
-__all__ = ["LINE_WORDS", "LineLayout", "LineRegister"]
+__all__ = ["LineLayout", "LineRegister"]
 
-LINE_WORDS = LINE_BYTES // 4
+_LINE_WORDS = LINE_BYTES // 4
 """Words of a line."""
-LineLayout = data.ArrayLayout(32, LINE_WORDS)
+LineLayout = data.ArrayLayout(32, _LINE_WORDS)
 """A line as its words."""
 
 
@@ -41,24 +41,24 @@ class LineRegister(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._banks = min(params.lanes, LINE_WORDS)
+        self._banks = min(params.lanes, _LINE_WORDS)
         super().__init__({
             "load": In(1), "loaded": In(LineLayout), "clear": In(1), "access": In(bank_access(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "line": Out(LineLayout), "written": Out(LINE_BYTES)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        octets: Any = Signal(data.ArrayLayout(WordLayout, LINE_WORDS))
-        written = Signal(data.ArrayLayout(4, LINE_WORDS))
+        octets: Any = Signal(data.ArrayLayout(WordLayout, _LINE_WORDS))
+        written = Signal(data.ArrayLayout(4, _LINE_WORDS))
         writes = self.access.used & self.access.line
         m.d.comb += [self.line.eq(octets), self.written.eq(written)]
         with m.If(self.load | self.clear):
             m.d.sync += written.eq(0)
         for bank in range(self._banks):
             access = self.access.banks[bank]
-            row = access.row[:ceil_log2(LINE_WORDS // self._banks)]
+            row = access.row[:ceil_log2(_LINE_WORDS // self._banks)]
             m.d.sync += self.values[bank].eq(pick((word.as_value() for word in list(octets)[bank::self._banks]), row))
-            for number, index in enumerate(range(bank, LINE_WORDS, self._banks)):
+            for number, index in enumerate(range(bank, _LINE_WORDS, self._banks)):
                 for byte in range(4):
                     with m.If(self.load):
                         m.d.sync += octets[index][byte].eq(self.loaded[index].word_select(byte, 8))

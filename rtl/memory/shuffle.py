@@ -17,8 +17,8 @@ from .words import word_write
 
 __all__ = ["ShuffleEngine"]
 
-SHUFFLE_VALUE, SHUFFLE_STEP, SHUFFLE_CLAMP = range(1, 4)
-"""Which of a thread's words are what."""
+_VALUE, _STEP, _CLAMP = range(1, 4)
+"""Which of a thread's operands are what: they lie as the one gather brings them, behind the place of a first word."""
 _BITS = ceil_log2(WARP_THREADS)
 
 
@@ -63,11 +63,11 @@ class ShuffleEngine(Component):
                 with m.If(self.start):
                     m.next = "STEP"
             with m.State("STEP"):
-                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_STEP)]
+                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(_STEP)]
                 m.d.sync += [step.eq(value[:_BITS]) for step, value in zip(steps, self.values, strict=True)]
                 m.next = "FIND"
             with m.State("FIND"):
-                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_CLAMP)]
+                m.d.comb += [self.busy.eq(1), self.beat.eq(first), self.word.eq(_CLAMP)]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
                 for lane in range(params.lanes):
                     source, inside = self._source(m, lane, Cat(Const(lane, lane_bits), first)[:_BITS], steps[lane])
@@ -78,7 +78,7 @@ class ShuffleEngine(Component):
                     m.next = "MOVE"
             with m.State("MOVE"):
                 m.d.comb += [
-                    self.busy.eq(1), self.beat.eq(first), self.word.eq(SHUFFLE_VALUE), self.write.beat.eq(second),
+                    self.busy.eq(1), self.beat.eq(first), self.word.eq(_VALUE), self.write.beat.eq(second),
                     self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second])),
                     Cat(self.sources).eq(Cat(source[:lane_bits] for source in sources[second]))]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))

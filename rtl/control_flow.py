@@ -51,9 +51,10 @@ class ControlFlow(Component):
         m.d.comb += [
             flow.report_mask.eq(self.report_mask), self.result_valid.eq(flow.result_valid), self.result.eq(flow.result),
             stack.configuration.eq(flow.stack.configuration), flow.stack.killed.eq(stack.killed),
-            flow.stack.pushed.eq(stack.events.push), flow.stack.holes.eq(stack.holes), flow.stack.entry.eq(stack.entry),
-            flow.stack.result_valid.eq(stack.result_valid),
-            flow.stack.result.eq(stack.result), self.ready.eq(stack.ready), self.write_fault.eq(stack.write_fault),
-            self.write_fault_warp.eq(stack.write_fault_warp), self.events.eq(stack.events),
-            self.diverged.eq(stack.events.push & (stack.request.payload.kind == TokenKind.DIVERGE))]
+            flow.stack.pushed.eq(stack.pushed.valid), flow.stack.holes.eq(stack.holes),
+            flow.stack.entry.eq(stack.entry), flow.stack.result_valid.eq(stack.result_valid),
+            flow.stack.result.eq(stack.result), self.ready.eq(stack.ready),
+            self.write_fault.eq(stack.write_fault.valid),
+            self.write_fault_warp.eq(stack.write_fault.payload), self.events.eq(stack.events),
+            self.diverged.eq(stack.pushed.valid & (stack.pushed.payload.kind == TokenKind.DIVERGE))]
         return m

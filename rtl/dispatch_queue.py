@@ -8,8 +8,8 @@ from rtl.component import Component
 
 __all__ = ["DispatchQueue"]
 
-_UNDER_WAY = 4
-"""Instructions that may still come after the queue has said that it is full: between selection and dispatch."""
+_UNDER_WAY = 5
+"""Instructions that may still come after the queue has said that it is full: from being ready to dispatch."""
 _PLACES = 8
 
 

@@ -11,7 +11,7 @@ from rtl.launch import Distributor
 from rtl.layouts import HostBus, MemoryPort
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
-from rtl.retire import ERROR_SOURCES, RetirementPort
+from rtl.retire import RetirementPort
 
 __all__ = ["Sm"]
 
@@ -38,7 +38,7 @@ class Sm(Component):
     def __init__(self, params: SmParams) -> None:
         self.core = core = Core(params)
         self.distributor = distributor = Distributor(params)
-        self.registers = HostPort(params, len(ERROR_SOURCES))
+        self.registers = HostPort(params)
         self._ports = (core.unit_memory, core.stack_memory, core.fetch_memory, distributor.port)
         self.arbiter = MemoryArbiter([len(port.request.payload.tag) for port in self._ports])
         self.tag_bits = len(self.arbiter.port.request.payload.tag)
@@ -56,13 +56,14 @@ class Sm(Component):
 
         # Host -> work distributor -> core.
         connect(m, flipped(self.host), registers.bus)
+        connect(m, registers.error_status, core.error_status)
         connect(m, registers.start, distributor.start)
         connect(m, distributor.operation, core.clear_registers)
         connect(m, distributor.clear, core.clear)
         connect(m, distributor.flow, core.flow_launch)
         m.d.comb += [
             distributor.settings.eq(registers.settings), distributor.halt.eq(core.trapping),
-            core.report_mask.eq(registers.report_mask), core.command.eq(registers.command), core.policy.eq(self.policy),
+            core.command.eq(registers.command), core.policy.eq(self.policy),
             core.grid.eq(distributor.grid), core.launch.eq(distributor.launch), core.thread.eq(distributor.thread),
             core.invalidate.eq(distributor.invalidate | registers.invalidate), core.starting.eq(distributor.starting)]
 
@@ -74,9 +75,8 @@ class Sm(Component):
             distributor.reference_value.eq(registers.reference_value),
             registers.reference_count.eq(distributor.reference_count), registers.busy.eq(distributor.busy),
             registers.done.eq(distributor.done), registers.rejection.eq(distributor.rejection),
-            registers.valid.eq(distributor.running), registers.errors.eq(core.retired.errors),
-            registers.report.eq(core.trap_report), registers.trap_events.eq(core.trap_events),
-            registers.state.eq(core.trap_state), self.interrupt.eq(registers.interrupt), self.busy.eq(distributor.busy)]
+            registers.valid.eq(distributor.running), registers.state.eq(core.trap_state),
+            self.interrupt.eq(core.interrupt), self.busy.eq(distributor.busy)]
         self._count(m)
 
         # All of them -> memory; what happens -> whoever looks on.

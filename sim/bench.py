@@ -20,7 +20,7 @@ from sim.benchmarks.ptx import PtxRow, ptx_table, total
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.command import OutputError, Parser, check_file, print_text, write_file
+from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.memory_service import LATENCY
 
@@ -30,7 +30,7 @@ _BENCHMARKS = ("throughput", "classes", "speed")
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
 _QUICK_CLASS_TURNS = (2, 6)
-_SPEED_TURNS = {"pysim": 1, "cxxrtl": 60}
+_SPEED_TURNS = {"pysim": 1, "compiled": 60}
 """Turns of the loop that take some seconds on each engine."""
 
 
@@ -42,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}",
                         help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
                              "the one that is named")
+    add_cache_option(parser)
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
     parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
@@ -64,9 +65,11 @@ def _class_text(rows: list[ClassRow]) -> str:
 def _speed_text(rows: list[SpeedRow]) -> str:
     lines = [(row.engine, row.program, f"{row.cycles:,}", f"{row.requests:,}", f"{row.seconds:.2f}",
               f"{row.processor_seconds:.2f}", f"{row.per_second:,.0f}",
-              f"{AIMS[row.engine]:,}" if row.engine in AIMS else "") for row in rows]
+              f"{AIMS[row.engine]:,}" if row.engine in AIMS else "",
+              "" if row.instructions is None else f"{row.instructions:,.0f}") for row in rows]
     return table("Speed of the simulation, by second of processor; no comparison with the reference machine",
-                 ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim"),
+                 ("engine", "program", "cycles", "memory requests", "seconds", "processor", "cycles/second", "aim",
+                  "instructions/cycle"),
                  lines)
 
 
@@ -134,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures: dict[str, Any] = {"ptx": [row.record() for row in rows]}
             print_text(_ptx_text(rows))
         else:
-            engine, hint = choose(options.engine)
+            engine, hint = choose(options.engine, cached=options.cached)
             if hint is not None:
                 print(hint, file=sys.stderr)
             figures = _measure(options, MACHINES[options.preset], engine)

@@ -6,9 +6,10 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
-__all__ = ["OutputError", "Parser", "check_file", "print_text", "write_file"]
+__all__ = ["OutputError", "OutputFile", "Parser", "add_cache_option", "check_file", "is_whole", "make_folder",
+           "print_text", "write_file"]
 
 
 class OutputError(Exception):
@@ -23,6 +24,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that has a command compile its model anew."""
+    parser.add_argument("--no-cache", dest="cached", action="store_false",
+                        help="compile the hardware anew, and keep nothing of it for the next run")
+
+
 def check_file(path: str | Path, *, folders: bool = False) -> None:
     """Finds out before long work whether a file can be written; OutputError when not. Leaves no file.
 
@@ -30,31 +37,116 @@ def check_file(path: str | Path, *, folders: bool = False) -> None:
     """
     target = Path(path)
     try:
-        if folders and not target.parent.exists():
-            target.parent.mkdir(parents=True)
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not target.exists() or target.is_file():
+        _prepare_place(target, folders)
+        if is_whole(target):
             unfinished = _beside(target)
             unfinished.touch()
             unfinished.unlink()
+        elif not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
 
 
-def write_file(path: str | Path, content: bytes) -> None:
-    """Writes a file as a whole or not at all; OutputError when that can't be done.
+def make_folder(path: str | Path) -> None:
+    """Makes a folder and those it is in, as far as need be; OutputError when that can't be done."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: {error.strerror}") from error
 
-    A link stays one. What is no regular file, such as a terminal or a pipe, is written to as it is.
+
+def is_whole(path: str | Path) -> bool:
+    """Whether a file appears as a whole: a new one, or a regular one, unless a standard stream of this process goes
+    there. What is something else, such as a terminal, a device or a pipe, is written to as it is.
     """
     target = Path(path)
-    try:
-        if target.exists() and not target.is_file() and not target.is_dir():
-            target.write_bytes(content)
+    return not target.exists() or (target.is_file() and _stream(target) is None)
+
+
+class OutputFile:
+    """A file that is written part by part and appears when it is closed, as a whole or not at all; see
+    :func:`is_whole` for what is no such file. OutputError when it can't be written. A link stays one.
+
+    As a context it is closed, or discarded after an exception.
+    """
+
+    def __init__(self, path: str | Path, *, folders: bool = False) -> None:
+        self._path = Path(path)
+        self._unfinished: Path | None = None
+        self._error: OutputError | None = None
+        try:
+            _prepare_place(self._path, folders)
+            self._file = self._open()
+        except OSError as error:
+            raise OutputError(f"{path}: {error.strerror}") from error
+
+    def _open(self) -> BinaryIO:
+        if is_whole(self._path):
+            self._unfinished = _beside(self._path)
+            return self._unfinished.open("wb")
+        if (stream := _stream(self._path)) is None:
+            return self._path.open("wb")
+        # By its name a stream that goes to a file would be written from the file's beginning.
+        sys.stdout.flush()
+        return os.fdopen(os.dup(stream), "wb")
+
+    def write(self, content: bytes) -> None:
+        """Writes a part."""
+        if self._error is not None:
+            raise self._error
+        try:
+            self._file.write(content)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Puts the file in its place, if it was not discarded."""
+        if self._file.closed:
+            return
+        try:
+            self._file.close()
+            if self._unfinished is not None:
+                self._unfinished.replace(os.path.realpath(self._path))
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def discard(self) -> None:
+        """Leaves nothing, if the file was not closed."""
+        with suppress(OSError):
+            self._file.close()
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+    def _failed(self, error: OSError) -> OutputError:
+        """What is to be raised, then and by whatever is written after it."""
+        self.discard()
+        self._error = OutputError(f"{self._path}: {error.strerror}")
+        return self._error
+
+    def __enter__(self) -> "OutputFile":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
         else:
-            _put_in_place(target, content)
-    except OSError as error:
-        raise OutputError(f"{path}: {error.strerror}") from error
+            self.discard()
+
+
+def write_file(path: str | Path, content: bytes, *, folders: bool = False) -> None:
+    """Writes a whole :class:`OutputFile`."""
+    with OutputFile(path, folders=folders) as file:
+        file.write(content)
+
+
+def _prepare_place(target: Path, folders: bool) -> None:
+    """Makes the folders of a file, if wanted; OSError for what is a folder itself."""
+    if folders and not target.parent.exists():
+        target.parent.mkdir(parents=True)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
 
 def _beside(target: Path) -> Path:
@@ -63,15 +155,13 @@ def _beside(target: Path) -> Path:
     return target.parent / f".{target.name}.{os.getpid()}"
 
 
-def _put_in_place(target: Path, content: bytes) -> None:
-    """Writes beside the target, and leaves nothing there."""
-    unfinished = _beside(target)
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(os.path.realpath(target))
-    finally:
+def _stream(target: Path) -> int | None:
+    """The standard stream that goes to a file, under whatever name."""
+    for stream in (1, 2):
         with suppress(OSError):
-            unfinished.unlink()
+            if os.path.samestat(target.stat(), os.fstat(stream)):
+                return stream
+    return None
 
 
 def print_text(text: str) -> None:

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         batch = None if options.batch is None else read_batch(options.batch)
         session = _session(options, watch)
-        engine, advice = choose(options.engine)
+        engine, advice = choose(options.engine, cached=options.cached)
         if advice is not None:
             print_text(f"{advice}\n")
         _debug(session, batch or Terminal(session), Hardware(PRESETS[options.preset], engine), watch)

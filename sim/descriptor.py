@@ -2,17 +2,16 @@
 
 from rtl.isa.qmd import QMD_BYTES, descriptor
 from rtl.layouts import CONSTANT_BANKS
-from sim.launch import Launch
+from sim.launch import BANK_ALIGNMENT, Launch, bank_name
 from sim.memory import Memory
 from sim.toolchain.module import ProgramError
 
 __all__ = ["place_descriptor"]
 
-_BANK_ALIGNMENT = 256
-
 
 def place_descriptor(launch: Launch, memory: Memory) -> int:
-    """Writes what a launch needs beside its program and buffers to ``memory``; returns the descriptor's address.
+    """Writes what a launch needs beside its program, its buffers and the banks that have a place already to ``memory``;
+    returns the descriptor's address.
 
     ProgramError when the descriptor can't say it.
     """
@@ -22,9 +21,12 @@ def place_descriptor(launch: Launch, memory: Memory) -> int:
     addresses, sizes = [0] * CONSTANT_BANKS, [0] * CONSTANT_BANKS
     for number, content in launch.banks.items():
         content += bytes(-len(content) % 4)
-        addresses[number] = memory.allocate(f"constant bank {number}", len(content), _BANK_ALIGNMENT)
         sizes[number] = len(content)
-        memory.write(addresses[number], content)
+        if number in launch.bank_addresses:
+            addresses[number] = launch.bank_addresses[number]
+        else:
+            addresses[number] = memory.allocate(bank_name(number), len(content), BANK_ALIGNMENT)
+            memory.write(addresses[number], content)
     grid, block = launch.grid, launch.block
     content = descriptor({
         "PROGRAM_OFFSET": launch.entry, "CTA_RASTER_WIDTH": grid[0], "CTA_RASTER_HEIGHT": grid[1],

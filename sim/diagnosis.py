@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from rtl.crs.lines import CACHED_LINES
-from rtl.crs.pointers import LOW_BITS
+from rtl.crs.records import COUNT_BITS
 from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.tokens import TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
+from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.issue import WaitReason
 from rtl.layouts import DEPTH_BITS, ThreadCode
 from rtl.params import WARP_THREADS
@@ -31,13 +30,13 @@ _WORDS = {
 def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
     """A few lines for each live warp, from the machine's state in simulation."""
     core, lines = sm.core, []
-    barrier = ctx.get(core.barrier.waiting)
+    barrier = ctx.get(core.front_end.barrier.waiting)
     for warp, state in warp_states(ctx, sm, launch, memory).items():
         text = _WORDS[WaitReason(ctx.get(core.reasons[warp]))]
         if barrier >> warp & 1:
-            text = f"waits at barrier {ctx.get(core.barrier.places[warp])}"
+            text = f"waits at barrier {ctx.get(core.front_end.barrier.warps.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
-        behind = ctx.get(core.issue.store.behind.data[warp]) * INSTRUCTION_BYTES
+        behind = ctx.get(core.front_end.issue.results.behind.data[warp]) * INSTRUCTION_BYTES
         lines.append(f"  issued last {_instruction(launch, memory, before(behind))}" if behind else "  issued nothing")
         lines += [f"  {line}" for line in state.lines()]
     return lines
@@ -54,18 +53,18 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
-    state = ctx.get(core.control_flow.flow.states.states.data[warp])
+    state = ctx.get(core.front_end.control_flow.flow.states.states.data[warp])
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(state.codes):
         if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
-    stack = core.control_flow.stack
-    pointers, window = stack.pointers, stack.windows.windows[warp]
-    latest = ctx.get((pointers.by_push if ctx.get(pointers.push_is_latest[warp]) else pointers.by_commit).data[warp])
-    number = latest.high << LOW_BITS | ctx.get(window.last)
-    depth = 0 if number >> DEPTH_BITS - 1 else number + 1
+    stack = core.front_end.control_flow.stack
+    pushed, committed = (ctx.get(copy.data[warp]) for copy in (stack.states.by_push, stack.states.by_commit))
+    latest = (pushed if pushed.tag == committed.tag else committed).state
+    depth = (latest.last + 1) % (1 << DEPTH_BITS)
+    lines = (latest.entered - ctx.get(stack.engine.words["below"].data[warp])) % (1 << COUNT_BITS)
     region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
-    first = (number // TOKENS_PER_LINE + 1 - ctx.get(window.cached).bit_count()) * TOKENS_PER_LINE
+    first = (-(-depth // TOKENS_PER_LINE) - lines) * TOKENS_PER_LINE
     tokens, unreadable = [], ""
     for index in reversed(range(max(0, depth - SHOWN_TOKENS), depth)):
         try:
@@ -78,9 +77,8 @@ def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> Wa
 
 
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
-    """A token of a line in the cache."""
-    line, place = divmod(index, TOKENS_PER_LINE)
-    token = ctx.get(stack.cache.store.banks[place].data[warp * CACHED_LINES + line % CACHED_LINES])
+    """A token in the cache."""
+    token = ctx.get(stack.tokens.tokens.data[warp * CACHED_TOKENS + index % CACHED_TOKENS])
     return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
 
 

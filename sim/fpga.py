@@ -11,8 +11,8 @@ import statistics
 import sys
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.params import PRESETS
-from sim.command import OutputError, Parser, write_file
+from sim.command import OutputError, Parser, check_file, make_folder, write_file
 from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize
 
 __all__ = ["Measurement", "main", "measure"]
 
+_KNOBS = ("warps", "lanes")
+"""Knobs of SmParams that the command can set."""
 COUNTED = {
     "lut4": ("LUT4", "after synthesis"),
     "ccu2c": ("CCU2C", "after synthesis: carry cells, two LUTs each"),
@@ -100,13 +102,15 @@ class _Progress:
         print(f"{time.monotonic() - self._start:4.0f} s  {self._unit}: {what}", file=sys.stderr, flush=True)
 
 
-def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small: bool = False) -> Measurement:
+def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small: bool = False,
+            knobs: Mapping[str, int] | None = None) -> Measurement:
     """Measures a unit of UNITS, which is synthesized for size if ``small``; leaves the tools' files in ``folder``.
-    FpgaError when a tool fails."""
+    ``knobs`` of SmParams count instead of the preset's. FpgaError when a tool fails, ValueError for a knob."""
+    params = replace(PRESETS[preset], **(knobs or {}))
     say, folder = _Progress(unit), folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     say("synthesis")
-    synthesize(rtlil.convert(TimingHarness(UNITS[unit](PRESETS[preset]))), folder, small=small)
+    synthesize(rtlil.convert(TimingHarness(UNITS[unit](params))), folder, small=small)
     size = _size(folder)
     say(f"{size['lut4']} LUT4, {size['ff']} FF")
     timings = []
@@ -114,7 +118,8 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small
         say(f"placement and routing, seed {seed}")
         timings.append(place_and_route(folder, seed))
         say(f"{timings[-1].fmax:.1f} MHz")
-    return Measurement(unit, preset, small, size, timings)
+    machine = ", ".join([preset, *(f"{value} {name}" for name, value in (knobs or {}).items())])
+    return Measurement(unit, machine, small, size, timings)
 
 
 def _seeds(text: str) -> list[int]:
@@ -129,6 +134,8 @@ def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     parser = Parser(prog="python -m sim.fpga", description="Measures the size and the clock rate of a unit.")
     parser.add_argument("--unit", required=True, help=f"which: {', '.join(UNITS)}")
     parser.add_argument("--preset", default="default", help=f"of {', '.join(PRESETS)}; default default")
+    for knob in _KNOBS:
+        parser.add_argument(f"--{knob}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
     parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
@@ -147,13 +154,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser, options = _read(arguments)
     if reason := missing_tool():
         parser.error(reason)
-    folder = options.build or Path("build", "fpga", f"{options.unit}-{options.preset}")
+    knobs = {knob: value for knob in _KNOBS if (value := getattr(options, knob)) is not None}
+    name = "-".join([options.unit, options.preset, *(f"{value}-{knob}" for knob, value in knobs.items())])
+    folder = options.build or Path("build", "fpga", name)
     try:
-        result = measure(options.unit, options.preset, options.seeds, folder, small=options.small)
+        if options.json is not None:
+            check_file(options.json)
+        result = measure(options.unit, options.preset, options.seeds, folder, small=options.small, knobs=knobs)
         print(result.text(), end="")
         if options.json is not None:
             write_file(options.json, result.json().encode())
-    except (FpgaError, OutputError) as error:
+    except (FpgaError, OutputError, ValueError) as error:
         parser.error(str(error))
     return 0
 

@@ -5,30 +5,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import In, Out, connect, flipped
-
-from rtl.component import Component
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
 from rtl.issue import Policy
-from rtl.layouts import HostBus, LaunchRejection
+from rtl.layouts import LaunchRejection
 from rtl.params import SmParams
-from rtl.sm import Sm
+from sim.collector import collector_off
 from sim.descriptor import place_descriptor
 from sim.diagnosis import diagnose, warp_states
-from sim.engine import Engine, make_simulator, observe_all, run_cycles
+from sim.engine import Engine, engine_of, make_simulator, observe_all, run_cycles
+from sim.harness import Harness
 from sim.host import REGISTERS, Driver, Host
 from sim.launch import Launch
 from sim.lockstep import Lockstep
 from sim.machine_traces import machine_traces
 from sim.memory import Memory
-from sim.memory_service import LATENCY, MemoryLatch, MemoryService
+from sim.memory_service import LATENCY, MemoryService
 from sim.retired import EventReader
 from sim.warp_state import WarpState
-from sim.waves import Tracer, write_save_file
+from sim.waves import Tracer, save_file_of, write_save_file
 
-__all__ = ["PERIOD", "Hardware", "HardwareResult", "Harness"]
+__all__ = ["PERIOD", "Hardware", "HardwareResult"]
 
 PERIOD = 1e-8
 """Of the clock, in seconds."""
@@ -63,45 +60,6 @@ class HardwareResult:
     def instructions(self) -> int:
         """Warp instructions."""
         return self.counters.get("instructions", 0)
-
-
-class Harness(Component):
-    """The machine, its memory kept at arm's length, and a bit that says that there is something to do.
-
-    Members
-    -------
-    host : In(HostBus)
-    locked_down, ended : Out(1)
-        Nothing goes on; the grid is over.
-    levels : Out(3)
-        These, and whether the machine interrupts.
-    wake : Out(1)
-        One of them begins in this cycle, or there is a request to memory.
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        super().__init__({
-            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "levels": Out(3), "wake": Out(1)})
-        self.sm = Sm(params)
-        self.latch = MemoryLatch(self.sm.tag_bits)
-        self.began = Signal()
-
-    def elaborate(self, platform: object) -> Module:
-        """Both, joined."""
-        m = Module()
-        before = Signal.like(self.levels)
-        m.submodules.sm = sm = self.sm
-        m.submodules.latch = latch = self.latch
-        connect(m, flipped(self.host), sm.host)
-        connect(m, sm.memory, latch.port)
-        m.d.comb += [
-            self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
-            self.levels.eq(Cat(self.locked_down, self.ended, sm.interrupt)),
-            self.wake.eq(latch.requested | (self.levels & ~before).any())]
-        m.d.sync += before.eq(self.levels)
-        with m.If(sm.busy):
-            m.d.sync += self.began.eq(1)
-        return m
 
 
 class Hardware:
@@ -141,7 +99,8 @@ class Hardware:
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
                  policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY) -> None:
         self.params = params
-        self.harness = harness = Harness(params)
+        with collector_off():
+            self.harness = harness = Harness(params)
         self.cycles = 0
         self.policy, self.latency, self._vcd = policy, latency, vcd
         self._simulator = make_simulator(harness, engine)
@@ -195,8 +154,8 @@ class Hardware:
         """Takes what observers still have."""
         if self._tracer is not None and self._vcd is not None:
             self._tracer.close()
-            write_save_file(self._vcd.with_suffix(".gtkw"), self._vcd, machine_traces(self.harness), period=PERIOD,
-                            root="sm")
+            if (save := save_file_of(self._vcd)) is not None:
+                write_save_file(save, self._vcd, machine_traces(self.harness), period=PERIOD, root="sm")
         if self._observer is not None:
             self._observer.finish()
         if self._reader is not None:
@@ -207,6 +166,11 @@ class Hardware:
     @property
     def _differs(self) -> bool:
         return self.lockstep is not None and self.lockstep.difference is not None
+
+    @property
+    def engine(self) -> Engine:
+        """What simulates it."""
+        return engine_of(self._simulator)
 
     @property
     def requests(self) -> int:

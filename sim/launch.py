@@ -5,7 +5,7 @@ directly; for hardware it is turned into a launch descriptor.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from rtl.isa.table import find
@@ -13,9 +13,10 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.memory import Memory
-from sim.toolchain.module import Data, Kernel, Module, PatchKind, ProgramError
+from sim.toolchain.module import SHARED_BANK, Data, Kernel, Module, PatchKind, ProgramError
 
 __all__ = [
+    "BANK_ALIGNMENT",
     "CRS_DEFAULT",
     "DRIVER_WORDS",
     "LOCAL_DEFAULT",
@@ -27,6 +28,7 @@ __all__ = [
     "Buffer",
     "Launch",
     "Scalar",
+    "bank_name",
     "lacking",
     "prepare",
     "with_trap_handler",
@@ -44,6 +46,8 @@ LOCAL_GRANULE = 16
 """Local memory per thread is a multiple of this many bytes."""
 CRS_LIMIT = 1 << 20
 """The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+BANK_ALIGNMENT = 256
+"""What the address of a constant bank in memory is a multiple of."""
 HANDLER_GAP = 256
 """Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
 end shall fault, and not trap (ours)."""
@@ -51,7 +55,8 @@ SHARED_LIMIT = 48 << 10
 """The most shared memory of a CTA, in bytes, on sm_50."""
 DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
     "SHARED_BASE": 0x0, "LOCAL_BASE": 0x4, "BLOCK_X": 0x8, "BLOCK_Y": 0xC, "BLOCK_Z": 0x10, "GRID_X": 0x14,
-    "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "DYNAMIC_SHARED": 0xFC})
+    "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "CONSTANTS_LOW": 0xD0,
+    "CONSTANTS_HIGH": 0xD4, "DYNAMIC_SHARED": 0xFC})
 """Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
 
 
@@ -79,8 +84,9 @@ class Launch:
     """Everything that the machine needs to know to run a grid. All sizes in bytes.
 
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
-    per thread, ``crs`` per warp. ``banks`` are the constant banks. ``buffers`` maps the names of the
-    launch's buffers to address and size. ``trap_handler`` is the pc of a trap handler, None when there is none.
+    per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
+    place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
+    ``trap_handler`` is the pc of a trap handler, None when there is none.
     """
 
     kernel: Kernel
@@ -99,6 +105,7 @@ class Launch:
     buffers: Mapping[str, tuple[int, int]]
     check_api_calls: bool = False
     trap_handler: int | None = None
+    bank_addresses: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:
@@ -122,17 +129,24 @@ class Launch:
         return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
 
 
+def bank_name(number: int) -> str:
+    """Name of the region of memory that holds a constant bank."""
+    return f"constant bank {number}"
+
+
 def _round_up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
-def _patched(name: str, data: Data, addresses: Mapping[str, int]) -> bytes:
-    """The data with its patches filled in."""
+def _patched(name: str, data: Data, addresses: Mapping[str, int],
+             constants: Mapping[str, int] = MappingProxyType({})) -> bytes:
+    """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
     content = bytearray(data.content)
     for patch in data.patches:
-        if patch.symbol not in addresses:
+        known = constants if patch.generic else addresses
+        if patch.symbol not in known:
             raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
-        value = addresses[patch.symbol] + patch.addend
+        value = known[patch.symbol] + patch.addend
         place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
         match patch.kind:
             case PatchKind.WORD:
@@ -175,12 +189,13 @@ def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addre
 
 
 def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
-                  base: int) -> bytes:
-    """Constant bank 0 below the parameters."""
+                  base: int, constants: int) -> bytes:
+    """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
     bank = bytearray(base)
     words = {"SHARED_BASE": SHARED_WINDOW, "LOCAL_BASE": LOCAL_WINDOW, "BLOCK_X": block[0], "BLOCK_Y": block[1],
              "BLOCK_Z": block[2], "GRID_X": grid[0], "GRID_Y": grid[1], "GRID_Z": grid[2], "STACK_TOP": local,
-             "GRID_NUMBER": 1, "DYNAMIC_SHARED": dynamic}
+             "GRID_NUMBER": 1, "CONSTANTS_LOW": constants & 0xFFFF_FFFF, "CONSTANTS_HIGH": constants >> 32,
+             "DYNAMIC_SHARED": dynamic}
     for name, value in words.items():
         offset = DRIVER_WORDS[name]
         bank[offset:offset + 4] = value.to_bytes(4, "little")
@@ -221,15 +236,24 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
             base = memory.allocate(argument.name, len(argument.content))
             memory.write(base, argument.content)
             buffers[argument.name] = (base, len(argument.content))
-    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses))
-    memory.write(data_base, _patched(module.name, module.data, addresses))
-    banks = {number: _patched(module.name, data, addresses)
+    bank_addresses: dict[int, int] = {}
+    constants: dict[str, int] = {}
+    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
+        base = memory.allocate(bank_name(SHARED_BANK), len(shared_bank.content), BANK_ALIGNMENT)
+        bank_addresses = {SHARED_BANK: base}
+        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
+    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
+    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
+    banks = {number: _patched(module.name, data, addresses, constants)
              for number, data in (*module.constants.items(), *kernel.constants.items())}
+    for number, base in bank_addresses.items():
+        memory.write(base, banks[number])
     parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
-    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base) + parameters
+    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
+                             bank_addresses.get(SHARED_BANK, 0)) + parameters
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
                   MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
-                  crs, MappingProxyType(buffers))
+                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses))
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

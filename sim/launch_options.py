@@ -1,17 +1,21 @@
 """What the commands that launch a kernel share: its options, and the launch that they ask for."""
 
 import argparse
-import itertools
 from dataclasses import dataclass
 
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.legality import encoding_error, refusal_of
+from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS
 from sim.arguments import parse_arguments
-from sim.command import Parser
+from sim.command import Parser, add_cache_option
+from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
 from sim.programs import SUFFIXES, read_program
 from sim.toolchain.module import Module, ProgramError
+from sim.toolchain.reach import reached
+from sim.toolchain.spelling import ILLEGAL, spell
 
 __all__ = ["LaunchError", "LaunchOptions", "add_launch_options", "check_size", "number_from_one", "prepared"]
 
@@ -32,6 +36,7 @@ class LaunchOptions:
     arg: list[str]
     preset: str
     engine: str
+    cached: bool
     crs: int | None
     local: int | None
     shared: int
@@ -70,24 +75,27 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
                         help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
     parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", choices=("auto", *engines), default="auto", help=f"{engine_help} (default: auto)")
+    parser.add_argument("--engine", type=current_name, choices=("auto", *engines), default="auto",
+                        help=f"{engine_help} (default: auto)")
+    add_cache_option(parser)
     parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
     parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
 
 
 def _check_instructions(module: Module, entry: str | None) -> None:
-    """Refuses code that this machine does not have instructions for: ProgramError. Other kernels' code may be what it
-    likes."""
-    kernel, content = module.kernel(entry), module.code.content
-    starts = sorted(module.code.symbols.items(), key=lambda symbol: symbol[1])
-    for (name, start), (_, end) in itertools.pairwise([*starts, ("", len(content))]):
-        if name in module.kernels and name != kernel.name:
-            continue
-        for pc in range(start, end, INSTRUCTION_BYTES):
-            word = int.from_bytes(content[pc:pc + INSTRUCTION_BYTES], "little")
-            if pc % GROUP_BYTES and find(word) is None:
-                raise ProgramError(f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {word:016x}")
+    """Refuses a kernel that may come to what is no instruction of this machine: ProgramError."""
+    for pc, word in reached(module, module.kernel(entry)):
+        if encoding_error(word, RZ) is WarpError.ILLEGAL_INSTR_ENCODING:
+            name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
+            raise ProgramError(f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}")
+
+
+def _named(word: int, pc: int) -> str:
+    """A word that is refused, with its text and the reason as far as there are any."""
+    form, text = find(word), spell(word, pc)
+    why = None if form is None else refusal_of(form, form.values(word))
+    return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if why is None else f": {why.why}")
 
 
 def prepared(options: LaunchOptions) -> tuple[Module, Launch]:

@@ -21,7 +21,7 @@ from rtl.isa.registers import SM_REGISTERS
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
-from rtl.layouts import InstructionKind, ThreadCode
+from rtl.layouts import KIND_RULES, InstructionKind, ThreadCode, kinds_where
 from rtl.params import WARP_THREADS, SmParams
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.memory import Memory
@@ -36,12 +36,10 @@ from sim.warp_state import MASK_OF
 
 __all__ = ["Difference", "Lockstep"]
 
-_MOVES = frozenset({InstructionKind.ENTER, InstructionKind.LEAVE})
+_MOVES = kinds_where(lambda rule: rule.injected)
 """Not instructions: the warp enters the trap, or leaves it."""
-_FLOW = frozenset({InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ,
-                   *_MOVES})
-_SHARED_ORDER = {InstructionKind.MEMORY: "memory", InstructionKind.BARRIER: "barrier",
-                 InstructionKind.BARRIER_INDEXED: "barrier", InstructionKind.BARRIER_READ: "barrier"}
+_FLOW = kinds_where(lambda rule: rule.unit == "flow")
+_SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")}
 """Kinds whose instructions have effects on other warps: the unit that does them, in order."""
 _TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
@@ -297,11 +295,10 @@ class Lockstep:
             self._launches.popleft()
 
     def _may(self, number: int, slot: _Slot) -> bool:
-        """Whether a warp's next instruction can be executed."""
+        """Whether a warp's next instruction can be executed. One that waits at a barrier is let go first, or its
+        arrival is taken back: then it can enter the trap."""
         instruction, warp = slot.waiting[0], self.machine.warps[number]
-        if not instruction.complete or warp is None:
-            return False
-        if warp.barrier is not None and instruction.kind is not InstructionKind.ENTER:
+        if not instruction.complete or warp is None or warp.barrier is not None:
             return False
         unit = _SHARED_ORDER.get(instruction.kind)
         return unit is None or self._orders[unit][0] is instruction

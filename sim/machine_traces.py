@@ -28,7 +28,8 @@ def machine_traces(harness: Any) -> Traces:
         "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
         "waits": [core.reasons[number] for number in range(len(core.reasons))],
         "barrier": Trace(core.waiting, "bin"),
-        "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down, "inside": Trace(core.trap.inside, "bin"),
-                 "paused": Trace(trap.paused, "bin"), "events": core.trap_events},
+        "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
+                 "inside": Trace(core.front_end.trap.inside, "bin"),
+                 "paused": Trace(trap.paused, "bin"), "events": core.front_end.trap.events},
         "interrupt": harness.sm.interrupt,
     }

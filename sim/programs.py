@@ -1,16 +1,17 @@
 """Programs by file name."""
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 
-from sim.toolchain.assembler import read_sass
-from sim.toolchain.cubin import read_cubin
-from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module, ProgramError
 
 __all__ = ["SUFFIXES", "read_program"]
 
-_READERS: Mapping[str, Callable[[str], Module]] = {".cubin": read_cubin, ".ptx": read_ptx_program, ".sass": read_sass}
+_READERS: Mapping[str, tuple[str, str]] = {
+    ".cubin": ("sim.toolchain.cubin", "read_cubin"), ".ptx": ("sim.toolchain.from_ptx", "read_ptx_program"),
+    ".sass": ("sim.toolchain.assembler", "read_sass")}
+"""Module and function of each reader: a binary does without the assembler, and that without the compiler."""
 
 SUFFIXES = tuple(_READERS)
 """Suffixes of the files that can be run."""
@@ -22,4 +23,6 @@ def read_program(path: str) -> Module:
     if suffix not in _READERS:
         *most, last = SUFFIXES
         raise ProgramError(f"{path}: a program is a file with the suffix {', '.join(most)} or {last}")
-    return _READERS[suffix](path)
+    module, function = _READERS[suffix]
+    reader: Callable[[str], Module] = getattr(import_module(module), function)
+    return reader(path)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sim.collector import collector_off
 from sim.command import OutputError, Parser, write_file
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
@@ -29,10 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        if Path(options.output).suffix == ".sass":
-            content = assembly_of_ptx(options.input).encode()
-        else:
-            content = write_object(object_of_ptx(options.input))
+        with collector_off():
+            if Path(options.output).suffix == ".sass":
+                content = assembly_of_ptx(options.input).encode()
+            else:
+                content = write_object(object_of_ptx(options.input))
         write_file(options.output, content)
     except (OutputError, ProgramError) as error:
         print(error, file=sys.stderr)

@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.engine == MODEL:
             written = _on_model(options, launch)
         else:
-            engine, advice = choose(options.engine)
+            engine, advice = choose(options.engine, cached=options.cached)
             if advice is not None:
                 print_text(f"{advice}\n")
             written = _on_hardware(options, launch, engine)

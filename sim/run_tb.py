@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from sim.command import OutputError, Parser, check_file, print_text
+from sim.command import OutputError, Parser, add_cache_option, check_file, print_text
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.testbench import Bench, run
 from sim.testbench_report import Report
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all", action="store_true",
                         help="the long form of the checks; of every testbench without a unit")
     parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    add_cache_option(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0")
     waveform = parser.add_mutually_exclusive_group()
     waveform.add_argument("--vcd", type=Path, metavar="FILE", help="default waveforms/UNIT.vcd")
@@ -87,7 +88,7 @@ def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
         parser.error("--vcd names one file, and there are several testbenches")
     failed = False
     try:
-        engine, hint = choose(options.engine)
+        engine, hint = choose(options.engine, cached=options.cached)
         if hint is not None:
             print(hint, file=sys.stderr)
         for unit in [options.unit] if options.unit else known:

@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
 from sim.testbench_report import Report
-from sim.waves import Tracer, Traces, write_save_file
+from sim.waves import Tracer, Traces, save_file_of, write_save_file
 
 __all__ = ["Bench", "CheckError", "run"]
 
@@ -125,8 +125,8 @@ class Bench:
             stop(simulator)
             if tracer is not None and path is not None and traces is not None:
                 tracer.close()
-                save = path.with_suffix(".gtkw")
-                write_save_file(save, path, traces, period=clock, root=self.report.name)
+                if (save := save_file_of(path)) is not None:
+                    write_save_file(save, path, traces, period=clock, root=self.report.name)
                 self.report.add_waveform(path, save)
         return cycles
 

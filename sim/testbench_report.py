@@ -27,8 +27,8 @@ class Report:
         Tables of figures: title, and rows, the first of which are the headings.
     cycles : int
         Clock cycles simulated, in all simulations.
-    waveforms : list[tuple[Path, Path]]
-        VCD files and the save files that show them.
+    waveforms : list[tuple[Path, Path | None]]
+        VCD files, and the save files that show them.
     failure : str | None
         The first difference; None when there is none.
     seconds : float
@@ -43,7 +43,7 @@ class Report:
     figures: dict[str, tuple[float, str]] = field(default_factory=dict)
     tables: list[tuple[str, list[list[Any]]]] = field(default_factory=list)
     cycles: int = 0
-    waveforms: list[tuple[Path, Path]] = field(default_factory=list)
+    waveforms: list[tuple[Path, Path | None]] = field(default_factory=list)
     failure: str | None = None
     seconds: float = 0.0
 
@@ -52,7 +52,7 @@ class Report:
         """Whether there was no difference."""
         return self.failure is None
 
-    def add_waveform(self, vcd: Path, save: Path) -> None:
+    def add_waveform(self, vcd: Path, save: Path | None) -> None:
         """Notes a waveform that was written; one that was written before is the same file."""
         if (vcd, save) not in self.waveforms:
             self.waveforms.append((vcd, save))
@@ -69,7 +69,8 @@ class Report:
             cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
             lines += ["", title, *_aligned(cells, "<" + ">" * (len(rows[0]) - 1))]
         lines += ["", f"PASS in {self.seconds:.1f} s" if self.passed else f"FAIL {self.failure}"]
-        lines += [f"waveform {_near(vcd)}, shown by: gtkwave {_near(save)}" for vcd, save in self.waveforms]
+        lines += [f"waveform {_near(vcd)}" + (f", shown by: gtkwave {_near(save)}" if save is not None else "")
+                  for vcd, save in self.waveforms]
         return "\n".join(lines) + "\n"
 
 

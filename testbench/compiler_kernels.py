@@ -9,6 +9,7 @@ from sim.memory import Memory
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.allocate import REGISTERS
+from sim.toolchain.compiler.layout import HANDLE_BYTES
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.object_file import ObjectFile
@@ -22,7 +23,7 @@ __all__ = ["KERNELS", "complaints", "kernel_file", "kernel_launch", "kernel_modu
 
 KERNELS = sorted({run.kernel for run in RUNS.values()})
 _BY_ADDRESS = "k12_callprototype_param"
-"""Its parameter is a function's address: here the one that the function has in code compiled here."""
+"""Its parameter is a function's address: here the handle that the function has in code compiled here."""
 
 
 @cache
@@ -43,7 +44,7 @@ def kernel_launch(run: Run, registers: int = REGISTERS) -> Launch:
     module = kernel_module(run.kernel, registers)
     values = {}
     if run.kernel == _BY_ADDRESS:
-        values["fp"] = module.code.symbols["$k$f0"] - module.code.symbols["k"]
+        values["fp"] = HANDLE_BYTES         # that of the first function
     return prepare(module, arguments(run, values), grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
 
 

@@ -16,10 +16,10 @@ from amaranth.hdl import signed as signed_shape
 from amaranth.lib import data, enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from sim.engine import CxxrtlEngine
+from sim.engine import CompiledEngine
 
-NO_CXXRTL = CxxrtlEngine.missing()
-needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
+NO_COMPILER = CompiledEngine.missing()
+needs_compiled = pytest.mark.skipif(NO_COMPILER is not None, reason=f"engine compiled: {NO_COMPILER}")
 
 
 class Color(enum.Enum, shape=2):

@@ -48,15 +48,17 @@ class RandomDesign(Elaboratable):
     shown : list[Signal]
         All that it computes.
     other_reset : Signal
-        The asynchronous reset of its second domain, ``other``, which is that of falling edges as is ``third``.
+        The asynchronous reset of its second domain, ``other``, which is that of falling edges as is ``third``. With
+        ``one_clock`` all registers are in the domain ``sync`` instead.
     """
 
-    def __init__(self, seed: int, expressions: int = 8) -> None:
+    def __init__(self, seed: int, expressions: int = 8, *, one_clock: bool = False) -> None:
         self._chance = Random(seed)
         self._expressions = expressions
         # Memories are in domains without it: pysim has an asynchronous reset clock them.
         other: Any = ClockDomain("other", clk_edge="neg", async_reset=True)
-        self._domains = [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
+        self._domains = [] if one_clock else [other, ClockDomain("third", clk_edge="neg", reset_less=True)]
+        self._other, self._third = ("sync", "sync") if one_clock else ("other", "third")
         self.other_reset: Signal = other.rst
         self.inputs = [Signal(self._shape(), name=f"input{number}") for number in range(8)]
         self.shown: list[Signal] = []
@@ -274,11 +276,11 @@ class RandomDesign(Elaboratable):
         return m
 
     def _next(self) -> Module:
-        """Registers of two clocks."""
+        """Registers, of two clocks where there are more than one."""
         m = Module()
         half = len(self._registers) // 2
         self._all(m, "sync", self._registers[:half])
-        self._all(m, "other", self._registers[half:])
+        self._all(m, self._other, self._registers[half:])
         return m
 
     # Memories.
@@ -293,7 +295,7 @@ class RandomDesign(Elaboratable):
         init = [random_value(chance, shape) for _ in range(chance.randrange(depth + 1))]
         m.submodules.memory = table = Memory(shape=shape, depth=depth, init=init)
         writers = [table.write_port(domain=domain, granularity=chance.choice((None, *parts)))
-                   for domain in chance.choice((("sync",), ("sync", "sync"), ("third",), ("sync", "third")))]
+                   for domain in chance.choice((("sync",), ("sync", "sync"), (self._third,), ("sync", self._third)))]
         for number, port in enumerate(writers):
             # Two ports that write one bit at one time have no order: the lowest bit of the address tells them apart.
             address = self._take()
@@ -303,7 +305,7 @@ class RandomDesign(Elaboratable):
                 continue
             m.d.comb += [port.addr.eq(address), port.data.eq(self._value(1)), port.en.eq(self._value(1))]
         for number in range(4):
-            domain = chance.choice(("comb", "sync", "third"))
+            domain = chance.choice(("comb", "sync", self._third))
             alike = [port for port in writers if port.domain == domain]
             port = table.read_port(domain=domain, transparent_for=[one for one in alike if chance.random() < 0.6])
             m.d.comb += port.addr.eq(self._take())

@@ -109,12 +109,22 @@ async def a_warp_error_interrupts_whatever_the_global_mask_says(d: Debugger) -> 
     await d.write("HWW_GLOBAL_ESR_REPORT_MASK", 0)
     await d.lock_down()
     d.expect("interrupt", d.host.interrupted, True)
-    await d.write("HWW_WARP_ESR", 0)
-    d.expect("interrupt", d.host.interrupted, False)     # though BPT_PAUSE is set
-    await d.see_events("BPT_PAUSE")
-    await d.write("HWW_GLOBAL_ESR_REPORT_MASK", 1 << GlobalError.BPT_PAUSE.value)
-    await d.run(1)
+    await d.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_PAUSE.value)
+    await d.see_events()
     d.expect("interrupt", d.host.interrupted, True)
+    await d.write("HWW_WARP_ESR", 0)
+    d.expect("interrupt", d.host.interrupted, False)
+    await d.run_trigger()
+    await d.lock_down()
+
+
+@case(_LATER, ends="error")
+async def the_address_of_an_error_stays_when_the_error_is_cleared(d: Debugger) -> None:
+    await d.lock_down()
+    await d.write("HWW_WARP_ESR", 0)
+    await d.see("HWW_WARP_ESR_PC", _LATER_AT)
+    await d.write("HWW_WARP_ESR_PC", 0)
+    await d.see("HWW_WARP_ESR_PC", _LATER_AT)
     await d.run_trigger()
     await d.lock_down()
 

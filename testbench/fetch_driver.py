@@ -75,19 +75,19 @@ class FetchDriver:
         ctx.set(dut.grid, self.image.grid)
         ctx.set(dut.value.ready, 1)
         begin, quiet, asking, stopped = deque(enumerate(starts)), 0, False, 0
-        ticks = ctx.tick().sample(dut.group, dut.claimed, dut.busy, dut.indexed.ready, dut.value.valid,
-                                  dut.value.payload)
-        async for _, _, group, claimed, busy, taken, answered, value in ticks:
+        ticks = ctx.tick().sample(dut.group.valid, dut.group.payload, dut.claimed.valid, dut.claimed.payload, dut.busy,
+                                  dut.indexed.ready, dut.value.valid, dut.value.payload)
+        async for _, _, comes, group, claims, claimed, busy, taken, answered, value in ticks:
             self._cycle += 1
-            quiet = 0 if group.valid else quiet + 1
+            quiet = 0 if comes else quiet + 1
             if quiet > _PATIENCE and not stopped and any(self._next):
                 self.bench.fail(f"no group for {_PATIENCE} cycles")
-            if claimed.valid:
-                self._claims[claimed.warp] += 1
-                if self._claims[claimed.warp] > PLACES:
-                    self.bench.fail(f"warp {claimed.warp} has no place for a group that is claimed")
-            if group.valid:
-                self._compare(group.payload)
+            if claims:
+                self._claims[claimed] += 1
+                if self._claims[claimed] > PLACES:
+                    self.bench.fail(f"warp {claimed} has no place for a group that is claimed")
+            if comes:
+                self._compare(group)
             if asking and taken:
                 asking = False
             if answered:
@@ -126,7 +126,8 @@ class FetchDriver:
                 break
 
     def _redirect(self, ctx: Any, warp: int, pc: int) -> None:
-        ctx.set(self.dut.redirect, {"valid": 1, "payload": {"warp": warp, "pc": pc}})
+        ctx.set(self.dut.redirect.valid, 1)
+        ctx.set(self.dut.redirect.payload, {"warp": warp, "pc": pc})
         self._next[warp], self._claims[warp], self._present[warp] = self.image.place(pc), 0, 0
 
     def _compare(self, group: Any) -> None:

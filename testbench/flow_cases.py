@@ -1,6 +1,7 @@
 """What each flow instruction does to a warp, written out by hand: the rows of the manual's tables, and every error."""
 
 from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
 
 from rtl.isa.condition import ConditionCode
@@ -10,6 +11,7 @@ from rtl.isa.tokens import API_CALL_LIMIT, CACHED_TOKENS, CRS_GRANULE, TOKEN_BYT
 from rtl.layouts import FlowOperation
 from rtl.params import WARP_THREADS
 from sim.model.retirement import StackToken, WarpMasks
+from testbench.condition_meaning import meanings
 from testbench.flow_steps import ALL, FlowStep, Start, Stream, codes_of
 from testbench.handmade import encode
 from testbench.stack_reference import encode_token
@@ -91,11 +93,6 @@ def _to(name: str, to: int, pc: int = PC, **fields: int) -> int:
     return encode(name, variant, target=to - (0 if name in ("JMP", "JCAL") else pc + 8), **fields)
 
 
-def _everywhere(nibble: int) -> int:
-    """The same flags for every thread."""
-    return sum(nibble << 4 * thread for thread in range(WARP_THREADS))
-
-
 def _branches() -> Iterator[Life]:
     for name in ("BRA", "JMP"):
         yield (Life(f"{name}: nobody, all, some, the others")
@@ -118,12 +115,13 @@ def _branches() -> Iterator[Life]:
            .fail(encode("BRA", "i", target=0x7F_FFF8), WarpError.PC_WRAP, pc=0xFFFF_FFF8 - 0x1000)
            (encode("BRA", "i", target=-NEXT), 0)
            (encode("BRA", "i", target=0x10), 0xFFFF_FFF8, pc=0xFFFF_FFE0))
-    for name, code, flags, taken in (("NE", ConditionCode.NE, 0, True), ("NE", ConditionCode.NE, 1, False),
-                                     ("LT", ConditionCode.LT, 2, True), ("LT", ConditionCode.LT, 10, False),
-                                     ("HI", ConditionCode.HI, 4, True), ("HI", ConditionCode.HI, 5, False),
-                                     ("F", ConditionCode.F, 15, False), ("FCSM_MX", ConditionCode.FCSM_MX, 15, False)):
-        yield Life(f"BRA CC.{name}: flags {flags:04b}")(
-            _to("BRA", TARGET, test=code.value), TARGET if taken else NEXT, conditions=_everywhere(flags))
+    for code in ConditionCode:      # each thread has other flags, as far as they mean something
+        told = {flags: is_so for flags, test, is_so in meanings() if test is code}
+        threads = dict(zip(range(WARP_THREADS), cycle(sorted(told)), strict=False))
+        taken = sum(told[flags] << thread for thread, flags in threads.items())
+        yield Life(f"BRA CC.{code.name}: flags that comparisons leave")(
+            _to("BRA", TARGET, test=code.value), TARGET if taken else NEXT, active=taken or ALL,
+            pushed=int(taken not in (0, ALL)), conditions=sum(flags << 4 * thread for thread, flags in threads.items()))
     yield (Life("BRA: guard and CC, thread by thread")
            (_to("BRA", TARGET, guard=0, test=ConditionCode.EQ.value), TARGET, guard=0xFF, pushed=1, active=0x11,
             conditions=sum(1 << 4 * thread for thread in range(0, WARP_THREADS, 4))))
@@ -397,7 +395,7 @@ def _traps() -> Iterator[Life]:
         if tokens > CACHED_TOKENS - 4:
             yield life.refuse(WarpError.STACK_OVERFLOW)(encode("SYNC"), TARGET, depth=tokens - 1)
         else:
-            yield life.enter(-(-tokens // 4) + 1).move(FlowOperation.RESTORE, PC, depth=-(-tokens // 4) * 4)
+            yield life.enter(-(-tokens // 4) + 1).move(FlowOperation.RESTORE, PC, depth=tokens)
     full = Life("ENTER_TRAP: as many tokens as user mode may have", granules=1)
     for _ in range(TRAP_RESERVE):
         full.push("SSY")

@@ -32,16 +32,19 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.flow_steps import FlowStep, Start, Stream
 
-__all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "FlowBench", "FlowDriver"]
+__all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "PUSH_CYCLES", "FlowBench", "FlowDriver"]
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
 HIT_CYCLES = 5
 """From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
-ENTRY_CYCLES = 16
-"""The same for entering the trap handler: the mode takes five, each hole and token one, the result comes behind."""
-_QUIET_CYCLES = 4
-"""Cycles after a result until the stack pointer has surely been written."""
+PUSH_CYCLES = 2
+"""The same for a push for later."""
+ENTRY_CYCLES = 21
+"""The same for entering the trap handler: the mode takes four, each hole and token two, the result comes behind."""
+_QUIET_CYCLES = 24
+"""Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
+unwind."""
 
 
 class FlowBench(Component):
@@ -94,9 +97,9 @@ class FlowBench(Component):
             launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),
             launch.stack.eq(self.configuration), unit.report_mask.eq(self.report_mask),
             self.result_valid.eq(unit.result_valid), self.result.eq(unit.result),
-            self.pushed.eq(stack.events.push), self.pushed_warp.eq(stack.request.payload.warp),
-            self.committed.eq(stack.commit_valid), self.committed_warp.eq(stack.commit_warp),
-            self.committed_depth.eq(stack.commit_depth)]
+            self.pushed.eq(stack.pushed.valid), self.pushed_warp.eq(stack.pushed.payload.warp),
+            self.committed.eq(stack.committed.valid), self.committed_warp.eq(stack.committed.payload.warp),
+            self.committed_depth.eq(stack.committed.payload.last + 1)]
         return m
 
 
@@ -117,8 +120,8 @@ class _Warp:
     done: str = ""
     """The last step that is over."""
     expected_depth: int = 0
-    accepted_at: int = 0
-    """When its last request was."""
+    served_at: int = 0
+    """When its last request was; behind a push two cycles later at the earliest."""
 
 
 class FlowDriver:
@@ -146,7 +149,7 @@ class FlowDriver:
     cycles : dict[str, list[int]]
         By instruction: from the request to the cycle in which the warp's next may come.
     gaps : dict[str, list[int]]
-        By instruction: from the request to the warp's next.
+        By instruction: from the request to the warp's next, less a cycle for each token but the first that it pops.
     sent, busy_cycles : int
         Requests, and the cycles from the first to the last.
     """
@@ -257,11 +260,15 @@ class FlowDriver:
         warp = self._warps[number]
         assert warp.stream is not None
         item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
+        steps = warp.stream.steps
+        behind = warp.position > 0 and steps[warp.position - 1].pushes
+        served = max(self._cycle, warp.served_at + PUSH_CYCLES) if behind else self._cycle
         if isinstance(item, FlowStep) and warp.position > 0:
-            name = warp.stream.steps[warp.position - 1].name
-            self.gaps.setdefault(name, []).append(self._cycle - warp.accepted_at)
+            position = warp.position - 1
+            popped = steps[position - 1].depth - steps[position].depth if position else 0
+            self.gaps.setdefault(steps[position].name, []).append(served - warp.served_at - max(popped - 1, 0))
         warp.flying.append((item, self._cycle))
-        warp.accepted_at = self._cycle
+        warp.served_at = served
         warp.position += 1
         warp.blocked = isinstance(item, Start) or not item.pushes
 

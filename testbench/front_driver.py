@@ -11,8 +11,8 @@ from rtl.fetch import TAG_BITS, FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, next_address
 from rtl.isa.table import find
 from rtl.issue import IssueEvents, IssueUnit
+from rtl.layouts import KIND_RULES, MemoryPort
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import MemoryPort
 from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -24,7 +24,6 @@ FLOW_CYCLES = 7
 """From an instruction of the flow unit that leaves to its result, as the flow unit has it."""
 COMPLETE_CYCLES = 6
 """From an instruction that leaves to its completion."""
-_FLOW = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
 
 
 class Front(Component):
@@ -37,7 +36,7 @@ class Front(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.fetch, self.issue = FetchUnit(params), IssueUnit(params, 1, 1)
+        self.fetch, self.issue = FetchUnit(params), IssueUnit(params)
         super().__init__({"memory": Out(MemoryPort(TAG_BITS)), "events": Out(IssueEvents)})
 
     def elaborate(self, platform: object) -> Module:
@@ -45,9 +44,11 @@ class Front(Component):
         m.submodules.fetch = fetch = self.fetch
         m.submodules.issue = issue = self.issue
         connect(m, flipped(self.memory), fetch.memory)
+        for sender, receiver in ((issue.redirect, fetch.redirect), (fetch.claimed, issue.claimed),
+                                 (fetch.group, issue.group)):
+            connect(m, sender, receiver)
         m.d.comb += [
-            fetch.redirect.eq(issue.redirect), fetch.room.eq(issue.room), issue.group.eq(fetch.group),
-            issue.claimed.eq(fetch.claimed), issue.rooms.as_value().eq(~0), self.events.eq(issue.events)]
+            fetch.room.eq(issue.room), issue.rooms.as_value().eq(~0), self.events.eq(issue.events)]
         return m
 
 
@@ -89,22 +90,25 @@ class FrontDriver:
     async def _drive(self, ctx: Any, cycles: int, warps: int) -> None:
         issue, now = self.dut.issue, 0
         ctx.set(self.dut.fetch.grid, self.image.grid)
-        async for _, _, instruction in ctx.tick().sample(issue.instruction):
+        async for _, _, valid, instruction in ctx.tick().sample(issue.instruction.valid, issue.instruction.payload):
             now += 1
-            if instruction.valid:
-                self._issued(now, instruction.payload)
-            ctx.set(issue.launched, {"valid": now <= warps, "warp": min(now, warps) - 1})
+            if valid:
+                self._issued(now, instruction)
+            ctx.set(issue.launched.valid, now <= warps)
+            ctx.set(issue.launched.payload, min(now, warps) - 1)
             if now <= warps:
                 self._results.append((now + FLOW_CYCLES, now - 1, 0))
             ctx.set(issue.result.valid, 0)
             if self._results and self._results[0][0] <= now:
                 _, warp, pc = self._results.popleft()
-                ctx.set(issue.result, {"valid": 1, "payload": {"warp": warp, "pc": pc}})
-            ctx.set(issue.completions[0].valid, 0)
+                ctx.set(issue.result.valid, 1)
+                ctx.set(issue.result.payload, {"warp": warp, "pc": pc})
+            ctx.set(issue.lanes.valid, 0)
             if self._completions and self._completions[0][0] <= now:
                 _, warp, write, read = self._completions.popleft()
-                ctx.set(issue.completions[0], {
-                    "valid": 1, "warp": warp, "write_barrier": write, "read_barrier": read})
+                ctx.set(issue.lanes.valid, 1)
+                ctx.set(issue.lanes.payload, {
+                    "warp": warp, "completes": 1, "write_barrier": write, "read_barrier": read})
             if now >= cycles:
                 break
 
@@ -115,13 +119,13 @@ class FrontDriver:
         expected = self.image.group(base)[(address - base) // INSTRUCTION_BYTES - 1]
         self.bench.expect(f"word at {address:#x}", instruction.word, expected.word)
         self.issued.append((now, instruction.warp, address))
-        if kind in _FLOW:
+        if KIND_RULES[kind].unit == "flow":
             target = next_address(address)
             if kind is Kind.FLOW:
                 form = find(instruction.word)
                 assert form is not None
                 target += form.values(instruction.word)["target"]
             self._results.append((now + FLOW_CYCLES, instruction.warp, target))
-        elif kind not in (Kind.NOTHING, Kind.DEPENDENCY):
+        elif not KIND_RULES[kind].silent:
             self._completions.append((now + COMPLETE_CYCLES, instruction.warp, instruction.write_barrier,
                                       instruction.read_barrier))

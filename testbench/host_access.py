@@ -1,8 +1,27 @@
 """What tests of the host's registers share: the bus, as a host uses it."""
 
+from amaranth.hdl import Elaboratable, Module
+from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
-__all__ = ["read", "simulate", "write"]
+from rtl.error_status import ErrorStatus
+from rtl.host import HostPort
+
+__all__ = ["HostRegisters", "read", "simulate", "write"]
+
+
+class HostRegisters(Elaboratable):
+    """All registers of the host: its port, and the error status."""
+
+    def __init__(self, params, sources=1):
+        self.host, self.status = HostPort(params), ErrorStatus(params, sources)
+        self.bus = self.host.bus
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.host, m.submodules.status = self.host, self.status
+        connect(m, self.host.error_status, self.status.access)
+        return m
 
 
 def simulate(dut, body, background=()):

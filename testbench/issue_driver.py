@@ -1,4 +1,4 @@
-"""Drives the issue unit as fetch and the other units do, and compares every cycle with the model of its rules."""
+"""Drives the issue unit as fetch and the other units do, and has every selection judged by the model of its rules."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,21 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
-from rtl.issue import IssueUnit, Policy
-from rtl.issue.choose import window_cycles
+from rtl.issue import BUFFERED_GROUPS, COMPLETING, IssueUnit, Policy, window_cycles
+from rtl.layouts import KIND_RULES, UNITS, LaneClient
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import LaneClient
 from rtl.params import SmParams
 from sim.testbench import Bench
-from testbench.issue_model import COLLECTED, FLOW, INJECTED, SILENT, Inputs, IssueModel, Planned, Selection
+from testbench.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
 
 __all__ = ["Behaviour", "IssueDriver"]
 
 LATENCY = 2
 """Cycles from selection to output."""
-PLACES = 2
-SOURCES, READERS = 4, 2
-UNITS = ("flow", "memory", "conversion", "barrier", "trap")
+_APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
+"""Cycles between two events of a unit, at least."""
 Program = Callable[[int, int], list[Planned]]
 """The group at a pc of a warp."""
 
@@ -33,7 +31,7 @@ class Behaviour:
     selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
     cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
     elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation. ``launches``: that a
-    free slot is launched.
+    free slot is launched. ``most``: instructions that a unit has.
     """
 
     fetch: tuple[int, int] = (4, 12)
@@ -46,6 +44,7 @@ class Behaviour:
     ends: float = 0.03
     operations: float = 0.05
     launches: float = 0.1
+    most: int = 24
     policy: Policy = Policy.GREEDY_THEN_OLDEST
 
 
@@ -55,9 +54,24 @@ class _Feeding:
 
     place: int | None = None
     """The pc that is fetched next."""
-    claims: int = 0
     results: deque[tuple[int, int, bool]] = field(default_factory=deque)
     """Due, pc, and whether the warp has ended."""
+    launched: int = -100
+    """When it was launched."""
+    idle: int = 0
+    """For how many cycles nothing has been in flight."""
+
+
+@dataclass
+class _Cycle:
+    """What went in, and what was seen, in a cycle."""
+
+    inputs: Inputs
+    room: int = 0
+    live: int = 0
+    drained: int = 0
+    taken: list[tuple[LaneClient, int]] = field(default_factory=list)
+    """Operations that were taken: whose, and their numbers."""
 
 
 class IssueDriver:
@@ -74,23 +88,21 @@ class IssueDriver:
     ----------
     selected : list[tuple[int, Selection]]
         Cycle and selection.
-    waits : list[int]
-        For each warp, the longest time for which it wanted to issue and others did.
     cycles : int
     """
 
     def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
         self.bench, self.params, self.program, self.behaviour = bench, params, program, behaviour
-        self.dut = IssueUnit(params, SOURCES, READERS)
-        self.model = IssueModel(params.warps, params.beats, window_cycles(params))
+        self.dut = IssueUnit(params)
+        self.model = IssueModel(params.warps, params.beats, window_cycles(params.beats))
         self.selected: list[tuple[int, Selection]] = []
-        self.waits = [0] * params.warps
         self.cycles = 0
-        self._waiting = [0] * params.warps
+        self._past: deque[_Cycle] = deque()
         self._warps = [_Feeding() for _ in range(params.warps)]
         self._coming: deque[tuple[int, int, int]] = deque()     # due, warp, pc of groups
-        self._completions: list[tuple[int, int, int, int]] = []
-        self._reads: list[tuple[int, int, int]] = []
+        self._lanes: list[tuple[int, int, tuple[int, ...], bool]] = []     # due, warp, scoreboards, completes
+        self._units: dict[str, list[tuple[int, int, tuple[int, ...], bool]]] = {unit: [] for unit in COMPLETING}
+        self._unit_at: dict[str, int] = dict.fromkeys(COMPLETING, 0)
         self._resumes: list[tuple[int, int]] = []
         self._collecting = (0, 0)
         self._held = [0] * params.warps
@@ -98,7 +110,7 @@ class IssueDriver:
         self._offers: dict[LaneClient, tuple[int, bool]] = {}
         self._operations = 0
         self._serial = 0
-        self._claimed: int | None = None
+        self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
 
     def run(self, cycles: int, *, traces: Any = None, name: str = "") -> None:
         """Simulates."""
@@ -107,121 +119,139 @@ class IssueDriver:
 
         self.bench.simulate(self.dut, [drive], traces=traces, name=name)
 
+    @property
+    def waits(self) -> list[int]:
+        """For each warp, the longest time for which it could have issued and others did."""
+        return self.model.waits
+
     async def _drive(self, ctx: Any, cycles: int) -> None:
-        dut, inputs = self.dut, Inputs(rooms=dict.fromkeys(UNITS, 0))
-        expected: deque[Selection | None] = deque([None] * LATENCY)
+        dut, now = self.dut, _Cycle(Inputs(rooms=dict.fromkeys(UNITS, 0)))
         redirected: list[int] = []
-        readies = [stream.ready for stream in dut.operations]
-        ticks = ctx.tick().sample(dut.instruction, dut.operation, dut.room, dut.live, dut.drained, dut.redirect,
-                                  dut.completion, *readies)
-        async for _, _, instruction, operation, room, live, drained, redirect, completion, *taken in ticks:
-            self._compare(expected.popleft(), instruction, operation, completion)
-            warps = self.model.warps
-            self.bench.expect("live warps", live, sum(warp.live << n for n, warp in enumerate(warps)))
-            self.bench.expect("warps with nothing in flight", drained, sum(
-                (not warp.in_flight and not warp.results) << n for n, warp in enumerate(warps)))
-            self.bench.expect("redirected warps", [redirect.payload.warp] if redirect.valid else [], redirected)
-            self._check_room(room)
-            selection = self.model.step(inputs)
-            self.bench.expect("clients whose operation is taken", sorted(
-                client.value for client in LaneClient if taken[client.value] and client in inputs.operations),
-                sorted(client.value for client in self.model.taken))
-            redirected = self.model.redirected
-            expected.append(selection)
-            self._note(selection)
-            if self._claimed is not None:
-                self._warps[self._claimed].claims += 1
-            if selection is not None and selection.planned is not None and selection.planned.last:
-                self._warps[selection.warp].claims -= 1     # pyright: ignore[reportArgumentType, reportCallIssue]
-            for warp in redirected:
-                assert inputs.result is not None
-                self._warps[warp].place, self._warps[warp].claims = inputs.result[1], 0
-                self._coming = deque(group for group in self._coming if group[1] != warp)
-            for client in self.model.taken:
+        sampled = (dut.instruction.valid, dut.instruction.payload, dut.operation.valid, dut.operation.payload,
+                   dut.completion, dut.redirect.valid, dut.redirect.payload, dut.room, dut.live, dut.drained,
+                   *(stream.ready for stream in dut.operations))
+        async for _, _, issues, instruction, operates, operation, completion, redirects, redirect, *others in (
+                ctx.tick().sample(*sampled)):
+            now.room, now.live, now.drained, *ready = others
+            now.taken = [(client, self._offers[client][0]) for client in LaneClient
+                         if ready[client.value] and client in self._offers]
+            self._past.append(now)
+            if len(self._past) > LATENCY:
+                past = self._past.popleft()
+                selection = self._selection(instruction if issues else None, operation if operates else None, past)
+                self._check_state(past)
+                self._judge(past, selection, instruction, completion)
+                self.bench.expect("redirected warps", redirected, self.model.redirected)
+            redirected = [redirect.warp] if redirects else []
+            for client, _ in now.taken:
                 del self._offers[client]
+            if redirects:
+                self._warps[redirect.warp].place = redirect.pc
+                self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
             self.cycles += 1
             if self.cycles >= cycles:
                 break
-            inputs = self._next(room, redirected)
-            self._set(ctx, inputs)
+            now = _Cycle(self._next(now))
+            self._set(ctx, now.inputs)
 
-    def _check_room(self, room: int) -> None:
-        """Nobody has room that has not begun, and nobody whose places are claimed."""
+    def _selection(self, instruction: Any, operation: Any, past: _Cycle) -> Selection | None:
+        """What was selected, by what leaves now."""
+        taken = [client for client, _ in past.taken]
+        self.bench.expect("clients whose operation was taken", taken,
+                          [LaneClient(operation.client)] if operation is not None else [])
+        if operation is not None:
+            self.bench.expect("an instruction beside an operation", instruction is not None, False)
+            self.bench.expect("operation", operation.operation.serial, past.taken[0][1] % 0x10000)
+            return Selection(client=LaneClient(operation.client))
+        return Selection(instruction.warp, Kind(instruction.kind)) if instruction is not None else None
+
+    def _check_state(self, past: _Cycle) -> None:
+        """What the hardware says of warps: who lives; who has room, and who has nothing in flight, if not too early."""
         for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True)):
-            free = warp.live and not warp.begins and feeding.claims < PLACES
-            self.bench.expect(f"room of warp {number}", room >> number & 1, int(free))
+            self.bench.expect(f"whether warp {number} lives", past.live >> number & 1, int(warp.live))
+            free = warp.live and not warp.begins and warp.claims < BUFFERED_GROUPS
+            if number not in self.model.redirected:
+                self.bench.expect(f"room of warp {number}", past.room >> number & 1, int(free))
+            feeding.idle = feeding.idle + 1 if warp.idle and warp.issued < self.model.cycle - LATENCY else 0
+            if not warp.idle or feeding.idle > SURE:
+                self.bench.expect(f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle))
 
-    def _compare(self, expected: Selection | None, instruction: Any, operation: Any, completion: Any) -> None:
-        bench = self.bench
-        planned = expected.planned if expected is not None else None
-        got = (instruction.payload.warp if instruction.valid else None,
-               operation.client if operation.valid else None)
-        bench.expect(f"warp and client selected in cycle {self.cycles - LATENCY}", got,
-                     (expected.warp, expected.client) if expected is not None else (None, None))
+    def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completion: Any) -> None:
+        """Has a selection judged, compares what leaves, and does as units do."""
+        bench, cycle = self.bench, self.model.cycle
+        try:
+            planned = self.model.step(past.inputs, selection)
+        except RuleError as error:
+            bench.fail(f"cycle {cycle}: {error}")
         if planned is not None:
-            payload = instruction.payload
             for name in ("pc", "word", "kind", "error", "constant"):
-                bench.expect(f"{name} of an instruction at {planned.pc:#x}", payload[name], getattr(planned, name))
-            bench.expect("missing", bool(payload.constant_missing), planned.missing)
-            bench.expect("barriers", (payload.write_barrier, payload.read_barrier),
-                         (planned.control.write_barrier, planned.control.read_barrier))
-            bench.expect("serial number", payload.serial, self._serial % 0x10000)
+                bench.expect(f"{name} of an instruction at {planned.pc:#x}", instruction[name], getattr(planned, name))
+            bench.expect("missing", bool(instruction.constant_missing), planned.missing)
+            bench.expect("barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers)
+            bench.expect("serial number", instruction.serial, self._serial % 0x10000)
             self._serial += 1
         silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
         bench.expect("completion beside the instruction", bool(completion.valid), silent)
-        if expected is not None and expected.client is not None:
-            bench.expect("operation", operation.payload.serial, expected.number % 0x10000)
+        if selection is not None:
+            self.selected.append((cycle, selection))
+        if planned is not None:
+            assert selection is not None and selection.warp is not None
+            self._execute(cycle, selection.warp, planned)
 
-    def _note(self, selection: Selection | None) -> None:
-        """What follows from a selection, and who waits."""
-        for warp in range(self.params.warps):
-            waits = warp in self.model.wanting and (selection is None or selection.warp != warp)
-            self._waiting[warp] = self._waiting[warp] + 1 if waits else 0
-            self.waits[warp] = max(self.waits[warp], self._waiting[warp])
-        if selection is None:
-            return
-        self.selected.append((self.cycles, selection))
-        if selection.planned is None or selection.warp is None:
-            return
-        random, behaviour, now = self.bench.random, self.behaviour, self.cycles
-        number, planned, warp = selection.warp, selection.planned, self._warps[selection.warp]
-        kind, control = planned.kind, planned.control
-        if kind in INJECTED:
+    def _execute(self, then: int, number: int, planned: Planned) -> None:
+        """What follows from a selection."""
+        random, behaviour, warp = self.bench.random, self.behaviour, self._warps[number]
+        kind, rule = planned.kind, KIND_RULES[planned.kind]
+        if rule.injected:
             del self._injects[number]
-        if kind in COLLECTED:
-            self._collecting = now + random.randint(3, 4), now + random.randint(4, 12)
-        due = now + random.randint(*behaviour.complete)
-        if kind in FLOW:
-            result = now + random.randint(*behaviour.flow)
+        if rule.collected:
+            self._collecting = then + random.randint(3, 4), then + random.randint(5, 12)
+        due = then + random.randint(*behaviour.complete)
+        if rule.unit == "flow":
+            result = then + random.randint(*behaviour.flow)
             result = max(result, warp.results[-1][0] + 1 if warp.results else 0)
-            goes = kind in (Kind.FLOW, Kind.FLOW_INDEXED, *INJECTED) and random.random() < behaviour.branches
+            goes = rule.after == "result" and random.random() < behaviour.branches
             pc = random.randrange(0, 1 << 12, 8) if goes else planned.next_pc
             pc = pc & -GROUP_BYTES if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc else pc
             ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < behaviour.ends
             warp.results.append((result, pc, ends))
             due = max(due, result + 1)
-        if kind in SILENT:
+        if rule.silent:
             return
-        read_barrier = control.read_barrier
-        if kind in (Kind.MEMORY, Kind.CONVERSION) and random.random() < 0.7:
-            self._reads.append((random.randint(now + 4, max(now + 4, due - 1)), number, read_barrier))
-            read_barrier = NO_BARRIER
-            due = max(due, self._reads[-1][0])
-        self._completions.append((due, number, control.write_barrier, read_barrier))
-        if kind in (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.TRAP):
-            self._resumes.append((random.randint(now + 3, due + 5), number))
+        if rule.unit is None or kind is Kind.TRAP:
+            due = then + LATENCY + self.params.beats
+            self._lanes.append((due, number, planned.barriers, True))
+        else:
+            self._answer(then, due, number, planned)
+        if rule.after == "resumed":
+            self._resumes.append((random.randint(max(due, then + 3), due + 8) + 1, number))
 
-    def _next(self, room: int, redirected: list[int]) -> Inputs:
+    def _answer(self, then: int, due: int, number: int, planned: Planned) -> None:
+        """A unit completes an instruction by itself, or by way of the lanes; it may need registers no longer before."""
+        random, (write, read) = self.bench.random, planned.barriers
+        unit = KIND_RULES[planned.kind].unit
+        if planned.kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ) and random.random() < 0.7:
+            earlier = random.randint(then + 4, max(then + 4, due - 1))
+            self._lanes.append((earlier, number, (read,), False))
+            read, due = NO_BARRIER, max(due, earlier + 1)
+        by_lanes = unit == "flow" or random.random() < 0.5
+        events = self._lanes if by_lanes and planned.kind is not Kind.BARRIER else self._units[unit or ""]
+        events.append((due, number, (write, read), True))
+
+    def _next(self, last: _Cycle) -> Inputs:
         """What the units say in the next cycle."""
         random, behaviour, now = self.bench.random, self.behaviour, self.cycles
-        inputs = Inputs(rooms={unit: random.random() < behaviour.room for unit in UNITS}, policy=behaviour.policy)
+        outstanding = {unit: len(events) for unit, events in self._units.items()}
+        inputs = Inputs(policy=behaviour.policy, rooms={
+            unit: random.random() < behaviour.room and outstanding.get(unit, 0) + len(self._lanes) // 2 < behaviour.most
+            for unit in UNITS})
         inputs.collecting = self._collecting[0] <= now < self._collecting[1]
         for number, left in enumerate(self._held):
             begins = behaviour.holds and random.random() < behaviour.holds
             self._held[number] = max(0, left - 1) or (random.randrange(1, 20) if begins else 0)
             inputs.hold |= (self._held[number] > 0) << number
             if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
-                self._injects[number] = random.choice(INJECTED)
+                self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
         inputs.injects = dict(self._injects)
         for client in LaneClient:
             if client not in self._offers and random.random() < behaviour.operations:
@@ -229,12 +259,14 @@ class IssueDriver:
                 self._offers[client] = self._operations, client is not LaneClient.LAUNCH and random.random() < 0.5
         inputs.operations = dict(self._offers)
 
-        free = [number for number, warp in enumerate(self.model.warps)
-                if not warp.live and not warp.in_flight and not warp.results and not self._warps[number].results]
+        busy = {event[1] for events in (self._lanes, *self._units.values()) for event in events}
+        free = [number for number, (warp, feeding) in enumerate(zip(self.model.warps, self._warps, strict=True))
+                if not warp.live and warp.idle and not feeding.results and now > feeding.launched + 2 * LATENCY
+                and number not in busy]
         if free and random.random() < behaviour.launches:
             inputs.launched = random.choice(free)
             warp = self._warps[inputs.launched]
-            warp.place = None
+            warp.place, warp.launched = None, now
             warp.results.append((now + random.randint(*behaviour.flow), random.randrange(0, 1 << 12, 8), False))
         due = [number for number, warp in enumerate(self._warps)
                if warp.results and warp.results[0][0] <= now and number != inputs.launched]
@@ -242,29 +274,47 @@ class IssueDriver:
             number = random.choice(due)
             _, pc, ends = self._warps[number].results.popleft()
             inputs.result = number, pc, ends
-        inputs.completions, self._completions = _some(self._completions, now, SOURCES)
-        inputs.reads, self._reads = _some(self._reads, now, READERS)
-        for resume in [resume for resume in self._resumes if resume[0] <= now]:
+        inputs.completions = [event[1:] for event in self._events().values()]
+        busy = {event[1] for events in (self._lanes, *self._units.values()) for event in events}    # what is left
+        for resume in [resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy]:
             self._resumes.remove(resume)
             inputs.resume |= 1 << resume[1]
-        self._fetch(inputs, redirected)
+        self._fetch(inputs, last)
         return inputs
 
-    def _fetch(self, inputs: Inputs, redirected: list[int]) -> None:
-        """Claims a place for a group, and lets one come."""
+    def _events(self) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
+        """By source, what lowers scoreboards in the next cycle. What only passes the lanes is never late."""
+        now, going = self.cycles, {}
+        lanes = [event for event in self._lanes if event[0] <= now]
+        lanes = [event for event in lanes if event[0] == now and event[3]] or lanes
+        if lanes:
+            going["lanes"] = lanes[0]
+            self._lanes.remove(lanes[0])
+        for unit, events in self._units.items():
+            ready = [event for event in events if event[0] <= now and now >= self._unit_at[unit]]
+            if ready:
+                going[unit] = ready[0]
+                events.remove(ready[0])
+                self._unit_at[unit] = now + _APART[unit]
+        self._going = going
+        return going
+
+    def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
+        """Claims a place for a group, and lets one come. Who may be about to go elsewhere has to wait."""
         random, now = self.bench.random, self.cycles
-        able = [number for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True))
-                if warp.live and not warp.begins and feeding.claims < PLACES and feeding.place is not None
-                and number not in redirected]
-        self._claimed = random.choice(able) if able else None
-        if self._claimed is not None:
-            warp = self._warps[self._claimed]
+        moving = last.inputs.result[0] if last.inputs.result is not None else None
+        able = [number for number, feeding in enumerate(self._warps)
+                if last.room >> number & 1 and feeding.place is not None
+                and number not in (moving, last.inputs.claimed)]
+        if able:
+            inputs.claimed = random.choice(able)
+            warp = self._warps[inputs.claimed]
             assert warp.place is not None
             due = now + random.randint(*self.behaviour.fetch)
-            due = max([due, *(group[0] + 1 for group in self._coming if group[1] == self._claimed)])
-            self._coming.append((due, self._claimed, warp.place))
+            due = max([due, *(group[0] + 1 for group in self._coming if group[1] == inputs.claimed)])
+            self._coming.append((due, inputs.claimed, warp.place))
             warp.place = (warp.place & -GROUP_BYTES) + GROUP_BYTES & 0xFFFF_FFFF
-        ready = [group for group in self._coming if group[0] <= now]
+        ready = [group for group in self._coming if group[0] <= now and group[1] != moving]
         if ready:
             first = min(ready)
             self._coming.remove(first)
@@ -276,25 +326,22 @@ class IssueDriver:
     def _set(self, ctx: Any, inputs: Inputs) -> None:
         """The same, for the hardware."""
         dut = self.dut
-        ctx.set(dut.rooms, inputs.rooms)
-        ctx.set(dut.collecting, inputs.collecting)
-        ctx.set(dut.hold, inputs.hold)
+        for name in ("rooms", "collecting", "hold", "policy", "resume"):
+            ctx.set(getattr(dut, name), getattr(inputs, name))
         for kind, asked in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
             ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
-        ctx.set(dut.policy, inputs.policy)
-        ctx.set(dut.resume, inputs.resume)
-        ctx.set(dut.launched, {"valid": inputs.launched is not None, "warp": inputs.launched or 0})
-        ctx.set(dut.claimed, {"valid": self._claimed is not None, "warp": self._claimed or 0})
-        ctx.set(dut.result.valid, inputs.result is not None)
-        if inputs.result is not None:
-            warp, pc, terminated = inputs.result
-            ctx.set(dut.result.payload, {"warp": warp, "pc": pc, "terminated": terminated})
-        for port, event in _ports(dut.completions, inputs.completions):
-            ctx.set(port, {"valid": event is not None} | (
-                dict(zip(("warp", "write_barrier", "read_barrier"), event, strict=True)) if event else {}))
-        for port, event in _ports(dut.reads, inputs.reads):
-            ctx.set(port, {"valid": event is not None} | (
-                dict(zip(("warp", "barrier"), event, strict=True)) if event else {}))
+        for event, payload in ((dut.launched, inputs.launched), (dut.claimed, inputs.claimed), (dut.result, (
+                dict(zip(("warp", "pc", "terminated"), inputs.result, strict=True)) if inputs.result else None))):
+            ctx.set(event.valid, payload is not None)
+            if payload is not None:
+                ctx.set(event.payload, payload)
+        for name, event in zip(("lanes", *COMPLETING), (dut.lanes, *dut.units), strict=True):
+            going = self._going.get(name)
+            ctx.set(event.valid, going is not None)
+            if going is not None:
+                _, warp, (write, *read), completes = going
+                ctx.set(event.payload, {"warp": warp, "completes": completes, "write_barrier": write,
+                                        "read_barrier": read[0] if read else NO_BARRIER})
         for client in LaneClient:
             offer = inputs.operations.get(client)
             ctx.set(dut.operations[client.value].valid, offer is not None)
@@ -314,14 +361,3 @@ class IssueDriver:
                      name: getattr(planned.control, name)
                      for name in ("stall", "no_yield", "write_barrier", "read_barrier", "wait", "reuse")}}
                 for planned in group]})
-
-
-def _some(events: list[Any], now: int, most: int) -> tuple[list[Any], list[Any]]:
-    """Events that are due, without when they were, at most so many; and those that are left."""
-    due = [event for event in events if event[0] <= now][:most]
-    return [event[1:] for event in due], [event for event in events if event not in due]
-
-
-def _ports(ports: list[Any], events: Any) -> list[tuple[Any, Any]]:
-    """An event, or None, for each port."""
-    return list(zip(ports, [*events, *[None] * (len(ports) - len(events))], strict=True))

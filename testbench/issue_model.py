@@ -1,7 +1,8 @@
-"""The rules of issue in plain Python: which instruction or operation is selected in a cycle.
+"""The rules of issue in plain Python: which instructions may be selected in a cycle, and which should have been.
 
-It knows instructions by number and time, where the hardware has counters: when a warp issued last, which scoreboards
-are raised by what and since when, and in which order warps were launched or issued.
+It knows instructions by number and time, where the hardware has counters, and sees everything a cycle after it comes.
+The hardware may be later, by a few cycles that are its own affair, but never earlier. What could have been selected for
+long is selected, if nothing else is, and in the order of the policy.
 """
 
 from collections import Counter, deque
@@ -17,26 +18,22 @@ from rtl.isa.control_code import (
     instruction_address,
 )
 from rtl.isa.errors import WarpError
-from rtl.issue import LAUNCH_PATIENCE, Policy
-from rtl.issue.choose import FAVOUR_INTERVAL
+from rtl.issue import FAVOUR_INTERVAL, Policy
+from rtl.layouts import KIND_RULES, LaneClient
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import LaneClient
 
-__all__ = ["CROWDED", "INJECTED", "Inputs", "IssueModel", "Planned", "Selection"]
+__all__ = ["SURE", "Inputs", "IssueModel", "Planned", "RuleError", "Selection"]
 
-CROWDED = 56
-"""A scoreboard as high keeps its warp from issuing: more may be on the way to raise it."""
-MOST_IN_FLIGHT, MOST_RESULTS = 63, 15
-RISE = 2
-"""Cycles from an instruction's selection to the first one that sees its scoreboards up."""
-INJECTED = (Kind.ENTER, Kind.LEAVE)
-FLOW = (*INJECTED, Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ)
-LANES = (Kind.LANES, Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
-BARRIER = (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.BARRIER_READ)
-AFTER_ALL = (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.TRAP)
-COLLECTED = (Kind.FLOW_INDEXED, Kind.BARRIER_INDEXED)
-SILENT = (Kind.PUSH, Kind.FLOW, Kind.FLOW_INDEXED, Kind.NOTHING, Kind.DEPENDENCY, *INJECTED)
-COLLECTING = 4
+APART = 2
+"""Cycles between two instructions of a warp, at least."""
+FULL, UNSEEN = 56, 3
+"""With so many instructions in flight a warp does not issue, but for some more until that is seen."""
+SURE = 40
+"""Cycles after which whoever may be selected is known to the hardware as ready, however many events wait."""
+
+
+class RuleError(Exception):
+    """A selection against the rules."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +51,15 @@ class Planned:
     at_most: tuple[int, int] | None = None
 
     @property
-    def barriers(self) -> list[int]:
+    def barriers(self) -> tuple[int, int]:
+        """The barrier fields as units see them: a scoreboard that is named twice counts until all is complete."""
+        write, read = self.control.write_barrier, self.control.read_barrier
+        return write, NO_BARRIER if read == write else read
+
+    @property
+    def raises(self) -> list[int]:
         """The scoreboards that it raises."""
-        if self.kind in SILENT:
-            return []
-        return [number for number in (self.control.write_barrier, self.control.read_barrier) if number < 6]
+        return [] if KIND_RULES[self.kind].silent else [number for number in self.barriers if number < 6]
 
     @property
     def last(self) -> bool:
@@ -73,15 +74,16 @@ class Planned:
 
 @dataclass
 class Inputs:
-    """What the hardware sees in a cycle. ``groups``: warp and instructions; ``results``: warp, pc, terminated;
-    ``hold``: warps that issue no instruction; ``injects``: what warps are to do in the place of one; ``operations``:
-    what each client offers, as (number, whether it reads)."""
+    """What the hardware sees in a cycle. ``group``: warp and instructions; ``result``: warp, pc, terminated;
+    ``completions``: warp, scoreboards, whether an instruction is complete; ``hold``: warps that issue no instruction;
+    ``injects``: what warps are to do in the place of one; ``operations``: what each client offers, as (number, whether
+    it reads); ``claimed``: for whom fetch claims a place."""
 
     group: tuple[int, list[Planned]] | None = None
+    claimed: int | None = None
     launched: int | None = None
     result: tuple[int, int, bool] | None = None
-    completions: Sequence[tuple[int, int, int]] = ()
-    reads: Sequence[tuple[int, int]] = ()
+    completions: Sequence[tuple[int, Sequence[int], bool]] = ()
     resume: int = 0
     rooms: dict[str, int] = field(default_factory=dict)
     collecting: bool = False
@@ -93,12 +95,11 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Selection:
-    """An instruction of a warp, or an operation of a client."""
+    """An instruction of a warp, or an operation of a client; of the instruction, what the hardware says of its kind."""
 
     warp: int | None = None
-    planned: Planned | None = None
+    kind: Kind | None = None
     client: LaneClient | None = None
-    number: int = 0
 
 
 @dataclass
@@ -106,188 +107,203 @@ class _Warp:
     live: bool = False
     begins: bool = False
     queue: deque[Planned] = field(default_factory=deque)
+    issued: int = -100
     earliest: int = 0
     """The first cycle that the last stall count allows."""
-    shown: int = 0
-    """The first cycle in which the scoreboards show what issued last."""
+    place: int = -1
+    """When it was launched, or offered its turn; in ROUND_ROBIN, or issued."""
     results: int = 0
     in_flight: int = 0
     until_result: bool = False
     until_resumed: bool = False
     until_complete: bool = False
+    limit: tuple[int, int] | None = None
     behind: int = 0
+    claims: int = 0
     raised: Counter = field(default_factory=Counter)
-    rises: deque[tuple[int, int]] = field(default_factory=deque)
+    able: int = 0
+    """For how many cycles its instruction could have been selected, but for the lanes."""
 
-    def up(self, cycle: int) -> Counter:
-        """The scoreboards, as seen in a cycle."""
-        while self.rises and self.rises[0][0] <= cycle:
-            self.raised[self.rises.popleft()[1]] += 1
-        return self.raised
+    @property
+    def idle(self) -> bool:
+        """Nothing of it is in flight."""
+        return not self.in_flight and not self.results
 
 
 class IssueModel:
-    """Predicts every selection.
+    """Judges every selection.
 
     Attributes
     ----------
     warps : list
+    cycle : int
     redirected : list[int]
-        Warps that were redirected in the cycle before, for whoever feeds them.
-    taken : list[LaneClient]
-        Clients whose operation was taken in the cycle before.
-    ready, wanting : list[int]
-        Warps that were ready, and those that only the lanes kept from that too.
+        Warps that were redirected in the cycle before.
+    waits : list[int]
+        For each warp, the longest time for which others were selected while it could have been.
     """
 
     def __init__(self, warps: int, beats: int, window: int) -> None:
         self.warps = [_Warp() for _ in range(warps)]
+        self.waits = [0] * warps
         self._beats, self._window = beats, window
         self.cycle = 0
         self.redirected: list[int] = []
-        self.taken: list[LaneClient] = []
-        self.ready: list[int] = []
-        self.wanting: list[int] = []
-        self._order = list(range(warps))
-        self._last, self._yielded = -1, -1
+        self._before = Inputs()
         self._lanes_at = self._collect_at = 0
-        self._held: dict[str, tuple[LaneClient, int] | None] = {"result": None, "gather": None, "launch": None}
-        self._turns = {"result": 0, "gather": 0, "launch": 0}
-        self._waited, self._turn = 0, False
+        self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
+        self._top: int | None = None
+        self._refused = dict.fromkeys(LaneClient, 0)
 
-    def step(self, inputs: Inputs) -> Selection | None:
-        """What is selected in a cycle with these inputs; then it is over."""
-        heads = {number: head for number in range(len(self.warps)) if (head := self._head(number, inputs)) is not None}
-        self.wanting = [number for number, head in heads.items()
-                        if self._can(self.warps[number], head, bool(inputs.hold >> number & 1), inputs)]
-        self.ready = [number for number in self.wanting
-                      if heads[number].kind not in LANES or self.cycle >= self._lanes_at]
-        complete = [warp for warp in self.warps if warp.until_complete and not warp.in_flight and not warp.results]
-        wanting = bool(self.ready)
-        which = self._operation(wanting)
-        selection = None
-        if which is not None:
-            held = self._held[which]
-            assert held is not None
-            selection = Selection(client=held[0], number=held[1])
-            self._lanes_at = self.cycle + self._beats
-        elif wanting:
-            chosen = self._choose(inputs.policy)
-            selection = Selection(chosen, heads[chosen])
-        self._after_operations(inputs, which, selection is not None and selection.planned is not None)
-        issued = selection.warp if selection is not None else None
-        if issued is not None:
-            self._issue(issued, heads[issued], inputs.policy)
-        if inputs.launched is not None and (issued is None or inputs.policy is Policy.GREEDY_THEN_OLDEST):
-            self._order.remove(inputs.launched)
-            self._order.append(inputs.launched)
+    def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
+        """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
+        seen = self._before
+        heads = {number: head for number, warp in enumerate(self.warps)
+                 if (head := self._head(warp, seen.injects.get(number))) is not None}
+        able = [number for number, head in heads.items()
+                if self.may(self.warps[number], head, bool(seen.hold >> number & 1), seen)]
+        ready = [number for number in able if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self._lanes_at]
+        planned = None
+        if selection is not None and selection.client is not None:
+            self._operates(inputs, selection.client)
+        elif selection is not None and selection.warp is not None:
+            planned = self._selected(selection, heads, ready, seen.policy)
+        self._late(selection, inputs, ready)
+        for number, warp in enumerate(self.warps):
+            stays = selection is None or selection.warp != number
+            warp.able = warp.able + 1 if number in able and stays and warp.in_flight < FULL else 0
+        self._wait(selection)
+        complete = [warp for warp in self.warps if warp.until_complete and warp.idle]
+        self._tops.append(self._top)
+        if planned is not None:
+            assert selection is not None and selection.warp is not None
+            self._issue(self.warps[selection.warp], planned, selection.warp, seen.policy)
         for warp in complete:
             warp.until_complete = False
         self._change(inputs)
+        self._before = inputs
         self.cycle += 1
-        return selection
+        return planned
 
-    def _head(self, number: int, inputs: Inputs) -> Planned | None:
+    def _head(self, warp: _Warp, kind: Kind | None) -> Planned | None:
         """What a warp would issue, if it could."""
-        warp = self.warps[number]
         if not warp.queue:
             return None
-        kind = inputs.injects.get(number)
         return warp.queue[0] if kind is None else replace(warp.queue[0], kind=kind, word=0, missing=False)
 
-    def _can(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
-        up = warp.up(self.cycle)
-        if not warp.live or warp.until_result or warp.until_complete:
+    def may(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
+        """Whether an instruction may be selected now, but for the lanes, if ``inputs`` were those of the cycle
+        before."""
+        rule = KIND_RULES[planned.kind]
+        if not warp.live or warp.until_result or warp.until_complete or self.cycle < warp.issued + APART:
             return False
-        if planned.kind in INJECTED:
-            return not warp.in_flight and not warp.results and self._available(planned.kind, inputs)
-        if warp.until_resumed or held:
+        if rule.injected:
+            return warp.idle and self._available(planned.kind, inputs)
+        if warp.until_resumed or held or self.cycle < warp.earliest:
+            return False
+        if warp.limit is not None and warp.raised[warp.limit[0]] > warp.limit[1]:
             return False
         waits = {number for number in range(6) if planned.control.wait >> number & 1} | planned.depends
-        if self.cycle < warp.earliest or any(up[number] for number in waits):
+        if any(warp.raised[number] for number in waits):
             return False
-        if planned.kind in AFTER_ALL and (warp.in_flight or (planned.kind is Kind.TRAP and warp.results)):
+        if "complete" in rule.before and warp.in_flight:
             return False
-        if planned.kind is Kind.DEPENDENCY and self.cycle < warp.shown:
-            return False
-        if planned.at_most is not None and up[planned.at_most[0]] > planned.at_most[1]:
-            return False
-        if (max(up.values(), default=0) >= CROWDED or warp.in_flight >= MOST_IN_FLIGHT
-                or warp.results >= MOST_RESULTS):
+        if (("results" in rule.before or planned.missing) and warp.results) or warp.in_flight > FULL + UNSEEN:
             return False
         return self._available(planned.kind, inputs)
 
     def _available(self, kind: Kind, inputs: Inputs) -> bool:
-        quiet = self.cycle >= self._collect_at and not inputs.collecting
-        units = {"flow": FLOW, "barrier": BARRIER, "memory": (Kind.MEMORY,), "conversion": (Kind.CONVERSION,),
-                 "trap": (Kind.TRAP,)}
-        return all(inputs.rooms[unit] and (quiet or unit not in ("flow", "barrier"))
-                   for unit, kinds in units.items() if kind in kinds)
+        rule = KIND_RULES[kind]
+        if rule.unit is None:
+            return True
+        if not inputs.rooms[rule.unit]:
+            return False
+        # A cycle late, others than those that are collected themselves may follow.
+        quiet = self.cycle >= self._collect_at or (not rule.collected and self.cycle == self._collect_at - COLLECTING)
+        return rule.unit not in ("flow", "barrier") or (quiet and not inputs.collecting)
 
-    def _operation(self, wanting: bool) -> str | None:
-        """Which of the operations goes, if one does."""
+    def _operates(self, inputs: Inputs, client: LaneClient) -> None:
+        if client not in inputs.operations:
+            raise RuleError(f"{client.name} has no operation")
         if self.cycle < self._lanes_at:
-            return None
-        if self._held["launch"] and self._waited == LAUNCH_PATIENCE:
-            return "launch"
-        if self._held["result"]:
-            return "result"
-        if self._held["gather"] and (self._turn or not wanting):
-            return "gather"
-        return "launch" if self._held["launch"] and not wanting else None
+            raise RuleError(f"an operation of {client.name}: the lanes are not free")
+        self._lanes_at = self.cycle + self._beats
 
-    def _after_operations(self, inputs: Inputs, which: str | None, issues: bool) -> None:
-        free = {name for name, held in self._held.items() if held is None}
-        if which == "launch":
-            self._waited = 0
-        elif self._held["launch"] and self._waited < LAUNCH_PATIENCE:
-            self._waited += 1
-        if which == "gather":
-            self._turn = False
-        elif self.cycle >= self._lanes_at and issues:
-            self._turn = self._held["gather"] is not None
-        if which is not None:
-            self._held[which] = None
-        self.taken = []
-        for name in free:
-            offers = [client for client, (_, reads) in inputs.operations.items()
-                      if name == ("launch" if client is LaneClient.LAUNCH else "gather" if reads else "result")]
-            if offers:
-                last = self._turns[name]
-                client = min(offers, key=lambda client: (client.value <= last, client.value))
-                self._held[name] = client, inputs.operations[client][0]
-                self._turns[name] = client.value if name != "launch" else 0
-                self.taken.append(client)
+    def _selected(self, selection: Selection, heads: dict[int, Planned], ready: list[int], policy: Policy) -> Planned:
+        number = selection.warp
+        assert number is not None
+        planned = heads.get(number)
+        if planned is None or planned.kind is not selection.kind:
+            raise RuleError(f"warp {number}: {selection.kind}, its next is {planned and planned.kind}")
+        if number not in ready:
+            raise RuleError(f"warp {number}: {planned.kind} may not be selected")
+        lanes = KIND_RULES[planned.kind].lanes
+        # Those who could have been selected for long, among the same: what passes the lanes goes first.
+        rivals = [other for other in ready if self.warps[other].able > SURE
+                  and (KIND_RULES[heads[other].kind].lanes == lanes or self._beats == 1)]
+        if not lanes and self._beats > 1 and any(
+                KIND_RULES[heads[other].kind].lanes and self.warps[other].able > SURE for other in ready):
+            raise RuleError(f"warp {number}: {planned.kind}, though others could pass the lanes")
+        if not self._favours():
+            self._ordered(number, rivals, policy)
+        return planned
 
-    def _choose(self, policy: Policy) -> int:
-        windows, turn = divmod(self.cycle // self._window, FAVOUR_INTERVAL)
-        favoured = windows % len(self.warps)
-        if turn == FAVOUR_INTERVAL - 1 and favoured in self.ready:
-            return favoured
-        if policy is Policy.GREEDY_THEN_OLDEST and self._last in self.ready and self._last != self._yielded:
-            return self._last
-        return min(self.ready, key=lambda warp: (warp == self._yielded, self._order.index(warp)))
+    def _ordered(self, number: int, rivals: list[int], policy: Policy) -> None:
+        """Nobody of the rivals goes before the warp."""
+        tops = {top for top in (*list(self._tops)[-3:], self._top) if top is not None}
+        for other in rivals:
+            greedy = policy is Policy.GREEDY_THEN_OLDEST
+            if greedy and number in tops:
+                continue
+            if self.warps[number].place > self.warps[other].place or (
+                    greedy and set(self._tops) | {self._top} == {other}):
+                raise RuleError(f"warp {number} goes before warp {other}, {policy.name}")
 
-    def _issue(self, number: int, planned: Planned, policy: Policy) -> None:
-        warp = self.warps[number]
+    def _favours(self) -> bool:
+        """Whether a warp is favoured, or has just been."""
+        window = self._window
+        turns = {(self.cycle - late) // window % FAVOUR_INTERVAL for late in range(5)}
+        return FAVOUR_INTERVAL - 1 in turns
+
+    def _late(self, selection: Selection | None, inputs: Inputs, ready: list[int]) -> None:
+        """Nothing stands idle that somebody could use."""
+        late = [number for number in ready if self.warps[number].able > SURE]
+        if selection is None and late:
+            raise RuleError(f"nothing is selected, warps {late} could be")
+        for client in LaneClient:
+            offered = client in inputs.operations
+            gone = selection is not None and selection.client is client
+            free = self.cycle >= self._lanes_at or gone
+            self._refused[client] = 0 if gone or not offered else self._refused[client] + free
+            if self._refused[client] > PATIENCE:
+                raise RuleError(f"the operation of {client.name} waits too long")
+
+    def _wait(self, selection: Selection | None) -> None:
+        for number, warp in enumerate(self.warps):
+            self.waits[number] = max(self.waits[number], warp.able)
+
+    def _issue(self, warp: _Warp, planned: Planned, number: int, policy: Policy) -> None:
         warp.queue.popleft()
+        warp.claims -= planned.last
         kind, control = planned.kind, planned.control
-        warp.earliest, warp.shown = self.cycle + max(control.stall, 1), self.cycle + RISE
+        rule = KIND_RULES[kind]
+        warp.issued, warp.earliest = self.cycle, self.cycle + max(control.stall, 1)
         warp.behind = planned.next_pc
-        warp.rises += [(self.cycle + RISE, barrier) for barrier in planned.barriers]
-        warp.in_flight += kind not in SILENT
-        warp.results += kind in FLOW
-        warp.until_result = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.FLOW_READ, *INJECTED)
-        warp.until_resumed = kind in (Kind.BARRIER, Kind.BARRIER_INDEXED, Kind.TRAP)
-        warp.until_complete = kind in (Kind.FLOW_READ, Kind.REFUSED) or planned.missing
-        self._last, self._yielded = number, number if not control.no_yield else -1
-        if policy is Policy.ROUND_ROBIN:
-            self._order.remove(number)
-            self._order.append(number)
-        if kind in LANES:
+        warp.raised.update(planned.raises)
+        warp.in_flight += not rule.silent
+        warp.results += rule.unit == "flow"
+        warp.until_result = rule.unit == "flow" and rule.after is not None
+        warp.until_resumed = rule.after == "resumed"
+        warp.until_complete = rule.after == "drained" or (planned.missing and rule.after != "resumed")
+        warp.limit = planned.at_most if kind is Kind.DEPENDENCY else None
+        yields = not control.no_yield
+        self._top = number if not yields else None
+        if policy is Policy.ROUND_ROBIN or yields:
+            warp.place = self.cycle
+        if rule.lanes:
             self._lanes_at = self.cycle + self._beats
-        if kind in COLLECTED:
-            self._collect_at = self.cycle + COLLECTING
+        if rule.collected:
+            self._collect_at = self.cycle + 1 + COLLECTING
 
     def _change(self, inputs: Inputs) -> None:
         """What comes from outside in a cycle, which the next one sees."""
@@ -295,11 +311,11 @@ class IssueModel:
         if inputs.group is not None:
             number, instructions = inputs.group
             self.warps[number].queue.extend(instructions)
-        for number, *barriers in inputs.completions:
-            self.warps[number].in_flight -= 1
+        if inputs.claimed is not None:
+            self.warps[inputs.claimed].claims += 1
+        for number, barriers, complete in inputs.completions:
+            self.warps[number].in_flight -= complete
             self.warps[number].raised.subtract(barrier for barrier in barriers if barrier != NO_BARRIER)
-        for number, barrier in inputs.reads:
-            self.warps[number].raised.subtract([barrier] if barrier != NO_BARRIER else [])
         for number, warp in enumerate(self.warps):
             if inputs.resume >> number & 1:
                 warp.until_resumed = False
@@ -308,8 +324,9 @@ class IssueModel:
         if inputs.launched is not None:
             warp = self.warps[inputs.launched]
             warp.live, warp.begins, warp.until_result, warp.earliest = True, True, True, 0
-            warp.until_complete = warp.until_resumed = False
+            warp.until_complete, warp.until_resumed, warp.limit = False, False, None
             warp.results += 1
+            warp.place = self.cycle
 
     def _result(self, number: int, pc: int, terminated: bool) -> None:
         warp = self.warps[number]
@@ -318,7 +335,15 @@ class IssueModel:
             warp.until_result = False
             if not terminated and (warp.begins or instruction_address(pc) != warp.behind):
                 warp.queue.clear()
+                warp.claims = 0
                 self.redirected.append(number)
             warp.begins = False
         if terminated:
             warp.live = False
+
+
+COLLECTING = 3
+"""Cycles, from the one after the selection on, in which an instruction whose operands are collected lets no other
+follow, until the lanes tell of it."""
+PATIENCE = 60
+"""Cycles with free lanes after which an operation has gone."""

@@ -19,20 +19,20 @@ MIXED: Mapping[Kind, float] = {
 _SCOREBOARDS = 6
 
 
-def _planned(random: Random, kind: Kind, pc: int) -> Planned:
+def _planned(random: Random, kind: Kind, pc: int, scoreboards: int) -> Planned:
     """A random instruction."""
     slow = kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ, Kind.FLOW_READ)
     chance = 0.8 if slow else 0.1
-    write, read = (random.randrange(_SCOREBOARDS) if random.random() < chance else NO_BARRIER for _ in range(2))
-    wait = random.getrandbits(_SCOREBOARDS) & random.getrandbits(_SCOREBOARDS) if random.random() < 0.4 else 0
+    write, read = (random.randrange(scoreboards) if random.random() < chance else NO_BARRIER for _ in range(2))
+    wait = random.getrandbits(scoreboards) & random.getrandbits(_SCOREBOARDS) if random.random() < 0.4 else 0
     control = ControlCode(random.choice((0, 1, 1, 2, 2, 6, 13, 15)), random.random() < 0.8, write, read, wait,
                           random.getrandbits(4))
     word, depends, at_most = random.getrandbits(64), frozenset[int](), None
     if kind is Kind.DEPENDENCY:
-        chosen = random.getrandbits(_SCOREBOARDS) & random.getrandbits(_SCOREBOARDS)
+        chosen = random.getrandbits(scoreboards) & random.getrandbits(_SCOREBOARDS)
         depends = frozenset(number for number in range(_SCOREBOARDS) if chosen >> number & 1)
         if random.random() < 0.6:
-            at_most = random.randrange(_SCOREBOARDS), random.choice((0, 1, 2, 5))
+            at_most = random.randrange(scoreboards), random.choice((0, 1, 2, 5))
             word = encode("DEPBAR", "at_most", scoreboard=at_most[0], count=at_most[1], wait=chosen, at_most=1)
         else:
             word = encode("DEPBAR", "zero", wait=chosen)
@@ -40,14 +40,15 @@ def _planned(random: Random, kind: Kind, pc: int) -> Planned:
     return Planned(kind, control, pc, word, error, random.getrandbits(32), random.random() < 0.02, depends, at_most)
 
 
-def random_program(random: Random, kinds: Mapping[Kind, float] = MIXED) -> Callable[[int, int], list[Planned]]:
-    """Random groups, the same whenever a warp comes by again."""
+def random_program(random: Random, kinds: Mapping[Kind, float] = MIXED,
+                   scoreboards: int = _SCOREBOARDS) -> Callable[[int, int], list[Planned]]:
+    """Random groups with so many scoreboards, the same whenever a warp comes by again."""
     known: dict[tuple[int, int], list[Planned]] = {}
 
     def group(warp: int, pc: int) -> list[Planned]:
         if (warp, pc) not in known:
             chosen = random.choices(list(kinds), list(kinds.values()), k=GROUP_INSTRUCTIONS)
-            known[warp, pc] = [_planned(random, kind, pc + INSTRUCTION_BYTES * (slot + 1))
+            known[warp, pc] = [_planned(random, kind, pc + INSTRUCTION_BYTES * (slot + 1), scoreboards)
                                for slot, kind in enumerate(chosen)]
         return known[warp, pc]
 

@@ -1,16 +1,17 @@
-"""Accesses with known patterns: how many lines they ask for, how many cycles their bank conflicts cost; and faults."""
+"""Accesses with known patterns: how many lines they ask for, how many cycles bank conflicts cost; faults; shuffles."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rtl.isa.kinds import AtomicOperation, MemorySize, size_bytes, size_registers
+from rtl.isa.kinds import AtomicOperation, MemorySize, ShuffleMode, size_bytes, size_registers
 from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.handmade import encode
 from testbench.memory_world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
 
-__all__ = ["Pattern", "conflicts", "counted", "edges", "faults", "lines_of", "shared_counted"]
+__all__ = ["SHUFFLES", "Pattern", "Shuffled", "conflicts", "counted", "edges", "faults", "lines_of", "shared_counted",
+           "shuffled", "shuffles"]
 
 ALL_REPORTED = 0x00FF_FFFF
 _EVERYBODY = (1 << WARP_THREADS) - 1
@@ -138,3 +139,48 @@ def faults(world: MemoryWorld) -> Iterator[MemoryStep]:
                      encode("ATOM", "", Ra=register, Rb=_DATA, Rd=_RESULT, wide=1, type=0,
                             operation=AtomicOperation.ADD.value)):
             yield MemoryStep(0, word)
+
+
+SHUFFLES = ((1, 0x1F), (1, 0), (3, 0x181F), (16, 0x100F), (31, 0x1F), (0, 0x1F), (5, 0x1C03))
+"""Operands b and c of shuffles."""
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A shuffle, and what its threads must get: a value each, and a flag each as a mask."""
+
+    step: MemoryStep
+    values: dict[int, int]
+    inside: int
+
+
+def shuffled(mode: ShuffleMode, values: Sequence[int], b: int, c: int, threads: int) -> tuple[dict[int, int], int]:
+    """What ``threads`` get when each offers a value: after the PTX manual, and 0 of a thread that is none of them."""
+    segment, clamp = c >> 8 & 31, c & 31
+    results, inside = {}, 0
+    for lane in (lane for lane in range(WARP_THREADS) if threads >> lane & 1):
+        lowest = lane & segment
+        last = lowest | clamp & ~segment
+        source = {ShuffleMode.IDX: lowest | b & 31 & ~segment, ShuffleMode.UP: lane - (b & 31),
+                  ShuffleMode.DOWN: lane + (b & 31), ShuffleMode.BFLY: lane ^ b & 31}[mode]
+        found = source >= last if mode is ShuffleMode.UP else source <= last
+        source = source if found else lane
+        results[lane] = values[source] if threads >> source & 1 else 0
+        inside |= found << lane
+    return results, inside
+
+
+def shuffles(world: MemoryWorld) -> Iterator[Shuffled]:
+    """Every mode, with numbers in the instruction and in registers, by all threads and by some."""
+    at_step, at_clamp = _ADDRESS, _ADDRESS + 1
+    for number, (b, c) in enumerate(SHUFFLES):
+        slot = number % len(world.warps)
+        world.set_register(slot, at_step + 2 * number, [b] * WARP_THREADS)
+        world.set_register(slot, at_clamp + 2 * number, [c] * WARP_THREADS)
+        values = world.warps[slot].registers[_DATA].tolist()
+        for mode in ShuffleMode:
+            for threads in (_EVERYBODY, 0x7FFF_FFFF, 0x0F0F_F00F, 1 << 31):
+                for word in (encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value, lane=b, clamp=c),
+                             encode("SHFL", "rr", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value,
+                                    Rb=at_step + 2 * number, Rc=at_clamp + 2 * number)):
+                    yield Shuffled(MemoryStep(slot, word, threads), *shuffled(mode, values, b, c, threads))

@@ -118,8 +118,10 @@ def launched(p: Pipeline) -> Script:
     cycle = p.cycle
     yield from _quiet(p)
     p.bench.expect("registers", p.gathered[where], [list(everything.values), [0] * 32, list(everything.values)])
-    at, event = p.reads[-1]
-    p.bench.expect("operands read", (at, event.warp, event.barrier), (cycle + p.params.beats, 2, 4))
+    at, event = p.passed[-1]
+    passed = event.payload
+    p.bench.expect("operands read", (at, passed.warp, passed.completes, passed.write_barrier, passed.read_barrier),
+                   (cycle + p.params.beats, 2, 0, NO_BARRIER, 4))
 
 
 def votes_and_clocks(p: Pipeline) -> Script:

@@ -23,6 +23,9 @@ __all__ = ["ALL", "Data", "Pipeline", "Script", "Written"]
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _ZEROS = (0,) * WARP_THREADS
+_EVENTS = ("instruction", "operation")
+_EARLY = 4
+"""Cycles before its completion in which issue is told of it: S3, and S7."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
 Script = Generator[None, None, None]
 """What happens in S2: each ``yield`` is the end of a cycle."""
@@ -60,7 +63,7 @@ class Pipeline:
         The cycle that comes next.
     written : dict[int, Written]
         By serial number.
-    completions, reads, errors, dispatches, flow_operations : list[tuple[int, Any]]
+    completions, passed, errors, dispatches, flow_operations : list[tuple[int, Any]]
         Events with the cycle in which they were seen.
     collecting : list[int]
         The cycles in which the collector was occupied.
@@ -77,7 +80,7 @@ class Pipeline:
         self.cycle = 0
         self.written: dict[int, Written] = {}
         self.completions: list[tuple[int, Any]] = []
-        self.reads: list[tuple[int, Any]] = []
+        self.passed: list[tuple[int, Any]] = []
         self.errors: list[tuple[int, Any]] = []
         self.dispatches: list[tuple[int, Any]] = []
         self.flow_operations: list[tuple[int, Any]] = []
@@ -100,10 +103,10 @@ class Pipeline:
             assert form is not None
             kind = kind_of(form)
         self.serial = (self.serial + 1) % (1 << 16)
-        self._put("instruction", {"valid": 1, "payload": {
+        self._put("instruction", {
             "warp": warp, "serial": self.serial, "pc": pc, "word": word, "kind": kind, "error": error,
             "constant": constant, "constant_missing": missing, "write_barrier": write_barrier,
-            "read_barrier": read_barrier}})
+            "read_barrier": read_barrier})
         return self.serial
 
     def gather(self, registers: Iterable[int], *, warp: int = 0, client: LaneClient = LaneClient.MEMORY,
@@ -127,7 +130,7 @@ class Pipeline:
 
     def repeat(self, operation: Any) -> None:
         """Performs an operation that the unit has asked for."""
-        self._put("operation", {"valid": 1, "client": LaneClient.FLOW, "payload": operation})
+        self._put("operation", {"client": LaneClient.FLOW, "operation": operation})
 
     def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
         """A new warp."""
@@ -154,7 +157,7 @@ class Pipeline:
             yield
 
     def _operate(self, client: LaneClient, payload: dict[str, Any]) -> None:
-        self._put("operation", {"valid": 1, "client": client, "payload": payload})
+        self._put("operation", {"client": client, "operation": payload})
 
     def _put(self, port: str, value: Any) -> None:
         assert port not in self._inputs, f"{port}: two in a cycle"
@@ -169,6 +172,11 @@ class Pipeline:
             await self._drive(ctx, script, linger)
 
         self.bench.simulate(self.dut, [drive], traces=traces, name=name)
+        passed = {(cycle, event.payload.warp, event.payload.write_barrier, event.payload.read_barrier)
+                  for cycle, event in self.passed if event.payload.completes}
+        for cycle, event in self.completions:
+            early = cycle - _EARLY, event.warp, event.write_barrier, event.read_barrier
+            self.bench.expect(f"whether issue knew before cycle {cycle}", early in passed, True)
 
     async def _drive(self, ctx: Any, script: Callable[["Pipeline"], Script], linger: int) -> None:
         dut = self.dut
@@ -184,10 +192,12 @@ class Pipeline:
             if next(playing, self) is self:
                 linger -= 1
             for port in before - self._inputs.keys():
-                signal = ports[port]
+                signal = ports[port].valid if port in _EVENTS else ports[port]
                 ctx.set(signal.as_value() if hasattr(signal, "as_value") else signal, 0)
             for port, value in self._inputs.items():
-                ctx.set(ports[port], value)
+                if port in _EVENTS:
+                    ctx.set(ports[port].valid, 1)
+                ctx.set(ports[port].payload if port in _EVENTS else ports[port], value)
             before = set(self._inputs)
             for client, beat, what in self._wanted:
                 self._hand_over(ctx, client, beat, what)
@@ -206,12 +216,13 @@ class Pipeline:
             valid = 1 << layout["valid"].offset
             listeners.append((event.as_value(), lambda bits: hear(layout.from_bits(bits)) if bits & valid else None))
 
-        operation = data.StructLayout({"payload": dut.operation_flow.payload.shape(), "valid": 1})
+        def joined(event: Any) -> Any:
+            layout = data.StructLayout({"payload": event.payload.shape(), "valid": 1})
+            return data.View(layout, Cat(event.payload, event.valid))
+
         for event, events in (
-                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (dut.operands_read, self.reads),
-                (dut.error, self.errors),
-                (data.View(operation, Cat(dut.operation_flow.payload, dut.operation_flow.valid)),
-                 self.flow_operations)):
+                (dut.dispatch, self.dispatches), (dut.completion, self.completions), (joined(dut.passed), self.passed),
+                (dut.error, self.errors), (joined(dut.operation_flow), self.flow_operations)):
             listen(event, lambda what, events=events: events.append((self.cycle, what)))
         listen(dut.written, self._note)
         listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle) if bit else None))

@@ -13,7 +13,7 @@ from amaranth.lib import data
 from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TOKEN_BYTES, TokenKind
-from rtl.layouts import StackConfiguration, StackOperation, ThreadCodes, stack_request, stack_result
+from rtl.layouts import DEPTH_BITS, StackConfiguration, StackOperation, ThreadCodes, stack_request, stack_result
 from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -173,12 +173,12 @@ class Driver:
         self._ask(ctx)
         ticks = ctx.tick().sample(
             dut.request.ready, dut.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
-            dut.commit_valid, dut.commit_warp, dut.commit_depth, dut.write_fault, dut.write_fault_warp)
-        async for (_, _, taken, ready, killed, events, has_result, result, left, left_warp, left_depth, fault,
+            dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload)
+        async for (_, _, taken, ready, killed, events, has_result, result, left, stack, fault,
                    fault_warp) in ticks:
             self._cycle += 1
             self.statistics.count(events)
-            self._check_left(bool(left), int(left_warp), int(left_depth))
+            self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
             if self._asked is not None:
                 if taken:
                     self._take(bool(killed))

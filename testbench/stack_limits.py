@@ -6,15 +6,17 @@ All limits stand here; everything else in the testbench leaves time to the hardw
 from rtl.isa.tokens import TOKENS_PER_LINE
 from sim.memory_port import MemoryBehaviour
 
-__all__ = ["LEFT_CYCLES", "LINE_CYCLES", "LINE_PER_PUSHES", "REQUESTS_PER_CYCLE", "RESULT_CYCLES"]
+__all__ = ["LEFT_CYCLES", "LINE_PER_PUSHES", "PUSH_CYCLES", "REQUESTS_PER_CYCLE", "RESULT_CYCLES", "TOKEN_CYCLES"]
 
 RESULT_CYCLES = 3
 """From a request that is taken to its result."""
-LINE_CYCLES = 1
-"""More for each line that an unwind looks at after the first."""
+TOKEN_CYCLES = 1
+"""More for each token that an unwind looks at after the first."""
+PUSH_CYCLES = 2
+"""From a push to the next request of the same warp."""
 LEFT_CYCLES = 1
 """From a result to the depth that an unwind or SET_POINTER has left."""
 REQUESTS_PER_CYCLE = 0.99
 """Requests taken, with warps enough; the first cycles count."""
 LINE_PER_PUSHES = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)
-"""A memory that takes a line in the time of a line's pushes."""
+"""A memory that takes a line in as many cycles as it has tokens."""

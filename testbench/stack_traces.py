@@ -9,6 +9,7 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
+from rtl.crs.records import StackState
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import WARP_THREADS, SmParams
@@ -20,7 +21,7 @@ __all__ = ["TracedStack"]
 
 _Observed = data.StructLayout({
     "operation": StackOperation, "taken": 1, "kind": TokenKind, "mask": WARP_THREADS, "resume": 1, "spill": 1,
-    "fill": 1, "filled": 1})
+    "fill": 1, "filled": 1, "cached": 3, "dirty": 3, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
 """What concerns one warp in a cycle; see waveforms/README.md."""
 
 
@@ -37,9 +38,19 @@ class TracedStack(Elaboratable):
 
     def __init__(self, params: SmParams, stack: CallReturnStack) -> None:
         self._stack: Any = stack
+        self._words = [self._read(warp) for warp in range(params.warps)]
         self._observed = [Signal(_Observed, name=f"observed{warp}") for warp in range(params.warps)]
         self.signals = [WarpSignals(Signal(32, name=f"pc{warp}"), Signal(WARP_THREADS, name=f"active{warp}"),
                                     Signal(DEPTH_BITS, name=f"depth{warp}")) for warp in range(params.warps)]
+
+    def _read(self, warp: int) -> dict[str, Any]:
+        """The words of a warp in the stack's memories, through ports that only the testbench has."""
+        stack, engine = self._stack, self._stack.engine
+        memories = {"by_push": stack.states.by_push, "by_commit": stack.states.by_commit,
+                    **{name: engine.words[name] for name in ("below", "cleaned", "filling")}}
+        ports = {name: memory.read_port(domain="comb") for name, memory in memories.items()}
+        self._addresses = [*getattr(self, "_addresses", []), *((port, warp) for port in ports.values())]
+        return {name: port.data for name, port in ports.items()}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -49,7 +60,15 @@ class TracedStack(Elaboratable):
         pushes = Signal()
         with m.Switch(asked.operation), m.Case(*PUSHES):
             m.d.comb += pushes.eq(1)
-        for warp, seen in enumerate(self._observed):
+        m.d.comb += [port.addr.eq(warp) for port, warp in self._addresses]
+        for warp, (seen, words) in enumerate(zip(self._observed, self._words, strict=True)):
+            state: Any = Signal(StackState, name=f"state{warp}")
+            pushed, committed, flags = words["by_push"], words["by_commit"], stack.flags
+            m.d.comb += [
+                state.eq(Mux(pushed.tag == committed.tag, pushed.state.as_value(), committed.state.as_value())),
+                seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
+                seen.last.eq(state.last), seen.busy.eq(flags.busy[warp]), seen.parked.eq(flags.parked[warp]),
+                seen.coming.eq(words["filling"] & ~flags.stale[warp])]
             asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
             moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)
             pushed = asks & pushes
@@ -82,12 +101,12 @@ class TracedStack(Elaboratable):
                 "warp": Trace(line.tag, "dec"), "line": line.address, "answer": stack.port.response.valid},
             "events": stack.events}
         for warp, (signals, seen) in enumerate(zip(self.signals, self._observed, strict=True)):
-            window = stack.windows.windows[warp]
             groups[f"warp{warp}"] = {
                 "pc": signals.pc, "active": signals.active, "depth": Trace(signals.depth, "dec"),
                 "operation": seen.operation, "taken": seen.taken, "resume": seen.resume, "kind": seen.kind,
                 "mask": seen.mask,
-                "lines": {"cached": Trace(window.cached, "bin"), "dirty": Trace(window.dirty, "bin"),
-                          "last": Trace(window.last, "dec"), "state": window.state, "coming": window.fill},
+                "lines": {"cached": Trace(seen.cached, "dec"), "dirty": Trace(seen.dirty, "dec"),
+                          "last": Trace(seen.last, "dec"), "busy": seen.busy, "parked": seen.parked,
+                          "coming": seen.coming},
                 "spill": seen.spill, "fill": seen.fill, "filled": seen.filled}
         return groups

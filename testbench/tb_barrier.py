@@ -203,7 +203,7 @@ def traces_of(driver: BarrierDriver) -> Traces:
         "warps": {
             "terminated": dut.terminated, "terminated_warp": Trace(dut.terminated_warp, "dec"),
             "waiting": Trace(dut.waiting, "bin"), "meeting": Trace(dut.meeting, "bin"),
-            "places": dut.places, "release": warps.release,
+            "release": warps.release,
             "resume": Trace(dut.resume, "bin")},
         "withdrawal": {
             "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,

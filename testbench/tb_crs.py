@@ -33,6 +33,7 @@ __all__ = [
     "check_recursion",
     "check_speed",
     "random_run",
+    "record",
     "run",
 ]
 
@@ -140,6 +141,11 @@ def check_faults(bench: Bench) -> StackStatistics:
         statistics.add(random_run(bench, "tiny", 1000 if bench.thorough else 500, 0.02))
     bench.checked("random operations with faults of memory", statistics.operations)
     return statistics
+
+
+def record(bench: Bench) -> None:
+    """The waveform."""
+    check_recursion(bench)
 
 
 PARTS: dict[str, Callable[[Bench], StackStatistics]] = {

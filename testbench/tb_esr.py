@@ -17,9 +17,9 @@ from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.esr_cases import REGISTERS
 from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases
 from testbench.trap_case import Debugger, Script
-from testbench.trap_driver import TrapDriver, record
+from testbench.trap_driver import TrapDriver, record_case
 
-__all__ = ["FEW", "check_errors", "check_registers", "run"]
+__all__ = ["FEW", "check_errors", "check_registers", "record", "run"]
 
 FEW = 3
 """Errors that a slow simulation can do."""
@@ -139,6 +139,11 @@ def check_registers(bench: Bench, driver: TrapDriver) -> None:
         driver.play(bench, case)
 
 
+def record(bench: Bench) -> None:
+    """A case, for the waveform."""
+    record_case(bench, REGISTERS.cases[SHOWN])
+
+
 def run(bench: Bench) -> None:
     """The testbench."""
     slow = bench.engine is PysimEngine
@@ -150,4 +155,4 @@ def run(bench: Bench) -> None:
     if bench.thorough and not slow:
         for preset in ("small", "full"):
             check_errors(bench, TrapDriver(PRESETS[preset], bench.engine), cases)
-    record(bench, REGISTERS.cases[SHOWN])
+    record(bench)

@@ -11,13 +11,13 @@ from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
-from testbench.memory_cases import counted, edges, faults, shared_counted
+from testbench.memory_cases import counted, edges, faults, shared_counted, shuffles
 from testbench.memory_driver import PARAMS, MemoryDriver
 from testbench.memory_random import random_world
 from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld
 
 __all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_lines",
-           "check_local_base", "check_random", "record", "run"]
+           "check_local_base", "check_random", "check_shuffles", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
@@ -149,6 +149,26 @@ def check_clear(bench: Bench) -> None:
     bench.checked("clears of shared memory")
 
 
+def check_shuffles(bench: Bench) -> None:
+    """Threads get what others offer that execute the same shuffle, and 0 of those that do not."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    cases = list(shuffles(world))
+    registers = world.start_registers()
+    for case in cases:
+        record = world.execute(case.step).record
+        assert record is not None
+        (_, values), = record.registers.values()
+        for thread, value in case.values.items():
+            bench.expect(f"the reference's thread {thread} after {case.step.word:#018x}", values[thread], value)
+        bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
+                     (case.step.threads, case.inside))
+    for params in SIZES if bench.thorough else (FEW_LANES, ALL_LANES):
+        driver = MemoryDriver(bench, world, params)
+        driver.load(registers)
+        driver.run()
+        bench.checked("shuffles", driver.steps)
+
+
 def record(bench: Bench) -> None:
     """Some instructions of each kind, for the waveform."""
     world, registers = random_world(bench.random, 30, ALL_REPORTED)
@@ -159,6 +179,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_lines, check_banks, check_edges, check_faults, check_local_base, check_clear, check_random,
-                  record):
+    for check in (check_lines, check_banks, check_edges, check_faults, check_local_base, check_clear, check_shuffles,
+                  check_random, record):
         check(bench)

@@ -71,13 +71,14 @@ def record(bench: Bench) -> None:
 def traces_of(pipeline: Pipeline) -> Traces:
     """What is worth seeing of the unit."""
     dut = pipeline.dut
-    issued, operation, written = dut.instruction.payload, dut.operation.payload, dut.written
+    issued, written = dut.instruction.payload, dut.written
+    operation = dut.operation.payload.operation
     operands = dut.operands
     return {
         "S2": {
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
             "kind": issued.kind, "word": issued.word, "operation": dut.operation.valid,
-            "client": dut.operation.client, "gather": operation.gather,
+            "client": dut.operation.payload.client, "gather": operation.gather,
             "register": Trace(operation.registers[0], "dec"), "active": dut.masks.active,
             "guard": dut.entrance.selection.guard, "executing": dut.entrance.slot.threads,
             "read_beat": Trace(operands.beat, "dec")},
@@ -89,7 +90,7 @@ def traces_of(pipeline: Pipeline) -> Traces:
             "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
             "predicates": written.predicates, "cc": written.conditional},
         "events": {
-            "complete": dut.completion.valid, "serial": dut.completion.serial, "read": dut.operands_read.valid,
+            "complete": dut.completion.valid, "serial": dut.completion.serial, "passed": dut.passed.valid,
             "dispatch": dut.dispatch.valid, "error": dut.error.valid}}
 
 

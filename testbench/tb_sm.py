@@ -1,7 +1,8 @@
 """The whole machine: kernels, random programs and errors, every instruction in lockstep with the reference machine.
 
-Kernels must also leave in memory what their PTX says and what threads leave that run alone. How many warps, CTAs and
-lanes there are, who issues first and how slow memory is must not matter.
+Kernels must also leave in memory what their PTX says and what threads leave that run alone, those of CUDA C++ what a
+host's code of the same source leaves. How many warps, CTAs and lanes there are, who issues first and how slow memory is
+must not matter.
 """
 
 import itertools
@@ -18,6 +19,9 @@ from sim.memory_service import LATENCY
 from sim.model.thread import run as run_threads
 from sim.model.warp import Machine
 from sim.testbench import Bench, CheckError
+from sim.waves import save_file_of
+from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS
+from testbench.programs.cuda.runs import complaints as cuda_complaints
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import LEVELS, RUNS, Run, build
 from testbench.random_programs import Program, random_program, shrink
@@ -25,14 +29,15 @@ from testbench.sm_driver import LIMIT, SmDriver
 from testbench.sm_errors import ALL_REPORTED, ErrorCase, error_cases, launch_text
 from testbench.words import contents
 
-__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_errors", "check_grid", "check_kernels", "check_random",
-           "check_schedules", "machine_for", "record", "run"]
+__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_cuda_kernels", "check_errors", "check_grid", "check_kernels",
+           "check_random", "check_schedules", "machine_for", "record", "run"]
 
 SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
          "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
          "k22_alu64", "k24_bitops", "k26_divrem64", "k37_cvt16", "k39_generic_addr", "k44_bar_variants",
          "k44_bar_variants:partial", "k45_vec_ldst", "k47_trap_brkpt:trap", "k47_trap_brkpt:breakpoint",
-         "k48_special_regs", "k49_dynamic_shared", "k53_divergent_ret_func", "k56_many_preds", "k58_prefetch_misc")
+         "k48_special_regs", "k49_dynamic_shared", "k53_divergent_ret_func", "k56_many_preds", "k58_prefetch_misc",
+         "k70_bits64", "k71_clamp")
 """Every kind of instruction."""
 FEW = ("k01_vecadd", "k47_trap_brkpt:trap", "k48_special_regs")
 """What a slow simulation can do."""
@@ -110,6 +115,17 @@ def check_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]
     bench.figure(f"runs of kernels on {driver.params.warps} warps, {driver.params.lanes} lanes", played)
 
 
+def check_cuda_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]]) -> None:
+    """Runs of kernels of CUDA C++ by name and level, against what the host's code leaves."""
+    for name, level in bench.progress(list(runs), "kernels of CUDA C++"):
+        run = CUDA_RUNS[name]
+        launch = build(run, level)
+        driver.run(bench, f"{name} {level}", launch)
+        if wrong := cuda_complaints(run, driver.finished(launch)):
+            bench.fail(f"{level}: {wrong[0]}")
+        bench.checked("kernels of CUDA C++ against a host")
+
+
 def check_schedules(bench: Bench, driver: SmDriver, runs: Iterable[str], latencies: Iterable[int]) -> None:
     """Neither who issues first nor how slow memory is matters to what is left."""
     rows = []
@@ -181,7 +197,7 @@ def record(bench: Bench) -> None:
         return
     hardware = Hardware(PRESETS["tiny"], bench.engine, vcd=vcd)
     hardware.run(build(RUNS[SHOWN], "O3"), LIMIT)
-    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
+    bench.report.add_waveform(vcd, save_file_of(vcd))
 
 
 def run(bench: Bench) -> None:
@@ -197,5 +213,6 @@ def run(bench: Bench) -> None:
     check_errors(bench, driver, itertools.islice(error_cases(), 3) if slow else error_cases())
     check_random(bench, driver, 1 if slow else 400 if bench.thorough else 16, 1 if slow else 12)
     if bench.thorough:
+        check_cuda_kernels(bench, driver, itertools.product(CUDA_RUNS, CUDA_LEVELS))
         check_machines(bench)
     record(bench)

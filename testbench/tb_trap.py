@@ -17,11 +17,11 @@ from testbench.programs.manifest import RUNS, build
 from testbench.random_programs import random_program
 from testbench.trap_case import BUSY, Debugger, TrapCase
 from testbench.trap_cases import CASES
-from testbench.trap_driver import TrapDriver, record
-from testbench.trap_injection import HANDLERS, counted, inject, programs, stops_often, stops_once
+from testbench.trap_driver import TrapDriver, record_case
+from testbench.trap_injection import HANDLERS, counted, in_every_state, inject, programs, stops_often, stops_once
 
-__all__ = ["FEW", "SHORT", "buffers", "check_cases", "check_kernels", "check_many_warps", "check_random_programs",
-           "check_random_times", "check_window", "run"]
+__all__ = ["FEW", "SHORT", "STATES", "buffers", "check_cases", "check_kernels", "check_many_warps",
+           "check_random_programs", "check_random_times", "check_states", "check_window", "record", "run"]
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
@@ -35,6 +35,8 @@ MACHINES = (SmParams(warps=4, lanes=4), SmParams(warps=8, lanes=32),
 """Beside the default one."""
 _WINDOW = range(250, 1150)
 """Cycles after the start of a grid in which the short programs run."""
+STATES = range(440, 2140)
+"""Cycles in which the warps in every state start, and until they have ended."""
 _LOWER, _UPPER = 0xFFFF_FFFF, 0xFF
 """The slots of 40 warps, as registers have them."""
 _STARTED = 100_000
@@ -67,6 +69,18 @@ def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps:
             what = f"{name}, stopped at cycle {cycle}"
             left = inject(bench, driver, what, counted(launch(), HANDLERS[cycle % 2]), stops_once(cycle))
             bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
+
+
+def check_states(bench: Bench, driver: TrapDriver, cycles: Iterable[int]) -> None:
+    """Warps of a CTA that wait, are parted, trap, come back from an exit and have ended, stopped at each of these
+    cycles, in lockstep."""
+    undisturbed = buffers(inject(bench, driver, "warps in every state", counted(in_every_state(), traps_itself=True),
+                                 iter(()), check=True))
+    for cycle in bench.progress(list(cycles), "states"):
+        what = f"warps in every state, stopped at cycle {cycle}"
+        made = counted(in_every_state(), HANDLERS[cycle % 2], traps_itself=True)
+        left = inject(bench, driver, what, made, stops_once(cycle), check=True)
+        bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
 
 
 def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap: int, steps: int = 0,
@@ -140,22 +154,29 @@ def check_many_warps(bench: Bench, driver: TrapDriver) -> None:
                                 warps=4, grid=10))
 
 
+def record(bench: Bench) -> None:
+    """A case, for the waveform."""
+    record_case(bench, CASES[SHOWN])
+
+
 def run(bench: Bench) -> None:
     """The testbench."""
     driver = TrapDriver(PRESETS["default"], bench.engine, always=not bench.thorough)
     if bench.engine is PysimEngine:
         check_cases(bench, TrapDriver(PRESETS["tiny"], bench.engine), FEW)
-        record(bench, CASES[SHOWN])
+        record(bench)
         return
     check_cases(bench, driver, CASES)
     if not bench.thorough:
         check_window(bench, driver, _WINDOW[::60])
+        check_states(bench, driver, STATES[30::67])
         check_random_times(bench, driver, 1, 120)
         check_random_programs(bench, driver, 8, 12, 200)
         check_kernels(bench, driver, SHORT[1:4], gap=200)
-        record(bench, CASES[SHOWN])
+        record(bench)
         return
     check_window(bench, driver, _WINDOW)
+    check_states(bench, driver, STATES)
     check_random_times(bench, driver, 40, 120)
     check_random_programs(bench, driver, 200, 12, 200)
     check_kernels(bench, driver, RUNS, gap=200, steps=400, check=True)
@@ -167,4 +188,4 @@ def run(bench: Bench) -> None:
         if params.warps > 32:
             check_many_warps(bench, other)
     bench.expect("as many traps as there should be", bench.report.checks["traps injected"] >= _INJECTED, True)
-    record(bench, CASES[SHOWN])
+    record(bench)

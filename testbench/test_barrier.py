@@ -15,7 +15,7 @@ from testbench.barrier_driver import BarrierDriver
 from testbench.barrier_warps import Use
 from testbench.handmade import ALL, encode
 
-SYNC = encode("BAR", "ii", mode=BarrierMode.SYNC.value, barrier=0, Pc=7)
+SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
 
 
 def passes(body, seed=0):
@@ -123,3 +123,44 @@ def test_a_withdrawal_races_with_the_last_arrival():
         outcomes.append(len(pair.withdrawn))
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {0, 1}
+
+
+async def bereave(ctx, dut, head_start, apart):
+    """A CTA of three warps: one waits, one has arrived without waiting. These others end, one behind the other, while
+    the arrival of the first is taken back, so that the barrier asks for no more warps than have arrived. Who goes on of
+    those that wait, and who is withdrawn. In the end the first has ended, too."""
+    words = {10: (0, SYNC), 20: (1, ARRIVE)}
+    ends = {40 + head_start: 1, 40 + head_start + apart: 2, 89: 0}
+    resumed, withdrawn = [], []
+    for cycle in range(100):
+        launched = cycle if cycle < 3 else None
+        ctx.set(dut.launch, {"valid": launched is not None, "payload": {
+            "warp": launched or 0, "number": launched or 0, "cta_warps": 3}})
+        warp, word = words.get(cycle, (0, 0))
+        ctx.set(dut.dispatch, {"valid": cycle in words, "payload": {
+            "warp": warp, "word": word, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}})
+        ctx.set(dut.terminated, cycle in ends)
+        ctx.set(dut.terminated_warp, ends.get(cycle, 0))
+        ctx.set(dut.withdraw, {"valid": cycle >= 40 and not (withdrawn or resumed), "warp": 0})
+        _, _, resume, taken_back = await ctx.tick().sample(dut.resume, dut.withdrawn)
+        resumed += [0] if resume & 1 else []
+        withdrawn += [taken_back.warp] if taken_back.valid else []
+    assert ctx.get(dut.waiting) == 0
+    return resumed, withdrawn
+
+
+def test_a_barrier_lets_nobody_go_who_is_being_withdrawn():
+    """The one that waits is either withdrawn or let go, never both, whenever the others end."""
+    dut, outcomes = BarrierUnit(PRESETS["default"]), set()
+
+    async def drive(ctx):
+        ctx.set(dut.barriers, BARRIERS)
+        ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
+        for head_start in range(-6, 8):
+            for apart in (1, 2):
+                resumed, withdrawn = await bereave(ctx, dut, head_start, apart)
+                assert resumed + withdrawn == [0], (head_start, apart)
+                outcomes.add(len(withdrawn))
+
+    passes(lambda bench: bench.simulate(dut, [drive]))
+    assert outcomes == {0, 1}

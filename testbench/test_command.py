@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from sim.command import OutputError, Parser, check_file, write_file
+from sim import asm, ptx, run
+from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
 
 ROOT = Path(__file__).parent.parent
 KERNEL = str(Path(__file__).parent / "programs" / "k08_fib_recursion.O3.cubin")
 LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parent / "programs" / "k22_alu64.O0.cubin")]
+
+
+FIBONACCI = ["--block", "12", "--arg", "buf:out=u32[12]"]
+SOURCE = ".kernel k\n        EXIT\n"
 
 
 def names(folder: Path) -> list[str]:
@@ -63,12 +68,13 @@ def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "out"
     path.write_bytes(b"kept")
 
-    def cut_off(self: Path, content: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(content[:2])
+    write = OutputFile.write
+
+    def cut_off(self: OutputFile, content: bytes) -> None:
+        write(self, content[:2])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "write_bytes", cut_off)
+    monkeypatch.setattr(OutputFile, "write", cut_off)
     with pytest.raises(KeyboardInterrupt):
         write_file(path, b"new")
     assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
@@ -88,6 +94,75 @@ def test_a_pipe_is_written_to(tmp_path):
     assert os.read(reader, 100) == b"content"
     os.close(reader)
     assert path.is_fifo() and names(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("command", [
+    [run.main, KERNEL, *FIBONACCI, "--engine", "model", "--json"], [asm.main, "k.sass", "-o"],
+    [ptx.main, KERNEL.replace(".O3.cubin", ".ptx"), "-o"]], ids=["run", "asm", "ptx"])
+def test_a_device_stays_one(command, full_device, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("k.sass").write_text(SOURCE)
+    main, *arguments = command
+    try:
+        code = main([*arguments, str(full_device)])
+    except SystemExit as exit:
+        code = exit.code
+    assert code == 2
+    errors = capsys.readouterr().err
+    assert errors.endswith(f"{full_device}: No space left on device\n") and errors.count("\n") == 1
+    assert full_device.is_char_device()
+    assert set(names(tmp_path)) <= {"k.sass", full_device.name}
+
+
+def test_what_was_not_written_is_told_again(full_device):
+    file = OutputFile(full_device)
+    with pytest.raises(OutputError) as first:
+        file.write(bytes(1 << 20))
+    with pytest.raises(OutputError) as second:
+        file.write(b"more")
+    assert first.value is second.value
+    file.close()
+    assert full_device.is_char_device()
+
+
+def test_a_file_appears_when_it_is_closed(tmp_path):
+    path = tmp_path / "a" / "out"
+    with OutputFile(path, folders=True) as file:
+        file.write(b"one ")
+        file.write(b"two")
+        assert not path.exists()
+    assert path.read_bytes() == b"one two" and names(path.parent) == ["out"]
+
+
+@pytest.mark.parametrize("before", [b"", b"before\n"])
+def test_the_standard_output_is_written_to_though_it_is_a_file(before, tmp_path):
+    """Neither is what was printed before lost nor what is printed behind it."""
+    output, source = tmp_path / "out", tmp_path / "k.sass"
+    source.write_text(SOURCE)
+    script = ("from sim import asm; import sys; print(sys.argv[1], end='')\n"
+              "asm.main([sys.argv[2], '-o', '/dev/stdout']); print('behind')")
+    with output.open("wb") as file:
+        subprocess.run([sys.executable, "-c", script, before.decode(), source], stdout=file, cwd=ROOT, check=True)
+    asm.main([str(source), "-o", str(tmp_path / "expected")])
+    assert output.read_bytes() == before + (tmp_path / "expected").read_bytes() + b"behind\n"
+    assert names(tmp_path) == ["expected", "k.sass", "out"]
+
+
+def test_only_files_are_whole(tmp_path):
+    path = tmp_path / "file"
+    assert is_whole(path)
+    path.touch()
+    assert is_whole(path)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_whole(tmp_path / "pipe")
+    assert not is_whole("/dev/null")
+
+
+def test_a_folder_that_cannot_be_made_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError) as caught:
+        make_folder(tmp_path / "file" / "in")
+    assert str(caught.value) == f"{tmp_path / 'file' / 'in'}: Not a directory"
 
 
 def test_a_reader_that_stops_is_no_error():

@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from sim.launch import Buffer, Scalar, prepare
+from sim.model.warp import Machine
 from sim.toolchain.compiler import compile_module
-from sim.toolchain.module import ProgramError
+from sim.toolchain.compiler.ir import WORD
+from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from testbench.compiler_random import THREADS, Program, structured, unstructured
 from testbench.compiler_runs import compiled, words_left
@@ -120,6 +123,112 @@ def test_a_jump_table_is_in_the_second_bank():
     assert "BRX" in text
 
 
+def test_a_function_that_is_known_is_called_by_its_address():
+    text = _ptx("mov.u32 r2, t; mov.u64 d3, none; call d3, (r2), N; mov.u64 d3, nine; call (r2), d3, (r2), P; "
+                "st.global.u32 [d1], r2; ret;").replace("{ .reg", "{ N: .callprototype _ (.reg .b32 _); "
+                                                        "P: .callprototype (.reg .b32 _) _ (.reg .b32 _); .reg")
+    functions = """.func none(.reg .b32 a) {}
+.func (.reg .b32 r) nine(.reg .b32 a) { mul.lo.u32 r, a, 9; ret; }
+"""
+    head, mark, kernel = text.partition(".visible")
+    assert words_left(compiled(head + functions + mark + kernel), 8, 8, 0) == [9 * t for t in range(8)]
+
+
+def _counted(t: int, step: int, factor: int) -> int:
+    """What a function of the next test makes of a number."""
+    if t & 1:
+        return t * factor
+    t += step
+    while t < 9:
+        t += step
+    return t
+
+
+@pytest.mark.parametrize("names", [("f$a", "f_a"), ("f", "f_1"), ("table0", "other"), ("functions", "f")])
+def test_functions_of_like_names_and_code_have_labels_and_tables_of_their_own(names):
+    function = """.func (.reg .b32 r) {}(.reg .b32 a) {{ .reg .b32 x; .reg .pred p; and.b32 x, a, 1;
+ T: .branchtargets A, B; brx.idx x, T;
+A: add.u32 a, a, {}; setp.lt.u32 p, a, 9; @p bra A; mov.b32 r, a; ret; B: mul.lo.u32 r, a, {}; ret; }}
+"""
+    calls = "call (r2), {}, (t); call (r3), {}, (t); sub.u32 r2, r2, r3; st.global.u32 [d1], r2; ret;"
+    head, mark, kernel = _ptx(calls.format(*names)).partition(".visible")
+    functions = function.format(names[0], 1, 5) + function.format(names[1], 4, 2)
+    expected = [_counted(t, 1, 5) - _counted(t, 4, 2) & 0xFFFF_FFFF for t in range(12)]
+    assert words_left(compiled(head + functions + mark + kernel), 12, 12, 0) == expected
+
+
+RECURSION = """
+.func (.reg .b32 r) f(.reg .b32 n, .reg .b32 x)
+{ .reg .pred p; .reg .b32 a, b, c;
+ setp.ne.u32 p, n, 0; @p bra MORE; mov.b32 r, x; ret;
+MORE: sub.u32 a, n, 1; mad.lo.u32 b, x, 5, n; call (c), f, (a, b); xor.b32 c, c, n; add.u32 r, c, x; ret; }
+"""
+LOOPING = """
+.func (.reg .b32 r) f(.reg .b32 n, .reg .b32 x)
+{ .reg .pred p; .reg .b32 a, b, c;
+ and.b32 b, n, 3; mov.b32 r, x;
+L: setp.eq.u32 p, b, 0; @p bra E; shr.b32 a, n, 1; call (c), f, (a, b); mad.lo.u32 r, r, 3, c; sub.u32 b, b, 1; bra L;
+E: add.u32 r, r, n; ret; }
+"""
+VOTING = """
+.func (.reg .b32 r) f(.reg .b32 n, .reg .b32 x)
+{ .reg .pred p; .reg .b32 a, b;
+ setp.eq.u32 p, n, 0; mov.b32 b, x; @p bra E; sub.u32 a, n, 1; call (b), f, (a, x); add.u32 b, b, 1;
+E: vote.ballot.b32 a, 1; xor.b32 r, b, a; ret; }
+"""
+
+
+def _recursion(n: int, x: int) -> int:
+    return x if n == 0 else (_recursion(n - 1, 5 * x + n) ^ n) + x
+
+
+def _looping(n: int, x: int) -> int:
+    for turns in range(n & 3, 0, -1):
+        x = 3 * x + _looping(n >> 1, turns)
+    return x + n
+
+
+def _calling(function: str, parts: str) -> str:
+    """A kernel that calls a function with its number, plus that of the thread where they shall part, and the thread."""
+    head, mark, kernel = _ptx(f"{parts} call (r2), f, (r1, t); st.global.u32 [d1], r2; ret;").partition(".visible")
+    return head + function + mark + kernel
+
+
+def _tokens(module: Module, levels: int) -> int:
+    """The most on the stack at once. It fits what a launch has by itself."""
+    machine = Machine(prepare(module, [Buffer("out", bytes(128)), Scalar(levels, 4)]), warps=1)
+    most = 0
+    while (retired := machine.step()) is not None:
+        most = max(most, retired.depth_after)
+    assert machine.run().status == "ok"
+    return most
+
+
+def test_a_recursion_takes_one_token_a_level():
+    module = compiled(_calling(RECURSION, ""))
+    assert [_tokens(module, levels) for levels in (0, 60, 181)] == [1, 61, 182]
+
+
+@pytest.mark.parametrize(("function", "value", "levels"), [(RECURSION, _recursion, 181), (LOOPING, _looping, 29)])
+@pytest.mark.parametrize("parts", ["", "add.u32 r1, r1, t;"])
+def test_recursion_without_places_to_meet(function, value, levels, parts):
+    found = words_left(compiled(_calling(function, parts)), 32, 32, levels)
+    assert found == [value(levels + t * bool(parts), t) & 0xFFFF_FFFF for t in range(32)]
+
+
+def _voting(t: int) -> int:
+    """Odd threads go a level deeper than the others, where they vote alone."""
+    value = ((t ^ 0xAAAA_AAAA) + 1 if t & 1 else t) ^ WORD
+    for _ in range(2):
+        value = (value + 1 & WORD) ^ WORD
+    return value
+
+
+def test_what_threads_do_together_at_the_end_of_a_function_they_meet_for():
+    module = compiled(_calling(VOTING, "and.b32 r1, t, 1; add.u32 r1, r1, 2;"))
+    assert words_left(module, 32, 32, 0, oracle=False) == [_voting(t) for t in range(32)]
+
+
 def test_recursion_counts_its_tokens_often():
     tokens = re.findall(r"\.crs (\d+)", _text("k08_fib_recursion"))
     assert int(tokens[0]) >= 32 * 16
@@ -129,4 +238,7 @@ def test_what_is_not_translated_is_named_with_its_place():
     function = ".func f(.param .b32 a)\n{ .reg .b32 r; ld.param.b32 r, [a+4]; ret; }\n"
     text = _ptx("ret;").replace(".visible", function + ".visible")
     with pytest.raises(ProgramError, match="x:5:16: 4 lies outside of a"):
+        compile_module(parse_ptx(text, "x"))
+    text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+0x10000]; } ret;")
+    with pytest.raises(ProgramError, match=r"x:\d:1: constant bank 0 has no .u32 at 0x10140"):
         compile_module(parse_ptx(text, "x"))

@@ -11,7 +11,7 @@ from vcdvcd import VCDVCD
 
 from rtl.crs import CallReturnStack
 from rtl.params import PRESETS
-from sim.engine import CxxrtlEngine, PysimEngine
+from sim.engine import CompiledEngine, PysimEngine
 from sim.model.retirement import Retirement
 from sim.model.warp import Machine
 from sim.run_tb import ROOT
@@ -22,7 +22,7 @@ from testbench.stack_programs import requests_of
 from testbench.stack_reference import StackReference
 from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion, random_run
 
-NO_CXXRTL = CxxrtlEngine.missing()
+NO_COMPILER = CompiledEngine.missing()
 PERIOD = 10
 """Nanoseconds of a clock cycle."""
 COMPARED = 150
@@ -104,10 +104,10 @@ def test_the_save_file_shows_what_is_there(waveform):
     assert set(shown) <= names
 
 
-@pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
+@pytest.mark.skipif(NO_COMPILER is not None, reason=f"engine compiled: {NO_COMPILER}")
 def test_both_engines_write_the_same_waveform(waveform, tmp_path):
     path = tmp_path / "crs.vcd"
-    assert failure(check_recursion, engine=CxxrtlEngine, vcd=path) is None
+    assert failure(check_recursion, engine=CompiledEngine, vcd=path) is None
     assert path.read_bytes() == waveform.read_bytes()
 
 
@@ -142,8 +142,8 @@ def test_a_line_that_is_lost_is_found(monkeypatch):
     assert failure(check_directed) is not None
 
 
-def test_a_top_line_that_is_not_on_chip_is_not_copied_later():
-    """The random run that found it, with its seed."""
+def test_a_topmost_line_that_is_not_on_chip_is_found_in_memory():
+    """The random run that once found it lost, with its seed."""
     def body(bench):
         bench.random.getrandbits = lambda _bits: 0x3f1f65a8de527100
         random_run(bench, "small", 3000, 0.0)

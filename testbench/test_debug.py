@@ -17,9 +17,9 @@ from sim.debugger.errors import DebuggerError
 from sim.debugger.places import Places
 from sim.debugger.terminal import PROMPT
 from sim.debugger.watch import Watch
-from sim.engine import CxxrtlEngine
+from sim.engine import CompiledEngine
 from sim.hardware import Hardware
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIBONACCI = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
@@ -71,13 +71,13 @@ again:
     @P0 BRA again
         EXIT
 """
-TINY = ("--preset", "tiny", "--engine", "cxxrtl")
+TINY = ("--preset", "tiny", "--engine", "compiled")
 
 
 @pytest.fixture(scope="module")
 def machine() -> Hardware:
     """One for all sessions: it takes long to make."""
-    return Hardware(PRESETS["tiny"], CxxrtlEngine)
+    return Hardware(PRESETS["tiny"], CompiledEngine)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def tokens(shown: str) -> list[str]:
     return [line.split(maxsplit=1)[1] for line in shown.splitlines()[1:]]
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
     plain = debug(FIBONACCI, "run", "memory out 12", block=12)
     assert "over" in plain[0]
@@ -129,7 +129,7 @@ def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
     assert memory == plain[1]
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_breakpoint_is_hit_every_time(debug):
     hits = debug(LOOP, "break 0x10", "run", "registers R4", "continue", "registers R4", "continue", "registers R4",
                  "continue")
@@ -139,7 +139,7 @@ def test_a_breakpoint_is_hit_every_time(debug):
     assert hits[7].startswith("the grid is over, ")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_steps_follow_a_branch_on_which_threads_part(debug):
     """The taken path first, then the other one; the tokens say who waits for what."""
     shown = debug(DIVERGES, "break k+0x20", "run", "step", "masks", "stack", "thread", "step 2", "masks", "stack",
@@ -161,7 +161,7 @@ def test_steps_follow_a_branch_on_which_threads_part(debug):
     assert shown[14].count("00000002") == 8
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
     """A warp that is let go from there waits for the other one, which is seen to come."""
     shown = debug(BARRIER, "break k+0x18", "run", "step", *["continue"] * 6, block=64)
@@ -174,7 +174,7 @@ def test_a_breakpoint_on_a_barrier_is_hit_by_every_warp_each_time(debug):
     assert over.startswith("the grid is over")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_warps_step_alone_and_together(debug):
     shown = debug(BARRIER, "break k", "run", "delete", "warp 1", "step", "warps", "step all", "warps", "warp 0", "quit",
                   block=64)
@@ -187,7 +187,7 @@ def test_warps_step_alone_and_together(debug):
     assert shown[8].startswith("warp 0 at 0x0010 k+0x10: stepped\n")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
     """Three CTAs of a warp each, one after the other."""
     program = ".kernel k\n.param out 8\n.registers 24\n    NOP\n    EXIT\n"
@@ -198,7 +198,7 @@ def test_a_warp_ends_in_a_step_and_the_next_one_is_stopped_as_it_starts(debug):
     assert shown[6].startswith("the grid is over")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_errors_and_traps_of_the_program_stop_it(debug):
     trapped, warps, errors, _, none, failed, again, left = debug(
         FAILS, "run", "warps", "errors", "clear", "errors", "continue", "errors", "detach")
@@ -212,7 +212,7 @@ def test_errors_and_traps_of_the_program_stop_it(debug):
     assert "MULTIPLE_WARP_ERRORS" in left       # it was not cleared before it happened again
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
     """First the breakpoint, then, when the warp goes on, the trap under it."""
     program = ".kernel k\n.param out 8\n    NOP\n    BPT.TRAP 0x1\n    NOP\n    EXIT\n"
@@ -223,7 +223,7 @@ def test_a_breakpoint_on_a_trap_of_the_program_with_the_same_reason(debug):
     assert over.startswith("the grid is over")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_grid_runs_for_some_cycles_and_is_stopped(debug):
     running, stopped, again, warps, still = debug(ENDLESS, "run 3000", "stop", "stop", "warps", "continue 100")
     assert running.startswith("the grid runs, ")
@@ -233,7 +233,7 @@ def test_a_grid_runs_for_some_cycles_and_is_stopped(debug):
     assert still.startswith("the grid runs, ")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_grid_starts_again(debug):
     shown = debug(LOOP, "break 0x10", "run", "continue", "registers R4", "run", "registers R4", "detach", "run")
     assert "00000002" in shown[3]
@@ -242,7 +242,7 @@ def test_a_grid_starts_again(debug):
     assert "the grid is over" in shown[7]
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_an_interrupt_stops_the_machine(debug, monkeypatch):
     looks, look = [], Watch.look
 
@@ -258,7 +258,7 @@ def test_an_interrupt_stops_the_machine(debug, monkeypatch):
     assert "stopped" in shown[1]
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_person_types_commands(tmp_path, capsys, shared):
     """Completed by the tabulator; an empty line repeats a step; a wrong command does not end the visit."""
     program = tmp_path / "test.sass"
@@ -274,7 +274,7 @@ def test_a_person_types_commands(tmp_path, capsys, shared):
     assert lines[-1].endswith("stepped  ISETP.NE.U32.AND P0, PT, R4, RZ, PT")
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_person_starts_again_and_leaves(tmp_path, capsys, shared):
     program = tmp_path / "test.sass"
     program.write_text(LOOP)
@@ -286,7 +286,7 @@ def test_a_person_starts_again_and_leaves(tmp_path, capsys, shared):
 
 # What is wrong.
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize(("commands", "complaint"), [
     (["break 0x11"], "0x11: 0x11 is no multiple of 8"),
     (["break 0x2000"], "0x2000: 0x2000 is behind the program"),
@@ -319,7 +319,7 @@ def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, shared, co
     assert captured.err.count("\n") == 1
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_commands_come_from_standard_input(tmp_path, capsys, shared, monkeypatch):
     program = tmp_path / "test.sass"
     program.write_text(LOOP)

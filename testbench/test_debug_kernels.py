@@ -9,14 +9,14 @@ from rtl.isa.control_code import instruction_address
 from rtl.params import PRESETS
 from sim.debugger.breakpoints import Breakpoints
 from sim.debugger.machine import DebuggedMachine, State
-from sim.engine import CxxrtlEngine
+from sim.engine import CompiledEngine
 from sim.firmware import install_trap_handler
 from sim.hardware import Hardware
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import RUNS, build
 
-pytestmark = needs_cxxrtl
+pytestmark = needs_compiled
 
 _LIMIT = 1_000_000
 _ACTIONS = 30
@@ -26,7 +26,7 @@ _KERNELS = ("k06_switch_brx", "k08_fib_recursion", "k10_calltable_global", "k14_
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
-    return Hardware(PRESETS["tiny"], CxxrtlEngine)
+    return Hardware(PRESETS["tiny"], CompiledEngine)
 
 
 async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) -> None:

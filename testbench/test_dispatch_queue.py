@@ -11,13 +11,13 @@ from amaranth.sim import Simulator
 from rtl.dispatch_queue import DispatchQueue
 
 _LAYOUT = data.StructLayout({"number": 16})
-_DISPATCHES = 3
-"""Cycles from the selection of an instruction to its dispatch."""
+_DISPATCHES = 4
+"""Cycles from being known as ready, with the room of that cycle, to the dispatch."""
 _PLACES = 8
 
 
 def play(cycles: int, *, decoding: int, bypass: bool, takes: float) -> tuple[list[int], int, int]:
-    """Selects whenever there is room; ``takes`` is how often the unit takes the next one.
+    """Makes ready whenever there is room; ``takes`` is how often the unit takes the next one.
 
     Returns what was taken, how much at most was between selection and the unit, and how much was taken in the cycle in
     which it arrived.

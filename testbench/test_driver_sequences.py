@@ -8,12 +8,12 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import CONTROL_RESET, SM_REGISTERS, GlobalError
 from rtl.params import PRESETS
 from sim.debugger import driver
-from sim.engine import CxxrtlEngine
+from sim.engine import CompiledEngine
 from sim.firmware.trap_handler import SaveArea, install_trap_handler
 from sim.hardware import Hardware
 from sim.host import Host
 from sim.launch import Launch
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.sm_errors import launch_text
 from testbench.trap_programs import with_handler
 from testbench.words import NOP
@@ -43,7 +43,7 @@ _LIMIT = 200_000
 
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
-    return Hardware(PRESETS["tiny"], CxxrtlEngine)
+    return Hardware(PRESETS["tiny"], CompiledEngine)
 
 
 def endless() -> SaveArea:
@@ -109,7 +109,7 @@ def test_a_sequence_writes_this(sequence, contents, written):
     assert host.written == written
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_debugger_attaches_and_leaves(hardware):
     area = endless()
 
@@ -126,7 +126,7 @@ def test_a_debugger_attaches_and_leaves(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_all_warps_are_suspended_and_resumed(hardware):
     area = endless()
 
@@ -154,7 +154,7 @@ def test_all_warps_are_suspended_and_resumed(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_warps_that_leave_the_handler_are_stopped_again(hardware):
     """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
     area = endless()
@@ -179,7 +179,7 @@ def test_warps_that_leave_the_handler_are_stopped_again(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_an_empty_machine_is_held(hardware):
     area = endless()
 
@@ -194,7 +194,7 @@ def test_an_empty_machine_is_held(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_wait_for_lock_down_gives_up(hardware):
     area = endless()
 
@@ -207,7 +207,7 @@ def test_a_wait_for_lock_down_gives_up(hardware):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
 def test_warps_single_step(hardware, slots):
     """Three instructions of the loop; the other warp stays where it is."""
@@ -231,7 +231,7 @@ def test_warps_single_step(hardware, slots):
     assert run(hardware, area.launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("clear", [driver.clear_errors, driver.clear_errors_nouveau])
 def test_errors_are_cleared(hardware, clear):
     area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
@@ -250,7 +250,7 @@ def test_errors_are_cleared(hardware, clear):
     assert run(hardware, area.launch, drive) == "error"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_an_event_between_reading_and_clearing_is_kept(hardware):
     area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
 
@@ -263,7 +263,7 @@ def test_an_event_between_reading_and_clearing_is_kept(hardware):
     assert run(hardware, area.launch, drive) == "error"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_warps_that_a_pause_holds_are_resumed(hardware):
     """A handler that only pauses, as the drivers expect it: waking by the mask, then by the trigger."""
     launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
@@ -281,7 +281,7 @@ def test_warps_that_a_pause_holds_are_resumed(hardware):
     assert run(hardware, launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_one_warp_is_woken(hardware):
     launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
 
@@ -300,7 +300,7 @@ def test_one_warp_is_woken(hardware):
     assert run(hardware, launch, drive) == "ok"
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("empties", [True, False])
 def test_changed_code_is_executed_behind_an_invalidation(hardware, empties):
     """The loop's branch becomes NOP in memory while warps are held; without a handler, which would use the cache."""

@@ -20,11 +20,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator
 
-from sim.engine import ENGINES, CxxrtlEngine, EngineError, choose
-from sim.engine.build import cache_folder
+from sim.engine import ENGINES, CompiledEngine, EngineError, choose
+from sim.engine.cache import cache_folder
 from sim.engine.emit import emit
-from sim.engine.netlist import to_netlist
-from testbench.engine_designs import Ripple, Zoo, needs_cxxrtl
+from sim.engine.netlist import to_netlist, with_ports
+from testbench.engine_designs import Ripple, Zoo, needs_compiled
 
 
 class OwnClock(wiring.Component):
@@ -47,19 +47,19 @@ class BlackBox(wiring.Component):
         return m
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_what_cannot_be_compiled_is_refused_in_one_line(monkeypatch, tmp_path):
-    with pytest.raises(EngineError, match=r"^engine cxxrtl: the design makes the clock of domain slow itself; "
+    with pytest.raises(EngineError, match=r"^engine compiled: the design makes the clock of domain slow itself; "
                                           r"use the engine pysim$"):
-        Simulator(OwnClock(), engine=CxxrtlEngine)
+        Simulator(OwnClock(), engine=CompiledEngine)
     with pytest.raises(EngineError, match=r"^no engine simulates EHXPLLL, which has no description in Amaranth$"):
-        Simulator(BlackBox(), engine=CxxrtlEngine)
-    with pytest.raises(EngineError, match=r"^engine cxxrtl does not write Amaranth's waveforms: use sim\.waves"):
-        Simulator(Zoo(), engine=CxxrtlEngine).write_vcd("x.vcd")
+        Simulator(BlackBox(), engine=CompiledEngine)
+    with pytest.raises(EngineError, match=r"^engine compiled does not write Amaranth's waveforms: use sim\.waves"):
+        Simulator(Zoo(), engine=CompiledEngine).write_vcd("x.vcd")
     monkeypatch.setenv("CXX", f"{sys.executable} -c error_in_compiler")
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path))
     with pytest.raises(EngineError, match=r"failed on the model: NameError: name 'error_in_compiler' is not defined$"):
-        Simulator(Zoo(), engine=CxxrtlEngine)
+        Simulator(Zoo(), engine=CompiledEngine)
     assert not list(tmp_path.iterdir())
 
 
@@ -68,12 +68,18 @@ def test_missing_tools_are_named_with_what_to_install(monkeypatch):
     monkeypatch.setattr("sim.engine.build.find_spec", lambda _name: None)
     monkeypatch.delenv("CXX", raising=False)
     missing = "there is no C++ compiler: install g++ or clang++, or pip install -e '.[fast]'"
-    with pytest.raises(EngineError, match=f"^engine cxxrtl: {re.escape(missing)}$"):
-        choose("cxxrtl")
-    assert choose("auto") == (ENGINES["pysim"], f"engine pysim; cxxrtl would be faster, but {missing}")
+    with pytest.raises(EngineError, match=f"^engine compiled: {re.escape(missing)}$"):
+        choose("compiled")
+    assert choose("auto") == (ENGINES["pysim"], f"engine pysim; compiled would be faster, but {missing}")
     assert choose("pysim") == (ENGINES["pysim"], None)
-    with pytest.raises(EngineError, match=r"^no engine verilator; there are auto, pysim, cxxrtl$"):
+    with pytest.raises(EngineError, match=r"^no engine verilator; there are auto, pysim, compiled$"):
         choose("verilator")
+
+
+@needs_compiled
+def test_the_compiled_engine_has_two_names():
+    assert choose("cxxrtl") == choose("compiled") == (CompiledEngine, None)
+    assert list(ENGINES) == ["pysim", "compiled"]
 
 
 def test_compilers_are_looked_for_in_order(monkeypatch):
@@ -90,16 +96,16 @@ def test_compilers_are_looked_for_in_order(monkeypatch):
     assert compiler() == ["ccache", "g++-13"]
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_models_are_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("WARPSTACK_CACHE", str(tmp_path / "models"))
     assert cache_folder() == tmp_path / "models"
-    Simulator(Ripple(), engine=CxxrtlEngine)
+    Simulator(Ripple(), engine=CompiledEngine)
     made = list(cache_folder().iterdir())
     assert [path.suffix for path in made] == [".so"]
     os.utime(made[0], (1, 1))
     monkeypatch.setattr("subprocess.run", lambda *_a, **_k: pytest.fail("compiled again"))
-    Simulator(Ripple(), engine=CxxrtlEngine)
+    Simulator(Ripple(), engine=CompiledEngine)
     assert made[0].stat().st_mtime > 1      # what is used stays longest
 
 
@@ -124,7 +130,7 @@ class Edges(wiring.Component):
 
 @pytest.mark.parametrize(("what", "settles"), [("", False), ("falling", True), ("reset", True), ("check", True)])
 def test_a_model_settles_where_more_than_rising_edges_matters(what, settles):
-    assert emit(to_netlist(Fragment.get(Edges(what), None).prepare())).settles == settles
+    assert emit(to_netlist(with_ports(Fragment.get(Edges(what), None).prepare()))).settles == settles
 
 
 def test_moving_lines_does_not_make_another_model(tmp_path):
@@ -134,5 +140,5 @@ def test_moving_lines_does_not_make_another_model(tmp_path):
         path = tmp_path / f"{name}.py"
         path.write_text(moved)
         zoo = runpy.run_path(str(path))["Zoo"]
-        units.append(emit(to_netlist(Fragment.get(zoo(), None).prepare())).units)
+        units.append(emit(to_netlist(with_ports(Fragment.get(zoo(), None).prepare()))).units)
     assert units[0] == units[1]

@@ -128,7 +128,8 @@ def test_what_was_written_is_seen_behind_an_invalidation():
 
     async def fetch(ctx):
         ctx.set(dut.room, 0)
-        ctx.set(dut.redirect, {"valid": 1, "payload": {"warp": 1, "pc": 8}})
+        ctx.set(dut.redirect.valid, 1)
+        ctx.set(dut.redirect.payload, {"warp": 1, "pc": 8})
         await ctx.tick()
         ctx.set(dut.redirect.valid, 0)
         ctx.set(dut.room, 0b10)

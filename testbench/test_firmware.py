@@ -31,7 +31,7 @@ from sim.model.warp import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import RUNS, build
 
@@ -429,7 +429,7 @@ def test_what_no_image_can_hold_is_refused():
 @pytest.fixture(scope="module")
 def hardware() -> Hardware:
     """The smallest machine, every instruction compared with the reference machine."""
-    return Hardware(PRESETS["tiny"], ENGINES["cxxrtl"], check=True)
+    return Hardware(PRESETS["tiny"], ENGINES["compiled"], check=True)
 
 
 def agreed(hardware: Hardware) -> None:
@@ -439,7 +439,7 @@ def agreed(hardware: Hardware) -> None:
     assert hardware.lockstep.compared > 50
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
     bare = Machine(diverged(33), warps=2)
     bare.run(LIMIT)
@@ -463,7 +463,7 @@ def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
         assert warp.condition(thread) == expected.condition[thread]
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("name,cycles", [("k15_shared_reduce", 3000), ("k14_transpose_shared", 3000),
                                          ("k44_bar_variants", 900), ("k53_divergent_ret_func", 1500)])
 def test_the_hardware_goes_on_with_what_it_has_saved(hardware, name, cycles):

@@ -164,6 +164,16 @@ def test_a_small_one_has_single_tables_alone(tools, capsys):
     assert script.count("synth_ecp5 -nowidelut -top top") == 2
 
 
+def test_another_number_of_warps_and_lanes(tools, capsys, monkeypatch):
+    made = []
+    monkeypatch.setattr(fpga, "UNITS", {"total": lambda params: made.append(params) or Total()})
+    assert fpga.main(["--unit", "total", "--warps", "64", "--lanes", "32", "--seeds", "1"]) == 0
+    assert capsys.readouterr().out.startswith("total, preset default, 64 warps, 32 lanes, alone on ")
+    assert [(params.warps, params.lanes) for params in made] == [(64, 32)]
+    assert (tools / "build" / "fpga" / "total-default-64-warps-32-lanes" / "script").is_file()
+    assert "warps must be a power of two from 1 to 64, not 3" in failure(capsys, "--unit", "total", "--warps", "3")
+
+
 def test_the_parts_of_a_critical_path_have_the_names_of_the_design():
     steps = [dict(step) for step in STEPS]
     steps[1] |= {"net": "input.items__valid"}

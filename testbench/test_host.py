@@ -1,10 +1,12 @@
 """The host's registers: error status and counters."""
 
 import random
+from itertools import product
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
+from rtl.error_status import ErrorStatus
 from rtl.host import HostPort
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import (
@@ -16,11 +18,10 @@ from rtl.isa.registers import (
     SM_REGISTERS,
     WORK_BLOCK,
     WORK_REGISTERS,
-    GlobalError,
-    trap_bit,
 )
 from rtl.params import PRESETS
-from testbench.host_access import read, simulate, write
+from testbench.esr_formula import EVENTS, Status
+from testbench.host_access import HostRegisters, read, simulate, write
 
 PARAMS = PRESETS["default"]
 SOURCES = 3
@@ -29,7 +30,8 @@ SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items(
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
 def test_converts_for_every_preset(preset):
-    assert rtlil.convert(HostPort(preset, SOURCES))
+    assert rtlil.convert(HostPort(preset))
+    assert rtlil.convert(ErrorStatus(preset, SOURCES))
 
 
 def test_registers_do_not_overlap():
@@ -39,12 +41,13 @@ def test_registers_do_not_overlap():
 
 
 def test_registers_as_they_are_after_reset():
-    dut = HostPort(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS, SOURCES)
 
     async def body(ctx):
-        ctx.set(dut.valid, 0b101)
+        ctx.set(dut.host.valid, 0b101)
         assert await read(ctx, dut.bus, SM["WARP_VALID_MASK"]) == 0b101
-        assert await read(ctx, dut.bus, SM["HWW_WARP_ESR_REPORT_MASK"]) == REPORT_MASK_RESET == ctx.get(dut.report_mask)
+        assert await read(ctx, dut.bus, SM["HWW_WARP_ESR_REPORT_MASK"]) == REPORT_MASK_RESET
+        assert ctx.get(dut.status.report_mask) == REPORT_MASK_RESET
         assert await read(ctx, dut.bus, SM["HWW_GLOBAL_ESR_REPORT_MASK"]) == GLOBAL_ERROR_MASK_RESET
         assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == CONTROL_RESET
         for name in ("WARP_VALID_MASK_1", "HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_PC", "DBGR_STATUS0",
@@ -59,11 +62,11 @@ def test_registers_as_they_are_after_reset():
 
 
 def test_wide_machines_have_two_words_of_warps():
-    dut = HostPort(PRESETS["full"], SOURCES)
+    dut = HostRegisters(PRESETS["full"], SOURCES)
 
     async def body(ctx):
-        ctx.set(dut.valid, 0x8000_0001_4000_0002)
-        ctx.set(dut.state, {"paused": 0x1_0000_0002, "trapped": 0x2_0000_0001})
+        ctx.set(dut.host.valid, 0x8000_0001_4000_0002)
+        ctx.set(dut.host.state, {"paused": 0x1_0000_0002, "trapped": 0x2_0000_0001})
         for name, words in (("WARP_VALID_MASK", (0x4000_0002, 0x8000_0001)), ("BPT_PAUSE_MASK", (2, 1)),
                             ("BPT_TRAP_MASK", (1, 2))):
             assert (await read(ctx, dut.bus, SM[name]), await read(ctx, dut.bus, SM[f"{name}_1"])) == words
@@ -72,22 +75,22 @@ def test_wide_machines_have_two_words_of_warps():
 
 
 def test_the_status_and_control_of_a_debugger():
-    dut = HostPort(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS, SOURCES)
 
     async def body(ctx):
         for trapping, locked_down in ((0, 0), (1, 0), (1, 1)):
-            ctx.set(dut.state, {"trapping": trapping, "locked_down": locked_down})
+            ctx.set(dut.host.state, {"trapping": trapping, "locked_down": locked_down})
             assert await read(ctx, dut.bus, SM["DBGR_STATUS0"]) == trapping | locked_down << 4
         for value in (0, 1 << 31, 1 << 3, 0xFFFF_FFFF, CONTROL_RESET):
             await write(ctx, dut.bus, SM["DBGR_CONTROL0"], value)
             assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == value & ~(1 << 30)
-            assert (ctx.get(dut.command.stop), ctx.get(dut.command.step)) == (value >> 31, value >> 3 & 1)
+            assert (ctx.get(dut.host.command.stop), ctx.get(dut.host.command.step)) == (value >> 31, value >> 3 & 1)
 
     simulate(dut, body)
 
 
 def test_the_host_wakes_warps():
-    dut = HostPort(PRESETS["full"], SOURCES)
+    dut = HostRegisters(PRESETS["full"], SOURCES)
 
     async def body(ctx):
         for name, value, woken in (
@@ -95,35 +98,54 @@ def test_the_host_wakes_warps():
                 ("BPT_PAUSE_MASK", 0, (1 << 32) - 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFE, 1),
                 ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF, 1 << 63), ("BPT_TRAP_MASK", 0, 0)):
             await write(ctx, dut.bus, SM[name], value)
-            assert ctx.get(dut.command.wake) == woken
+            assert ctx.get(dut.host.command.wake) == woken
             await ctx.tick()
-            assert ctx.get(dut.command.wake) == 0
+            assert ctx.get(dut.host.command.wake) == 0
+
+    simulate(dut, body)
+
+
+def test_one_write_can_stop_step_and_wake():
+    dut = HostRegisters(PARAMS, SOURCES)
+    stop, run, step = (1 << SM_REGISTERS["DBGR_CONTROL0"].fields[name][0]
+                       for name in ("STOP_TRIGGER", "RUN_TRIGGER", "SINGLE_STEP_MODE"))
+
+    async def body(ctx):
+        ctx.set(dut.host.state, {"paused": 0b1010})
+        for stops, runs, steps in product((0, 1), repeat=3):
+            await write(ctx, dut.bus, SM["DBGR_CONTROL0"], stops * stop | runs * run | steps * step)
+            command = dut.host.command
+            assert (ctx.get(command.stop), ctx.get(command.step)) == (stops, steps)
+            assert ctx.get(command.wake) == runs * ((1 << PARAMS.warps) - 1)
+            assert await read(ctx, dut.bus, SM["BPT_PAUSE_MASK"]) == 0b1010     # what warps do, not what is asked
+            assert await read(ctx, dut.bus, SM["DBGR_CONTROL0"]) == stops * stop | steps * step
 
     simulate(dut, body)
 
 
 def test_the_host_empties_the_caches():
-    dut = HostPort(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS, SOURCES)
 
     async def body(ctx):
         for name, value, empties in (("CACHE_CONTROL", 1, 1), ("CACHE_CONTROL", 0xFFFF_FFFE, 0),
                                      ("DBGR_CONTROL0", 1, 0)):
             await write(ctx, dut.bus, SM[name], value)
-            assert ctx.get(dut.invalidate) == empties
+            assert ctx.get(dut.host.invalidate) == empties
             await ctx.tick()
-            assert ctx.get(dut.invalidate) == 0
+            assert ctx.get(dut.host.invalidate) == 0
         assert await read(ctx, dut.bus, SM["CACHE_CONTROL"]) == 0
 
     simulate(dut, body)
 
 
 def test_the_trap_handler_and_the_watchdog_are_set():
-    dut = HostPort(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS, SOURCES)
 
     async def body(ctx):
         for name, value, content, is_what in (
-                ("TRAP_HANDLER", 0xFFFF_FFEF, dut.command.handler, 0xFFFF_FFE8),
-                ("TRAP_CONTROL", 3, dut.command.installed, 1), ("SM_TIMEOUT_INTERVAL", 0x8F, dut.command.timeout, 0xF)):
+                ("TRAP_HANDLER", 0xFFFF_FFEF, dut.host.command.handler, 0xFFFF_FFE8),
+                ("TRAP_CONTROL", 3, dut.host.command.installed, 1),
+                ("SM_TIMEOUT_INTERVAL", 0x8F, dut.host.command.timeout, 0xF)):
             await write(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset, value)
             assert ctx.get(content) == is_what
             assert await read(ctx, dut.bus, WORK_BLOCK + WORK_REGISTERS[name].offset) == is_what
@@ -131,58 +153,9 @@ def test_the_trap_handler_and_the_watchdog_are_set():
     simulate(dut, body)
 
 
-EVENTS = {
-    "interrupt": GlobalError.BPT_INT, "pause": GlobalError.BPT_PAUSE, "step": GlobalError.SINGLE_STEP_COMPLETE,
-    "error_in_trap": GlobalError.ERROR_IN_TRAP, "timeout": GlobalError.TIMEOUT}
-
-
-class Status:
-    """What the error registers should hold."""
-
-    def __init__(self):
-        self.error = self.warp = self.pc = self.bits = 0
-        self.mask, self.global_mask = REPORT_MASK_RESET, GLOBAL_ERROR_MASK_RESET
-
-    def cycle(self, errors, trap, written):
-        """One clock cycle: what is written, then what happens."""
-        name, value = written
-        if name == "HWW_WARP_ESR":
-            self.error = self.warp = 0
-        cleared = value if name == "HWW_GLOBAL_ESR" else 0
-        stopped = self.bits >> 17 & 0x7F
-        if name == "HWW_WARP_ESR_REPORT_MASK":
-            self.mask = value
-        if name == "HWW_GLOBAL_ESR_REPORT_MASK":
-            self.global_mask = value
-        self.bits &= ~cleared
-        for warp, pc, error in errors:
-            if error is WarpError.STACK_OVERFLOW:
-                self.bits |= 1 << GlobalError.PHYSICAL_STACK_OVERFLOW.value
-            if self.error:
-                self.bits |= 1 << GlobalError.MULTIPLE_WARP_ERRORS.value
-            else:
-                self.error, self.warp, self.pc = error.value, warp, pc
-        kind, warp, pc, reason = trap
-        if kind in EVENTS:
-            self.bits |= 1 << EVENTS[kind].value
-        if kind == "trap":
-            if not errors and not self.error and not stopped:
-                self.warp, self.pc = warp, pc
-            self.bits |= 1 << trap_bit(reason)
-
-    @property
-    def interrupt(self):
-        return int(bool(self.error or self.bits & (self.global_mask | 0x7F << 17)))
-
-    @property
-    def registers(self):
-        return {"HWW_WARP_ESR": self.error | self.warp << 16, "HWW_WARP_ESR_PC": self.pc, "HWW_GLOBAL_ESR": self.bits,
-                "HWW_WARP_ESR_REPORT_MASK": self.mask, "HWW_GLOBAL_ESR_REPORT_MASK": self.global_mask}
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_error_status(seed):
-    source, dut, expected = random.Random(seed), HostPort(PARAMS, SOURCES), Status()
+    source, dut, expected = random.Random(seed), HostRegisters(PARAMS, SOURCES), Status()
 
     async def body(ctx):
         for _ in range(1500):
@@ -194,12 +167,12 @@ def test_the_error_status(seed):
                 told.append(fields)
                 if fields["valid"]:
                     errors.append((fields["warp"], fields["pc"], fields["error"]))
-            ctx.set(dut.errors, told)
+            ctx.set(dut.status.errors, told)
             if source.random() < 0.1:
                 trap = (source.choice(["trap", *EVENTS]), source.randrange(8), source.getrandbits(32),
                         source.randint(1, 7))
-            ctx.set(dut.report, {"valid": trap[0] == "trap", "warp": trap[1], "pc": trap[2], "reason": trap[3]})
-            ctx.set(dut.trap_events, {name: name == trap[0] for name in EVENTS})
+            ctx.set(dut.status.report, {"valid": trap[0] == "trap", "warp": trap[1], "pc": trap[2], "reason": trap[3]})
+            ctx.set(dut.status.events, {name: name == trap[0] for name in EVENTS})
             name, value = "", 0
             if source.random() < 0.3:
                 name = source.choice([*expected.registers, "HWW_WARP_ESR", "HWW_GLOBAL_ESR"])
@@ -210,11 +183,11 @@ def test_the_error_status(seed):
             await ctx.tick()
             ctx.set(dut.bus.write, 0)
             expected.cycle(errors, trap, (name, value))
-            ctx.set(dut.errors, [{"valid": 0}] * SOURCES)
-            ctx.set(dut.report, {"valid": 0})
-            ctx.set(dut.trap_events, dict.fromkeys(EVENTS, 0))
-            assert ctx.get(dut.interrupt) == expected.interrupt
-            assert ctx.get(dut.report_mask) == expected.mask
+            ctx.set(dut.status.errors, [{"valid": 0}] * SOURCES)
+            ctx.set(dut.status.report, {"valid": 0})
+            ctx.set(dut.status.events, dict.fromkeys(EVENTS, 0))
+            assert ctx.get(dut.status.interrupt) == expected.interrupt
+            assert ctx.get(dut.status.report_mask) == expected.mask
             if source.random() < 0.5:
                 which = source.choice(list(expected.registers))
                 assert await read(ctx, dut.bus, SM[which]) == expected.registers[which], which
@@ -223,14 +196,14 @@ def test_the_error_status(seed):
 
 
 def test_counters_count_what_happens():
-    source, dut = random.Random(0), HostPort(PARAMS, SOURCES)
+    source, dut = random.Random(0), HostRegisters(PARAMS, SOURCES)
     counts = dict.fromkeys(COUNTERS, 0)
 
     async def body(ctx):
         busy = {name: source.choice([0.01, 0.5, 1.0]) for name in COUNTERS}
         for cycle in range(3000):
             events = {name: int(source.random() < busy[name]) for name in COUNTERS}
-            ctx.set(dut.events, events)
+            ctx.set(dut.host.events, events)
             name = source.choice(list(COUNTERS))
             address = COUNTER_BLOCK + 8 * list(COUNTERS).index(name)
             before = counts[name]
@@ -243,7 +216,7 @@ def test_counters_count_what_happens():
                 assert low == before, name
             for other, happens in events.items():
                 counts[other] += happens
-        ctx.set(dut.events, dict.fromkeys(COUNTERS, 0))
+        ctx.set(dut.host.events, dict.fromkeys(COUNTERS, 0))
         for index, name in enumerate(COUNTERS):
             low, high = [await read(ctx, dut.bus, COUNTER_BLOCK + 8 * index + part) for part in (0, 4)]
             assert low | high << 32 == counts[name], name
@@ -252,12 +225,12 @@ def test_counters_count_what_happens():
 
 
 def test_the_high_word_of_a_counter_belongs_to_the_low_word_that_was_read():
-    dut = HostPort(PARAMS, SOURCES)
+    dut = HostRegisters(PARAMS, SOURCES)
     number = list(COUNTERS).index("cycles")
 
     async def body(ctx):
-        ctx.set(dut.counters.totals.data[number], (1 << 32) - 100)
-        ctx.set(dut.events, {"cycles": 1})
+        ctx.set(dut.host.counters.totals.data[number], (1 << 32) - 100)
+        ctx.set(dut.host.events, {"cycles": 1})
         low = await read(ctx, dut.bus, COUNTER_BLOCK + 8 * number)
         assert low >= (1 << 32) - 100
         await ctx.tick().repeat(200)

@@ -24,7 +24,7 @@ class Joined(Elaboratable):
     """Host port and work distributor."""
 
     def __init__(self):
-        self.host, self.distributor = HostPort(PARAMS, 1), Distributor(PARAMS)
+        self.host, self.distributor = HostPort(PARAMS), Distributor(PARAMS)
 
     def elaborate(self, platform):
         m = Module()

@@ -10,7 +10,7 @@ from rtl.isa.legality import REFUSALS, encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from sim.toolchain.cubin import read_cubin
-from sim.toolchain.spelling import ILLEGAL
+from sim.toolchain.spelling import ILLEGAL, spell
 from testbench.handmade import encode
 from testbench.programs.manifest import LEVELS, RUNS, cubin
 from testbench.test_toolchain_words import rows
@@ -55,6 +55,16 @@ def test_compiled_code_has_nothing_that_is_refused(kernel, level):
         if place % GROUP_BYTES:
             word = int.from_bytes(code[place:place + INSTRUCTION_BYTES], "little")
             assert encoding_error(word, registers) is WarpError.NONE, f"{word:#018x} at {place:#x}"
+
+
+@pytest.mark.parametrize(("word", "text"), [
+    (0x5C403800003705FF, "LOP.AND.X.NZ P0, RZ, R5, R3"), (0x5C403A00003705FF, "LOP.OR.X.NZ P0, RZ, R5, R3"),
+    (0x5C403900003705FF, "LOP.AND.X.NZ P0, RZ, R5, ~R3"), (0x38403801000703FF, "LOP.AND.X.NZ P0, RZ, R3, 0x1000"),
+    (0x4C403800055703F7, "LOP.AND.X.NZ P0, R247, R3, c[0x0][0x154]")])
+def test_tests_of_64_bits_are_instructions(word, text):
+    """As NVIDIA's assembler writes them at -O3."""
+    assert encoding_error(word, 256) is WarpError.NONE
+    assert spell(word, 0, 0).rstrip(";") == text
 
 
 @pytest.mark.parametrize(("word", "registers", "error"), [

@@ -30,7 +30,8 @@ MANUAL = ROOT / "rtl" / "README.md"
 DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
 PAGES = [ROOT / "README.md", MANUAL, *(ROOT / name / "README.md" for name in (
-    "sim", "testbench", "testbench/programs", "waveforms", "constraints")), *sorted(DOCS.glob("*.md"))]
+    "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
+    *sorted(DOCS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
     "flow": "control_flow.md", "crs": "control_flow.md", "memory": "memory.md", "barrier": "barriers_traps.md",

@@ -23,7 +23,7 @@ from testbench.memory_cases import conflicts, lines_of
 from testbench.memory_world import REGISTERS
 
 CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_edges, tb_memory.check_faults,
-          tb_memory.check_local_base, tb_memory.check_clear)
+          tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
 
 
 def passes(body, seed=0):

@@ -200,3 +200,12 @@ def test_flags_of_a_conversion_to_two_words():
     word = encode("F2I", "r", Rd=4, Rb=6, source=2, destination=7, cc=1)
     warp, _ = alone(word, {6: [0, 0x4F800000, 0xBF800000, 0x3F800000] * 8})  # 0, 2**32, -1, 1
     assert (warp.condition.zero, warp.condition.sign) == (0x11111111, 0x44444444)
+
+
+def test_the_zero_that_tests_of_64_bits_begin_with():
+    """Of RZ alone: from other registers it is floating point."""
+    word = encode("F2F.F32.F32", Rd=4, cc=1)
+    warp, record = alone(word, {4: [7] * 32}, active=0xFFFF)
+    assert vector(warp, 4) == [0] * 16 + [7] * 16
+    assert record.condition == (0xFFFF, (1,) * 16 + (0,) * 16)
+    assert alone(word ^ 0xF0 << 20)[1].error is WarpError.ILLEGAL_INSTR_ENCODING

@@ -6,8 +6,11 @@ import random
 import pytest
 
 from rtl.isa.condition import ConditionCode, holds
+from rtl.isa.kinds import ShuffleMode
 from sim.model.vector.lanes import Condition, bits_of, bools_of, threads_of, uniform
+from testbench.condition_meaning import meanings
 from testbench.handmade import ALL, alone, encode, machine, vector, warp_of
+from testbench.memory_cases import SHUFFLES, shuffled
 
 EDGES = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
 COMPARISONS = [lambda a, b: False, operator.lt, operator.eq, operator.le, operator.gt, operator.ne, operator.ge,
@@ -137,12 +140,17 @@ def test_video_instructions(signs, signed_d, then, saturate):
     second = [lambda x, c: x + c & 0xFFFFFFFF, lambda x, c: min(x, c, key=key), lambda x, c: max(x, c, key=key),
               lambda x, c: x][then]
     fields = {"signs": signs, "signed_d": signed_d, "then": then, "saturate": saturate}
-    firsts = {encode("VMNMX", Rd=4, Ra=1, Rb=2, Rc=3, larger=0, **fields): min,
-              encode("VMNMX", Rd=4, Ra=1, Rb=2, Rc=3, larger=1, **fields): max,
-              encode("VABSDIFF", "", Rd=4, Ra=1, Rb=2, Rc=3, **fields): lambda a, b: abs(a - b)}
-    for word, first in firsts.items():
+    # In the forms with a number the assembler has the sign of b, so only one of the two can be.
+    number, kind = (-0x7FFB, "is") if signs & 2 else (0x8005, "i")
+    second_sources = {"r": ({"Rb": 2}, typed(B, signs & 2)), kind: ({"imm16": number}, [number] * 32)}
+    firsts = {(encode(name, variant, Rd=4, Ra=1, Rc=3, **source, **fields, **which), variant): first
+              for variant, (source, _) in second_sources.items()
+              for name, which, first in (("VMNMX", {"larger": 0}, min), ("VMNMX", {"larger": 1}, max),
+                                         ("VABSDIFF", {}, lambda a, b: abs(a - b)))}
+    assert len(firsts) == 6
+    for (word, variant), first in firsts.items():
         warp, _ = alone(word, {1: A, 2: B, 3: C})
-        for found, a, b, c in zip(vector(warp, 4), typed(A, signs & 1), typed(B, signs & 2), C, strict=True):
+        for found, a, b, c in zip(vector(warp, 4), typed(A, signs & 1), second_sources[variant][1], C, strict=True):
             value = first(a, b)
             value = min(max(value, lowest), highest) if saturate else value
             assert found == second(value & 0xFFFFFFFF, c)
@@ -182,6 +190,12 @@ def test_every_test_of_cc(test):
     assert warp.masks.active == (expected or ALL)
 
 
+def test_tests_of_cc_say_what_is_true_of_the_numbers_compared():
+    told = {(flags, test): is_so for flags, test, is_so in meanings()}
+    assert {test for _, test in told} == set(ConditionCode)
+    assert {(flags, test): holds(test.value, flags) for flags, test in told} == told
+
+
 def test_predicates_to_a_register_and_back():
     word = encode("P2R", "i", Rd=4, Ra=1, imm=0xDA, byte=2)
     warp, _ = alone(word, {1: 0xFFFFFFFF}, predicates={1: ALL, 2: ALL, 6: 1})
@@ -217,23 +231,22 @@ def test_shared_vectors_cannot_be_written(make):
         make(3)[0] = 0
 
 
-def reference_shuffle(mode: int, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """Where a thread's value comes from, and whether that thread is in the segment: after the PTX manual."""
-    segment, clamp = c >> 8 & 31, c & 31
-    lowest, last = lane & segment, (lane & segment) | (clamp & ~segment)
-    source = [lowest | (b & 31 & ~segment), lane - (b & 31), lane + (b & 31), lane ^ (b & 31)][mode]
-    inside = source >= last if mode == 1 else source <= last
-    return (source if inside else lane), inside
-
-
-@pytest.mark.parametrize("mode", range(4))
-@pytest.mark.parametrize("b,c", [(1, 0x1F), (1, 0), (3, 0x181F), (16, 0x100F), (31, 0x1F), (0, 0x1F), (5, 0x1C03)])
-def test_shuffles(mode, b, c):
-    values = numbers(7)
-    expected = [reference_shuffle(mode, lane, b, c) for lane in range(32)]
-    words = [encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=mode, lane=b, clamp=c),
-             encode("SHFL", "rr", Rd=4, Ra=1, Pd=3, mode=mode, Rb=2, Rc=3)]
+@pytest.mark.parametrize("active", [ALL, 0x7FFFFFFF, P1, 1 << 12])
+@pytest.mark.parametrize("mode", ShuffleMode)
+@pytest.mark.parametrize("b,c", SHUFFLES)
+def test_shuffles(mode, b, c, active):
+    values = [7 * lane + 1 for lane in range(32)]
+    expected, inside = shuffled(mode, values, b, c, active)
+    words = [encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=mode.value, lane=b, clamp=c),
+             encode("SHFL", "rr", Rd=4, Ra=1, Pd=3, mode=mode.value, Rb=2, Rc=3)]
     for word in words:
-        warp, record = alone(word, {1: values, 2: b, 3: c}, active=0x7FFFFFFF)
-        assert vector(warp, 4) == [values[source] for source, _ in expected[:31]] + [0]
-        assert record.predicates == {3: (0x7FFFFFFF, mask(inside for _, inside in expected[:31]))}
+        warp, record = alone(word, {1: values, 2: b, 3: c, 4: 5}, active=active)
+        assert vector(warp, 4) == [expected.get(lane, 5) for lane in range(32)]
+        assert record.predicates == {3: (active, inside)}
+
+
+def test_a_shuffle_gives_0_of_a_thread_whose_guard_keeps_it_away():
+    word = encode("SHFL", "ii", Rd=4, Ra=1, Pd=3, mode=ShuffleMode.DOWN.value, lane=2, clamp=31, guard=0)
+    warp, record = alone(word, {1: 5, 4: 9}, predicates={0: 0b1111})
+    assert vector(warp, 4) == [5, 5, 0, 0] + [9] * 28
+    assert record.predicates == {3: (0b1111, 0b1111)}

@@ -221,6 +221,13 @@ def test_shuffles(mode, b, c, sources, inside):
     assert results(body, 8) == [100 + source + 1000 * holds for source, holds in zip(sources, inside, strict=True)]
 
 
+def test_a_shuffle_gives_0_of_a_thread_that_does_not_come():
+    body = [encode("IADD32I", Rd=4, Ra=1, imm32=100), move(0, 5), compare(0, Compare.LT, 1, 3),
+            encode("SHFL", "ii", Rd=0, Pd=1, Ra=4, mode=ShuffleMode.DOWN.value, lane=1, clamp=31, guard=0),
+            encode("IADD32I", Rd=0, Ra=0, imm32=1000, guard=1)]
+    assert results(body, 6) == [1101, 1102, 1000, 5, 5, 5]
+
+
 # Barriers
 
 def barrier(mode: BarrierMode, number: int, threads: int = 0, **fields: int) -> int:

@@ -193,3 +193,12 @@ def test_reciprocal_with_changed_sign_and_saturation():
 def test_other_functions_and_half_floats_are_not_of_this_machine(content):
     with pytest.raises(FaultError, match="not an instruction of this machine"):
         step(content)
+
+
+def test_the_zero_that_tests_of_64_bits_begin_with():
+    content = encode("F2F.F32.F32", Rd=0, cc=1)
+    done = step(content, {0: 9}, condition=0b1110)
+    assert (done.registers[0], done.condition) == (0, 1)
+    assert step(encode("F2F.F32.F32", Rd=0), {0: 9}, condition=0b1110).condition == 0b1110
+    with pytest.raises(FaultError, match="not an instruction of this machine"):
+        step(content ^ 0xF0 << 20)

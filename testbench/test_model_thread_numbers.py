@@ -152,6 +152,19 @@ def test_long_comparison_goes_through_the_condition(x, y, is_signed):
         assert chain([low, high], values).predicates[:2] == (int(expected), int(not expected))
 
 
+@for_many(longs, longs)
+def test_long_logic_is_tested_through_the_condition(x, y):
+    values = {1: x & WORD, 2: x >> 32, 3: y & WORD, 4: y >> 32}
+    for kind, function in ((Logic.AND, operator.and_), (Logic.OR, operator.or_), (Logic.XOR, operator.xor)):
+        for test in (PredicateTest.Z, PredicateTest.NZ):
+            low = encode("LOP", "r", Rd=RZ, Ra=1, Rb=3, operation=kind.value, cc=1)
+            high = encode("LOP", "r", Rd=RZ, Ra=2, Rb=4, operation=kind.value, extended=1, cc=1, Pd=0,
+                          predicate_test=test.value)
+            done, zero = chain([low, high], values), function(x, y) == 0
+            assert done.predicates[0] == int(zero == (test is PredicateTest.Z))
+            assert done.condition & 1 == int(zero)
+
+
 @for_many(longs, longs, st.booleans(), st.booleans())
 def test_long_minimum_in_two_parts(x, y, is_signed, greater):
     values = {1: x & WORD, 2: x >> 32, 3: y & WORD, 4: y >> 32}
@@ -436,6 +449,13 @@ def test_video_instructions(x, y, z):
     both_signed = lesser | {"signed_d": 1, "signs": 3}
     assert result(encode("VMNMX", **both_signed, larger=1, then=VideoSecond.MAX.value), x, y, z) == (
         max(x, y, z, key=signed))
+    del lesser["Rb"]
+    for number in (0, 5, 0xFFFF):
+        content = encode("VMNMX", "i", **lesser, imm16=number, then=VideoSecond.MAX.value)
+        assert result(content, x, y, z) == max(min(x, number), z)
+    for number in (5, -1, -0x8000):
+        content = encode("VABSDIFF", "is", **lesser | {"signs": 3}, imm16=number, then=VideoSecond.ACC.value)
+        assert result(content, x, y, z) == abs(signed(x) - number) + z & WORD
 
 
 def test_move_by_lane_mask_leaves_other_threads_of_the_quad():

@@ -17,7 +17,7 @@ from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.programs import read_program
 from sim.toolchain.module import Module
 from testbench.compiler_runs import words_left
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 
 PROGRAMS = sorted((Path(__file__).parent / "data").glob("packed_barriers.*"))
 THREADS, PAIR, WORDS_EACH = 128, 64, 5
@@ -46,9 +46,9 @@ def test_the_reference_machines(path):
     assert words_left(program(path), THREADS, SIZE, FIRST_BARRIER, PAIR) == expected()
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_the_hardware_in_lockstep():
-    hardware = Hardware(PRESETS["small"], ENGINES["cxxrtl"], check=True)
+    hardware = Hardware(PRESETS["small"], ENGINES["compiled"], check=True)
     for path in PROGRAMS:
         placed = launch(path)
         result = hardware.run(placed, 20_000)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sim.launch import Scalar
 from sim.model.thread import run
 from testbench.programs.expected import complaints, expected
 from testbench.programs.expected_numbers import quotient, remainder
@@ -154,6 +155,13 @@ ENTRY = '[[run]]\nkernel = "k"\nexercises = "x"\ngrid = [1]\nblock = [1]\nargume
 def test_a_bad_entry_is_named(text, message):
     with pytest.raises(ManifestError, match=re.escape(message)):
         read(text)
+
+
+def test_a_structure_is_passed_as_its_bytes():
+    case = read(ENTRY.format('{ name = "a", type = "s16", values = [1, -2, 3] }'))["k"]
+    assert case.launch_arguments("O3") == [Scalar(0x0003_FFFE_0001, 6)]
+    assert case.entry == "k"
+    assert read(ENTRY.format("") + 'entry = "other"')["k"].entry == "other"
 
 
 def test_buffers_are_filled_as_asked():

@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from sim.launch import Argument, Buffer, Scalar, prepare
+from sim.launch import Argument, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import PtxRunError
 from sim.model.ptx.run import run as interpret
@@ -22,7 +22,7 @@ from sim.toolchain.cubin import load
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import PtxModule
-from testbench.programs.manifest import LEVELS, RUNS, BufferSpec, Run, cubin
+from testbench.programs.manifest import LEVELS, RUNS, Run, cubin
 
 HERE = cubin("k01_vecadd", "O0").parent
 CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
@@ -50,8 +50,7 @@ def mutant(source: random.Random, text: str) -> str:
 
 
 def arguments(case: Run) -> list[Argument]:
-    return [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
-            else Scalar(spec.values[LEVELS[0]], spec.dtype.itemsize) for spec in case.arguments]
+    return case.launch_arguments(LEVELS[0])
 
 
 def meaning(case: Run, module: PtxModule) -> Memory | None:

@@ -34,7 +34,7 @@ INSTRUCTIONS = [
     ("mul.wide.u64 d0, d1, d2;", "mul.wide has no modifier .u64 here: expected .s16, .s32, .u16, .u32"),
     ("neg.u32 r0, r1;", "neg has no modifier .u32 here: expected .s16, .s32, .s64"),
     ("setp.lo.s32 p, r0, r1;", "setp.lo has no modifier .s32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
-    ("cvta.const.u64 d0, d1;", "cvta has no modifier .const here: expected .global, .local, .shared, .to"),
+    ("cvta.param.u64 d0, d1;", "cvta has no modifier .param here: expected .const, .global, .local, .shared, .to"),
     ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, .cs, .global, "
                                ".local, .param, .s16, .s32, .s64, .s8, .shared, .u16, .u32, .u64, .u8, .v2, .v4, "
                                ".volatile, .wb, .weak, .wt"),
@@ -109,7 +109,7 @@ INSTRUCTIONS = [
     ("ld.u32 r0, [r1];", "r1 has type .b32: a generic address has 64 bits"),
     ("ld.shared.u32 r0, [h1];", "h1 has type .b16: an address in shared space has 32 or 64 bits"),
     ("ld.global.u32 r0, [sm];", "sm is in shared space, not in global space"),
-    ("ld.param.u32 r0, [d0];", "a parameter is accessed by its name"),
+    ("st.param.u32 [d0], r0;", "an entry's parameters can't be changed"),
     ("ld.param.u32 r0, [8];", "a parameter is accessed by its name"),
     ("st.u32 [cn], r0;", "const space can't be changed"),
     ("st.param.u64 [o], d0;", "o is a parameter that the function is given: it can't be changed"),
@@ -120,7 +120,8 @@ INSTRUCTIONS = [
     ("ld.global.u32 r0, [p];", "p has type .pred: an address in global space has 64 bits"),
     ("ld.global.u32 r0, [d0[1]];", "d0 is no array"),
     ("ld.global.u32 r0, [sm[d0]];", "the index of sm is no constant"),
-    ("mov.u64 d0, pa;", "pa is a parameter, which has no address: ld.param reads it"),
+    ("mov.u64 d0, pa;", "pa is no parameter of an entry, and has no address: ld.param reads it"),
+    ("mov.u16 h0, o;", "the address of o does not fit 16 bits"),
     ("mov.u16 h0, sm;", "the address of sm does not fit 16 bits"),
     ("mov.u16 h0, f;", "the address of f has 32 or 64 bits, and nothing is added to it"),
     ("mov.u32 r0, f+4;", "the address of f has 32 or 64 bits, and nothing is added to it"),
@@ -143,6 +144,11 @@ INSTRUCTIONS = [
     # expressions
     ("mov.u32 r0, 08;", "08 is no octal number, which a leading 0 makes it"),
     ("mov.u64 d0, 0x10000000000000000;", "0x10000000000000000 does not fit 64 bits"),
+    (f"mov.u32 r0, {'1' * 5000};", "a number of 5000 characters is too large"),
+    (f"mov.u32 r0, {'1' * 5000}U;", "a number of 5000 characters is too large"),
+    (f".reg .u32 x<{'1' * 5000}>;", "a number of 5000 characters is too large"),
+    (f".shared .u32 x[{'1' * 5000}];", "a number of 5000 characters is too large"),
+    (f"mov.u32 r{'1' * 5000}, 1;", f"r{'1' * 5000} is not declared here"),
     ("mov.u32 r0, 1/0;", "division by 0"),
     ("mov.u32 r0, 1%(2-2);", "division by 0"),
     ("mov.u32 r0, 1~2;", "~ stands between two operands, where it means nothing"),
@@ -178,6 +184,8 @@ INSTRUCTIONS = [
     (".global .u32 x[2] = { t };", "expected a number, a function or a variable: t is a register of type .b32"),
     (".global .u32 x[2] = { k };", "expected a number, a function or a variable: k is an entry"),
     (".global .u16 x[2] = { f };", "the address of f does not fit 16 bits"),
+    (".global .u32 x = generic(cn);", "the address of cn does not fit 32 bits"),
+    ("cvta.global.u64 d0, cn;", "cn is in const space"),
     (".global .u64 x = generic(sm);", "sm is in shared space, which has no generic address before a kernel runs"),
 ]
 

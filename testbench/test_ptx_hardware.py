@@ -8,17 +8,17 @@ from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.hardware import Hardware
 from testbench.compiler_kernels import complaints, kernel_launch
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.programs.manifest import RUNS
 
 LIMIT = 300_000
 
-pytestmark = needs_cxxrtl
+pytestmark = needs_compiled
 
 
 @cache
 def hardware() -> Hardware:
-    return Hardware(PRESETS["default"], ENGINES["cxxrtl"], check=True)
+    return Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
 
 
 @pytest.mark.parametrize("name", RUNS)

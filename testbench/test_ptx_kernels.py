@@ -1,4 +1,4 @@
-"""The 58 kernels' PTX, parsed and interpreted, against what their text says."""
+"""The kernels' PTX, parsed and interpreted, against what their text says."""
 
 from collections import Counter
 from functools import cache
@@ -25,9 +25,8 @@ def module(kernel: str) -> PtxModule:
 
 
 def launch(case: Run, level: str) -> PtxLaunch:
-    arguments = [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
-                 else Scalar(spec.values[level], spec.dtype.itemsize) for spec in case.arguments]
-    return place(module(case.kernel), arguments, grid=case.grid, block=case.block, dynamic_shared=case.dynamic_shared)
+    return place(module(case.kernel), case.launch_arguments(level), grid=case.grid, block=case.block,
+                 dynamic_shared=case.dynamic_shared)
 
 
 def wrong(case: Run, level: str, finished: PtxLaunch) -> list[str]:

@@ -161,6 +161,21 @@ def test_generic_addresses_reach_every_space():
     assert kernel(body) == [70 + t + 100 + 200 + 400 + 70 for t in range(32)]
 
 
+def test_constants_have_generic_addresses():
+    before = """.const .u32 a = 5; .const .u32 c[4] = { 10, 20, 30, 40 }; .const .u64 at = generic(c)+4;
+        .const .u64 in = c+8; .global .u64 g[2] = { generic(c), c };
+        """
+    body = """mov.u64 d2, c; cvta.const.u64 d3, d2; ld.u32 r0, [d3+12]; ld.const.u64 d4, [at]; ld.global.u32 r1, [d4];
+        add.u32 r0, r0, r1; ld.const.u64 d5, [in]; ld.const.u32 r1, [d5]; mad.lo.u32 r0, r1, 100, r0; mov.u64 d6, g;
+        ld.global.u64 d7, [d6]; ld.u32 r1, [d7]; mad.lo.u32 r0, r1, 1000, r0; ld.global.u64 d8, [d6+8];
+        sub.u64 d8, d8, d2; cvt.u32.u64 r1, d8; add.u32 r0, r0, r1; cvta.to.const.u64 d9, d4; sub.u64 d9, d9, d2;
+        cvt.u32.u64 r1, d9;
+        mad.lo.u32 r0, r1, 100000, r0; isspacep.const p, d3; @p add.u32 r0, r0, 1000000; isspacep.global p, d3;
+        @p add.u32 r0, r0, 2000000; isspacep.const p, d0; @p add.u32 r0, r0, 4000000; isspacep.global p, d0;
+        @p add.u32 r0, r0, 8000000;"""
+    assert kernel(body, before)[0] == 40 + 20 + 30 * 100 + 10 * 1000 + 4 * 100_000 + 1_000_000 + 8_000_000
+
+
 def test_variables_begin_as_they_are_declared():
     before = """.global .align 8 .b8 bytes[] = { 1, 2, 0xFF, -1 }; .const .v2 .u16 pair = { 3, 4 };
         .global .u32 grid[2][3] = { { 1 }, { 4, 5 } }; .global .u64 at = grid+16; .global .u64 same = generic(grid);

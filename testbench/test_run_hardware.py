@@ -4,16 +4,16 @@ import json
 from pathlib import Path
 
 from sim.run import main
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 
 PROGRAMS = Path(__file__).parent / "programs"
 ADD = str(PROGRAMS / "k01_vecadd.O3.cubin")
 TRAP = str(PROGRAMS / "k47_trap_brkpt.O3.cubin")
 RECURSION = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
 BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u32[40]"]
-HARDWARE = ["--engine", "cxxrtl", "--preset", "tiny"]
+HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
 
-pytestmark = needs_cxxrtl
+pytestmark = needs_compiled
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
@@ -29,6 +29,11 @@ def test_a_kernel_in_lockstep(tmp_path, capsys):
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert 4_000 < written["instructions"] < written["cycles"]
     assert f"compared      {written['instructions']} instructions" in capsys.readouterr().out
+
+
+def test_the_engine_by_its_other_name(capsys):
+    assert main([ADD, *BUFFERS, "--arg", "u32:40", "--preset", "tiny", "--engine", "cxxrtl"]) == 0
+    assert "status        ok" in capsys.readouterr().out
 
 
 def test_a_waveform_with_a_save_file_beside_it(tmp_path, capsys):

@@ -11,9 +11,9 @@ from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from sim.error_status import decode
 from sim.exceptions import CudaException, cuda_exception, text_of
 from sim.run import main
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 
-ENGINES = ["model", pytest.param("cxxrtl", marks=needs_cxxrtl)]
+ENGINES = ["model", pytest.param("compiled", marks=needs_compiled)]
 LOST = """
 .kernel lost
 .crs 1024

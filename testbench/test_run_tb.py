@@ -1,5 +1,6 @@
 """The command that runs testbenches: what it prints, its exit codes, and what testbenches may do."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from sim import run_tb
-from sim.engine import CxxrtlEngine, EngineError, PysimEngine
+from sim.engine import CompiledEngine, EngineError, PysimEngine
 from sim.testbench import run
 
 COUNTER = '''\
@@ -108,6 +109,26 @@ def test_a_failing_testbench_shows_the_first_difference_and_its_waveform(capsys,
     assert (folder / "x" / "y.vcd").read_text().endswith("#75\n0!\n#80\n")
 
 
+def test_a_waveform_may_go_to_a_pipe(capsys, folder):
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--vcd", "pipe")
+    assert code == 0
+    assert output.splitlines()[-1] == "waveform pipe"
+    outcome(capsys, folder, "counter", "--engine", "pysim", "--vcd", "file.vcd")
+    assert os.read(reader, 1 << 16) == (folder / "file.vcd").read_bytes()
+    os.close(reader)
+    assert (folder / "pipe").is_fifo()
+    assert not (folder / "pipe.gtkw").exists()
+
+
+def test_a_waveform_that_cannot_be_written_gets_one_line(capsys, folder, full_device):
+    assert outcome(capsys, folder, "counter", "--engine", "pysim", "--vcd", str(full_device)) == (
+        2, "", f"python -m sim.run_tb: {full_device}: No space left on device\n")
+    assert full_device.is_char_device()
+    assert not full_device.with_suffix(".gtkw").exists()
+
+
 def test_the_long_form_and_no_waveform(capsys, folder):
     code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--all", "--no-vcd")
     assert code == 0
@@ -128,7 +149,7 @@ def test_all_testbenches_run_without_a_name(capsys, folder):
 @pytest.mark.parametrize(("arguments", "message"), [
     (["nonsense"], "no testbench nonsense; there are broken, counter"),
     ([], "which testbench? there are broken, counter"),
-    (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, cxxrtl"),
+    (["counter", "--engine", "fast"], "no engine fast; there are auto, pysim, compiled"),
     (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
     (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
     (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
@@ -139,12 +160,12 @@ def test_bad_arguments_get_one_line(capsys, folder, arguments, message):
 
 
 def test_the_slow_engine_says_how_to_get_the_fast_one(capsys, folder, monkeypatch):
-    monkeypatch.setattr(CxxrtlEngine, "missing", classmethod(lambda _engine: "there is no C++ compiler: install one"))
+    monkeypatch.setattr(CompiledEngine, "missing", classmethod(lambda _engine: "there is no C++ compiler: install one"))
     code, output, errors = outcome(capsys, folder, "counter", "--no-vcd")
-    assert (code, errors) == (0, "engine pysim; cxxrtl would be faster, but there is no C++ compiler: install one\n")
+    assert (code, errors) == (0, "engine pysim; compiled would be faster, but there is no C++ compiler: install one\n")
     assert "engine pysim, seed 0" in output
-    assert outcome(capsys, folder, "counter", "--engine", "cxxrtl") == (
-        2, "", "python -m sim.run_tb: engine cxxrtl: there is no C++ compiler: install one\n")
+    assert outcome(capsys, folder, "counter", "--engine", "compiled") == (
+        2, "", "python -m sim.run_tb: engine compiled: there is no C++ compiler: install one\n")
 
 
 def test_an_engine_that_fails_later_gets_one_line_too(capsys, folder, monkeypatch):

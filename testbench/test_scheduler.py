@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
+from rtl.isa.control_code import ControlCode
 from rtl.issue import IssueUnit, Policy
+from rtl.layouts import InstructionKind as Kind
 from rtl.params import PRESETS, SmParams
 from sim.engine import PysimEngine
 from sim.testbench import Bench, run
 from testbench import issue_model, tb_scheduler
 from testbench.issue_driver import Behaviour, IssueDriver
-from testbench.issue_programs import random_program
+from testbench.issue_programs import random_program, same_program
 
 
 def passes(body, seed=0):
@@ -30,7 +32,7 @@ def test_rules():
     assert passes(tb_scheduler.check_rules, 1).checks["instructions and operations, random"] > 800
 
 
-def test_scoreboards_are_seen_up_after_two_cycles_and_collections_after_four():
+def test_scoreboards_collections_and_counters_that_go_both_ways():
     passes(tb_scheduler.check_edges)
 
 
@@ -42,21 +44,36 @@ def test_no_ready_warp_waits_for_ever():
     passes(tb_scheduler.check_waits)
 
 
+def test_stall_counts():
+    passes(tb_scheduler.check_stalls)
+
+
 def test_rates():
     passes(tb_scheduler.check_rates)
 
 
-def other_rule(name, change):
-    """The model with another rule in the place of one of its own."""
-    return pytest.param(name, change, id=name)
+def other_kind(kind, **changes):
+    """The model with another rule for a kind."""
+    return pytest.param(lambda monkeypatch: monkeypatch.setitem(
+        issue_model.KIND_RULES, kind, replace(issue_model.KIND_RULES[kind], **changes)), id=f"{kind.name}-{[*changes]}")
 
 
-@pytest.mark.parametrize(("name", "change"), [
-    other_rule("RISE", lambda rise: rise + 1), other_rule("LANES", lambda kinds: kinds[:1]),
-    other_rule("SILENT", lambda kinds: kinds[1:]), other_rule("COLLECTING", lambda cycles: cycles + 1),
-    other_rule("FLOW", lambda kinds: kinds[:-1]), other_rule("FAVOUR_INTERVAL", lambda interval: interval // 2)])
-def test_another_rule_is_seen(monkeypatch, name, change):
-    monkeypatch.setattr(issue_model, name, change(getattr(issue_model, name)))
+def other_number(name, change):
+    """The model with another number in the place of one of its own."""
+    return pytest.param(lambda monkeypatch: monkeypatch.setattr(
+        issue_model, name, change(getattr(issue_model, name))), id=name)
+
+
+@pytest.mark.parametrize("change", [
+    other_number("APART", lambda apart: apart + 1), other_number("COLLECTING", lambda cycles: cycles + 4),
+    other_number("SURE", lambda cycles: 4), other_number("PATIENCE", lambda cycles: 3),
+    other_kind(Kind.PUSH, silent=False), other_kind(Kind.MEMORY, silent=True), other_kind(Kind.FLOW, after=None),
+    other_kind(Kind.LANES, after="drained"), other_kind(Kind.CONVERSION, before=frozenset({"complete"})),
+    other_kind(Kind.NOTHING, before=frozenset({"complete"})), other_kind(Kind.NOTHING, lanes=True),
+    other_kind(Kind.DEPENDENCY, unit="barrier")])
+def test_another_rule_is_seen(monkeypatch, change):
+    monkeypatch.setattr(issue_model, "KIND_RULES", dict(issue_model.KIND_RULES))
+    change(monkeypatch)
 
     def body(bench: Bench) -> None:
         tb_scheduler.check_edges(bench)
@@ -69,16 +86,19 @@ def test_another_rule_is_seen(monkeypatch, name, change):
 @pytest.mark.parametrize("policy", list(Policy))
 def test_another_policy_is_seen(policy):
     def body(bench: Bench) -> None:
-        driver = IssueDriver(bench, SmParams(warps=4), random_program(bench.random), Behaviour(policy=policy))
+        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
+        program = same_program(Kind.LANES, ControlCode(stall=1))
+        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, behaviour)
         step = driver.model.step
 
-        def with_other_policy(inputs):
-            return step(replace(inputs, policy=next(other for other in Policy if other is not policy)))
+        def with_other_policy(inputs, selection):
+            return step(replace(inputs, policy=next(other for other in Policy if other is not policy)), selection)
 
         driver.model.step = with_other_policy
-        driver.run(1500)
+        driver.run(500)
 
-    assert not run("scheduler", body, PysimEngine).passed
+    report = run("scheduler", body, PysimEngine)
+    assert "goes before" in str(report.failure)
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):

@@ -6,10 +6,10 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.params import PRESETS
-from sim.engine import CxxrtlEngine
+from sim.engine import CompiledEngine
 from sim.testbench import run
 from testbench import tb_esr
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.esr_cases import REGISTERS
 from testbench.sm_errors import error_cases
 from testbench.tb_sm import NEVER_RAISED
@@ -23,21 +23,21 @@ ONE_EACH = {case.error: case for case in error_cases()}
 
 @pytest.fixture(scope="module")
 def driver():
-    return TrapDriver(PRESETS["default"], CxxrtlEngine)
+    return TrapDriver(PRESETS["default"], CompiledEngine)
 
 
 def passes(body):
-    report = run("esr", body, CxxrtlEngine)
+    report = run("esr", body, CompiledEngine)
     assert report.passed, report.failure
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("error", ONE_EACH, ids=lambda error: error.name)
 def test_errors(driver, error):
     passes(lambda bench: tb_esr.check_errors(bench, driver, [ONE_EACH[error]]))
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("name", REGISTERS.cases)
 def test_registers(driver, name):
     passes(lambda bench: driver.play(bench, REGISTERS.cases[name]))
@@ -51,11 +51,11 @@ def test_every_code_is_raised_or_the_manual_says_why_not():
     assert not raised & never
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize(("change", "message"), [
     ({"error": WarpError.OOR_ADDR}, "error: MISALIGNED_ADDR, expected OOR_ADDR"), ({"line": 0}, "pc: "),
     ({"body": ["NOP", "NOP"]}, "error: NONE, expected MISALIGNED_ADDR")])
 def test_an_error_that_differs_is_found(driver, change, message):
     case = replace(ONE_EACH[WarpError.MISALIGNED_ADDR], **change)
-    failure = run("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CxxrtlEngine).failure
+    failure = run("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine).failure
     assert message in (failure or "")

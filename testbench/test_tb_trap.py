@@ -6,13 +6,14 @@ import pytest
 from amaranth.hdl import Fragment
 
 from rtl.params import PRESETS
-from sim.engine import CxxrtlEngine
-from sim.hardware import PERIOD, Harness
+from sim.engine import CompiledEngine
+from sim.hardware import PERIOD
+from sim.harness import Harness
 from sim.machine_traces import machine_traces
 from sim.testbench import run
 from sim.waves import write_save_file
 from testbench import tb_trap
-from testbench.engine_designs import needs_cxxrtl
+from testbench.engine_designs import needs_compiled
 from testbench.test_manual import DOCS, table
 from testbench.trap_cases import CASES
 from testbench.trap_driver import TrapDriver
@@ -23,42 +24,47 @@ WAVEFORMS = Path(__file__).parent.parent / "waveforms"
 
 @pytest.fixture(scope="module")
 def driver():
-    return TrapDriver(PRESETS["default"], CxxrtlEngine, always=True)
+    return TrapDriver(PRESETS["default"], CompiledEngine, always=True)
 
 
 def passes(body):
-    report = run("trap", body, CxxrtlEngine)
+    report = run("trap", body, CompiledEngine)
     assert report.passed, report.failure
 
 
 def failure_of(body):
-    failure = run("trap", body, CxxrtlEngine).failure
+    failure = run("trap", body, CompiledEngine).failure
     assert failure is not None
     return failure
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("name", CASES)
 def test_cases(driver, name):
     passes(lambda bench: tb_trap.check_cases(bench, driver, [name]))
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_programs_stopped_once(driver):
     passes(lambda bench: tb_trap.check_window(bench, driver, range(300, 1100, 73)))
 
 
-@needs_cxxrtl
+@needs_compiled
+def test_warps_in_every_state_stopped_once(driver):
+    passes(lambda bench: tb_trap.check_states(bench, driver, tb_trap.STATES[30::67]))
+
+
+@needs_compiled
 def test_programs_stopped_often(driver):
     passes(lambda bench: tb_trap.check_random_times(bench, driver, 1, 120))
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_random_programs_stopped_often(driver):
     passes(lambda bench: tb_trap.check_random_programs(bench, driver, 6, 12, 200))
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_kernels_stopped_often(driver):
     passes(lambda bench: tb_trap.check_kernels(bench, driver, tb_trap.SHORT[2:5], gap=100))
 
@@ -80,7 +86,7 @@ def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp
 
 # What is wrong is found.
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):
     counts = Counted.counts
     monkeypatch.setattr(Counted, "counts", lambda self, host: [0, *counts(self, host)[1:]])
@@ -88,7 +94,7 @@ def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):
     assert "stopped at cycle 600: entries by slot" in failure
 
 
-@needs_cxxrtl
+@needs_compiled
 def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
     """In lockstep both sides do it: so what it leaves is looked at, too."""
     monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)

@@ -1,5 +1,6 @@
 """What is read of cubins: complete ones, relocatable ones, and files that are none."""
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rtl.isa.control_code import GROUP_BYTES
-from sim.launch import Scalar, prepare
+from sim.launch import CRS_DEFAULT, Buffer, Scalar, prepare
+from sim.model.thread import run as run_threads
+from sim.model.warp import Machine
 from sim.toolchain.code_listing import instructions
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.elf_reader import read_object
@@ -251,3 +254,29 @@ def test_damaged_files_are_read_or_refused(path, changes, length):
         load(read_object(bytes(content[:length] if length < len(content) else content), "x"))
     except ProgramError as error:
         assert str(error).startswith("x: ") and "\n" not in str(error)
+
+
+# Files for a debugger
+
+DEBUG = DATA / "debug_stack.cubin"
+
+
+def test_a_stack_that_the_file_does_not_know_is_no_size():
+    """The hint says 0xffffffff, which is not known: the launch has the default."""
+    assert b"\x04\x1e\x04\x00\xff\xff\xff\xff" in DEBUG.read_bytes()
+    module = read_cubin(DEBUG)
+    assert module.kernel().crs == 0
+    assert prepare(module, [Scalar(0, 8)]).crs == CRS_DEFAULT
+
+
+def chain(steps: int, value: int) -> int:
+    return value if not steps else chain(steps - 1, value * 5 + steps)
+
+
+@pytest.mark.parametrize("model", [run_threads, lambda launch: Machine(launch).run()], ids=["threads", "warps"])
+def test_a_debugger_s_shared_array_may_lie_behind_its_section(model):
+    """Recursion, and an array of dynamic shared memory, as they are in the PTX beside the file."""
+    launch = prepare(read_cubin(DEBUG), [Buffer("out", bytes(128))], dynamic_shared=128)
+    model(launch)
+    expected = [31 - t + 3 * (31 - t) + chain(t % 8, t) & 0xFFFF_FFFF for t in range(32)]
+    assert list(struct.unpack("<32I", launch.memory.read(*launch.buffers["out"]))) == expected

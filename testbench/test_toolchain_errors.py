@@ -81,6 +81,8 @@ def message(text: str) -> str:
     ("BRA nowhere", 5, "nowhere is no label in k"),
     ("BRA f", 5, "f is not in k: only JMP and JCAL reach it"),
     ("JMP nowhere", 5, "nowhere has no address"),
+    (f"MOV32I R0, {'1' * 5000}", 12, "a number of 5000 characters is too large"),
+    (f"MOV R{'1' * 5000}, R0", 5, "a number of 5000 characters is too large"),
     ("MOV32I R0, g", 12, "g has an address, which is not known yet: expected 32@lo(g) and 32@hi(g)"),
     ("MOV32I R0, 32@lo(con)", 18, "con has no address"),
     ("MOV32I R0, 32@lo(5)", 18, "expected a name, and numbers added to it"),

@@ -450,6 +450,7 @@ PREDICATES = st.integers(0, 2).map(lambda number: f"P{number}")
 GUARDS = st.sampled_from(["", "", "", "@P0 ", "@!P1 ", "@P2 "])
 TEMPLATES = st.sampled_from([
     "IADD {0}, {1}, {2}", "IADD {0}.CC, {1}, {2}", "IADD.X {0}, {1}, {2}", "XMAD {0}, {1}, {2}, {0}", "MOV {0}, {1}",
+    "LOP.XOR {0}.CC, {1}, {2}", "LOP.AND.X.NZ {p}, {0}, {1}, {2}", "LOP32I.AND {0}.CC, {1}, 0x5",
     "IMUL {0}, {1}, {2}", "IMNMX.XLO {0}, {1}, {2}, PT", "ISETP.GE.AND {p}, PT, {0}, {1}, PT", "SEL {0}, {1}, {2}, {p}",
     "LEA.HI {p}, {0}, {1}, {2}, RZ, 0x2", "P2R {0}, PR, RZ, 0x7f", "R2P PR, {0}, 0x7f", "R2P CC, {0}, 0xf",
     "LDG.E {0}, [{1}]", "LDG.E.64 R8, [R10]", "STG.E [{0}], {1}", "LDS {0}, [{1}]", "ATOM.ADD {0}, [{1}], {2}",

@@ -11,6 +11,7 @@ from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
 from rtl.layouts import InstructionKind
 from rtl.params import PRESETS
 from rtl.trap import TrapUnit
+from rtl.trap.flow import ORIGINS
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
 
@@ -47,10 +48,10 @@ def test_agrees_with_the_model(report_mask):
         for word in source.sample(WORDS * 2, 2 * len(WORDS)):
             error, reasons, interrupt, masked = outcome(word, report_mask)
             warp, pc, serial = source.randrange(8), source.getrandbits(29) << 3, source.getrandbits(16)
+            ctx.set(dut.status_warp, warp)
             ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
             await ctx.tick()
-            part = dut.warps[warp]
-            assert not ctx.get(part.masked)
+            assert not ctx.get(dut.warps.masked) >> warp & 1
             ctx.set(dut.launch, {"valid": 0})
             ctx.set(dut.dispatch, {"valid": 1, "payload": {
                 "kind": InstructionKind.TRAP, "warp": warp, "pc": pc, "serial": serial, "word": word,
@@ -66,13 +67,63 @@ def test_agrees_with_the_model(report_mask):
             assert report.valid == bool(reasons)
             if reasons:
                 assert (report.warp, report.pc, report.reason) == (warp, (pc + 8) % (1 << 32), *reasons)
-                assert ctx.get(part.status.reasons) == 1 << reasons[0] - 1
+                assert ctx.get(dut.status.reasons) == 1 << reasons[0] - 1
             assert ctx.get(dut.events.interrupt) == interrupt
             goes_on = error is WarpError.NONE and not reasons
             assert ctx.get(dut.resume) == (1 << warp if goes_on else 0)
-            assert ctx.get(part.masked) == masked
+            assert ctx.get(dut.warps.masked) >> warp & 1 == masked
             await ctx.tick()
             assert not ctx.get(dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any())
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(body)
+    simulator.run()
+
+
+BEFORE, ENTERED = 0x1A8, 0x1B0
+"""Addresses of the last instruction and of the one in whose place the warp enters."""
+FAILURES = (
+    ((), ENTERED), ((("stack", 0),), ENTERED), ((("lanes", BEFORE),), BEFORE), ((("trap", BEFORE),), BEFORE),
+    ((("flow", 0x108),), 0x108), ((("memory", 0x128),), 0x128),
+    ((("flow", 0x108), ("flow", 0x110)), 0x108), ((("memory", 0x128), ("memory", 0x130)), 0x128),
+    ((("flow", 0x108), ("memory", 0x128)), 0x128), ((("memory", 0x128), ("flow", 0x108)), 0x128),
+    ((("lanes", BEFORE), ("memory", 0x128)), 0x128), ((("memory", 0x128), ("lanes", BEFORE)), 0x128),
+    ((("flow", 0x108), ("memory", 0x128), ("flow", 0x110), ("memory", 0x130)), 0x128))
+"""Errors of a warp, by source and address, as they are told; and where it comes back to."""
+
+
+def test_a_warp_comes_back_to_its_first_instruction_that_failed():
+    """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one."""
+    dut, places = TrapUnit(PARAMS), list(ORIGINS)
+
+    async def entered(ctx, groups):
+        """Where a new warp comes back to, and one that has not failed."""
+        for warp in (2, 5):
+            ctx.set(dut.launch, {"valid": 1, "payload": {"warp": warp}})
+            await ctx.tick()
+        ctx.set(dut.launch.valid, 0)
+        for events in groups:
+            for source, pc in events:
+                ctx.set(dut.errors[places.index(source)], {
+                    "valid": 1, "warp": 5, "pc": pc, "error": WarpError.MMU_FAULT})
+            await ctx.tick()
+            for source, _ in events:
+                ctx.set(dut.errors[places.index(source)].valid, 0)
+        found = []
+        for warp in (5, 2):
+            ctx.set(dut.dispatch, {"valid": 1, "payload": {"kind": InstructionKind.ENTER, "warp": warp, "pc": ENTERED}})
+            found.append(ctx.get(dut.flow.pc))
+            await ctx.tick()
+        ctx.set(dut.dispatch.valid, 0)
+        return found
+
+    async def body(ctx):
+        ctx.set(dut.live, 0b100100)
+        for told, back in FAILURES:
+            assert await entered(ctx, [[event] for event in told]) == [back, ENTERED], told
+            if len({source for source, _ in told}) == len(told):
+                assert await entered(ctx, [told]) == [back, ENTERED], f"at once: {told}"
 
     simulator = Simulator(dut)
     simulator.add_clock(1e-8)

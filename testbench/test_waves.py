@@ -11,14 +11,14 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from vcdvcd import VCDVCD
 
-from sim.engine import ENGINES, CxxrtlEngine, PysimEngine, run_cycles
+from sim.engine import ENGINES, CompiledEngine, PysimEngine, run_cycles
 from sim.waves import Trace, Tracer, picture, write_save_file
 from sim.waves.picture import PictureError, Row, draw
 from sim.waves.tracer import timescale
 from sim.waves.traces import flatten
 
-NO_CXXRTL = CxxrtlEngine.missing()
-needs_cxxrtl = pytest.mark.skipif(NO_CXXRTL is not None, reason=f"engine cxxrtl: {NO_CXXRTL}")
+NO_COMPILER = CompiledEngine.missing()
+needs_compiled = pytest.mark.skipif(NO_COMPILER is not None, reason=f"engine compiled: {NO_COMPILER}")
 PERIOD = 1e-8
 
 
@@ -89,13 +89,13 @@ def record(engine, path, cycles=20, fast=False, period=PERIOD):
     return path
 
 
-@needs_cxxrtl
+@needs_compiled
 @pytest.mark.parametrize("fast", [False, True])
 def test_both_engines_write_the_same_bytes(tmp_path, fast):
     files = [record(engine, tmp_path / f"{name}.vcd", fast=fast) for name, engine in ENGINES.items()]
     again = record(PysimEngine, tmp_path / "again.vcd")
     assert files[0].read_bytes() == files[1].read_bytes() == again.read_bytes()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.vcd", "cxxrtl.vcd", "pysim.vcd"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.vcd", "compiled.vcd", "pysim.vcd"]
 
 
 def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
@@ -232,7 +232,8 @@ def test_a_component_is_traced_with_all_its_ports():
 
 
 SAVE_FILE = """\
-[dumpfile] "../waves/a.vcd"
+[dumpfile] "/waveforms/waves/a.vcd"
+[savefile] "/waveforms/kept/a.gtkw"
 [timestart] 0
 *-5.058894 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1
 [signals_width] 220

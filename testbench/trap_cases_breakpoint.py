@@ -187,6 +187,21 @@ async def pause_interrupts_and_holds_the_warp(d: Debugger) -> None:
     d.expect("log", d.log(0)[0], 1)
 
 
+@case((*BUSY, "EXIT"), ("BPT.PAUSE", "RTT"))
+async def pause_interrupts_whatever_the_mask_says(d: Debugger) -> None:
+    await d.begin()
+    await d.write("HWW_GLOBAL_ESR_REPORT_MASK", 0)
+    d.expect("interrupt", d.host.interrupted, False)
+    await d.stop()
+    await d.interrupt()
+    await d.see_events("BPT_PAUSE")
+    await d.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_PAUSE.value)
+    d.expect("interrupt", d.host.interrupted, False)
+    await d.lock_down()
+    await d.go()
+    await d.end()
+
+
 @case((*ADDRESS, "ISETP.LT.U32.AND P0, PT, R0, 0x60, PT", "@P0 BRA other", "BPT.TRAP 0x1", "other:", "BAR.SYNC 0x0",
        *_STORE),
       (*COUNT, "SHR.U32 R21, R16, 0x1", "IADD32I R21, R21, 0x1", "delay:", "IADD32I R21, R21, -0x1",
@@ -214,6 +229,21 @@ async def run_trigger_wakes_all(d: Debugger) -> None:
     await d.run_trigger()
     await d.see("BPT_PAUSE_MASK", 0)
     await d.see("DBGR_CONTROL0", 0x1C02)        # it reads 0
+    await d.end()
+    d.expect("words", d.words(0, 128), list(range(128)))
+
+
+@case(_FIRST_TRAPS, ("BPT.PAUSE", *COUNT, "RTT"), warps=4)
+async def one_write_stops_and_wakes(d: Debugger) -> None:
+    await d.lock_down()
+    await d.see("BPT_PAUSE_MASK", 0b1111)
+    await d.control(STOP_TRIGGER=1, RUN_TRIGGER=1)
+    await d.run(3)
+    await d.see("BPT_PAUSE_MASK", 0)
+    await d.lock_down()         # at RTT, which the stop trigger holds
+    await d.see("BPT_PAUSE_MASK", 0)
+    d.expect("entries", [d.log(slot)[0] for slot in range(4)], [1] * 4)
+    await d.control(STOP_TRIGGER=0)
     await d.end()
     d.expect("words", d.words(0, 128), list(range(128)))
 

@@ -259,3 +259,45 @@ async def a_terminated_warp_never_resumes(d: Debugger) -> None:
     await d.go()
     await d.end()
     d.expect("words", d.words(0, 64), [0] * 32 + list(range(32, 64)))
+
+
+# What fails, and what is behind it
+
+@case((*ADDRESS, "MOV R4, R0", "B2R R10, 0xf", *("IADD32I R4, R4, 0x1",) * 4, "STG.E [R2], R4", "EXIT"),
+      ("BPT.DRAIN", "BPT.PAUSE", "RTT"))
+async def nothing_is_executed_behind_a_b2r_that_failed(d: Debugger) -> None:
+    await d.lock_down()
+    await d.see_error(WarpError.ILLEGAL_INSTR_PARAM2, 0, address(len(ADDRESS) + 1))
+    await d.clear()
+    await d.write("HWW_WARP_ESR_REPORT_MASK", 0)
+    await d.run_trigger()
+    await d.end()
+    d.expect("words", d.words(0, 32), [thread + 4 for thread in range(32)])
+
+
+_BAD_LOAD = "LDG.E R10, [RZ]"
+_FULL = (*ADDRESS, *("SSY met",) * 16)
+"""The stack has as many tokens as one of 512 bytes takes from programs."""
+_BEHIND = ("MOV R11, R10", "met:", "STG.E [R2], R0", "EXIT")
+
+
+async def _comes_back(d: Debugger, told: int, *events: str) -> None:
+    """A push fails at line ``told``, whose error comes first. With none reported any more the program ends."""
+    await d.lock_down()
+    await d.see_error(WarpError.STACK_OVERFLOW, 0, address(told))
+    await d.see_events("PHYSICAL_STACK_OVERFLOW", "BPT_PAUSE", *events)
+    await d.clear()
+    await d.write("HWW_WARP_ESR_REPORT_MASK", 0)
+    await d.run_trigger()
+    await d.end()
+    d.expect("words", d.words(0, 32), list(range(32)))
+
+
+@case((*_FULL, _BAD_LOAD, "SSY met", *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)
+async def behind_a_load_that_failed_a_push_fails_earlier(d: Debugger) -> None:
+    await _comes_back(d, len(_FULL) + 1, "MULTIPLE_WARP_ERRORS")     # to the load, as the reference machine does
+
+
+@case((*_FULL, "SSY met", _BAD_LOAD, *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)
+async def behind_a_push_that_failed_no_load_is_executed(d: Debugger) -> None:
+    await _comes_back(d, len(_FULL))

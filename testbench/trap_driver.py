@@ -9,9 +9,10 @@ from sim.hardware import Hardware, HardwareResult
 from sim.host import Driver, Host
 from sim.launch import Launch, lacking
 from sim.testbench import Bench
+from sim.waves import save_file_of
 from testbench.trap_case import Debugger, TrapCase
 
-__all__ = ["TrapDriver", "record"]
+__all__ = ["TrapDriver", "record_case"]
 
 
 class TrapDriver:
@@ -77,7 +78,7 @@ class TrapDriver:
         bench.checked("cases")
 
 
-def record(bench: Bench, case: TrapCase) -> None:
+def record_case(bench: Bench, case: TrapCase) -> None:
     """Runs a case on a small machine, for the waveform, if there is to be one."""
     vcd = bench.vcd
     if vcd is None:
@@ -88,4 +89,4 @@ def record(bench: Bench, case: TrapCase) -> None:
         await case.script(Debugger(bench, case.name, host, launch))
 
     hardware.run(launch, 0, driver=driver)
-    bench.report.add_waveform(vcd, vcd.with_suffix(".gtkw"))
+    bench.report.add_waveform(vcd, save_file_of(vcd))

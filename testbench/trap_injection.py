@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from rtl.isa.errors import WarpError
@@ -15,7 +16,8 @@ from testbench.sm_errors import launch_text
 from testbench.trap_driver import TrapDriver
 from testbench.trap_programs import CLOBBER, RETURN
 
-__all__ = ["HANDLERS", "PROGRAMS", "Counted", "counted", "inject", "programs", "stops_often", "stops_once"]
+__all__ = ["HANDLERS", "PROGRAMS", "Counted", "counted", "in_every_state", "inject", "programs", "stops_often",
+           "stops_once"]
 
 HANDLERS = (RETURN, CLOBBER)
 """How a handler ends that has counted itself: at once, or behind a tangle of branches, calls and tokens."""
@@ -181,10 +183,31 @@ PROGRAMS: dict[str, Sequence[str]] = {
 """Behind the thread's number in R0 and the address of its word in R2 and R3; R4 is what it leaves there."""
 
 
+_STATES = (
+    "SHR.U32 R5, R0, 0x5", "LOP32I.AND R7, R0, 0x10", "ISETP.EQ.U32.AND P1, PT, R7, RZ, PT", "MOV R4, R0",
+    "ISETP.EQ.U32.AND P0, PT, R5, RZ, PT", "@P0 BRA waits",
+    *(line for warp, label in enumerate(("parts", "traps", "revives"), 1)
+      for line in (f"ISETP.EQ.U32.AND P0, PT, R5, {warp:#x}, PT", f"@P0 BRA {label}")), "EXIT",
+    "waits:", "BAR.SYNC 0x0, 0x40", "BRA ends",
+    "parts:", "SSY met", "@P1 BRA low", "IADD32I R4, R4, 0x100", "SYNC", "low:", "IADD32I R4, R4, 0x200", "SYNC",
+    "met:", "BAR.SYNC 0x0, 0x40", "BRA ends",
+    "traps:", "BPT.TRAP 0x1", "IADD32I R4, R4, 0x300", "BPT.TRAP 0x2", "BRA ends",
+    "revives:", "PEXIT ends", "@P1 EXIT", "IADD32I R4, R4, 0x400", "EXIT", "ends:")
+_STATE_WARPS = 5
+
+
+def in_every_state() -> Launch:
+    """A launch of one CTA of which a warp waits at a barrier, one is parted before it comes there, one traps, one has
+    threads that come back from their exit, and one has ended."""
+    return _launch(_STATES, _STATE_WARPS, 1)
+
+
 def programs(warps: int, grid: int = 1) -> dict[str, Callable[[], Launch]]:
     """The programs as launches of CTAs of so many warps, which all leave the same."""
-    def maker(lines: Sequence[str]) -> Callable[[], Launch]:
-        body = "".join(f"    {line}\n" for line in (*_HEAD, *lines, *_TAIL))
-        text = f".kernel k\n.param out 8\n.registers 12\n.shared 512\n{body}"
-        return lambda: launch_text(text, words=_WORDS, block=32 * warps, grid=grid, crs=_STACK)
-    return {name: maker(lines) for name, lines in PROGRAMS.items()}
+    return {name: partial(_launch, lines, warps, grid) for name, lines in PROGRAMS.items()}
+
+
+def _launch(lines: Sequence[str], warps: int, grid: int) -> Launch:
+    body = "".join(f"    {line}\n" for line in (*_HEAD, *lines, *_TAIL))
+    text = f".kernel k\n.param out 8\n.registers 12\n.shared 512\n{body}"
+    return launch_text(text, words=_WORDS, block=32 * warps, grid=grid, crs=_STACK)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -62,8 +62,8 @@ class BarrierUnit(Component):
         Of B2R, which reads no register.
     completion : Out(completion)
     error : Out(error_event)
-    waiting, meeting, places : Out(warps), Out(warps), Out(array of numbers)
-        Who waits at a barrier, who at BAR.SYNCALL, and at the barrier of which number.
+    waiting, meeting : Out(warps), Out(warps)
+        Who waits at a barrier, and who at BAR.SYNCALL.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -77,8 +77,7 @@ class BarrierUnit(Component):
             "report_mask": In(32), "inside": In(params.warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
             "resume": Out(params.warps), "port": Out(LaneClientPort(params)),
             "operands_read": Out(operands_read(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "waiting": Out(params.warps), "meeting": Out(params.warps),
-            "places": Out(data.ArrayLayout(numbers, params.warps))})
+            "error": Out(error_event(params)), "waiting": Out(params.warps), "meeting": Out(params.warps)})
         self.queue = BarrierQueue(params)
         self.store = BarrierStore(params)
         self.warps = WaitingWarps(params)
@@ -91,6 +90,10 @@ class BarrierUnit(Component):
         self._cta, self._number = Signal(bits), Signal(numbers)
         self._error, self._acts = Signal(WarpError), Signal()
         self._state: Any = Signal(BarrierState)
+        self._others = Signal(params.warps)
+        """Warps that wait at the barrier, but for that of the request."""
+        self._waiting = Signal(params.warps)
+        """Those that wait there, when the request has been served."""
         self._completes = Signal()
         self._over = Signal()
         """The instruction is complete, but for what the lanes write."""
@@ -103,13 +106,13 @@ class BarrierUnit(Component):
         m.submodules.warps, m.submodules.writes = warps, writes = self.warps, self.writes
         connect(m, flipped(self.port), writes.port)
         m.d.comb += [
-            queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), store.launch.eq(self.launch),
-            store.ended.eq(self.terminated), store.ended_warp.eq(self.terminated_warp),
-            store.warp.eq(self._request.warp), store.cta.eq(self._cta), store.number.eq(self._number),
-            warps.begin.eq(self.launch.valid), warps.begin_warp.eq(self.launch.payload.warp),
-            warps.warp.eq(self._request.warp), warps.cta.eq(self._cta), warps.number.eq(self._number),
-            warps.state.eq(self._state), self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting),
-            self.places.eq(warps.places), self.withdrawn.warp.eq(self._request.warp),
+            queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), store.launch.valid.eq(self.launch.valid),
+            store.launch.payload.eq(self.launch.payload), store.ended.valid.eq(self.terminated),
+            store.ended.payload.eq(self.terminated_warp), store.warp.eq(self._request.warp),
+            store.cta.eq(self._cta), store.number.eq(self._number),
+            warps.begin.valid.eq(self.launch.valid), warps.begin.payload.eq(self.launch.payload.warp),
+            warps.warp.eq(self._request.warp), warps.others.eq(self._others), warps.state.eq(self._state),
+            self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting), self.withdrawn.warp.eq(self._request.warp),
             writes.request.eq(self._request), self.operands_read.eq(writes.operands_read)]
         self._meaning(m)
         with m.FSM():
@@ -124,17 +127,17 @@ class BarrierUnit(Component):
 
     def _meaning(self, m: Module) -> None:
         """What the request asks for, if it acts."""
-        request, acts = self._request, self._acts
+        request, acts, arrival = self._request, self._acts, self.warps.arrival
         arrives = acts & (request.operation == BarrierOperation.ARRIVE)
         combines = (request.mode == BarrierMode.RED) | (request.mode == BarrierMode.SCAN)
         m.d.comb += [
             self._arrives.eq(arrives), self._waits.eq(arrives & (request.mode != BarrierMode.ARV)),
             self._reduces.eq(arrives & combines),
             self._sets.eq(acts & (request.operation == BarrierOperation.WRITE)),
-            self.warps.reduces.eq(request.mode == BarrierMode.RED), self.warps.reduction.eq(request.reduction),
-            self.warps.population.eq(Mux(self._reduces, request.population, 0)),
-            self.warps.some_false.eq(self._reduces & request.some_false),
-            self.warps.some_true.eq(self._reduces & request.some_true)]
+            arrival.number.eq(self._number), arrival.reduces.eq(request.mode == BarrierMode.RED),
+            arrival.reduction.eq(request.reduction), arrival.population.eq(Mux(self._reduces, request.population, 0)),
+            arrival.some_false.eq(self._reduces & request.some_false),
+            arrival.some_true.eq(self._reduces & request.some_true)]
 
     def _next(self, m: Module) -> None:
         """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back."""
@@ -155,7 +158,7 @@ class BarrierUnit(Component):
                 m.next = "LOOK"
         with m.State("FIND"):
             m.d.sync += [self._cta.eq(self.store.warp_cta), self._number.eq(self.warps.place)]
-            m.next = "READ"
+            m.next = "FETCH"
         with m.State("USED"):
             m.d.sync += left.eq(self.store.used)
             m.next = "PICK"
@@ -163,13 +166,16 @@ class BarrierUnit(Component):
             m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
             m.next = "NEXT"
             with m.If(left.any()):
-                m.next = "READ"
+                m.next = "FETCH"
+        with m.State("FETCH"):
+            m.next = "READ"
 
     def _look(self, m: Module) -> None:
         """Finds the barrier of an instruction, and what is wrong with it."""
         request, error = self._request, Signal(WarpError)
         place = request.place == BarrierRead.BARRIER
         with m.State("LOOK"):
+            m.d.comb += [self.store.cta.eq(self.store.warp_cta), self.store.number.eq(request.number)]
             with m.If(request.mode == BarrierMode.SYNCALL):
                 inside = self.inside.bit_select(request.warp, 1)
                 m.d.comb += error.eq(Mux(inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING))
@@ -191,7 +197,8 @@ class BarrierUnit(Component):
         request, state, store, warps = self._request, self._state, self.store, self.warps
         live = Signal.like(store.live)
         with m.State("READ"):
-            m.d.sync += state.eq(store.state)
+            one: Any = Const(1, self._params.warps) << request.warp
+            m.d.sync += [state.eq(store.row.state), self._others.eq(store.row.waiting & ~Mux(self._settling, 0, one))]
             m.next = "UPDATE"
         with m.State("UPDATE"):
             m.d.sync += live.eq(store.live)
@@ -229,6 +236,7 @@ class BarrierUnit(Component):
             m.d.comb += [
                 self.store.write.eq(self._arrives | sets | self._withdrawing | (self._settling & self._completes)),
                 warps.release.eq(self.store.write & self._completes), warps.withdraw.eq(self._withdrawing),
+                warps.released.eq(self._waiting),
                 self.withdrawn.valid.eq(self._withdrawing), self._over.eq(~self._settling & ~self._withdrawing)]
             m.next = "NEXT"
             with m.If(warps.release):
@@ -251,12 +259,14 @@ class BarrierUnit(Component):
         """What the barrier becomes, and what is told of an instruction that is over."""
         request, store, warps, error = self._request, self.store, self.warps, self.error
         held = self._waits | (request.operation == BarrierOperation.READ) | (self._error != WarpError.NONE)
-        left = Mux(self._withdrawing, self._state.arrived, self._state.as_value())
+        empty = self._withdrawing & ~self._state.arrived.any()
         m.d.comb += [
-            store.keep.eq(~self._completes & left.any()), store.new.eq(self._state),
+            self._waiting.eq(self._others | (self._waits << request.warp)),
+            store.new.state.eq(Mux(empty, 0, self._state.as_value())), store.new.waiting.eq(self._waiting),
+            store.keep.eq(~self._completes & store.new.as_value().any()),
             self.writes.state.eq(self._state), self.writes.result.eq(warps.result),
             self.completion.valid.eq(self._over), error.valid.eq(self._over & (self._error != WarpError.NONE)),
             error.error.eq(self._error), error.warp.eq(request.warp), error.pc.eq(request.pc)]
         m.d.comb += [self.completion[name].eq(request[name])
                      for name in ("warp", "serial", "write_barrier", "read_barrier")]
-        m.d.sync += self.resume.eq(warps.released | ((self._over & ~held) << request.warp))
+        m.d.sync += self.resume.eq(Mux(warps.release, self._waiting, 0) | ((self._over & ~held) << request.warp))

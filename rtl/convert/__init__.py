@@ -1,4 +1,5 @@
-"""The conversion unit: POPC, FLO, I2I, I2F, F2I and MUFU.RCP, one instruction after the other, one thread a cycle.
+"""The conversion unit: POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP, one instruction after the other, one thread a
+cycle.
 
 ============  ==========================================================================
 module        content

@@ -19,6 +19,7 @@ CONVERSION_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe i
 _OPERATIONS = {
     "POPC": ConversionOperation.COUNT, "FLO": ConversionOperation.FIND,
     "I2I": ConversionOperation.INTEGER_TO_INTEGER, "I2F": ConversionOperation.INTEGER_TO_FLOAT,
+    "F2F.F32.F32": ConversionOperation.INTEGER_TO_INTEGER,     # of RZ alone, whose 0 is +0
     "F2I": ConversionOperation.FLOAT_TO_INTEGER, "MUFU": ConversionOperation.RECIPROCAL}
 _FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negate", "negate_b": "negate",
           "invert_b": "invert", "flush": "flush", "saturate": "saturate", "shift": "from_top", "signed": "signed",

@@ -27,7 +27,7 @@ _WRITE_CYCLES = 6
 
 
 class ConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I and MUFU.RCP: one instruction after the other, one thread a cycle.
+    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP: one instruction after the other, one thread a cycle.
 
     An instruction's registers are gathered by one operation of the lanes, its results written by one for each register.
     A result of two registers is computed twice, for one of its halves at a time.

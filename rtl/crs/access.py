@@ -1,178 +1,140 @@
-"""The first stage: whose turn it is, what is pushed, which line is read."""
+"""The first stage: whose turn it is, and what is known of its stack."""
 
-from typing import Any
-
-from amaranth.hdl import Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.tokens import TOKENS_PER_LINE, Token
-from rtl.layouts import BLOCK_ADDRESS_BITS, StackOperation, stack_request
+from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
+from rtl.layouts import DEPTH_BITS, Event, StackConfiguration, StackOperation, stack_request
 from rtl.params import SmParams
 
-from .lines import SLOT_BITS
-from .pointers import HIGH_BITS, WidePointer
-from .stages import StackRefusal, Step, turn_stage
-from .turns import tokens_up_to
-from .window import AccessEvents
-from .windows import WindowView
+from .records import (
+    COUNT_BITS,
+    LIMIT_BITS,
+    PLACE_BITS,
+    POINTER_CALLS,
+    Parking,
+    StackState,
+    Tags,
+    again,
+    change_stage,
+)
+from .tokens import role_of
 
-__all__ = ["AccessView", "StackAccess"]
+__all__ = ["StackAccess"]
 
 _PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
 _UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR)
-
-
-class AccessView(data.Struct):
-    """What is known of the warp that requests."""
-
-    window: WindowView
-    calls_full: unsigned(1)
-    """It has reached the limit of calls."""
-    pointer: WidePointer
-    checks_calls: unsigned(1)
-    has_memory: unsigned(1)
-    base: unsigned(BLOCK_ADDRESS_BITS)
+_FLAGS = {
+    StackOperation.PUSH: ("push",), StackOperation.CALL: ("push", "counts"),
+    StackOperation.PREPARE_CALL: ("push", "counts", "prepares"), StackOperation.UNWIND: ("walk",),
+    StackOperation.POP_QUAD: ("walk", "quad"), StackOperation.RESTORE: ("walk", "frame", "mode", "leave"),
+    StackOperation.CLEAR: ("walk", "clear"), StackOperation.GET_POINTER: ("get",), StackOperation.SET_POINTER: ("set",),
+    StackOperation.GET_BASE: ("base",), StackOperation.SET_BASE: ("move",), StackOperation.WRITE_BACK: ("write_back",),
+    StackOperation.LAUNCH: ("launch",), StackOperation.SET_MODE: ("mode",)}
+"""The flags of :class:`Step` that are set for an operation."""
 
 
 class StackAccess(Component):
-    """Serves, in this order: a step of the stack's own (``turn``), a request, the next line of the walk that is
-    one stage ahead (``follow``). A push is done here, so that the next cycle sees it; all else is decided here
-    and done by the last stage.
+    """Takes what comes back from where it was parked, or a request, unless an unwind that is under way has its next
+    token read (``follows``); combinational.
+
+    A request waits while its warp is busy, if it is a push also while the warp's lines are all dirty, and in the cycle
+    after a request of the same warp, whose state is being written then.
 
     Members
     -------
-    request : In(stream of stack_request)
-    turn_valid, turn : In(1), In(turn_stage)
-    follow_valid, follow : In(1), In(turn_stage)
-    outpaced : In(1)
-        The unwind to follow ends with the line before; known late.
-    sized : In(1)
-        A stack launched now has a region in memory.
-    installing : In(1)
-        A line is written into the cache or the top lines, so that no token can be.
-    warp, view : Out, In(AccessView)
-        Whose turn it is.
-    accepted : Out(1)
-        The request is served.
-    wants_push : Out(1)
-        A token may be written; known early.
-    reads, below : Out(1), Out
-        The slot of the line that a walk needs next, if it goes on.
-    valid, step, refusal, value : Out
-        What the next stages do.
-    slot, tokens, top : Out
-        The line to read, which of its tokens are on the stack, and the number of the warp's top line.
-    push_slot, push_tokens, token : Out, Out(4), Out(Token)
-        The token to write, and where.
-    change, changed : Out(1), Out(WidePointer)
-        The pointer to write.
-    events : Out(AccessEvents)
-        What is to happen to the window of the warp that requests, or whose turn it is.
-    launch, set_base, set_mode, waits_for_line, waits_for_turn : Out(1)
-    trap : Out(1)
-        The mode to set is the trap handler's.
+    request, configuration : In(stream of stack_request), In(StackConfiguration)
+    again, again_taken : In(Event(again)), Out(1)
+    follows : In(1)
+    busy, full : In(warps), In(warps)
+    last_valid, last_warp : In(1), In
+        Whose step is in the next stage.
+    warp : Out
+        Whose turn it is, as far as it has one. What follows is of this warp.
+    state, tags, below, cleaned : In
+    limit, memory, checks_calls : In(LIMIT_BITS), In(1), In(1)
+        See StackRegions.
+    quad, frame : In(1), In(1)
+        What the warp's unwind looks for, if it comes back.
+    enters : Out(1)
+        The limit is to be that of the trap handler.
+    asks, pushes : Out(1), Out(1)
+        There is a request of a warp that is not busy. It is of the kind that pushes.
+    reads, place : Out(1), Out(PLACE_BITS)
+        A token may be looked at, and where.
+    valid, stage : Out(1), Out(change_stage)
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
+        bits, warps = params.warp_bits, params.warps
         super().__init__({
-            "request": In(stream.Signature(stack_request(params))),
-            "turn_valid": In(1), "turn": In(turn_stage(params)),
-            "follow_valid": In(1), "follow": In(turn_stage(params)), "outpaced": In(1),
-            "sized": In(1), "installing": In(1),
-            "warp": Out(params.warp_bits), "view": In(AccessView),
-            "accepted": Out(1), "wants_push": Out(1), "reads": Out(1), "below": Out(SLOT_BITS),
-            "valid": Out(1), "step": Out(Step), "refusal": Out(StackRefusal), "value": Out(32),
-            "slot": Out(SLOT_BITS), "tokens": Out(TOKENS_PER_LINE), "top": Out(SLOT_BITS),
-            "push_slot": Out(SLOT_BITS), "push_tokens": Out(TOKENS_PER_LINE), "token": Out(Token),
-            "change": Out(1), "changed": Out(WidePointer),
-            "events": Out(AccessEvents), "launch": Out(1), "set_base": Out(1), "set_mode": Out(1),
-            "trap": Out(1),
-            "waits_for_line": Out(1), "waits_for_turn": Out(1)})
+            "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
+            "again": In(Event(again(params))), "again_taken": Out(1), "follows": In(1), "busy": In(warps),
+            "full": In(warps),
+            "last_valid": In(1), "last_warp": In(bits), "warp": Out(bits), "state": In(StackState), "tags": In(Tags),
+            "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS), "limit": In(LIMIT_BITS), "memory": In(1),
+            "checks_calls": In(1), "quad": In(1), "frame": In(1), "enters": Out(1), "asks": Out(1), "pushes": Out(1),
+            "reads": Out(1),
+            "place": Out(PLACE_BITS), "valid": Out(1), "stage": Out(change_stage(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        request, view, turn, follow = self.request.payload, self.view, self.turn, self.follow
-        window, pointer, operation, events = view.window, view.pointer, request.operation, self.events
+        request, back, state, stage = self.request.payload, self.again.payload, self.state, self.stage
+        operation, step, returns = request.operation, self.stage.step, self.again.valid
 
-        # Whose turn it is. A request waits while its warp is not idle, or while its push finds no line.
-        pushes, unwinds, counts = Signal(), Signal(), Signal()
+        # Whose turn it is.
+        unwinds, waits, busy = Signal(), Signal(), Signal()
         with m.Switch(operation):
             with m.Case(*_PUSHES):
-                m.d.comb += [pushes.eq(1), counts.eq(operation != StackOperation.PUSH)]
+                m.d.comb += self.pushes.eq(1)
             with m.Case(*_UNWINDS):
                 m.d.comb += unwinds.eq(1)
-        asks = self.request.valid & ~self.turn_valid
         m.d.comb += [
-            self.warp.eq(Mux(self.turn_valid, turn.warp, Mux(self.request.valid, request.warp, follow.warp))),
-            self.request.ready.eq(~self.turn_valid & Mux(pushes, window.fits & ~self.installing, window.serves)),
-            self.accepted.eq(self.request.valid & self.request.ready),
-            self.wants_push.eq(self.request.valid & pushes),
-            self.reads.eq(Mux(self.turn_valid, turn.step.walk, Mux(self.request.valid, unwinds, self.follow_valid))),
-            self.below.eq(Mux(self.turn_valid, turn.slot, Mux(self.request.valid, window.last[2:], follow.slot)) - 1),
-            self.waits_for_line.eq(self.request.valid & ~self.turn_valid & pushes & window.serves & ~window.fits),
-            self.waits_for_turn.eq(self.request.valid & self.turn_valid)]
+            self.warp.eq(Mux(returns, back.warp, request.warp)), self.again_taken.eq(returns & ~self.follows),
+            busy.eq(self.busy.bit_select(request.warp, 1)), self.asks.eq(self.request.valid & ~busy),
+            waits.eq(busy | (self.pushes & self.full.bit_select(request.warp, 1))
+                     | (self.last_valid & (self.last_warp == request.warp))),
+            self.request.ready.eq(~waits & ~returns & ~self.follows),
+            self.valid.eq(self.again_taken | (self.request.valid & self.request.ready)),
+            self.reads.eq(returns | (self.asks & unwinds)), self.place.eq(state.last)]
 
-        # Pushes. A call at the limit of calls and a token without room are refused.
-        prepares = operation == StackOperation.PREPARE_CALL
-        takes = Mux(request.pair, window.takes_pair, window.takes)
-        refused = counts & view.calls_full
-        push, next_token = Signal(), Signal.like(window.last)
-        m.d.comb += [
-            events.push.eq(asks & ~self.installing & pushes & request.enable & ~refused),
-            events.pair.eq(request.pair), push.eq(events.push & takes),
-            next_token.eq(window.last + 1), self.push_slot.eq(next_token[2:]),
-            self.push_tokens.eq(push << next_token[:2]),
-            self.token.pc.eq(request.operand), self.token.mask.eq(request.mask), self.token.kind.eq(request.kind),
-            self.token.counted.eq(counts)]
-        on_chip = (window.last[:2] == 3) | window.cached[0]
-        fails = pushes & request.enable & ~refused & ~takes
-        m.d.comb += [
-            self.refusal.calls.eq(counts & ~prepares & request.enable & refused),
-            self.refusal.room.eq(fails & on_chip), self.refusal.line.eq(fails & ~on_chip),
-            self.refusal.region.eq((operation == StackOperation.SET_POINTER) & ~view.has_memory)]
-        step: Any = Signal(Step)
-        calls, wraps = Signal(8), Signal()
-        m.d.comb += [
-            wraps.eq(push & window.last.all()), calls.eq(pointer.calls + 1),
-            self.changed.high.eq(Mux(wraps, (pointer.high + 1)[:HIGH_BITS], pointer.high)),
-            self.changed.calls.eq(Mux(push & counts, calls, pointer.calls)),
-            self.changed.kill.eq(Mux(self.accepted & prepares, view.calls_full, pointer.kill)),
-            step.counts.eq(push & counts & view.checks_calls),
-            self.change.eq(push | (self.accepted & request.enable & prepares & refused))]
+        # What is to be done.
+        with m.If(returns):
+            walks = (back.parking == Parking.WALK) | (back.parking == Parking.SINK)
+            m.d.comb += [
+                step.walk.eq(walks), step.quad.eq(self.quad), step.frame.eq(self.frame), step.prior.eq(1),
+                step.single.eq(1),
+                step.load.eq(back.parking == Parking.LOAD), step.fault.eq(back.fault)]
+        with m.Else():
+            m.d.comb += [step.pair.eq(request.pair), step.single.eq(~self.pushes)]
+            with m.If(request.enable), m.Switch(operation):
+                for meant, flags in _FLAGS.items():
+                    with m.Case(meant):
+                        m.d.comb += [step[flag].eq(1) for flag in flags]
 
-        # The step: of the stack's own, of the request, of the walk one stage ahead.
-        clears, restores = operation == StackOperation.CLEAR, operation == StackOperation.RESTORE
-        sees = window.top & ~clears
+        # What is known. GETCRSPTR and the trap frame count whole lines.
+        sets = (operation == StackOperation.SET_POINTER) & ~returns
+        whole = ((operation == StackOperation.GET_POINTER) | (operation == StackOperation.SET_MODE)) & ~returns
+        low, steps = stage.number[:PLACE_BITS], stage.number[PLACE_BITS:]
+        reaches = (steps == self.limit) & low[1:].all() & (low[0] | step.pair)
         m.d.comb += [
-            step.walk.eq(unwinds & request.enable), step.quad.eq(operation == StackOperation.POP_QUAD),
-            step.frame.eq(restores), step.begins.eq(1),
-            step.cached.eq(window.cached & sees.replicate(len(window.cached))),
-            step.bottom.eq((window.bottom & (window.top | ~window.cached[0])) | clears), step.wraps.eq(wraps),
-            step.get.eq(operation == StackOperation.GET_POINTER),
-            step.set.eq(operation == StackOperation.SET_POINTER),
-            step.launch.eq(operation == StackOperation.LAUNCH), step.sized.eq(self.sized),
-            step.mode.eq((operation == StackOperation.SET_MODE) | restores), step.ends.eq(~pushes),
-            self.top.eq(window.last[2:]), self.slot.eq(window.last[2:]),
-            self.tokens.eq(tokens_up_to(window.last) & step.cached[0].replicate(TOKENS_PER_LINE)),
-            self.step.eq(step), self.valid.eq(self.accepted & ~events.write_back)]
-        with m.If(self.turn_valid):
-            m.d.comb += [self.step.eq(turn.step), self.top.eq(turn.top), self.slot.eq(turn.slot),
-                         self.tokens.eq(turn.tokens), self.refusal.eq(0), self.refusal.line.eq(turn.faulty),
-                         self.valid.eq(1)]
-        with m.Elif(~self.request.valid):
-            m.d.comb += [self.step.eq(follow.step), self.top.eq(follow.top), self.slot.eq(follow.slot),
-                         self.tokens.eq(follow.tokens), self.refusal.eq(0),
-                         self.valid.eq(self.follow_valid & ~self.outpaced)]
-
-        # What needs no line.
-        m.d.comb += [
-            # Done again while the request waits, which does no harm.
-            self.launch.eq(asks & (operation == StackOperation.LAUNCH)),
-            self.set_mode.eq(asks & step.mode), self.trap.eq(request.operand[0] & ~restores),
-            self.set_base.eq(asks & (operation == StackOperation.SET_BASE)),
-            events.request.eq(asks & ~pushes),
-            events.write_back.eq(operation == StackOperation.WRITE_BACK),
-            self.value.eq(Mux(operation == StackOperation.GET_BASE, view.base, request.operand))]
+            stage.beyond.eq(steps > self.limit), stage.limited.eq(~stage.number[-1] & (stage.beyond | reaches)),
+            self.enters.eq(operation == StackOperation.SET_MODE), stage.warp.eq(self.warp),
+            stage.number.eq(Mux(sets, request.operand[:DEPTH_BITS],
+                                state.last | Mux(whole, TOKENS_PER_LINE - 1, 0))),
+            stage.places.eq(state.last), stage.lines.eq(state.entered - self.below),
+            stage.held.eq(state.entered - self.below),
+            stage.dirty.eq(state.dirtied - self.cleaned), stage.clean.eq(state.dirtied == self.cleaned),
+            stage.below.eq(self.below), stage.cleaned.eq(self.cleaned),
+            stage.calls.eq(Mux(sets, request.operand[POINTER_CALLS:31], state.calls)),
+            stage.kill.eq(Mux(sets, request.operand[31], state.kill)), stage.sunk.eq(state.sunk),
+            stage.tags.eq(self.tags),
+            stage.limit.eq(self.limit), stage.memory.eq(self.memory),
+            stage.calls_full.eq(self.checks_calls & (state.calls >= API_CALL_LIMIT)),
+            stage.token.pc.eq(request.operand), stage.token.mask.eq(request.mask), stage.token.kind.eq(request.kind),
+            stage.token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL)),
+            stage.token.role.as_value().eq(role_of(request.kind)), stage.configuration.eq(self.configuration)]
         return m

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import memory, stream
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
+from rtl.isa.tokens import TOKENS_PER_LINE, TokenKind
 from rtl.layouts import (
     DEPTH_BITS,
+    Event,
     MemoryPort,
     StackConfiguration,
     StackEvents,
@@ -21,18 +22,15 @@ from rtl.layouts import (
 from rtl.params import SmParams
 
 from .access import StackAccess
-from .answer import StackAnswer
-from .cache import StackCache
+from .change import StackChange
 from .commit import StackCommit
-from .limits import DepthLimits
-from .lines import TokensOfLine
-from .match import TokenMatch, role_of
-from .pointers import StackPointers
-from .select import TokenSelect
-from .setting import pointer_value, without_depth
-from .stages import Unwind, apply_stage, commit_stage, error_of, match_stage, select_stage
-from .turns import StackTurns
-from .windows import StackWindows
+from .engine import SpillFillEngine
+from .flags import WarpFlags
+from .judge import TokenJudge
+from .lines import LineTransfer
+from .records import CACHED_LINES, Origin, Parking, again
+from .states import StackRegions, StackStates
+from .tokens import TokenStore
 
 __all__ = ["CallReturnStack"]
 
@@ -40,8 +38,8 @@ __all__ = ["CallReturnStack"]
 class CallReturnStack(Component):
     """The call/return stacks of all warps: 16 tokens of each on chip, the rest in memory.
 
-    A warp has one operation at a time, except that pushes follow each other, and anything follows a push,
-    from one cycle to the next. Warps take turns in any order, one request a cycle.
+    A warp has one operation at a time, except that anything may follow a push, two cycles later. Warps take turns in
+    any order, one request a cycle.
 
     Members
     -------
@@ -51,14 +49,18 @@ class CallReturnStack(Component):
     killed : Out(1)
         The kill bit of the warp that requests.
     holes, entry : Out(2), Out(WarpError)
-        How many tokens fill its topmost line; why it can't enter the trap handler, if it is in user mode.
+        Of the warp whose request was taken a cycle ago: how many tokens fill its topmost line; after a SET_MODE to the
+        trap handler why it cannot enter.
+    pushed : Out(Event(warp, kind))
+        The request that was taken a cycle ago has pushed its token.
     ready : Out(warps)
         Warps whose next request, of whatever kind, would not wait for their stack.
     result_valid, result : Out(1), Out(stack_result)
         Three cycles after the request, or later.
-    commit_valid, commit_warp, commit_depth : Out(1), Out, Out(DEPTH_BITS)
-        A depth that an unwind or SET_POINTER has left, one cycle behind the result.
-    write_fault, write_fault_warp : Out(1), Out
+    committed : Out(Event(warp, last))
+        The number of the topmost token that an unwind or SET_POINTER has left, one cycle behind the result; all ones
+        when the stack is empty.
+    write_fault : Out(Event(warp))
         Memory could not take a line of the warp's.
     events : Out(StackEvents)
     port : Out(MemoryPort)
@@ -70,166 +72,184 @@ class CallReturnStack(Component):
         bits = params.warp_bits
         super().__init__({
             "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
-            "killed": Out(1), "holes": Out(range(TOKENS_PER_LINE)), "entry": Out(WarpError), "ready": Out(params.warps),
+            "killed": Out(1), "holes": Out(range(TOKENS_PER_LINE)), "entry": Out(WarpError),
+            "pushed": Out(Event(data.StructLayout({"warp": bits, "kind": TokenKind}))), "ready": Out(params.warps),
             "result_valid": Out(1), "result": Out(stack_result(params)),
-            "commit_valid": Out(1), "commit_warp": Out(bits), "commit_depth": Out(DEPTH_BITS),
-            "write_fault": Out(1), "write_fault_warp": Out(bits), "events": Out(StackEvents),
-            "port": Out(MemoryPort(bits))})
-        self.pointers = StackPointers(params)
-        self.windows = StackWindows(params)
-        self.access = StackAccess(params)
-        self.cache = StackCache(params)
+            "committed": Out(Event(data.StructLayout({"warp": bits, "last": DEPTH_BITS}))),
+            "write_fault": Out(Event(bits)), "events": Out(StackEvents), "port": Out(MemoryPort(bits))})
+        self.states = StackStates(params)
+        self.tokens = TokenStore(params)
+        self.engine = SpillFillEngine(params)
+        self.flags = WarpFlags(params)
 
     def elaborate(self, platform: object) -> Module:
         params, warps = self._params, self._params.warps
         m = Module()
-        m.submodules.pointers = pointers = self.pointers
-        m.submodules.windows = windows = self.windows
-        m.submodules.access = access = self.access
-        m.submodules.cache = cache = self.cache
-        m.submodules.limits = limits = DepthLimits(params)
-        m.submodules.match = match = TokenMatch()
-        m.submodules.select = select = TokenSelect(params)
+        m.submodules.states = states = self.states
+        m.submodules.tokens = tokens = self.tokens
+        m.submodules.engine = engine = self.engine
+        m.submodules.flags = flags = self.flags
+        m.submodules.regions = regions = StackRegions(params)
+        m.submodules.lines = lines = LineTransfer(params)
+        m.submodules.access = access = StackAccess(params)
+        m.submodules.change = change = StackChange(params)
+        m.submodules.judge = judge = TokenJudge(params)
         m.submodules.commit = commit = StackCommit(params)
-        m.submodules.turns = turns = StackTurns(params)
         m.submodules.codes = codes = memory.Memory(shape=ThreadCodes, depth=warps, init=[])
-        m.submodules.unwinds = unwinds = memory.Memory(shape=Unwind, depth=warps, init=[])
+        m.submodules.origins = origins = memory.Memory(shape=Origin, depth=warps, init=[])
+        m.submodules.seeks = seeks = memory.Memory(shape=2, depth=warps, init=[])
 
-        matching, matching_valid = Signal(match_stage(params)), Signal()
-        selecting, selecting_valid = Signal(select_stage(params)), Signal()
-        committing, committing_valid = Signal(commit_stage(params)), Signal()
-        applying = Signal(apply_stage(params))
-        view, request, step = access.view, self.request.payload, access.step
+        def read(words: memory.Memory, warp: Any) -> Any:
+            port = words.read_port(domain="comb")
+            m.d.comb += port.addr.eq(warp)
+            return port.data
 
-        # Access: a warp whose own step is due, the request, or the walk that is one stage ahead.
+        def write(words: memory.Memory, enable: Any, warp: Any, value: Any) -> None:
+            port = words.write_port()
+            m.d.comb += [port.en.eq(enable), port.addr.eq(warp), port.data.eq(value)]
+
+        request, stage, looked = self.request.payload, change.stage, judge.stage
+        returns: Any = Signal(Event(again(params)).members["payload"].shape)
+        returning, follows = Signal(), Signal()
+
+        # Access: what comes back, a request, or the next token of the unwind that is one stage ahead.
         connect(m, flipped(self.request), access.request)
-        follow, ahead, followed = access.follow, matching.step, Signal()
-        outpaced = select.resolved & (selecting.warp == matching.warp)
-        m.d.sync += followed.eq(cache.granted)
+        seek = read(seeks, access.warp)
         m.d.comb += [
-            access.turn_valid.eq(turns.valid), access.turn.eq(turns.turn),
-            access.follow_valid.eq(matching_valid & ahead.walk & ahead.cached[1] & followed),
-            access.outpaced.eq(outpaced), follow.warp.eq(matching.warp), follow.top.eq(matching.top),
-            follow.slot.eq(matching.slot - 1), follow.tokens.eq(~0), follow.step.eq(ahead), follow.step.begins.eq(0),
-            follow.step.seen.eq(ahead.seen + 1), follow.step.cached.eq(ahead.cached >> 1)]
-        # What is known of its warp.
-        turning, begin = unwinds.read_port(domain="comb"), unwinds.write_port()
-        m.d.comb += [
-            turns.windows.eq(windows.views), turns.hold.eq(cache.restore), turns.seen.eq(commit.progress.seen),
-            turning.addr.eq(turns.warp), turns.quad.eq(turning.data.quad), turns.frame.eq(turning.data.frame),
-            commit.warp.eq(turns.warp),
-            pointers.warp.eq(request.warp), limits.warp.eq(request.warp),
-            view.window.eq(windows.views[request.warp]), view.calls_full.eq(pointers.calls_full),
-            view.pointer.eq(pointers.pointer), view.checks_calls.eq(limits.checks_calls),
-            view.has_memory.eq(limits.has_memory), view.base.eq(cache.base),
-            access.sized.eq(self.configuration.size != 0), access.installing.eq(cache.busy),
-            self.killed.eq(pointers.pointer.kill), self.ready.eq(windows.ready)]
-        # What is written at once, so that the next cycle sees it.
-        code, known = codes.write_port(), codes.read_port(domain="comb")
-        m.d.comb += [
-            pointers.push.eq(access.change), pointers.pushed.eq(access.changed),
-            windows.access_warp.eq(request.warp), windows.access.eq(access.events),
-            windows.turn.eq(turns.valid), windows.turn_warp.eq(turns.turn.warp),
-            begin.en.eq(access.accepted & step.walk & step.begins), begin.addr.eq(request.warp),
-            begin.data.origin.eq(Cat(view.window.last, view.pointer.high)), begin.data.quad.eq(step.quad),
-            begin.data.frame.eq(step.frame),
-            code.en.eq(access.accepted), code.addr.eq(request.warp), code.data.eq(request.codes),
-            known.addr.eq(Mux(turns.valid, turns.turn.warp, matching.warp)),
-            limits.launch.eq(access.launch), limits.size.eq(self.configuration.size),
-            limits.check_calls.eq(self.configuration.check_calls), limits.set_mode.eq(access.set_mode),
-            limits.trap.eq(access.trap)]
+            access.configuration.eq(self.configuration), access.again.valid.eq(returning),
+            access.again.payload.eq(returns),
+            access.follows.eq(follows), access.busy.eq(flags.busy), access.full.eq(flags.full),
+            access.last_valid.eq(change.valid), access.last_warp.eq(stage.warp), states.warp.eq(access.warp),
+            access.state.eq(states.state), access.tags.eq(states.tags), engine.read_warp.eq(access.warp),
+            access.below.eq(engine.below), access.cleaned.eq(engine.cleaned), regions.warp.eq(access.warp),
+            regions.trap.eq(access.enters), access.limit.eq(regions.limit), access.memory.eq(regions.memory),
+            access.checks_calls.eq(regions.checks_calls), Cat(access.quad, access.frame).eq(seek),
+            self.killed.eq(states.state.kill),
+            follows.eq(change.more & ~(judge.valid & looked.follows & judge.over)
+                       & (stage.step.prior | ~(access.asks | returning)))]
+        write(codes, self.request.valid, request.warp, request.codes)
 
-        # A trap frame is a line of its own. The reserved entries have room for it, unless they are in use already;
-        # the limit is a multiple of 16 tokens.
-        top = view.window.last
-        full = Mux(view.window.has_memory, view.window.reached, view.window.near) & top[2:].all()
-        missing = (self.holes != 0) & ~view.window.cached[0]
+        # Change: pushes are done. The token of an unwind comes from the cache.
+        m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows),
+                     change.second.eq(follows & change.next_second)]
+        with m.If(follows):
+            m.d.sync += [stage.number.eq(change.next_number), stage.lines.eq(change.next_lines)]
+        with m.Else():
+            m.d.sync += stage.eq(access.stage)
+        begins = change.valid & ~change.follows
+        step = stage.step
+        write(seeks, begins & step.walk & ~step.prior, stage.warp, Cat(step.quad, step.frame))
+        write(origins, begins & step.walk & ~step.prior, stage.warp, Cat(stage.number, stage.calls))
         m.d.comb += [
-            self.holes.eq(~top[:2]),
-            self.entry.eq(Mux(missing, WarpError.MMU_FAULT, Mux(full, WarpError.STACK_OVERFLOW, WarpError.NONE)))]
+            change.base.eq(regions.base), states.push.eq(change.push), states.push_warp.eq(stage.warp),
+            states.pushed.eq(change.pushed), states.push_tags.eq(stage.tags), regions.write_warp.eq(stage.warp),
+            regions.launch.eq(begins & step.launch), regions.move.eq(begins & step.move),
+            regions.configuration.eq(stage.configuration), regions.mode.eq(begins & step.mode & ~step.prior),
+            # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
+            regions.enters.eq(stage.token.pc[0] & ~step.leave
+                              & ~(stage.token.pc[1] & (self.entry != WarpError.NONE))),
+            self.entry.eq(Mux(change.missing, WarpError.MMU_FAULT,
+                              Mux(stage.limited, WarpError.STACK_OVERFLOW, WarpError.NONE))),
+            self.holes.eq(~stage.places), self.pushed.valid.eq(change.stored), self.pushed.payload.warp.eq(stage.warp),
+            self.pushed.payload.kind.eq(stage.token.kind)]
 
-        # Match: the line's tokens against the threads' codes.
-        matched: Any = Signal(TokensOfLine)
-        m.d.comb += matched.eq(Mux(step.begins, cache.top.as_value(), cache.line.as_value()))
+        # The tokens on chip: an unwind reads before a line that leaves, a push writes before one that has come.
+        pushes = change.valid & ~step.single
+        m.d.comb += [
+            tokens.read.eq(Mux(follows, Cat(change.place, stage.warp),
+                               Mux(access.reads, Cat(access.place, access.warp), lines.place))),
+            lines.read_free.eq(~follows & ~access.reads), lines.token.eq(tokens.token), lines.write_free.eq(~pushes),
+            tokens.write.eq(change.stored | (lines.writes & ~pushes)),
+            tokens.place.eq(Mux(pushes, Cat(change.pushed.last[:4], stage.warp),
+                                Cat(lines.install_place, engine.install_slot, engine.warp))),
+            tokens.written.eq(Mux(pushes, stage.token.as_value(), lines.written.as_value()))]
+
+        # Judge.
+        token: Any = judge.token
+        seen = change.judge.seen
+        known = read(codes, stage.warp)
+        assigns = change.follows & step.frame & ((change.judge.place != TOKENS_PER_LINE - 1) | change.second)
         m.d.sync += [
-            matching_valid.eq(access.valid), matching.warp.eq(access.warp), matching.step.eq(step),
-            matching.refusal.eq(access.refusal), matching.pointer.eq(access.changed), matching.top.eq(access.top),
-            matching.value.eq(access.value), matching.slot.eq(access.slot), matching.valid.eq(access.tokens),
-            matching.line.eq(matched),
-            matching.codes.eq(Mux(step.begins, request.codes.as_value(), known.data.as_value())),
-            Cat(matching.roles).eq(Cat(role_of(token.kind) for token in matched))]
-        m.d.comb += [
-            pointers.counted.eq(matching_valid & ahead.counts & (matching.pointer.calls >= API_CALL_LIMIT)),
-            pointers.counted_warp.eq(matching.warp), limits.clamp_warp.eq(matching.warp),
-            match.line.eq(matching.line), match.roles.eq(matching.roles), match.valid.eq(matching.valid),
-            match.codes.eq(matching.codes), match.quad.eq(ahead.quad), match.frame.eq(ahead.frame)]
+            judge.valid.eq(change.valid), looked.eq(change.judge), token.eq(tokens.token),
+            token.mask.eq(Mux(step.frame & (change.judge.place != 0) & ~change.second, tokens.token.pc,
+                              tokens.token.mask)
+                          & seen.replicate(32)),
+            judge.codes.eq(Mux(assigns, judge.next_codes.as_value(), known.as_value())),
+            judge.calls.eq(Mux(change.follows, judge.next_calls, stage.calls)), judge.masks.eq(judge.next_masks),
+            judge.over.eq(judge.next_over)]
+        m.d.comb += [judge.next_comes.eq(change.valid & change.follows),
+                     judge.again_free.eq(~returning & ~engine.waking),
+                     judge.origin.eq(read(origins, looked.warp))]
+        engine_again = engine.again
+        m.d.comb += engine.again_free.eq(~returning)
+        with m.If(judge.again | engine_again.valid):
+            m.d.sync += [returning.eq(1), returns.warp.eq(Mux(engine_again.valid, engine_again.payload.warp,
+                                                              looked.warp)),
+                         returns.fault.eq(engine_again.valid & engine_again.payload.fault),
+                         returns.parking.eq(Mux(engine_again.valid, engine_again.payload.parking, Parking.WALK))]
+        with m.Elif(access.again_taken):
+            m.d.sync += returning.eq(0)
 
-        # Select: the topmost token that stops the unwind.
+        # Commit, and beside it the answer.
+        left: Any = commit.stage
         m.d.sync += [
-            selecting_valid.eq(matching_valid & ~(outpaced & ahead.walk)), selecting.warp.eq(matching.warp),
-            selecting.step.eq(ahead), selecting.error.eq(error_of(matching.refusal)), selecting.top.eq(matching.top),
-            selecting.value.eq(Mux(ahead.get, pointer_value(matching.top, matching.pointer),
-                                   without_depth(matching.value, matching.refusal.region))),
-            selecting.codes.eq(Mux(ahead.frame, match.saved.as_value(), matching.codes.as_value())),
-            selecting.steps.eq(limits.steps),
-            selecting.verdicts.eq(match.verdicts), selecting.revived.eq(match.revived),
-            selecting.returned.eq(match.returned), selecting.stuck.eq(match.stuck),
-            selecting.pcs.eq(Cat(token.pc for token in matching.line)),
-            selecting.kinds.eq(Cat(token.kind for token in matching.line))]
+            self.result_valid.eq(judge.answered), self.result.eq(judge.answer), left.eq(judge.commit),
+            self.committed.valid.eq(left.write & left.done), self.committed.payload.warp.eq(left.warp),
+            self.committed.payload.last.eq(commit.state.last)]
         m.d.comb += [
-            select.valid.eq(selecting_valid), select.stage.eq(selecting),
-            pointers.select_warp.eq(selecting.warp), select.pointer.eq(pointers.selected),
-            select.next_under_way.eq(matching_valid & ahead.walk & (matching.warp == selecting.warp))]
+            states.commit.eq(left.write), states.commit_warp.eq(left.warp), states.committed.eq(commit.state),
+            states.commit_tags.eq(left.tags), engine.park.eq(commit.parks), engine.park_warp.eq(left.warp),
+            engine.parking.eq(commit.parking)]
 
-        # The answer.
-        m.submodules.answer = answer = StackAnswer(params)
-        m.d.sync += [self.result_valid.eq(select.answered), answer.stage.eq(select.answer)]
-        m.d.comb += self.result.eq(answer.result)
-
-        # Beside it, commit: what that makes of pointer and window; and, a cycle later, the change.
-        origin = unwinds.read_port(domain="comb")
-        m.d.sync += [committing_valid.eq(selecting_valid), committing.eq(select.commit), applying.eq(commit.apply)]
+        # Beside the pipeline, what moves between cache and memory.
+        stirred, lowered, lately = Signal(), Signal(), Signal(params.warp_bits)
+        m.d.sync += [stirred.eq(commit.stirs), lowered.eq(commit.lowers), lately.eq(left.warp)]
+        begins_line = pushes & (change.judge.place == TOKENS_PER_LINE - 1) & (stage.warp == engine.warp)
+        connect(m, lines.port, flipped(self.port))
+        connect(m, engine.job, lines.job)
+        connect(m, lines.acknowledged, engine.acknowledged)
+        connect(m, lines.acknowledged, flags.acknowledged)
+        connect(m, lines.spilled, flags.spilled)
+        connect(m, lines.write_fault, flipped(self.write_fault))
         m.d.comb += [
-            commit.valid.eq(committing_valid), commit.stage.eq(committing), origin.addr.eq(committing.warp),
-            commit.unwind.eq(origin.data), commit.window.eq(windows.views[committing.warp]),
-            pointers.commit.eq(applying.write), pointers.commit_warp.eq(applying.warp),
-            pointers.committed.eq(applying.pointer), limits.check_warp.eq(committing.warp),
-            limits.high.eq(applying.pointer.high), limits.calls.eq(applying.pointer.calls),
-            pointers.check.eq(applying.check_calls), pointers.check_warp.eq(applying.warp),
-            pointers.checked_full.eq(limits.calls_full), windows.check_warp.eq(applying.warp),
-            windows.commit_warp.eq(applying.warp), windows.commit.eq(applying.events),
-            windows.check.eq(applying.check), windows.flags.eq(limits.flags),
-            self.commit_valid.eq(applying.write), self.commit_warp.eq(applying.warp),
-            self.commit_depth.eq(Cat(applying.events.last, applying.pointer.high) + 1)]
+            engine.hints.eq(flags.hints), engine.urgent.eq(flags.urgent), engine.parked.eq(flags.parked),
+            engine.stale.eq(flags.stale),
+            engine.stirred.eq(stirred & (lately == engine.warp)), engine.lowered.eq(lowered & (lately == engine.warp)),
+            engine.left_warp.eq(left.warp),
+            commit.below.eq(engine.left_below), commit.cleaned.eq(engine.left_cleaned),
+            states.other_warp.eq(engine.warp), engine.state.eq(states.other),
+            regions.other_warp.eq(engine.warp), engine.region.eq(regions.region),
+            engine.memory.eq(regions.other_memory),
+            engine.job_free.eq(lines.job_free), engine.spilling.eq(lines.leaves),
+            engine.spilling_warp.eq(lines.leaves_warp),
+            engine.clean.eq(lines.clean), engine.clean_warp.eq(lines.last_warp), engine.cleaned_count.eq(lines.cleaned),
+            engine.arrived.eq(lines.arrived), engine.arrived_warp.eq(lines.arrived_warp),
+            engine.arrived_error.eq(lines.arrived_error), lines.consumed.eq(engine.consumed),
+            lines.install.eq(engine.install), engine.installed.eq(lines.installed),
+            engine.disturbed.eq(begins_line), lines.disturbed.eq(begins_line), lines.lowered.eq(lowered),
+            lines.left_warp.eq(lately),
+            flags.change.warp.eq(stage.warp), flags.changes.eq(change.valid),
+            flags.change.begins.eq(begins & step.single),
+            flags.change.fills.eq(change.fills), flags.change.drops.eq(change.drops),
+            flags.change.spills.eq(change.spills),
+            flags.commit.warp.eq(left.warp), flags.commit.done.eq(commit.done), flags.commit.parks.eq(commit.parks),
+            flags.commit.write.eq(left.write), flags.commit.forget.eq(left.forget),
+            flags.commit.lacks.eq(commit.lacks), flags.engine.eq(engine.flags),
+            self.ready.eq(flags.ready)]
 
-        # Beside the pipeline, the lines. Nothing moves while a step changes its warp's window.
-        m.d.sync += cache.held.eq(((selecting_valid & selecting.step.ends) << selecting.warp)
-                                  | ((committing_valid & committing.step.ends) << committing.warp))
-        connect(m, cache.port, flipped(self.port))
+        # Events, and what the stages promise each other.
+        waits = self.request.valid & ~self.request.ready
         m.d.comb += [
-            cache.top_warp.eq(request.warp), cache.restore.eq(commit.read),
-            cache.restore_place.warp.eq(committing.warp),
-            cache.restore_place.slot.eq(commit.slot), cache.restored.eq(applying.restores & applying.events.top),
-            cache.restored_warp.eq(applying.warp), cache.pushing.eq(access.wants_push),
-            cache.accessed.eq(turns.valid | self.request.valid), cache.accessed_warp.eq(access.warp),
-            windows.delayed.eq(cache.delayed), windows.copied.eq(cache.copied),
-            windows.copied_warp.eq(cache.copied_warp), cache.look.eq(turns.look), cache.look_place.warp.eq(turns.warp),
-            cache.look_place.slot.eq(turns.slot), cache.ahead.eq(access.reads),
-            cache.ahead_place.warp.eq(access.warp),
-            cache.ahead_place.slot.eq(access.below), cache.door.eq(access.wants_push & self.request.ready),
-            cache.push_warp.eq(request.warp), cache.push_slot.eq(access.push_slot),
-            cache.push_tokens.eq(access.push_tokens), cache.token.eq(access.token),
-            cache.launch.eq(access.launch), cache.set_base.eq(access.set_base), cache.warp.eq(request.warp),
-            cache.configuration.eq(self.configuration), cache.windows.eq(windows.views),
-            pointers.aside_warp.eq(cache.high_warp), cache.high.eq(pointers.aside_high),
-            windows.mover_warp.eq(cache.mover_warp), windows.mover.eq(cache.mover),
-            self.write_fault.eq(cache.write_fault), self.write_fault_warp.eq(cache.write_fault_warp)]
-
-        walks = selecting_valid & selecting.step.walk
-        m.d.comb += [
-            self.events.push.eq(access.push_tokens.any()), self.events.spill.eq(cache.spill),
-            self.events.fill.eq(cache.fill),
-            self.events.full.eq(access.waits_for_line), self.events.taken.eq(access.waits_for_turn),
-            self.events.hit.eq(walks & select.resolved & selecting.step.cached[0]),
-            self.events.miss.eq(walks & ~select.resolved & ~selecting.step.cached[1])]
+            self.events.push.eq(change.stored), self.events.hit.eq(judge.hit), self.events.miss.eq(judge.miss),
+            self.events.spill.eq(lines.spill), self.events.fill.eq(lines.fill),
+            self.events.full.eq(waits & access.pushes & flags.full.bit_select(request.warp, 1)
+                                & ~flags.busy.bit_select(request.warp, 1)),
+            self.events.taken.eq(waits & (returning | follows))]
+        m.d.sync += [
+            Assert(~begins | ((stage.lines <= CACHED_LINES) & (stage.dirty <= stage.lines)),
+                   "more lines than there are"),
+            Assert(~(states.push & states.commit & (stage.warp == left.warp)), "a push of a warp that is busy"),
+            Assert(~left.done | flags.busy.bit_select(left.warp, 1), "a result that nobody waits for"),
+            Assert(~(engine_again.valid & judge.again), "two operations come back at once"),
+            Assert(~(change.stored & flags.busy.bit_select(stage.warp, 1)), "a push of a warp that is busy")]
         return m

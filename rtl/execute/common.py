@@ -1,9 +1,6 @@
 """What has to be known of every instruction, whichever unit executes it."""
 
 from collections.abc import Callable, Iterable
-from functools import reduce
-from operator import or_
-from typing import Any
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -11,17 +8,11 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Predicate, Target
 from rtl.isa.table import FORMS
-from rtl.layouts import InstructionKind
 from rtl.word import field_of, pattern_of
 
-__all__ = ["CommonDecoder", "kind_in"]
+__all__ = ["CommonDecoder"]
 
 _WORD_ALIGNMENT = 3
-
-
-def kind_in(kind: Any, *kinds: InstructionKind) -> Any:
-    """Whether a kind is one of ``kinds``."""
-    return reduce(or_, (kind == member for member in kinds))
 
 
 def _patterns(chosen: Callable[[Form], bool]) -> Iterable[str]:

@@ -56,7 +56,7 @@ class ResultStage(wiring.Component):
         # CC.
         zero, old, flags = Signal(), terms.conditions, result.conditions
         m.d.comb += [
-            zero.eq(~value.any()), flags.zero.eq(zero), flags.sign.eq(value[31]),
+            zero.eq(~value.any() & (~control.chain_zero | old.zero)), flags.zero.eq(zero), flags.sign.eq(value[31]),
             flags.carry.eq(control.carries & total[32:].any()),
             flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
         with m.If(control.verdict):

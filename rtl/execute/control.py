@@ -182,6 +182,8 @@ class LaneControl(data.Struct):
     larger: unsigned(1)
     carries: unsigned(1)
     """C and O are those of the sum; otherwise they are clear."""
+    chain_zero: unsigned(1)
+    """The result counts as zero only if the lower words were, of which CC tells."""
     verdict: unsigned(1)
     """CC tells how a and b relate, for the words below."""
     unpack: unsigned(1)

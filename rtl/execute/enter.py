@@ -12,11 +12,21 @@ from rtl.isa.fields import FIELDS
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.table import BY_NAME
-from rtl.layouts import InstructionKind, LaneClient, completion, dispatched, error_event, issued, lane_operation
+from rtl.layouts import (
+    Event,
+    InstructionKind,
+    LaneClient,
+    completion,
+    dispatched,
+    error_event,
+    is_kind,
+    issued,
+    offered_operation,
+    scoreboard_event,
+)
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
 
-from .common import kind_in
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .slots import lane_slot
 from .threads import ThreadSelection
@@ -27,10 +37,6 @@ __all__ = ["Entrance"]
 _PASSING_WORD = BY_NAME["VOTE"][0].default
 """An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do."""
 _REPORT_BITS = 32
-_INDEXED = (InstructionKind.FLOW_INDEXED, InstructionKind.BARRIER_INDEXED)
-_DIRECT = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_READ, InstructionKind.MEMORY,
-           InstructionKind.CONVERSION, InstructionKind.BARRIER, InstructionKind.BARRIER_READ, InstructionKind.TRAP,
-           InstructionKind.ENTER, InstructionKind.LEAVE)
 
 
 class Entrance(Component):
@@ -38,8 +44,8 @@ class Entrance(Component):
 
     Members
     -------
-    instruction : In(valid, payload: issued)
-    operation : In(valid, client, payload: lane_operation)
+    instruction : In(Event of issued)
+    operation : In(Event of offered_operation)
         Never in the cycle of an instruction.
     report_mask : In(32)
     warp : Out
@@ -58,6 +64,8 @@ class Entrance(Component):
         What goes to another unit, now or when its registers have been read.
     completed : Out(completion)
         What is complete when the last beat of the slot is written, or would be.
+    passed : Out(Event of scoreboard_event)
+        What lets go of registers; in the cycle of the slot.
     error : Out(error_event)
     forgets : Out(1)
         The status of ``warp`` is read by what clears it.
@@ -65,29 +73,29 @@ class Entrance(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "instruction": In(data.StructLayout({"valid": 1, "payload": issued(params)})),
-            "operation": In(data.StructLayout({
-                "valid": 1, "client": LaneClient, "payload": lane_operation(params)})),
+            "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
             "report_mask": In(_REPORT_BITS), "warp": Out(params.warp_bits),
             "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "active": In(WARP_THREADS),
             "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
-            "completed": Out(completion(params)), "error": Out(error_event(params)), "forgets": Out(1)})
+            "completed": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
+            "error": Out(error_event(params)), "forgets": Out(1)})
         self.selection = ThreadSelection()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.selection = selection = self.selection
         valid, instruction = self.instruction.valid, self.instruction.payload
-        operates, operation = self.operation.valid, self.operation.payload
+        operates, operation = self.operation.valid, self.operation.payload.operation
         computes, refused, missing, failed, error = Signal(), Signal(), Signal(), Signal(), Signal(WarpError)
         m.d.comb += [
             computes.eq(valid & (instruction.kind == InstructionKind.LANES)),
             refused.eq(valid & (instruction.kind == InstructionKind.REFUSED)),
-            self.collects.eq(valid & kind_in(instruction.kind, *_INDEXED)),
-            self.direct.eq(valid & kind_in(instruction.kind, *_DIRECT)),
+            self.collects.eq(valid & is_kind(instruction.kind, lambda rule: rule.collected)),
+            self.direct.eq(valid & is_kind(
+                instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)),
             self.starts.eq(computes | self.collects | operates),
             self.warp.eq(Mux(operates, operation.warp, instruction.warp)),
             self.word.eq(Mux(computes, instruction.word, _PASSING_WORD)),
@@ -113,6 +121,13 @@ class Entrance(Component):
             completed.warp.eq(self.warp), completed.serial.eq(Mux(operates, operation.serial, instruction.serial)),
             completed.write_barrier.eq(Mux(operates, operation.barrier, instruction.write_barrier)),
             completed.read_barrier.eq(Mux(operates, NO_BARRIER, instruction.read_barrier))]
+        passed, reads = self.passed.payload, Signal()
+        m.d.comb += [
+            reads.eq(operates & operation.gather), passed.warp.eq(self.warp), passed.completes.eq(~reads),
+            self.passed.valid.eq(completed.valid | reads & operation.last
+                                 | valid & (instruction.kind == InstructionKind.TRAP)),
+            passed.write_barrier.eq(Mux(reads, NO_BARRIER, completed.write_barrier)),
+            passed.read_barrier.eq(Mux(reads, operation.barrier, completed.read_barrier))]
         return m
 
     def _reports(self, error: WarpError | Value) -> Value:
@@ -123,7 +138,8 @@ class Entrance(Component):
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
         m.submodules.vote = vote = Vote()
         slot, decoded, selection = self.slot, self.decoded, self.selection
-        instruction, operation, operates = self.instruction.payload, self.operation.payload, self.operation.valid
+        instruction, operates = self.instruction.payload, self.operation.valid
+        operation, client = self.operation.payload.operation, self.operation.payload.client
         becomes, writes = slot.instruction, operates & ~operation.gather
         reads = self.collects | (operates & operation.gather)
         registers, word = Signal.like(becomes.registers), instruction.word
@@ -136,14 +152,13 @@ class Entrance(Component):
             slot.serial.eq(Mux(operates, operation.serial, instruction.serial)),
             slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
             slot.gather.eq(operates & operation.gather), slot.collects.eq(self.collects), slot.supplied.eq(writes),
-            slot.client.eq(self.operation.client), slot.index.eq(operation.index), slot.last.eq(operation.last),
-            slot.barrier.eq(operation.barrier), slot.sources.eq(selection.sources)]
+            slot.client.eq(client), slot.index.eq(operation.index), slot.sources.eq(selection.sources)]
 
         # Values that are no register's.
         m.d.comb += [
             vote.mode.eq(decoded.vote), vote.threads.eq(selection.computing), vote.predicate.eq(selection.sources[0])]
         with m.If(writes):
-            m.d.comb += slot.uniform.eq(Mux(self.operation.client == LaneClient.FLOW, self.flow_value, 0))
+            m.d.comb += slot.uniform.eq(Mux(client == LaneClient.FLOW, self.flow_value, 0))
         with m.Elif(decoded.source_a == ValueSource.SPECIAL):
             m.d.comb += slot.uniform.eq(self.special)
         with m.Elif(decoded.source_a == ValueSource.NEXT_PC):

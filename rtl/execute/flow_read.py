@@ -8,17 +8,14 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT
-from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, lane_operation, warp_launch
+from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, is_kind, lane_operation, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
-
-from .common import kind_in
 
 __all__ = ["FlowReads"]
 
 _UNDER_WAY_BITS = 6
 """Width of the number of instructions that a warp has in the flow unit and its queue."""
-_FLOW_KINDS = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ)
 
 
 def _note(params: SmParams) -> data.StructLayout:
@@ -61,7 +58,8 @@ class FlowReads(Component):
         awaits = Array(Signal(name=f"awaits{warp}") for warp in range(warps))
         is_flow, reads, arrives = Signal(), Signal(), Signal()
         m.d.comb += [
-            is_flow.eq(self.dispatch.valid & kind_in(sent.kind, *_FLOW_KINDS)),
+            is_flow.eq(self.dispatch.valid & is_kind(
+                sent.kind, lambda rule: rule.unit == "flow" and not rule.injected)),
             reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ)),
             arrives.eq(self.result_valid & awaits[result.warp] & (under_way[result.warp] == 1))]
         for warp in range(warps):

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import GATHER_REGISTERS, LaneClient, operands_read
+from rtl.layouts import GATHER_REGISTERS, LaneClient
 from rtl.params import SmParams
 
 from .clients import LaneDataPort
@@ -45,7 +45,6 @@ class OperandStage(Component):
         S4: for the lanes, and what goes beside them.
     supplied_conditions : Out(Flags for each lane)
         S4: CC from a unit.
-    operands_read : Out(operands_read)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -64,8 +63,7 @@ class OperandStage(Component):
             "barrier": Out(LaneDataPort(params)),
             "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
             "a": Out(each(32)), "b": Out(each(32)), "c": Out(each(32)), "conditions": Out(each(Flags)),
-            "sources": Out(each(3)), "predicates": Out(each(PT)), "supplied_conditions": Out(each(Flags)),
-            "operands_read": Out(operands_read(params))})
+            "sources": Out(each(3)), "predicates": Out(each(PT)), "supplied_conditions": Out(each(Flags))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -95,9 +93,6 @@ class OperandStage(Component):
                 port.wanted.index.eq(Mux(self.starts, slot.index, current.index)), port.wanted.beat.eq(self.beat)]
 
         # S3: what was read.
-        m.d.comb += [
-            self.operands_read.valid.eq(going & ends & current.gather & current.last),
-            self.operands_read.warp.eq(current.warp), self.operands_read.barrier.eq(current.barrier)]
         self._choose(m, current, clients)
         m.d.sync += [self.valid.eq(going), self.instruction.eq(current.instruction)]
         for thread, predicates, condition in zip(flags, self.predicates, self.conditions, strict=True):

@@ -150,7 +150,7 @@ def _bfi(_field: Fields) -> Signals:
 def _lop(field: Fields) -> Signals:
     tables = Array(Const(_LOGIC[kind], 8) for kind in Logic)
     return {**_always(tables[field("operation")]), "negate_a": field("invert_a"), "negate_b": field("invert_b"),
-            "predicate": field("predicate_test")}
+            "chain_zero": field("extended"), "predicate": field("predicate_test")}
 
 
 def _lop3(field: Fields) -> Signals:

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import (
+    Event,
     GridConfiguration,
-    LaneClient,
     completion,
     dispatched,
     error_event,
@@ -15,7 +15,8 @@ from rtl.layouts import (
     issued,
     lane_operation,
     lane_write,
-    operands_read,
+    offered_operation,
+    scoreboard_event,
     thread_index,
     warp_launch,
 )
@@ -49,8 +50,8 @@ class ExecuteUnit(Component):
 
     Members
     -------
-    instruction : In(valid, payload: issued)
-    operation : In(valid, client, payload: lane_operation)
+    instruction : In(Event of issued)
+    operation : In(Event of offered_operation)
         Never in the cycle of an instruction. Nothing for the lanes comes before all beats of the one before have.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
@@ -67,8 +68,9 @@ class ExecuteUnit(Component):
     completion : Out(completion)
         Of instructions of the lanes, of operations that complete one, and of refused ones, in S7 of the last beat, or
         when that would be.
-    operands_read : Out(operands_read)
-        The last gather of an instruction has read its last beat.
+    passed : Out(Event of scoreboard_event)
+        Of the same, and of TRAP; and of the last gather of an instruction. In S3 of the last beat: what is selected
+        four cycles later finds everything read and written.
     error : Out(error_event)
         At the end of S2.
     written : Out(lane_write)
@@ -86,15 +88,13 @@ class ExecuteUnit(Component):
             return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
 
         super().__init__({
-            "instruction": In(event(issued(params))),
-            "operation": In(data.StructLayout({
-                "valid": 1, "client": LaneClient, "payload": lane_operation(params)})),
+            "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
             "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
             "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
             "flow_result": In(flow_result(params)), "report_mask": In(32),
             "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
             "barrier": Out(LaneDataPort(params)), "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
-            "completion": Out(completion(params)), "operands_read": Out(operands_read(params)),
+            "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
             "error": Out(error_event(params)), "written": Out(lane_write(params)),
             "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "forget": Out(1),
             "forget_warp": Out(params.warp_bits), "operation_flow": Out(stream.Signature(lane_operation(params)))})
@@ -124,8 +124,9 @@ class ExecuteUnit(Component):
 
         # S2: who executes it.
         flow, slot = self.flow_result, entrance.slot
+        connect(m, flipped(self.instruction), entrance.instruction)
+        connect(m, flipped(self.operation), entrance.operation)
         m.d.comb += [
-            entrance.instruction.eq(self.instruction), entrance.operation.eq(self.operation),
             entrance.report_mask.eq(self.report_mask), decoder.word.eq(entrance.word),
             entrance.decoded.eq(decoder.instruction), masks.warp.eq(entrance.warp),
             masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
@@ -146,7 +147,7 @@ class ExecuteUnit(Component):
             predicates.beat_warp.eq(operands.warp), predicates.beat.eq(operands.beat),
             operands.flags.eq(predicates.beat_flags), special.beat_warp.eq(operands.warp),
             special.beat.eq(operands.beat), special.beat_number.eq(operands.special_number),
-            operands.special.eq(special.values), self.operands_read.eq(operands.operands_read)]
+            operands.special.eq(special.values)]
         for name in ("memory", "conversion", "barrier"):
             connect(m, getattr(operands, name), flipped(getattr(self, name)))
 
@@ -206,3 +207,9 @@ class ExecuteUnit(Component):
         line = Signal(width * stages)
         m.d.sync += line.eq(Cat(line[width:], self.entrance.completed))
         m.d.comb += self.completion.eq(line[:width])
+
+        # Who waits for it may be selected in time for its operands.
+        passed, early = self.entrance.passed, Signal((1 + self.passed.payload.shape().size) * self._params.beats)
+        here = Cat(passed.payload, passed.valid)
+        m.d.sync += early.eq(Cat(early, here)[len(here):])
+        m.d.comb += Cat(self.passed.payload, self.passed.valid).eq(early[:len(here)])

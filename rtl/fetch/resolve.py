@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
-from rtl.layouts import CONSTANT_BANKS, ConstantBank, fetched_group, redirect
+from rtl.layouts import CONSTANT_BANKS, ConstantBank, Event, fetched_group, redirect
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.pick import pick
 from rtl.word import field_of
@@ -52,9 +52,9 @@ class ConstantResolver(Component):
     -------
     banks : In(constant banks)
     fetched : In(stream of fetched)
-    redirect : In(valid and redirect)
+    redirect : In(Event of redirect)
         Groups of that warp that are here count for nothing.
-    group : Out(valid and fetched_group)
+    group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Other words; they go first. One at a time.
     miss, free, part, filled, clearing, cleared
@@ -69,8 +69,8 @@ class ConstantResolver(Component):
         super().__init__({
             "banks": In(data.ArrayLayout(ConstantBank, CONSTANT_BANKS)),
             "fetched": In(stream.Signature(fetched(params))),
-            "redirect": In(data.StructLayout({"valid": 1, "payload": redirect(params)})),
-            "group": Out(data.StructLayout({"valid": 1, "payload": fetched_group(params)})),
+            "redirect": In(Event(redirect(params))), "group": Out(Event(fetched_group(params))),
+
             "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
             "miss": Out(data.StructLayout({"valid": 1, "line": LINE_ADDRESS_BITS})), "free": In(1),
             "part": In(line_part()), "filled": Out(1), "clearing": In(1), "cleared": In(range(self.lines))})

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.arbiter import RoundRobin
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.layouts import GridConfiguration, MemoryPort, fetched_group, redirect
+from rtl.layouts import Event, GridConfiguration, MemoryPort, fetched_group, redirect
 from rtl.params import SmParams
 
 from .instructions import InstructionCache
@@ -32,13 +32,13 @@ class FetchUnit(Component):
     -------
     grid : In(GridConfiguration)
         ``program`` is the address of a line.
-    redirect : In(valid and redirect)
+    redirect : In(Event of redirect)
         The warp goes on there. Groups that come in this cycle or later are from there.
     room : In(1 bit a warp)
         The warp has begun, and there is a place for one more group of it beyond those that were claimed.
-    claimed : Out(valid and warp)
+    claimed : Out(Event of a warp)
         A group of the warp will come, unless the warp is redirected.
-    group : Out(valid and fetched_group)
+    group : Out(Event of fetched_group)
     indexed, value : In(stream of indexed_request), Out(stream of indexed_response)
         Another reader of the constant cache, with a word at a time.
     invalidate : In(1)
@@ -52,9 +52,9 @@ class FetchUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "grid": In(GridConfiguration), "redirect": In(data.StructLayout({"valid": 1, "payload": redirect(params)})),
-            "room": In(params.warps), "claimed": Out(data.StructLayout({"valid": 1, "warp": params.warp_bits})),
-            "group": Out(data.StructLayout({"valid": 1, "payload": fetched_group(params)})),
+            "grid": In(GridConfiguration), "redirect": In(Event(redirect(params))),
+            "room": In(params.warps), "claimed": Out(Event(params.warp_bits)),
+            "group": Out(Event(fetched_group(params))),
             "indexed": In(stream.Signature(indexed_request())), "value": Out(stream.Signature(indexed_response())),
             "invalidate": In(1), "busy": Out(1), "memory": Out(MemoryPort(TAG_BITS))})
 
@@ -94,7 +94,7 @@ class FetchUnit(Component):
         m.d.comb += [
             moves.eq(~counts | ~hit | out.ready), out.valid.eq(counts & hit), out.payload.warp.eq(looked.warp),
             out.payload.place.eq(looked.place), out.payload.group.eq(instructions.stored),
-            claimed.valid.eq(out.valid & out.ready), claimed.warp.eq(looked.warp)]
+            claimed.valid.eq(out.valid & out.ready), claimed.payload.eq(looked.warp)]
         with m.If(moves):
             m.d.comb += [pc_in.en.eq(counts), pc_in.addr.eq(looked.warp), pc_in.data.eq(looked.place)]
             with m.If(hit):
@@ -121,6 +121,8 @@ class FetchUnit(Component):
         connect(m, flipped(self.memory), loader.memory)
         connect(m, flipped(self.indexed), resolver.indexed)
         connect(m, flipped(self.value), resolver.value)
+        connect(m, flipped(self.redirect), resolver.redirect)
+        connect(m, flipped(self.group), resolver.group)
         line = Signal(range(max(instructions.lines, resolver.lines)))
         clearing = self.busy & ~loader.under_way.any()
         with m.If(self.invalidate):
@@ -133,8 +135,8 @@ class FetchUnit(Component):
             instructions.program.eq(self.grid.program[-len(instructions.program):]),
             instructions.registers.eq(self.grid.registers), instructions.part.eq(loader.part),
             instructions.free.eq(loader.free[0]), resolver.free.eq(loader.free[1] & ~self.busy),
-            resolver.banks.eq(self.grid.banks), resolver.redirect.eq(self.redirect), resolver.part.eq(loader.part),
-            self.group.eq(resolver.group), loader.miss[0].eq(instructions.miss),
+            resolver.banks.eq(self.grid.banks), resolver.part.eq(loader.part),
+            loader.miss[0].eq(instructions.miss),
             loader.miss[1].line.eq(resolver.miss.line), loader.miss[1].valid.eq(resolver.miss.valid & ~self.busy),
             loader.settled.eq(Cat(instructions.filled, resolver.filled)),
             instructions.clearing.eq(clearing), instructions.cleared.eq(line),

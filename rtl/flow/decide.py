@@ -28,9 +28,9 @@ _STRAIGHT = {
 class FlowDecision(Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
-    An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in two cycles.
-    The stack takes the first only if there is room for both, so that the first tells what becomes of it. What entering
-    the trap handler asks of it takes some more; see :class:`TrapEntry`.
+    An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in three
+    cycles. The stack takes the first only if there is room for both, so that the first tells what becomes of it. What
+    entering the trap handler asks of it takes some more; see :class:`TrapEntry`.
 
     Members
     -------
@@ -60,23 +60,26 @@ class FlowDecision(Component):
         wrong = stage.target_error != WarpError.NONE
         operation = stage.operation
 
-        # Two pushes of one instruction: those that stay are below, those that branch later on top. An indexed branch
-        # has both cycles, whether it needs the second or not.
-        second, two, pushed_first = Signal(), Signal(), Signal()
+        # Two pushes of one instruction: those that stay are below, those that branch later on top. Whether the first
+        # was done is told in the cycle behind it, which an indexed branch always has; a second follows then.
+        second, telling, two, pushed_first = Signal(), Signal(), Signal(), Signal()
         first = stage.indexed & ~second
         later = second | ~stay
         m.submodules.entry = entry = TrapEntry(self._params)
         enters = operation == FlowOperation.ENTER_TRAP
         served = ~self.stack.request.valid | self.stack.request.ready
         m.d.comb += [
-            self.stack.request.valid.eq(self.gathered.valid & (~second | two)),
+            self.stack.request.valid.eq(self.gathered.valid & (~second | (two & ~telling))),
             self.stack.configuration.eq(stage.stack),
             self.decided.eq(self.stack.request.valid & self.stack.request.ready),
-            self.gathered.ready.eq(~self.gathered.valid | (served & ~first & ~(enters & ~entry.last))),
+            self.gathered.ready.eq(
+                ~self.gathered.valid | (served & ~first & ~(telling & two) & ~(enters & ~entry.last))),
             entry.taken.eq(self.gathered.valid & enters & self.stack.request.ready), entry.stage.eq(stage),
             entry.holes.eq(self.stack.holes), entry.refusal.eq(self.stack.entry)]
         with m.If(served & self.gathered.valid):
-            m.d.sync += [second.eq(first), two.eq(stay & others), pushed_first.eq(self.stack.pushed)]
+            m.d.sync += [second.eq(first | (telling & two)), telling.eq(first), two.eq(stay & others)]
+        with m.If(telling):
+            m.d.sync += pushed_first.eq(self.stack.pushed)
 
         # What of the stack, and what holds unless it fails.
         living = Cat(_lives(code) for code in stage.codes)

@@ -13,10 +13,13 @@ from .stages import decide_stage
 
 __all__ = ["TrapEntry"]
 
+_ENTERS = 0b11
+"""The operand of a SET_MODE that enters the trap handler if there is room."""
+
 
 class TrapEntry(Component):
     """The requests to the stack that make a warp enter its trap handler, one after the other: the mode, NONE tokens
-    up to a full line, the tokens of the frame. While the mode is set the stack tells whether there is room for all of
+    up to a full line, the tokens of the frame. A cycle after the first the stack tells whether there is room for all of
     them, so that no push is refused; if not, the mode stays as it was, and the one request behind that asks for
     nothing.
 
@@ -44,7 +47,7 @@ class TrapEntry(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, begun, refused = self.stage, Signal(), Signal()
+        stage, begun, told, refused = self.stage, Signal(), Signal(), Signal()
         under, holes, token = (Signal(range(TOKENS_PER_LINE), name=name) for name in ("under", "holes", "token"))
         error, refusal = Signal(WarpError), Signal(WarpError)
         frames = holes == 0
@@ -52,11 +55,14 @@ class TrapEntry(Component):
             refusal.eq(Mux(stage.target_error != WarpError.NONE, stage.target_error, self.refusal)),
             self.last.eq(begun & (refused | (frames & (token == TOKENS_PER_LINE - 1)))),
             self.enters.eq(self.last & ~refused), self.error.eq(error)]
-        with m.If(self.taken):
+        m.d.sync += told.eq(self.taken & ~begun)
+        with m.If(told):
+            m.d.sync += [under.eq(self.holes), holes.eq(self.holes), token.eq(0), error.eq(refusal),
+                         refused.eq(refusal != WarpError.NONE)]
+        with m.Elif(self.taken):
             m.d.sync += begun.eq(~self.last)
             with m.If(~begun):
-                m.d.sync += [under.eq(self.holes), holes.eq(self.holes), token.eq(0), error.eq(refusal),
-                             refused.eq(refusal != WarpError.NONE)]
+                m.d.sync += refused.eq(0)
             with m.Elif(~frames):
                 m.d.sync += holes.eq(holes - 1)
             with m.Else():
@@ -73,5 +79,6 @@ class TrapEntry(Component):
             pc.eq(Mux(begins, Cat(under, stage.pc[HOLE_BITS:]), in_pc)), self.mask.eq(Mux(begins, active, in_mask)),
             self.kind.eq(Mux(frames, Mux(begins, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE)),
             self.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
-            self.operand.eq(Mux(begun, pc, refusal == WarpError.NONE)), self.enable.eq(~refused | ~begun)]
+            self.operand.eq(Mux(begun, pc, _ENTERS)),
+            self.enable.eq(Mux(begun, ~refused, stage.target_error == WarpError.NONE))]
         return m

@@ -8,9 +8,12 @@ from rtl.barrier import BarrierUnit
 from rtl.control_flow import ControlFlow
 from rtl.convert import ConversionUnit
 from rtl.crs import CallReturnStack
+from rtl.error_status import ErrorStatus
 from rtl.execute.lanes import Lanes
 from rtl.flow import FlowUnit
+from rtl.front_end import FrontEnd
 from rtl.host import HostPort
+from rtl.issue import IssueUnit
 from rtl.launch import Distributor
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
@@ -27,11 +30,14 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "control_flow": ControlFlow,
     "convert": ConversionUnit,
     "lanes": Lanes,
+    "front_end": FrontEnd,
+    "issue": IssueUnit,
     "barrier": BarrierUnit,
     "memory": MemoryUnit,
     "launch": Distributor,
     "trap": TrapUnit,
     "sm": BareSm,
-    "host": lambda params: HostPort(params, len(ERROR_SOURCES)),
+    "host": HostPort,
+    "error_status": lambda params: ErrorStatus(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

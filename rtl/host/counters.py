@@ -6,9 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, COUNTERS
-from rtl.layouts import CounterEvents
-
-from .block import RegisterAccess
+from rtl.layouts import CounterEvents, RegisterAccess
 
 __all__ = ["Counters"]
 

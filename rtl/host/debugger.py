@@ -5,10 +5,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.registers import SM_REGISTERS
+from rtl.layouts import RegisterAccess, TrapStatus, place_of
 from rtl.params import SmParams
-from rtl.trap import TrapStatus
-
-from .block import RegisterAccess, place_of
 
 __all__ = ["DebuggerRegisters"]
 

@@ -8,12 +8,8 @@ from amaranth.utils import exact_log2
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import REFERENCE_COUNTERS, WORK_REGISTERS
-from rtl.launch.references import REFERENCE_BITS
-from rtl.layouts import LaunchRejection, LaunchSettings
+from rtl.layouts import REFERENCE_BITS, TIMEOUT_BITS, LaunchRejection, LaunchSettings, RegisterAccess, place_of
 from rtl.params import ADDRESS_BITS
-from rtl.trap.records import TIMEOUT_BITS
-
-from .block import RegisterAccess, place_of
 
 __all__ = ["WorkRegisters"]
 

@@ -60,10 +60,10 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "floating point is in this machine only as far as integer division needs it"
+_NO_FLOATS = "floating point is in this machine only as far as 32- and 64-bit integer division needs it"
 
 REFUSALS: tuple[Refusal, ...] = (
-    _refuse("SHL", "LOP", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
+    _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
     _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_FLOATS),
@@ -120,9 +120,11 @@ def encoding_error(word: int, registers: int) -> WarpError:
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or any(rule(form.values(word)) for rule in rules(form)):
+    if form is None:
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
+    if any(rule(values) for rule in rules(form)):
+        return WarpError.ILLEGAL_INSTR_ENCODING
     used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):
         return WarpError.OOR_REG

@@ -14,8 +14,10 @@ from amaranth.lib import enum
 
 from .errors import REPORT_MASK_RESET
 from .qmd import QMD
+from .trap_status import TRAP_REASONS
 
 __all__ = [
+    "ALWAYS_INTERRUPT",
     "BLOCK_BYTES",
     "CONTROL_RESET",
     "COUNTERS",
@@ -76,6 +78,11 @@ def trap_bit(reason: int) -> int:
     return 16 + reason
 
 
+ALWAYS_INTERRUPT = 1 << GlobalError.BPT_PAUSE.value | sum(1 << trap_bit(reason) for reason in TRAP_REASONS)
+"""Bits of HWW_GLOBAL_ESR that interrupt the host whatever the report mask says: BPT.PAUSE, by its description, and
+BPT.TRAP (ours)."""
+
+
 @dataclass(frozen=True)
 class HostRegister:
     """A register of 32 bits, ``offset`` bytes into its block; of ``count`` equal ones the first. ``fields`` are name ->
@@ -113,12 +120,14 @@ SM_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         0x48, Access.CLEAR_ALL, "the first warp error since it was cleared; of a BPT.TRAP only the warp (ours)",
         {"ERROR": (15, 0), "WARP_ID": (23, 16)}),
     "HWW_GLOBAL_ESR_REPORT_MASK": HostRegister(
-        0x4C, Access.BOTH, "bits of HWW_GLOBAL_ESR that interrupt the host", reset=GLOBAL_ERROR_MASK_RESET),
+        0x4C, Access.BOTH, "bits of HWW_GLOBAL_ESR that interrupt the host, beside BPT_PAUSE and TRAP_REASONS,"
+        " which always do", reset=GLOBAL_ERROR_MASK_RESET),
     "HWW_GLOBAL_ESR": HostRegister(
         0x50, Access.CLEAR_ONES, "what has happened",
         {**{error.name: (error.value, error.value) for error in GlobalError}, "TRAP_REASONS": (23, 17)}),
     "HWW_WARP_ESR_PC": HostRegister(
-        0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP"),
+        0x54, Access.READ, "address of the instruction with that error; of the one behind BPT.TRAP. It stays when"
+        " HWW_WARP_ESR is cleared (ours)"),
     "CACHE_CONTROL": HostRegister(
         0xA4, Access.WRITE, "a 1 written to INVALIDATE empties the caches of instructions and constants; what warps"
         " have fetched already is theirs until they branch or leave the trap", {"INVALIDATE": (0, 0)}),

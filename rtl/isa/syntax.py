@@ -58,17 +58,17 @@ class Field:
     signed: bool = False
     scale: int = 1
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Bits in the field."""
         return sum(width for _, width in self.pieces)
 
-    @property
+    @cached_property
     def mask(self) -> int:
         """The bits of the word that belong to the field."""
         return sum(((1 << width) - 1) << lowest for lowest, width in self.pieces)
 
-    @property
+    @cached_property
     def bounds(self) -> range:
         """All values that the field can hold."""
         steps = 1 << self.width

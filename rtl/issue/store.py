@@ -1,134 +1,108 @@
-"""What instructions carry that no choice depends on, until they issue."""
+"""The instructions that wait, in memories in LUTs, and the way from there to the warps and to the units."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Signal, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, NO_BARRIER
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
-from rtl.layouts import InstructionKind, completion, fetched_group, issued
+from rtl.layouts import Event, InstructionKind, fetched_group
 from rtl.params import SmParams
 
-from .records import BUFFERED_GROUPS, Slot
-from .warp import SILENT_KINDS, among
+from .arrival import ArrivalDecoder
+from .records import BUFFERED_GROUPS, Control, Head, Place
 
-__all__ = ["InstructionStore", "address_of"]
+__all__ = ["GROUP_AT", "WORD_AT", "InstructionStore", "StoredInstruction"]
 
-_GROUP_AT = ceil_log2(GROUP_BYTES)
-_WORD_AT = ceil_log2(INSTRUCTION_BYTES)
-
-
-def address_of(pc: Any) -> Any:
-    """An instruction's own address, for a pc that may be its group's."""
-    return Cat(pc[:_WORD_AT], pc[_WORD_AT] | ~pc[_WORD_AT + 1], pc[_WORD_AT + 1:])
+WORD_AT, GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
 
 
-_STORED = data.StructLayout({
-    "word": WORD_BITS, "error": WarpError, "constant": 32, "constant_missing": 1,
-    "write_barrier": 3, "read_barrier": 3})
+class StoredInstruction(data.Struct):
+    """What is read of an instruction when it issues."""
+
+    word: unsigned(WORD_BITS)
+    kind: InstructionKind
+    error: WarpError
+    constant: unsigned(32)
+    constant_missing: unsigned(1)
+    write_barrier: unsigned(3)
+    read_barrier: unsigned(3)
+    control: Control
 
 
 class InstructionStore(Component):
-    """Words, constants and addresses of the instructions in the buffers; hands out the one that is issued.
+    """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp.
 
     Members
     -------
-    group, entry : In(valid and fetched_group), In
-        A group comes, and goes to this entry of its warp.
-    selected, warp, slot, kind, injected : In(1), In, In(Slot), In(InstructionKind), In(1)
-        This instruction was selected a cycle ago, or something of this kind in its place, which has no word.
-    raises : Out(1)
-        It raises the scoreboards that it names.
-    write_barrier, read_barrier : Out(3)
-        Those, in this cycle.
-    instruction : Out(valid and issued)
-        It, in the next cycle.
-    completion : Out(completion)
-        Beside ``instruction``: it is complete already.
-    returned, same : In(valid and flow_result's warp and pc), Out(1)
-        Whether this is where the warp is anyway: behind the instruction that it issued last.
+    group : In(Event of fetched_group)
+    entry : Out
+        Where it goes.
+    arriving : Out(Head)
+        Of the instruction that the warp begins with.
+    next_warp, next, head : In, In(Place), Out(Head)
+        What decides when that instruction can issue.
+    warp, place, instruction, pc : In, In(Place), Out(StoredInstruction), Out(32)
+        An instruction, and its own address.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "group": In(data.StructLayout({"valid": 1, "payload": fetched_group(params)})),
-            "entry": In(range(BUFFERED_GROUPS)), "selected": In(1), "warp": In(params.warp_bits), "slot": In(Slot),
-            "kind": In(InstructionKind), "injected": In(1),
-            "raises": Out(1), "write_barrier": Out(3), "read_barrier": Out(3),
-            "instruction": Out(data.StructLayout({"valid": 1, "payload": issued(params)})),
-            "completion": Out(completion(params)),
-            "returned": In(data.StructLayout({"warp": params.warp_bits, "pc": 32})), "same": Out(1)})
-        self.behind = memory.Memory(shape=32 - _WORD_AT, depth=params.warps, init=[])
-        """Of each warp, the address behind the instruction that it issued last, in units of an instruction."""
+            "group": In(Event(fetched_group(params))), "entry": Out(range(BUFFERED_GROUPS)), "arriving": Out(Head),
+            "next_warp": In(params.warp_bits), "next": In(Place), "head": Out(Head), "warp": In(params.warp_bits),
+            "place": In(Place), "instruction": Out(StoredInstruction), "pc": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        group, payload = self.group.payload, self.instruction.payload
-        stored: list[Any] = []
-        for number in range(GROUP_INSTRUCTIONS):
-            m.submodules[f"instructions_{number}"] = column = self._column(_STORED)
-            port, source = column.write_port(), group.instructions[number]
-            self._keep(m, port)
+        group = self.group.payload
+        heads, instructions = [], []
+        for number, fetched in enumerate(group.instructions):
+            m.submodules[f"decoder_{number}"] = decoder = ArrivalDecoder()
+            stored: Any = Signal(StoredInstruction, name=f"stored_{number}")
             m.d.comb += [
-                port.data.word.eq(source.word), port.data.error.eq(source.error),
-                port.data.constant.eq(source.constant), port.data.constant_missing.eq(source.constant_missing),
-                port.data.write_barrier.eq(source.control.write_barrier),
-                port.data.read_barrier.eq(source.control.read_barrier)]
-            stored.append(self._read(m, column))
-        m.submodules.pcs = pcs = self._column(32 - _GROUP_AT)
-        port = pcs.write_port()
-        self._keep(m, port)
-        m.d.comb += port.data.eq(group.pc[_GROUP_AT:])
+                decoder.instruction.eq(fetched), stored.word.eq(fetched.word), stored.kind.eq(fetched.kind),
+                stored.error.eq(fetched.error), stored.constant.eq(fetched.constant),
+                stored.constant_missing.eq(fetched.constant_missing),
+                stored.write_barrier.eq(fetched.control.write_barrier), stored.read_barrier.eq(decoder.read_barrier),
+                stored.control.eq(decoder.control)]
+            heads.append(decoder.head)
+            instructions.append(stored)
 
-        # The selected instruction.
-        place, number = self._read(m, pcs), self.slot.number
-        found: Any = Signal(_STORED)
-        m.d.comb += found.eq(Array(entry.as_value() for entry in stored)[number])
+        m.submodules.entries = entries = memory.Memory(shape=1, depth=self._params.warps, init=[])
+        entry, turned = entries.read_port(domain="comb"), entries.write_port()
         m.d.comb += [
-            self.raises.eq(self.selected & ~among(self.kind, SILENT_KINDS)),
-            self.write_barrier.eq(found.write_barrier), self.read_barrier.eq(found.read_barrier)]
-        m.d.sync += self.instruction.valid.eq(self.selected)
-        with m.If(self.instruction.valid):
-            m.d.sync += payload.serial.eq(payload.serial + 1)
-        with m.If(self.selected):
-            m.d.sync += [
-                payload.warp.eq(self.warp),
-                payload.pc.eq(Cat(Const(0, _WORD_AT), (number + 1)[:_GROUP_AT - _WORD_AT], place)),
-                payload.word.eq(Mux(self.injected, 0, found.word)), payload.kind.eq(self.kind),
-                payload.error.eq(found.error),
-                payload.constant.eq(found.constant), payload.constant_missing.eq(found.constant_missing),
-                payload.write_barrier.eq(found.write_barrier), payload.read_barrier.eq(found.read_barrier)]
-        silent = (InstructionKind.NOTHING, InstructionKind.DEPENDENCY)
-        m.d.comb += [
-            self.completion.valid.eq(self.instruction.valid & among(payload.kind, silent)),
-            self.completion.warp.eq(payload.warp), self.completion.serial.eq(payload.serial),
-            self.completion.write_barrier.eq(NO_BARRIER), self.completion.read_barrier.eq(NO_BARRIER)]
-
-        # What comes behind it.
-        m.submodules.behind = behind = self.behind
-        note, noted = behind.write_port(), behind.read_port(domain="comb")
-        last = number == GROUP_INSTRUCTIONS - 1
-        m.d.comb += [
-            note.en.eq(self.selected), note.addr.eq(self.warp),
-            note.data.eq(Cat(Mux(last, 1, number + 2)[:_GROUP_AT - _WORD_AT], (place + last)[:len(place)])),
-            noted.addr.eq(self.returned.warp), self.same.eq(Cat(Const(0, _WORD_AT), noted.data)
-                                                            == address_of(self.returned.pc))]
+            entry.addr.eq(group.warp), turned.addr.eq(group.warp), turned.data.eq(~entry.data),
+            turned.en.eq(self.group.valid), self.entry.eq(entry.data),
+            self.arriving.eq(Array(head.as_value() for head in heads)[group.first]),
+            self.head.as_value().eq(self._columns(m, "head", heads, self.next_warp, self.next)),
+            self.instruction.as_value().eq(self._columns(m, "instruction", instructions, self.warp, self.place))]
+        (pc,) = self._memories(m, "pc", [group.pc[GROUP_AT:]], self.warp, self.place)
+        m.d.comb += self.pc.eq(Cat(Const(0, WORD_AT), (self.place.number + 1)[:GROUP_AT - WORD_AT], pc))
         return m
 
-    def _column(self, shape: Any) -> Any:
-        """A memory with a place for each entry of each warp's buffer."""
-        return memory.Memory(shape=shape, depth=self._params.warps * BUFFERED_GROUPS, init=[])
+    def _columns(self, m: Module, name: str, written: Sequence[Any], warp: Any, place: Any) -> Any:
+        """What was stored of an instruction."""
+        return Array(self._memories(m, name, written, warp, place))[place.number]
 
-    def _keep(self, m: Module, port: Any) -> None:
-        m.d.comb += [port.en.eq(self.group.valid), port.addr.eq(Cat(self.entry, self.group.payload.warp))]
+    def _memories(self, m: Module, name: str, written: Sequence[Any], warp: Any, place: Any) -> list[Any]:
+        """What was stored of a group, in a memory for each part of it."""
+        read = []
+        for number, value in enumerate(written):
+            bits = value.as_value() if isinstance(value, data.View) else value
+            m.submodules[f"{name}_{number}"] = column = memory.Memory(
+                shape=len(bits), depth=BUFFERED_GROUPS * self._params.warps, init=[])
+            write, port = column.write_port(), column.read_port(domain="comb")
+            m.d.comb += [
+                write.en.eq(self.group.valid), write.addr.eq(Cat(self.entry, self.group.payload.warp)),
+                write.data.eq(bits), port.addr.eq(Cat(place.entry, warp))]
+            read.append(port.data)
+        return read
 
-    def _read(self, m: Module, column: Any) -> Any:
-        port = column.read_port(domain="comb")
-        m.d.comb += port.addr.eq(Cat(self.slot.entry, self.warp))
-        return port.data
+
+assert GROUP_INSTRUCTIONS < 1 << GROUP_AT - WORD_AT

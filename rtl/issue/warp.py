@@ -1,162 +1,197 @@
-"""When a warp may issue."""
+"""A warp: what must be seen of all warps in one cycle."""
 
 from typing import Any
 
-from amaranth.hdl import Array, Module, Mux, Shape, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import InstructionKind
+from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
 
-from .buffer import GroupBuffer
-from .records import WaitReason
-from .scoreboards import COUNTER_BITS, Scoreboards
+from .records import (
+    BUFFERED_GROUPS,
+    COMPLETE,
+    COUNTS,
+    RESULTS,
+    TIME_BITS,
+    Control,
+    Head,
+    Need,
+    Place,
+    WaitReason,
+    WarpState,
+)
 
-__all__ = ["FLOW_KINDS", "KIND_CODES", "LANE_KINDS", "SILENT_KINDS", "WarpScheduler", "among"]
+__all__ = ["NEEDS", "ReadyWarp"]
 
-KIND_CODES = 1 << Shape.cast(InstructionKind).width
-INJECTED_KINDS = (InstructionKind.ENTER, InstructionKind.LEAVE)
-"""What the trap unit has a warp do."""
-FLOW_KINDS = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ,
-              *INJECTED_KINDS)
-"""What the flow unit gives a result for."""
-LANE_KINDS = (InstructionKind.LANES, InstructionKind.FLOW_INDEXED, InstructionKind.BARRIER_INDEXED)
-"""What passes through the lanes when it issues."""
-SILENT_KINDS = (InstructionKind.PUSH, InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.NOTHING,
-                InstructionKind.DEPENDENCY, *INJECTED_KINDS)
-"""What is complete with its flow result, or when it issues: no completion is awaited, no scoreboard raised."""
-_UNTIL_RESULT = (InstructionKind.FLOW, InstructionKind.FLOW_INDEXED, InstructionKind.FLOW_READ, *INJECTED_KINDS)
-_UNTIL_COMPLETE = (InstructionKind.FLOW_READ,)
-_AFTER_ALL = (InstructionKind.BARRIER, InstructionKind.BARRIER_INDEXED)
-"""What issues when everything before it is complete: behind a barrier, compiled code overwrites the operands of stores
-before it that have no read barrier."""
-_BEHIND_ALL = (InstructionKind.TRAP,)
-"""What issues when everything before it is complete and all its errors are known."""
-_UNTIL_RESUMED = (InstructionKind.BARRIER, InstructionKind.BARRIER_INDEXED, InstructionKind.TRAP)
-_IN_FLIGHT_BITS = 6
-_RESULTS_BITS = 4
+NEEDS = 1 << Need.as_shape().width
+_LAST = GROUP_INSTRUCTIONS - 1
+_HEADS = 2
 
 
-def among(kind: Any, kinds: tuple[InstructionKind, ...]) -> Any:
-    """Whether a kind is one of these."""
-    return kind.as_value().matches(*kinds)
-
-
-class WarpScheduler(Component):
-    """A warp's state, its buffer and its scoreboards.
-
-    Parameters
-    ----------
-    completions, reads : int
-        How many sources of completions there are, and of operands_read.
+class ReadyWarp(Component):
+    """A warp's state, the next two of its instructions, and whether the first of them can be selected: known a cycle
+    before. A warp is never ready in the cycle after it was selected.
 
     Members
     -------
     launched : In(1)
-        A new warp is in the slot; it waits for a flow result.
-    result, same, terminated : In(1)
-        A flow result: of it, whether the warp goes on behind the instruction it issued last, or has ended.
-    completed : In(completions)
-        Instructions that are complete.
-    resume : In(1)
-        The barrier or the trap unit lets the warp go.
-    hold, enter, leave : In(1)
-        The trap unit does not let it issue; has it enter the trap, or leave it, once nothing of it is in flight. It
-        then waits no longer to be let go.
-    available : In(1 bit a kind)
-        What can be issued in this cycle.
-    taken : In(1)
-        The instruction at the head is selected.
-    ready, kind, injects, reason : Out(1), Out(InstructionKind), Out(1), Out(WaitReason)
-        It can issue; what, and whether that is no instruction but has the place of the one at the head; why not.
-    live, drained, redirects : Out(1)
-        It has been launched and has not ended; none of its instructions is in flight; it goes on elsewhere, which
-        empties the buffer.
-    buffer : GroupBuffer
-    scoreboards : Scoreboards
+        A new warp is in the slot.
+    result, over, same, terminated : In(1)
+        A flow result of it; if so, whether it is the last one, of an instruction that holds the warp; whether the warp
+        goes on behind the instruction it issued last; whether it has ended.
+    flush : In(1)
+        It goes on elsewhere: what is here of it counts for nothing.
+    lowered, zero : In(1), In(SCOREBOARDS)
+        Those of its scoreboards are zero now, if ``lowered``.
+    settled : In(2)
+        All its instructions are complete now; no flow result is to come.
+    low : In(1)
+        The scoreboard that a DEPBAR.LE has named is as low as that says.
+    full : In(1)
+        As many of its instructions are in flight as may be.
+    resume, hold, enter, leave : In(1)
+        See IssueUnit.
+    available : In(1 bit a Need)
+        Who has room.
+    alone : In(1)
+        Nothing becomes ready whose operands are collected.
+    time : In(TIME_BITS)
+        Counts cycles.
+    taken, issued, control : In(1), In(1), In(Control)
+        It is selected in this cycle; it was in the cycle before, and this follows.
+    claimed, arrives, entry, first : In
+        A group will come; comes, at this entry, and the warp begins at number ``first`` of it if it has no others.
+    offered : In(1)
+        The bus brings the next instruction of what is stored, which is at ``next``, unless the bus is ``busy`` with one
+        that arrives; that one is for a warp that is ``empty``.
+    bus, busy : In(Head), In(1)
+    empty, wants, starving, next : Out(1), Out(1), Out(1), Out(Place)
+        Nothing of it is here; something is stored, and there is room to look at it; and nothing else is looked at.
+    lanes, others : Out(1)
+        It is ready, with what passes the lanes, or not; never both.
+    enters, leaves : Out(1)
+        Beside ``others``: what would be selected is no instruction, but takes the place of one.
+    place, collected : Out(Place), Out(1)
+        Of the first instruction.
+    room, live, drained : Out(1)
+        There is a place for a group that none has claimed; launched and not ended; nothing of it is in flight.
+    lanes_free, reason : In(1), Out(WaitReason)
     """
 
-    def __init__(self, completions: int, reads: int) -> None:
-        self.buffer = GroupBuffer()
-        self.scoreboards = Scoreboards(2 * completions + reads)
+    def __init__(self) -> None:
         super().__init__({
-            "launched": In(1), "result": In(1), "same": In(1), "terminated": In(1), "completed": In(completions),
-            "resume": In(1), "hold": In(1), "enter": In(1), "leave": In(1), "available": In(KIND_CODES),
-            "taken": In(1), "ready": Out(1), "kind": Out(InstructionKind), "injects": Out(1),
-            "reason": Out(WaitReason), "live": Out(1), "drained": Out(1), "redirects": Out(1),
-            "room": Out(1)})
+            "launched": In(1), "result": In(1), "over": In(1), "same": In(1), "terminated": In(1), "flush": In(1),
+            "lowered": In(1), "zero": In(SCOREBOARDS), "settled": In(2), "low": In(1), "full": In(1), "resume": In(1),
+            "hold": In(1), "enter": In(1), "leave": In(1), "available": In(NEEDS), "alone": In(1),
+            "time": In(TIME_BITS), "taken": In(1), "issued": In(1), "control": In(Control), "claimed": In(1),
+            "arrives": In(1), "entry": In(range(BUFFERED_GROUPS)), "first": In(range(GROUP_INSTRUCTIONS)),
+            "offered": In(1), "bus": In(Head), "busy": In(1), "empty": Out(1), "wants": Out(1), "starving": Out(1),
+            "next": Out(Place),
+            "lanes": Out(1), "others": Out(1), "enters": Out(1), "leaves": Out(1), "place": Out(Place),
+            "collected": Out(1), "room": Out(1), "live": Out(1), "drained": Out(1), "lanes_free": In(1),
+            "reason": Out(WaitReason)})
+        self.state: Any = Signal(WarpState)
+        self.heads: Any = Signal(data.ArrayLayout(Head, _HEADS))
+        self.valid = Signal(_HEADS)
+        self.up = Signal(COUNTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.buffer = buffer = self.buffer
-        m.submodules.scoreboards = scoreboards = self.scoreboards
-        head, kind = buffer.head, self.kind
-        begins = Signal()       # launched, and no result yet
-        until_result, until_complete, until_resumed = Signal(), Signal(), Signal()
-        results, in_flight = Signal(_RESULTS_BITS), Signal(_IN_FLIGHT_BITS)
-        stall = Signal.like(head.stall)
-        raising = Signal()      # what issued last raises its scoreboards, which the counters show a cycle later
+        state, head, up, valid = self.state, self.heads[0], self.up, self.valid
+        expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
+        goes, waits, injects, able = Signal(), Signal(COUNTS), Signal(), Signal()
+        resumed, room, over = Signal(), Signal(), Signal()
 
-        # What it waits for.
+        # Ready in the next cycle. What issued in the cycle before is not counted yet.
         m.d.comb += [
-            self.injects.eq(self.enter | self.leave),
-            kind.eq(Mux(self.injects, Mux(self.enter, InstructionKind.ENTER, InstructionKind.LEAVE), head.kind))]
-        counter = Array([*scoreboards.counters, *[0] * (8 - len(scoreboards.counters))])[head.scoreboard]
-        below = Signal(COUNTER_BITS)
-        m.d.comb += below.eq(counter)
-        clear, counts, drains = Signal(), Signal(), Signal()
-        m.d.comb += [
-            counts.eq(kind == InstructionKind.DEPENDENCY),
-            drains.eq(among(kind, _AFTER_ALL) & (in_flight != 0) | among(kind, _BEHIND_ALL) & ~self.drained)]
-        m.d.comb += clear.eq(~((head.wait & ~scoreboards.zero).any() | head.limited & (below > head.count)
-                               | counts & raising | scoreboards.crowded | results.all() | in_flight.all()))
-        available = self.available.bit_select(kind.as_value(), 1)
-        m.d.comb += [
-            self.ready.eq(self.live & ~until_result & ~until_complete & buffer.valid & available & Mux(
-                self.injects, self.drained, ~self.hold & ~until_resumed & (stall == 0) & clear & ~drains)),
-            self.drained.eq((in_flight == 0) & (results == 0)), self.room.eq(self.live & ~begins & buffer.room)]
-        m.d.comb += self.reason.eq(self._reason([
-            (~self.live, WaitReason.NOT_LIVE), (until_result, WaitReason.FLOW), (self.hold, WaitReason.TRAP),
-            (until_resumed, WaitReason.RESUME), (until_complete, WaitReason.DRAIN),
-            (~buffer.valid, WaitReason.FETCH), (stall != 0, WaitReason.STALL), (~clear, WaitReason.SCOREBOARD),
-            (drains, WaitReason.DRAIN), (available, WaitReason.READY),
-            (among(kind, LANE_KINDS), WaitReason.LANES)]))
+            resumed.eq((state == WarpState.RESUME) & self.resume), over.eq(self.result & self.over),
+            goes.eq((state == WarpState.RUNS) | resumed
+                    | (state == WarpState.RESULT) & over & self.same & ~self.terminated),
+            ran_out.eq(expired | ~self.issued & (wake == self.time)),
+            waits.eq(head.wait & up & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
+            room.eq(self.available.bit_select(head.need.as_value(), 1) & ~(head.collected & self.alone)),
+            able.eq(goes & ~self.full & valid[0] & ran_out & ~(self.issued & head.waits) & ~waits.any() & room
+                    & ~self.hold & ~(self.enter | self.leave) & ~self.flush & ~self.taken),
+            injects.eq((self.enter | self.leave) & self.live & (state != WarpState.BEGINS) & valid[0] & ~self.issued
+                       & ~up[COMPLETE] & ~up[RESULTS] & self.available[Need.FLOW.value] & ~self.flush & ~self.taken)]
+        m.d.sync += [
+            self.lanes.eq(able & head.lanes), self.others.eq(able & ~head.lanes | injects),
+            self.enters.eq(injects & self.enter), self.leaves.eq(injects & ~self.enter)]
 
-        # Issue.
-        flow = self.taken & among(kind, FLOW_KINDS)
-        counted = self.taken & ~among(kind, SILENT_KINDS)
-        m.d.comb += buffer.taken.eq(self.taken)
-        m.d.sync += raising.eq(self.taken)
-        with m.If(self.taken):
-            m.d.sync += [
-                stall.eq(head.stall), until_result.eq(among(kind, _UNTIL_RESULT)),
-                until_complete.eq(among(kind, _UNTIL_COMPLETE) | head.alone & ~self.injects),
-                until_resumed.eq(among(kind, _UNTIL_RESUMED))]
-        with m.Elif(stall != 0):
-            m.d.sync += stall.eq(stall - 1)
-        with m.If(counted | self.completed.any()):
-            m.d.sync += in_flight.eq(in_flight + counted - sum(self.completed[source]
-                                                               for source in range(len(self.completed))))
-        with m.If(flow | self.result | self.launched):
-            m.d.sync += results.eq(results + flow + self.launched - self.result)
-
-        # Go on.
-        with m.If(self.resume):
-            m.d.sync += until_resumed.eq(0)
-        with m.If(until_complete & self.drained):
-            m.d.sync += until_complete.eq(0)
-        decides = self.result & until_result & (results == 1)
-        m.d.comb += [
-            self.redirects.eq(decides & ~self.terminated & (begins | ~self.same)), buffer.flush.eq(self.redirects)]
-        with m.If(decides):
-            m.d.sync += [until_result.eq(0), begins.eq(0)]
-        with m.If(self.result & self.terminated):
-            m.d.sync += self.live.eq(0)
+        # What an issue changes, and what ends its consequences.
+        lowered = Cat(self.zero & self.lowered.replicate(SCOREBOARDS), self.settled[0] | resumed,
+                      self.settled[1] | over)
+        m.d.sync += [
+            up.eq(up & ~lowered | self.control.raises & self.issued.replicate(COUNTS)),
+            expired.eq(Mux(self.taken, head.short, ran_out))]
+        with m.If(self.issued):
+            m.d.sync += wake.eq(self.time + self.control.rest)
         with m.If(self.launched):
-            m.d.sync += [
-                self.live.eq(1), begins.eq(1), until_result.eq(1), until_complete.eq(0), until_resumed.eq(0),
-                stall.eq(0)]
+            m.d.sync += state.eq(WarpState.BEGINS)
+        with m.Elif(self.result & self.terminated):
+            m.d.sync += state.eq(WarpState.DEAD)
+        with m.Elif(self.issued):
+            m.d.sync += state.eq(self.control.after)
+        with m.Elif((state == WarpState.BEGINS) & self.result | (state == WarpState.RESULT) & over
+                    | (state == WarpState.DRAIN) & ~up[COMPLETE] & ~up[RESULTS] | resumed
+                    | (state == WarpState.LIMIT) & self.low):
+            m.d.sync += state.eq(WarpState.RUNS)
+        m.d.comb += [
+            self.live.eq(state != WarpState.DEAD),
+            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~self.issued & (state != WarpState.BEGINS))]
+
+        self._bring(m)
+        m.d.sync += Assert(~(self.taken & ~(valid[0] & self.live)), "a warp issues that has ended, or nothing to issue")
+        # Why it does not issue: its state tells, unless it runs.
+        runs = self._reason([
+            (self.hold, WaitReason.TRAP), (~valid[0], WaitReason.FETCH), (~ran_out, WaitReason.STALL),
+            (waits[:SCOREBOARDS].any() | self.full, WaitReason.SCOREBOARD),
+            (waits[SCOREBOARDS:].any(), WaitReason.DRAIN),
+            (self.lanes & ~self.lanes_free, WaitReason.LANES), (room, WaitReason.READY)])
+        m.d.comb += self.reason.as_value().eq(Mux(
+            state == WarpState.RUNS, runs, Mux(state == WarpState.BEGINS, WaitReason.FLOW.value, state.as_value())))
         return m
+
+    def _bring(self, m: Module) -> None:
+        """The first two instructions, and what is stored behind them. What comes goes to the first free place."""
+        valid, (head, second) = self.valid, self.heads
+        places: Any = Signal(data.ArrayLayout(Place, _HEADS))
+        groups, claims = (Signal(range(BUFFERED_GROUPS + 1), name=name) for name in ("groups", "claims"))
+        moves, filled, stored = Signal(), Signal(), Signal()
+        from_bus: Any = Signal(Place)
+        m.d.comb += [
+            self.empty.eq(~valid[0] & (groups == 0)), self.wants.eq((groups != 0) & ~valid[1]),
+            self.starving.eq((groups != 0) & ~valid[0] & ~self.offered),
+            moves.eq(self.arrives & self.empty),
+            stored.eq(self.offered & ~self.busy & self.wants), filled.eq(moves | stored),
+            self.place.eq(places[0]), self.collected.eq(head.collected),
+            from_bus.eq(Mux(moves, Cat(self.entry, self.first), self.next.as_value()))]
+        with m.If(self.taken | ~valid[0]):
+            m.d.sync += [head.eq(Mux(valid[1], second.as_value(), self.bus.as_value())),
+                         places[0].eq(Mux(valid[1], places[1].as_value(), from_bus.as_value()))]
+        with m.If(filled):
+            m.d.sync += [second.eq(self.bus), places[1].eq(from_bus)]
+        m.d.sync += valid.eq(Cat(valid[0] & ~self.taken | valid[1] | filled,
+                                 Mux(self.taken, valid[1] & filled, valid[1] | valid[0] & filled)))
+
+        # A group is over when its last instruction has gone to the bus; its place is free when that has issued.
+        ends, issues_last = Signal(), Signal()
+        m.d.comb += [ends.eq(from_bus.number == _LAST), issues_last.eq(self.taken & (places[0].number == _LAST))]
+        with m.If(filled):
+            m.d.sync += [self.next.number.eq(Mux(ends, 0, from_bus.number + 1)),
+                         self.next.entry.eq(from_bus.entry ^ ends)]
+        with m.If(self.arrives | filled):
+            m.d.sync += groups.eq(groups + self.arrives - (filled & ends))
+        with m.If(self.claimed | issues_last):
+            m.d.sync += claims.eq(claims + self.claimed - issues_last)
+        with m.If(self.flush):
+            m.d.sync += [valid.eq(0), groups.eq(0), claims.eq(0)]
+        m.d.comb += self.room.eq(self.live & (self.state != WarpState.BEGINS) & (claims != BUFFERED_GROUPS))
+        m.d.sync += [
+            Assert(~(self.arrives & (groups == BUFFERED_GROUPS)), "a group comes that has no place"),
+            Assert(~(self.claimed & (claims == BUFFERED_GROUPS)), "a place is claimed that is not free")]
 
     def _reason(self, reasons: list[tuple[Any, WaitReason]]) -> Any:
         """The first reason that holds; UNIT if none does."""

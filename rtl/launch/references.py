@@ -7,11 +7,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.qmd import QMD
 from rtl.isa.registers import REFERENCE_COUNTERS
+from rtl.layouts import REFERENCE_BITS
 
-__all__ = ["REFERENCE_BITS", "ReferenceCounters"]
+__all__ = ["ReferenceCounters"]
 
-REFERENCE_BITS = 16
-"""Width of a counter (ours)."""
 _MOST = (1 << REFERENCE_BITS) - 1
 
 

@@ -12,6 +12,7 @@ from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     CONSTANT_BANKS,
+    REFERENCE_BITS,
     GridConfiguration,
     LaunchRejection,
     LaunchSettings,
@@ -27,7 +28,7 @@ from rtl.params import ADDRESS_BITS, SmParams
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
-from .references import REFERENCE_BITS, ReferenceCounters
+from .references import ReferenceCounters
 from .slots import SlotKeeper
 from .starter import WarpStarter
 

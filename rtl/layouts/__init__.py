@@ -3,13 +3,13 @@
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 """
 
+from .event import Event
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
-from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus
+from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
 from .instruction import (
     SERIAL_BITS,
     ControlBits,
     FetchedInstruction,
-    InstructionKind,
     completion,
     dispatched,
     error_event,
@@ -17,10 +17,13 @@ from .instruction import (
     issued,
     operands_read,
     redirect,
+    scoreboard_event,
 )
-from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write
+from .kinds import KIND_RULES, UNITS, InstructionKind, KindRule, is_kind, kinds_where
+from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write, offered_operation
 from .launch import (
     CONSTANT_BANKS,
+    REFERENCE_BITS,
     ConstantBank,
     GridConfiguration,
     LaunchRejection,
@@ -49,6 +52,7 @@ from .stack import (
     stack_request,
     stack_result,
 )
+from .trap import TIMEOUT_BITS, TrapCommand, TrapEvents, TrapReport, TrapStatus
 
 __all__ = [
     "BLOCK_ADDRESS_BITS",
@@ -57,24 +61,31 @@ __all__ = [
     "DEPTH_BITS",
     "GATHER_REGISTERS",
     "HOST_ADDRESS_BITS",
+    "KIND_RULES",
     "LINE_BITS",
+    "REFERENCE_BITS",
     "SERIAL_BITS",
     "STACK_RESULT_CYCLES",
+    "TIMEOUT_BITS",
     "TRAP_FRAME",
+    "UNITS",
     "ConstantBank",
     "ControlBits",
     "CounterEvents",
+    "Event",
     "FetchedInstruction",
     "FlowInstruction",
     "FlowOperation",
     "GridConfiguration",
     "HostBus",
     "InstructionKind",
+    "KindRule",
     "LaneClient",
     "LaneClientPort",
     "LaunchRejection",
     "LaunchSettings",
     "MemoryPort",
+    "RegisterAccess",
     "StackConfiguration",
     "StackEvents",
     "StackOperation",
@@ -83,7 +94,11 @@ __all__ = [
     "ThreadCode",
     "ThreadCodes",
     "TokenLine",
+    "TrapCommand",
+    "TrapEvents",
     "TrapMove",
+    "TrapReport",
+    "TrapStatus",
     "completion",
     "dispatched",
     "error_event",
@@ -91,13 +106,18 @@ __all__ = [
     "flow_launch",
     "flow_request",
     "flow_result",
+    "is_kind",
     "issued",
+    "kinds_where",
     "lane_operation",
     "lane_write",
     "memory_request",
     "memory_response",
+    "offered_operation",
     "operands_read",
+    "place_of",
     "redirect",
+    "scoreboard_event",
     "shared_clear",
     "stack_request",
     "stack_result",

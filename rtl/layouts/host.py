@@ -3,12 +3,13 @@
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.registers import COUNTERS
+from rtl.isa.registers import BLOCK_BYTES, COUNTERS, HostRegister
 
-__all__ = ["HOST_ADDRESS_BITS", "CounterEvents", "HostBus"]
+__all__ = ["HOST_ADDRESS_BITS", "CounterEvents", "HostBus", "RegisterAccess", "place_of"]
 
 HOST_ADDRESS_BITS = 24
 """Width of a register's byte address."""
+_PLACE_BITS = (BLOCK_BYTES // 4 - 1).bit_length()
 
 CounterEvents = data.StructLayout(dict.fromkeys(COUNTERS, 1))
 """What happened in a cycle: a bit for each counter."""
@@ -30,3 +31,24 @@ class HostBus(wiring.Signature):
     def __init__(self) -> None:
         super().__init__({
             "address": Out(HOST_ADDRESS_BITS), "read": Out(1), "write": Out(1), "data": Out(32), "value": In(32)})
+
+
+class RegisterAccess(wiring.Signature):
+    """Access to a block, seen from the block.
+
+    Members
+    -------
+    place : In
+        Number of a word in the block.
+    read, write, data : In(1), In(1), In(32)
+    value : Out(32)
+        What is there, in the same cycle.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"place": In(_PLACE_BITS), "read": In(1), "write": In(1), "data": In(32), "value": Out(32)})
+
+
+def place_of(register: HostRegister) -> int:
+    """Number of a register's word in its block."""
+    return register.offset // 4

@@ -1,7 +1,7 @@
 """An instruction's way from fetch through issue to the unit that executes it."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum
+from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.control_code import CODE_BITS, GROUP_INSTRUCTIONS
@@ -9,11 +9,12 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.params import WARP_THREADS, SmParams
 
+from .kinds import InstructionKind
+
 __all__ = [
     "SERIAL_BITS",
     "ControlBits",
     "FetchedInstruction",
-    "InstructionKind",
     "completion",
     "dispatched",
     "error_event",
@@ -21,47 +22,11 @@ __all__ = [
     "issued",
     "operands_read",
     "redirect",
+    "scoreboard_event",
 ]
 
 SERIAL_BITS = 16
 """Width of an instruction's serial number. It is for whoever listens to the retirement interface; no unit needs it."""
-
-
-class InstructionKind(enum.Enum, shape=4):
-    """What the scheduler has to know of an instruction: which unit takes it, and whether its warp may go on."""
-
-    LANES = 0
-    """Passes through the lanes, with a fixed latency."""
-    PUSH = 1
-    """For the flow unit, which pushes a token for later; the warp goes on."""
-    FLOW = 2
-    """For the flow unit; the warp waits for its result."""
-    FLOW_INDEXED = 3
-    """As FLOW, with a register operand, which the lanes collect first."""
-    FLOW_READ = 4
-    """For the flow unit, whose value then goes to a register; the warp waits for that."""
-    MEMORY = 5
-    """For the memory unit."""
-    CONVERSION = 6
-    """For the conversion unit."""
-    BARRIER = 7
-    """For the barrier unit; the warp waits until that unit lets it go."""
-    BARRIER_INDEXED = 8
-    """As BARRIER, with register operands, which the lanes collect first."""
-    BARRIER_READ = 9
-    """For the barrier unit, whose value then goes to a register; the warp goes on."""
-    TRAP = 10
-    """For the trap unit; the warp waits until that unit lets it go."""
-    NOTHING = 11
-    """Done when it issues."""
-    DEPENDENCY = 12
-    """DEPBAR: done when it issues, which scoreboards put off."""
-    REFUSED = 13
-    """An instruction that nobody can execute, for its ``error``."""
-    ENTER = 14
-    """Not an instruction: the warp enters the trap, before the instruction whose place this takes."""
-    LEAVE = 15
-    """Not an instruction: the warp leaves the trap, before the instruction whose place this takes."""
 
 
 class ControlBits(data.Struct):
@@ -140,6 +105,16 @@ def completion(params: SmParams) -> data.StructLayout:
     scoreboards (not 7)."""
     return data.StructLayout({
         "valid": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "write_barrier": 3, "read_barrier": 3})
+
+
+def scoreboard_event(params: SmParams) -> data.StructLayout:
+    """An instruction lets go of registers: as early as issue may know of it, so that a later instruction of the warp
+    finds everything read or written.
+
+    Scoreboards ``write_barrier`` and ``read_barrier`` go down by one, where they are scoreboards (not 7). With
+    ``completes`` the instruction is complete.
+    """
+    return data.StructLayout({"warp": params.warp_bits, "completes": 1, "write_barrier": 3, "read_barrier": 3})
 
 
 def error_event(params: SmParams) -> data.StructLayout:

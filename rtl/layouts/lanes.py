@@ -19,6 +19,7 @@ __all__ = [
     "LaneClientPort",
     "lane_operation",
     "lane_write",
+    "offered_operation",
 ]
 
 GATHER_REGISTERS = 3
@@ -47,6 +48,11 @@ def lane_operation(params: SmParams) -> data.StructLayout:
         "gather": 1, "warp": params.warp_bits, "serial": SERIAL_BITS,
         "registers": data.ArrayLayout(8, GATHER_REGISTERS), "predicate": 3, "conditional": 1,
         "threads": WARP_THREADS, "index": 4, "last": 1, "barrier": 3})
+
+
+def offered_operation(params: SmParams) -> data.StructLayout:
+    """An operation that goes to the lanes, and whose it is."""
+    return data.StructLayout({"client": LaneClient, "operation": lane_operation(params)})
 
 
 class LaneClientPort(wiring.Signature):

@@ -9,6 +9,7 @@ from .stack import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS
 
 __all__ = [
     "CONSTANT_BANKS",
+    "REFERENCE_BITS",
     "ConstantBank",
     "GridConfiguration",
     "LaunchRejection",
@@ -21,6 +22,8 @@ __all__ = [
 
 CONSTANT_BANKS = 8
 """Constant banks that a launch descriptor describes."""
+REFERENCE_BITS = 16
+"""Width of a reference counter (ours)."""
 
 
 class ConstantBank(data.Struct):

@@ -128,9 +128,9 @@ def stack_request(params: SmParams) -> data.StructLayout:
 
     ``enable`` comes late in the cycle: without it the operation is NONE. ``pair``: another push of the same
     instruction follows, both must fit. ``operand`` is the token's pc, or the value of a SET operation; of SET_MODE
-    1 to enter. ``mask`` is the token's mask. ``codes`` are the threads' codes after the instruction took threads out
-    of the active mask; for POP_QUAD, NONE for all threads that live, for RESTORE, NONE for all, for CLEAR, EXIT
-    for all.
+    bit 0 to enter, bit 1 to do so only if there is room for the frame. ``mask`` is the token's mask. ``codes`` are the
+    threads' codes after the instruction took threads out of the active mask; for POP_QUAD, NONE for all threads that
+    live, for RESTORE, NONE for all, for CLEAR, EXIT for all.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": StackOperation, "enable": 1, "pair": 1, "kind": TokenKind,
@@ -160,9 +160,9 @@ class StackPort(wiring.Signature):
     configuration : Out(StackConfiguration)
     killed : In(1)
     pushed : In(1)
-        The request has pushed its token.
+        The request that was taken a cycle ago has pushed its token.
     holes, entry : In(2), In(WarpError)
-        How many tokens fill the topmost line of the warp that requests; why it can't enter the trap handler.
+        Of its warp: how many tokens fill the topmost line; why it cannot enter the trap handler.
     result_valid, result : In(1), In(stack_result)
     """
 

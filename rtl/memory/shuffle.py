@@ -25,15 +25,22 @@ _BITS = ceil_log2(WARP_THREADS)
 class ShuffleEngine(Component):
     """First finds out from where each thread reads, then takes each beat's values to all beats, one after the other.
 
+    Threads that do not execute the instruction have nothing to give: who reads them gets 0 (ours). Whether a thread
+    reads in its segment has nothing to do with that.
+
     Members
     -------
     start : In(1)
     instruction : In(MemoryInstruction)
+    threads : In(32)
+        Those that execute it.
     beat, word, values : Out, Out, In
         A beat, a word of its threads, and what it is.
     sources, found : Out(source_layout), In
         Which lanes' values the lanes want, and these values.
     write : Out(word_write)
+    given : Out(32)
+        The threads that read one that executes; the others get 0.
     inside : Out(32)
         The threads that read in their segment; the others read their own value.
     busy : Out(1)
@@ -42,10 +49,11 @@ class ShuffleEngine(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(1), "instruction": In(MemoryInstruction), "beat": Out(range(params.beats)),
-            "word": Out(range(WORDS)), "values": In(data.ArrayLayout(32, params.lanes)),
+            "start": In(1), "instruction": In(MemoryInstruction), "threads": In(WARP_THREADS),
+            "beat": Out(range(params.beats)), "word": Out(range(WORDS)),
+            "values": In(data.ArrayLayout(32, params.lanes)),
             "sources": Out(source_layout(params)), "found": In(data.ArrayLayout(32, params.lanes)),
-            "write": Out(word_write(params)), "inside": Out(WARP_THREADS), "busy": Out(1)})
+            "write": Out(word_write(params)), "given": Out(WARP_THREADS), "inside": Out(WARP_THREADS), "busy": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -54,6 +62,7 @@ class ShuffleEngine(Component):
         sources = Signal(data.ArrayLayout(data.ArrayLayout(_BITS, params.lanes), params.beats))
         steps: Any = Signal(data.ArrayLayout(_BITS, params.lanes))
         first, second = Signal(range(params.beats)), Signal(range(params.beats))
+        giving, given = self.threads.word_select(first, params.lanes), self.given.word_select(second, params.lanes)
         last_first, last_second = first == params.beats - 1, second == params.beats - 1
 
         m.d.comb += self.write.values.eq(self.found)
@@ -82,6 +91,9 @@ class ShuffleEngine(Component):
                     self.write.lanes.eq(Cat(source[lane_bits:] == first for source in sources[second])),
                     Cat(self.sources).eq(Cat(source[:lane_bits] for source in sources[second]))]
                 m.d.sync += first.eq(Mux(last_first, 0, first + 1))
+                for lane in range(params.lanes):
+                    with m.If(self.write.lanes[lane]):
+                        m.d.sync += given[lane].eq(giving.bit_select(self.sources[lane], 1))
                 with m.If(last_first):
                     m.d.sync += second.eq(second + 1)
                     with m.If(last_second):

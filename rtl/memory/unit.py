@@ -184,7 +184,8 @@ class MemoryUnit(Component):
             exchange.places.eq(places.inner), atomic.start.eq(serves & access.modify), atomic.line.eq(access.line),
             atomic.threads.eq(Mux(access.line, answers.served_threads, access.threads)),
             atomic.places.eq(places.inner), shuffle.start.eq(sequence.shuffle),
-            sequence.shuffle_busy.eq(shuffle.busy), line.access.eq(banked), banks.access.eq(banked),
+            shuffle.threads.eq(job.threads), sequence.shuffle_busy.eq(shuffle.busy),
+            line.access.eq(banked), banks.access.eq(banked),
             banked.eq(Mux(atomic.busy, atomic.access.as_value(), exchange.access.as_value())),
             switch.words.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value()))]
         m.d.sync += reads_line.eq(banked.line)
@@ -202,7 +203,9 @@ class MemoryUnit(Component):
         spaces: Any = sequence.spaces
         m.d.comb += [
             results.start.eq(sequence.results), sequence.results_done.eq(results.done),
-            results.inside.eq(shuffle.inside), results.loaded.eq(spaces.memory | spaces.local | spaces.shared),
+            results.inside.eq(shuffle.inside),
+            results.loaded.eq(Mux(instruction.operation == MemoryOperation.SHUFFLE, shuffle.given,
+                                  spaces.memory | spaces.local | spaces.shared)),
             words.beat.eq(results.beat), words.word.eq(results.word), results.words.eq(words.values),
             self.events.line.eq(asked), self.events.write.eq(request.payload.write),
             self.events.shared.eq(banked.used & ~banked.line), self.events.atomic.eq(atomic.event)]

@@ -6,7 +6,7 @@ stack are its work. This unit says when.
 
 ::
 
-    BPT, RTT, IDE --> decode --> WarpTrap, one a warp --> hold, enter, leave --> issue
+    BPT, RTT, IDE --> decode --> WarpTraps, a bit a warp --> hold, enter, leave --> issue
     errors of all units -------->   |    ^                withdraw ------------> barrier unit
                                     v    |
                   causes, who waits --> SmTrap <-- stop trigger, wake-up: host
@@ -18,11 +18,12 @@ stack are its work. This unit says when.
 module        content
 ============  ====================================================================================
 decode        what a BPT, IDE or RTT asks for
-warp          a warp's part: why it traps, whether it is inside, paused, or waits at RTT
+warps         every warp's part: whether it enters, where it is, when it goes on
+status        why warps trap, and their first errors, as S2R reads them
 machine       the whole multiprocessor's part: entry, release, lock-down
 flow          from ENTER and LEAVE to flow operations; the addresses of failed instructions
 watchdog      tells when nothing goes on
-records       what the parts, and the host, hand to each other
+records       what the parts hand to each other
 unit          the parts joined
 ============  ====================================================================================
 
@@ -40,7 +41,6 @@ goes on when the others do (ours). So is a warp whose stack has no room for the 
 handler sets ERROR_IN_TRAP and pauses the warp (ours).
 """
 
-from .records import TrapCommand, TrapEvents, TrapReport, TrapStatus
 from .unit import TrapUnit
 
-__all__ = ["TrapCommand", "TrapEvents", "TrapReport", "TrapStatus", "TrapUnit"]
+__all__ = ["TrapUnit"]

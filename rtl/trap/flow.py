@@ -9,8 +9,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.layouts import FlowOperation, InstructionKind, TrapMove, error_event, warp_launch
+from rtl.layouts import FlowOperation, InstructionKind, TrapMove, error_event
 from rtl.params import SmParams
+
+from .warps import change
 
 __all__ = ["ORIGINS", "Origin", "TrapFlow"]
 
@@ -26,9 +28,10 @@ class Origin(enum.Enum, shape=2):
     LAST = 1
     """The instruction that it issued last: it failed, and nothing has issued behind it."""
     FLOW = 2
-    """A flow instruction that failed. A push may have been overtaken by the warp's later instructions."""
+    """A flow instruction that failed. A push may have been overtaken by the warp's later instructions, but for those
+    that can fail: issue keeps them until its result is known."""
     MEMORY = 3
-    """A memory instruction that failed; it, too, may have been overtaken (ours)."""
+    """A memory instruction that failed; it may have been overtaken by whatever (ours)."""
 
 
 ORIGINS = {"lanes": Origin.LAST, "flow": Origin.FLOW, "memory": Origin.MEMORY, "conversion": Origin.LAST,
@@ -40,14 +43,17 @@ _NOTED = ("flow", "memory")
 class TrapFlow(Component):
     """Knows, of each warp, which instruction failed first; combinational but for that.
 
+    A memory instruction is older than whatever else has failed, since it has issued when the flow results before it
+    were known; the first of several is the one that is told first. A push is older than what could not be overtaken.
+
     Members
     -------
-    errors : In(array of error_event), by ORIGINS
+    errors, failing : In(array of error_event), In(array of warps), by ORIGINS
+        Errors, and of each its warp among all.
     outside : In(warps)
         Warps whose errors count.
-    launch : In(valid and warp_launch)
-    left : In(warps)
-        Warps that leave the trap: nothing has failed.
+    clear : In(warps)
+        Warps that leave the trap, or begin: nothing has failed.
     warp, kind, pc : In, In(InstructionKind), In(32)
         What is dispatched, and the address of the instruction in whose place it is.
     installed, handler, rolled_back, mode : In
@@ -58,54 +64,43 @@ class TrapFlow(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "errors": In(data.ArrayLayout(error_event(params), len(ORIGINS))), "outside": In(params.warps),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "left": In(params.warps),
-            "warp": In(params.warp_bits), "kind": In(InstructionKind), "pc": In(32), "installed": In(1),
-            "handler": In(32), "rolled_back": In(1), "mode": In(ReturnFromTrapMode), "flow": Out(TrapMove)})
+            "errors": In(data.ArrayLayout(error_event(params), len(ORIGINS))),
+            "failing": In(data.ArrayLayout(params.warps, len(ORIGINS))), "outside": In(params.warps),
+            "clear": In(params.warps), "warp": In(params.warp_bits), "kind": In(InstructionKind), "pc": In(32),
+            "installed": In(1), "handler": In(32), "rolled_back": In(1), "mode": In(ReturnFromTrapMode),
+            "flow": Out(TrapMove)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
-        origins: Any = Signal(data.ArrayLayout(Origin, params.warps))
-        origin: Any = Signal(Origin)
-        m.d.comb += origin.eq(origins[self.warp])
-
-        # The first instruction that failed. A memory instruction is older than one that could not be overtaken.
+        last, flows, memories = (Signal(params.warps, name=f"origin_{origin.name.lower()}")
+                                 for origin in (Origin.LAST, Origin.FLOW, Origin.MEMORY))
+        noted = {Origin.FLOW: flows, Origin.MEMORY: memories}
+        failing: dict[Origin, Any] = dict.fromkeys(Origin, 0)
         known = {}
-        for index, (name, of_source) in enumerate(ORIGINS.items()):
+        for index, (name, origin) in enumerate(ORIGINS.items()):
             event = self.errors[index]
+            failing[origin] = failing[origin] | self.failing[index]
             if name in _NOTED:
                 m.submodules[name] = table = memory.Memory(shape=32, depth=params.warps, init=[])
-                write, known[of_source] = table.write_port(), table.read_port(domain="comb")
-                here: Any = Signal(Origin, name=f"origin_{name}")
+                write, known[origin] = table.write_port(), table.read_port(domain="comb")
                 m.d.comb += [
-                    here.eq(origins[event.warp]), write.addr.eq(event.warp), write.data.eq(event.pc),
-                    write.en.eq(event.valid & ((here == Origin.NEXT) | (here == Origin.LAST))),
-                    known[of_source].addr.eq(self.warp)]
-            if of_source is Origin.NEXT:
-                continue
-            for warp in range(params.warps):
-                later = Origin.LAST if of_source is Origin.MEMORY else Origin.NEXT
-                with m.If(event.valid & (event.warp == warp) & self.outside[warp]
-                          & ((origins[warp] == Origin.NEXT) | (origins[warp] == later))):
-                    m.d.sync += origins[warp].eq(of_source)
-        for warp in range(params.warps):
-            with m.If(self.left[warp] | (self.launch.valid & (self.launch.payload.warp == warp))):
-                m.d.sync += origins[warp].eq(Origin.NEXT)
+                    write.addr.eq(event.warp), write.data.eq(event.pc), known[origin].addr.eq(self.warp),
+                    write.en.eq(event.valid & ~noted[origin].bit_select(event.warp, 1))]
+        fresh = self.outside & ~(last | flows | memories)
+        change(m, last, (failing[Origin.LAST] & fresh, 1), (self.clear, 0))
+        change(m, flows, (failing[Origin.FLOW] & fresh, 1), (self.clear, 0))
+        change(m, memories, (failing[Origin.MEMORY] & self.outside, 1), (self.clear, 0))
 
         # Where to come back to.
         number, first = self.pc[3:5], self.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
         before = Cat(self.pc[:3], Mux(first, 3, number - 1)[:2], (self.pc[5:] - first)[:27])
-        saved = Signal(32)
-        with m.Switch(origin):
-            with m.Case(Origin.NEXT):
-                m.d.comb += saved.eq(Mux(self.rolled_back, before, self.pc))
-            with m.Case(Origin.LAST):
-                m.d.comb += saved.eq(before)
-            for which, port in known.items():
-                with m.Case(which):
-                    m.d.comb += saved.eq(port.data)
+        saved, of = Signal(32), self.warp
+        m.d.comb += saved.eq(Mux(self.rolled_back | last.bit_select(of, 1), before, self.pc))
+        for origin, flags in noted.items():
+            with m.If(flags.bit_select(of, 1)):
+                m.d.comb += saved.eq(known[origin].data)
 
         # What to do.
         flow = self.flow

@@ -1,5 +1,7 @@
 """The trap unit, joined."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -10,16 +12,28 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.trap_status import STOP_AT, WarpStatus
-from rtl.layouts import InstructionKind, TrapMove, completion, dispatched, error_event, warp_launch
+from rtl.isa.trap_status import WarpStatus
+from rtl.layouts import (
+    InstructionKind,
+    TrapCommand,
+    TrapEvents,
+    TrapMove,
+    TrapReport,
+    TrapStatus,
+    completion,
+    dispatched,
+    error_event,
+    warp_launch,
+)
+from rtl.one_hot import one_hot
 from rtl.params import SmParams
-from rtl.pick import pick
 
 from .decode import TrapDecoder
 from .flow import ORIGINS, TrapFlow
 from .machine import SmTrap
-from .records import TrapCommand, TrapEvents, TrapOperation, TrapReport, TrapStatus
-from .warp import WarpTrap
+from .records import TrapOperation
+from .status import WarpStatuses
+from .warps import WarpTraps
 from .watchdog import Watchdog
 
 __all__ = ["TrapUnit"]
@@ -90,40 +104,86 @@ class TrapUnit(Component):
             "status": Out(WarpStatus), "all_status": Out(32), "forget": In(1), "forget_warp": In(bits),
             "state": Out(TrapStatus(params)), "events": Out(TrapEvents), "report": Out(TrapReport(params)),
             "completion": Out(completion(params)), "error": Out(error_event(params))})
-        self.warps = [WarpTrap() for _ in range(warps)]
+        self.warps = WarpTraps(params)
         self.machine = SmTrap(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for number, warp in enumerate(self.warps):
-            m.submodules[f"warp_{number}"] = warp
-        m.submodules.machine = self.machine
+        params, warps, command = self._params, self.warps, self.command
+        m.submodules.warps, m.submodules.machine = warps, machine = self.warps, self.machine
+        m.submodules.statuses = statuses = WarpStatuses(params)
+        m.submodules.flow = flow = TrapFlow(params)
+        m.submodules.watchdog = watchdog = Watchdog()
         self._instructions(m)
-        self._flow(m)
-        self._warps(m)
-        self._machine(m)
-        self._status(m)
-        return m
+        launched, forgotten, clear, failing = (Signal(params.warps, name=name) for name in (
+            "launched", "forgotten", "clear", "failing"))
+        of_source: Any = Signal(data.ArrayLayout(params.warps, len(ORIGINS)))
+        m.d.comb += [failing.eq(reduce(or_, of_source)), launched.eq(
+            one_hot(self.launch.payload.warp, params.warps, self.launch.valid))]
+        m.d.comb += [warps_of.eq(one_hot(event.warp, params.warps, event.valid))
+                     for warps_of, event in zip(of_source, list(self.errors), strict=True)]
 
-    def _all(self, name: str) -> Any:
-        """One bit of all warps."""
-        return Cat(getattr(warp, name) for warp in self.warps)
+        # Where warps are.
+        dispatched = self.dispatch.payload
+        m.d.comb += [
+            warps.launch.valid.eq(self.launch.valid), warps.launch.payload.eq(self.launch.payload.warp),
+            warps.live.eq(self.live), warps.taken.eq(self.taken), warps.drained.eq(self.drained),
+            warps.waiting.eq(self.waiting), warps.withdrawn.valid.eq(self.withdrawn.valid),
+            warps.withdrawn.payload.eq(self.withdrawn.warp),
+            warps.move.valid.eq(self.dispatch.valid & dispatched.kind.as_value().matches(*_MOVES)),
+            warps.move.payload.eq(dispatched.warp), warps.result.valid.eq(self.result_valid),
+            warps.result.payload.eq(self.result_warp), warps.refused.eq(self.result_error != WarpError.NONE),
+            warps.failing.eq(failing), warps.wants.eq(statuses.wants), warps.insists.eq(statuses.insists),
+            warps.trapping.eq(machine.trapping), warps.urgent.eq(machine.urgent),
+            warps.installed.eq(command.installed), warps.step.eq(command.step), warps.wake.eq(command.wake),
+            warps.release.eq(machine.release), self.hold.eq(warps.hold), self.enter.eq(warps.enter),
+            self.leave.eq(warps.leave), self.inside.eq(warps.inside), self.resume.eq(warps.resume),
+            self.withdraw.valid.eq(warps.withdraw.any()), self.withdraw.warp.eq(lowest(warps.withdraw))]
+
+        # Why they are there, and where they come back to.
+        m.d.comb += [
+            forgotten.eq(one_hot(self.forget_warp, params.warps, self.forget)),
+            clear.eq(warps.left | forgotten | launched),
+            statuses.errors.eq(self.errors), statuses.failing.eq(of_source), statuses.outside.eq(warps.outside),
+            statuses.traps.eq(warps.traps), statuses.reason.eq(warps.asked.payload.reason),
+            statuses.stepped.eq(warps.stepped), statuses.clear.eq(clear), statuses.warp.eq(self.status_warp),
+            statuses.live.eq(self.live), self.status.eq(statuses.status),
+            self.all_status.eq(Cat(statuses.all_flags, command.stop)),
+            flow.errors.eq(self.errors), flow.failing.eq(of_source), flow.outside.eq(~warps.inside),
+            flow.clear.eq(warps.left | launched), flow.warp.eq(dispatched.warp), flow.kind.eq(dispatched.kind),
+            flow.pc.eq(dispatched.pc), flow.installed.eq(command.installed), flow.handler.eq(command.handler),
+            flow.rolled_back.eq(warps.rolled_back.bit_select(dispatched.warp, 1)), flow.mode.eq(warps.mode),
+            self.flow.eq(flow.flow)]
+
+        # The multiprocessor.
+        state, now = self.state, failing & ~warps.inside
+        m.d.comb += [
+            machine.live.eq(self.live), machine.starting.eq(self.starting), machine.paused.eq(warps.paused),
+            machine.quiet.eq(warps.quiet), machine.returning.eq(warps.returning), machine.stop.eq(command.stop),
+            machine.cause.eq((now | warps.causes | warps.fails).any()),
+            machine.insists.eq((now | (warps.outside & statuses.insists)).any()),
+            state.trapping.eq(machine.trapping), state.locked_down.eq(machine.locked_down),
+            state.paused.eq(self.live & warps.paused), state.trapped.eq(self.live & statuses.trapped),
+            watchdog.bit.eq(command.timeout), watchdog.runs.eq(self.live.any() & ~machine.locked_down),
+            watchdog.progress.eq(self.taken.any()), self.events.timeout.eq(watchdog.timeout)]
+        m.d.sync += [
+            self.events.pause.eq(warps.pauses.any()), self.events.error_in_trap.eq(warps.fails.any()),
+            self.events.step.eq(warps.stepped.any())]
+        return m
 
     def _instructions(self, m: Module) -> None:
         """BPT, IDE and RTT."""
         m.submodules.decoder = decoder = TrapDecoder()
-        instruction = self.dispatch.payload
+        instruction, asked = self.dispatch.payload, self.warps.asked
         asks, fails, refused = Signal(), Signal(), Signal()
         m.d.comb += [
             decoder.word.eq(instruction.word), decoder.inside.eq(self.inside.bit_select(instruction.warp, 1)),
             asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
             fails.eq(decoder.error != WarpError.NONE),
-            refused.eq(fails & self.report_mask.bit_select(decoder.error.as_value()[:5], 1)), self.room.eq(1)]
-        for number, warp in enumerate(self.warps):
-            m.d.comb += [
-                warp.asked.eq(asks & ~refused & (instruction.warp == number)),
-                warp.operation.as_value().eq(Mux(fails, 0, decoder.operation.as_value())),
-                warp.reason.eq(decoder.reason), warp.mode.eq(decoder.mode)]
+            refused.eq(fails & self.report_mask.bit_select(decoder.error.as_value()[:5], 1)), self.room.eq(1),
+            asked.valid.eq(asks & ~refused), asked.payload.warp.eq(instruction.warp),
+            asked.payload.operation.as_value().eq(Mux(fails, 0, decoder.operation.as_value())),
+            asked.payload.reason.eq(decoder.reason), asked.payload.mode.eq(decoder.mode)]
 
         told, report, failed = self.completion, self.report, self.error
         m.d.sync += [told[name].eq(instruction[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
@@ -134,75 +194,3 @@ class TrapUnit(Component):
             report.warp.eq(instruction.warp),
             report.pc.eq(instruction.pc + INSTRUCTION_BYTES), report.reason.eq(decoder.reason),
             self.events.interrupt.eq(asks & ~fails & decoder.interrupts)]
-
-    def _flow(self, m: Module) -> None:
-        """ENTER and LEAVE."""
-        m.submodules.flow = flow = TrapFlow(self._params)
-        moved, of = self.dispatch.payload, self.dispatch.payload.warp
-        m.d.comb += [
-            flow.errors.eq(self.errors), flow.outside.eq(~self.inside), flow.launch.eq(self.launch),
-            flow.left.eq(self._all("left")), flow.warp.eq(of), flow.kind.eq(moved.kind), flow.pc.eq(moved.pc),
-            flow.installed.eq(self.command.installed), flow.handler.eq(self.command.handler),
-            flow.rolled_back.eq(self._all("rolled_back").bit_select(of, 1)),
-            flow.mode.eq(pick((warp.return_mode for warp in self.warps), of)), self.flow.eq(flow.flow)]
-        moves = self.dispatch.valid & moved.kind.as_value().matches(*_MOVES)
-        for number, warp in enumerate(self.warps):
-            m.d.comb += [
-                warp.moves.eq(moves & (of == number)),
-                warp.result.eq(self.result_valid & (self.result_warp == number)),
-                warp.refused.eq(self.result_error != WarpError.NONE)]
-
-    def _warps(self, m: Module) -> None:
-        """What each warp is told, and tells."""
-        command, machine = self.command, self.machine
-        withdraws, stepped = Signal(self._params.warps), Signal()
-        m.d.comb += [
-            withdraws.eq(self._all("withdraw")), self.withdraw.valid.eq(withdraws.any()),
-            self.withdraw.warp.eq(lowest(withdraws)), stepped.eq(~(self.live & self._all("steps")).any())]
-        for number, warp in enumerate(self.warps):
-            errors = [event.valid & (event.warp == number) for event in self.errors]
-            code: Any = 0
-            for here, event in zip(reversed(errors), reversed(list(self.errors)), strict=True):
-                code = Mux(here, event.error.as_value(), code)
-            m.d.comb += [
-                warp.launched.eq(self.launch.valid & (self.launch.payload.warp == number)),
-                warp.live.eq(self.live[number]), warp.taken.eq(self.taken[number]),
-                warp.drained.eq(self.drained[number]),
-                warp.waiting.eq(self.waiting[number]),
-                warp.withdrawn.eq(self.withdrawn.valid & (self.withdrawn.warp == number)),
-                warp.failed.eq(Cat(errors).any()), warp.error.as_value().eq(code),
-                warp.forget.eq(self.forget & (self.forget_warp == number)), warp.trapping.eq(machine.trapping),
-                warp.urgent.eq(machine.urgent), warp.stepped.eq(stepped), warp.installed.eq(command.installed),
-                warp.step.eq(command.step), warp.wake.eq(command.wake[number] & machine.trapping),
-                warp.release.eq(machine.release), self.hold[number].eq(warp.hold), self.enter[number].eq(warp.enter),
-                self.leave[number].eq(warp.leave), self.inside[number].eq(warp.inside),
-                self.resume[number].eq(warp.resume)]
-
-    def _machine(self, m: Module) -> None:
-        """The multiprocessor."""
-        machine, state, command = self.machine, self.state, self.command
-        m.submodules.watchdog = watchdog = Watchdog()
-        outside = Cat(event.valid & ~self.inside.bit_select(event.warp, 1) for event in self.errors).any()
-        m.d.comb += [
-            machine.live.eq(self.live), machine.starting.eq(self.starting),
-            machine.paused.eq(self._all("paused")), machine.quiet.eq(self._all("quiet")),
-            machine.returning.eq(self._all("returning")), machine.stop.eq(command.stop),
-            machine.cause.eq(outside | (self._all("causes") | self._all("fails")).any()),
-            machine.insists.eq(outside | self._all("insists").any()),
-            state.trapping.eq(machine.trapping), state.locked_down.eq(machine.locked_down),
-            state.paused.eq(self.live & machine.paused),
-            state.trapped.eq(self.live & Cat(warp.status.reasons.any() for warp in self.warps)),
-            watchdog.bit.eq(command.timeout), watchdog.runs.eq(self.live.any() & ~machine.locked_down),
-            watchdog.progress.eq(self.taken.any()), self.events.timeout.eq(watchdog.timeout)]
-        m.d.sync += [
-            self.events.pause.eq(self._all("pauses").any()), self.events.error_in_trap.eq(self._all("fails").any()),
-            self.events.step.eq(self._all("completes").any())]
-
-    def _status(self, m: Module) -> None:
-        """What S2R reads."""
-        together: Any = 0
-        for number, warp in enumerate(self.warps):
-            together = together | Mux(self.live[number], warp.status.as_value()[:STOP_AT], 0)
-        m.d.comb += [
-            self.status.eq(pick((warp.status.as_value() for warp in self.warps), self.status_warp)),
-            self.all_status.eq(Cat(together[:STOP_AT], self.command.stop))]

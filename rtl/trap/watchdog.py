@@ -4,8 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-
-from .records import TIMEOUT_BITS
+from rtl.layouts import TIMEOUT_BITS
 
 __all__ = ["Watchdog"]
 

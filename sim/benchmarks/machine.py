@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
 from rtl.params import PRESETS, WARP_THREADS, SmParams
-from sim.engine import Engine
+from sim.engine import CompiledEngine, Engine
+from sim.engine.tape import Tape
 from sim.hardware import Hardware, HardwareResult
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.toolchain.assembler import assemble
@@ -97,6 +99,18 @@ class BenchmarkMachine:
         if result.status != "ok":
             raise BenchmarkError(f"{launch.kernel.name}: {result.status} {result.reason}".rstrip())
         return result
+
+    def tape(self, launch: Launch) -> tuple[Path, Tape] | None:
+        """The compiled model's library, and what a run of a launch does to it; None on an engine without one."""
+        engine = self._hardware.engine
+        if not isinstance(engine, CompiledEngine):
+            return None
+        tape = engine.model.record()
+        try:
+            self.run(launch)
+        finally:
+            engine.model.stop(tape)
+        return engine.model.path, tape
 
     def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
         """What the counters gain when a loop makes more turns: that of a launch's begin and end drops out."""

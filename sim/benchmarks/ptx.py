@@ -6,11 +6,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.launch import Launch, prepare
 from sim.model.warp import Machine
 from sim.toolchain.cubin import load
 from sim.toolchain.from_ptx import object_of_ptx
-from testbench.programs.manifest import LEVELS, RUNS, BufferSpec, Run, build, cubin
+from testbench.programs.manifest import LEVELS, RUNS, Run, build
 
 __all__ = ["PtxRow", "ptx_table", "total"]
 
@@ -46,10 +46,7 @@ class PtxRow:
 
 def _launch(run: Run) -> Launch:
     """The run's kernel, compiled here."""
-    arguments = [Buffer(spec.name, spec.content.tobytes()) if isinstance(spec, BufferSpec)
-                 else Scalar(spec.values[LEVELS[-1]], spec.dtype.itemsize) for spec in run.arguments]
-    source = cubin(run.kernel, LEVELS[-1]).parent / f"{run.kernel}.ptx"
-    return prepare(load(object_of_ptx(str(source))), arguments, grid=run.grid, block=run.block,
+    return prepare(load(object_of_ptx(str(run.ptx))), run.launch_arguments(LEVELS[-1]), grid=run.grid, block=run.block,
                    dynamic_shared=run.dynamic_shared)
 
 

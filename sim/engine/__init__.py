@@ -4,48 +4,64 @@
 engine    how                                                          needs
 ========  ===========================================================  ==============================================
 pysim     Amaranth's simulator: the design as Python code              nothing
-cxxrtl    the design as C++, made from Amaranth's netlist, under        a C++ compiler: g++, clang++, or that of the
+compiled  the design as C++, made from Amaranth's netlist, under        a C++ compiler: g++, clang++, or that of the
           Amaranth's scheduler of testbenches; compiled once            extra ``fast``
 ========  ===========================================================  ==============================================
 
 Testbenches are Amaranth's: ``async def testbench(ctx)``. :func:`choose` finds the engine that a user asked for,
 :func:`run_cycles` lets the clock run without waking the testbench, :func:`observe` samples signals once a cycle.
 
-How a design becomes C++ (cxxrtl): :mod:`~sim.engine.netlist` has Amaranth flatten it into cells,
-:mod:`~sim.engine.lower` turns these into a :mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.schedule` puts
-the words into clusters that are computed only when an input has changed, :mod:`~sim.engine.emit` writes them down with
-the :mod:`~sim.engine.edges` of clocks, :mod:`~sim.engine.build` has them compiled and caches the result.
+How a simulation on the compiled engine begins: :mod:`~sim.engine.identity` tells from a design's object and the source
+files what it is, and if the :mod:`~sim.engine.cache` has a record of it, :mod:`~sim.engine.restore` makes the simulator
+from the :mod:`~sim.engine.layout` in it. Else the design is elaborated, and :mod:`~sim.engine.translate` makes C++ of
+it: :mod:`~sim.engine.netlist` has Amaranth flatten it into cells, :mod:`~sim.engine.lower` turns these into a
+:mod:`~sim.engine.graph` of 64-bit words, :mod:`~sim.engine.switches` finds what is chosen by number,
+:mod:`~sim.engine.schedule` puts the words into clusters that are computed only when bits that they read have changed
+(:mod:`~sim.engine.wakes`), :mod:`~sim.engine.emit` writes them down with the :mod:`~sim.engine.edges` of clocks and
+their :mod:`~sim.engine.registers`, :mod:`~sim.engine.build` has them compiled.
 
-What differs: on cxxrtl a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values only, never
-glitches, and clocks that the design makes itself are refused.
+What differs: on the compiled engine a wait for a change of a signal (``ctx.changed``, ``ctx.edge``) sees settled values
+only, never glitches, and clocks that the design makes itself are refused.
 """
 
 from sim.engine.base import Change, Engine, Observer, Sink
+from sim.engine.cache import switch
 from sim.engine.clock import Ran, engine_of, observe, observe_all, run_cycles, stop
-from sim.engine.cxxrtl import CxxrtlEngine
+from sim.engine.compiled import CompiledEngine
 from sim.engine.errors import EngineError
 from sim.engine.internals import CombinationalCycle
 from sim.engine.pysim import PysimEngine
 from sim.engine.start import make_simulator
 
-__all__ = ["ENGINES", "Change", "CombinationalCycle", "CxxrtlEngine", "Engine", "EngineError", "Observer",
-           "PysimEngine", "Ran", "Sink", "choose", "engine_of", "make_simulator", "observe", "observe_all",
-           "run_cycles", "stop"]
+__all__ = ["ENGINES", "Change", "CombinationalCycle", "CompiledEngine", "Engine", "EngineError", "Observer",
+           "PysimEngine", "Ran", "Sink", "choose", "current_name", "engine_of", "make_simulator", "observe",
+           "observe_all", "run_cycles", "stop"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CxxrtlEngine)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CompiledEngine)}
 """Name -> engine."""
+_OTHER_NAMES = {"cxxrtl": CompiledEngine.name}
+"""Names that engines had."""
 
 
-def choose(name: str = "auto") -> tuple[type[Engine], str | None]:
+def current_name(name: str) -> str:
+    """What an engine is called now, from any name that it had."""
+    return _OTHER_NAMES.get(name, name)
+
+
+def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], str | None]:
     """The engine called ``name``, and for ``auto`` a line that says how to get a faster one, where there is one.
 
-    ``auto`` takes cxxrtl where it can be used. EngineError when a named engine does not exist or cannot be used here.
+    ``cached``: whether models that were compiled earlier may be used again, and new ones are kept.
+    ``auto`` takes the compiled one where it can be used. EngineError when a named engine does not exist or cannot be
+    used here.
     """
+    switch(cached)
     if name == "auto":
-        reason = CxxrtlEngine.missing()
+        reason = CompiledEngine.missing()
         if reason is None:
-            return CxxrtlEngine, None
-        return PysimEngine, f"engine pysim; cxxrtl would be faster, but {reason}"
+            return CompiledEngine, None
+        return PysimEngine, f"engine pysim; compiled would be faster, but {reason}"
+    name = current_name(name)
     if name not in ENGINES:
         raise EngineError(f"no engine {name}; there are auto, {', '.join(ENGINES)}")
     if reason := ENGINES[name].missing():

@@ -53,10 +53,10 @@ class WideArithmetic:
             return self._one(self._compare(operator, x, y))
         if operator in ("u//", "s//", "u%", "s%"):
             if len(x) > 1:
-                raise EngineError(f"engine cxxrtl: division of {width} bits")
+                raise EngineError(f"engine compiled: division of {width} bits")
             name = operator[0] + ("div" if operator[1:] == "//" else "mod")
             return self._placed([graph.add(name, width, x[0], y[0])])
-        raise EngineError(f"engine cxxrtl does not know operator {operator}")
+        raise EngineError(f"engine compiled does not know operator {operator}")
 
     def _one(self, node: int) -> Bits:
         return ((node, 0),)
@@ -168,16 +168,8 @@ class WideArithmetic:
             wanted = min(WORD, count - low)
             picks = tuple(self._extract(value, width, number * stride + low, wanted, fill) for number in range(choices))
             beyond = graph.copies(fill, wanted)
-            result.append(graph.mux(inside, self._pick(index, (*picks, beyond), wanted), beyond))
+            result.append(graph.mux(inside, graph.pick(index, (*picks, beyond)), beyond))
         return self._placed(result)
-
-    def _pick(self, index: int, picks: tuple[int, ...], width: int) -> int:
-        graph = self._graph
-        if (number := graph.value(index)) is not None:
-            return picks[min(number, len(picks) - 1)]
-        if all(pick == picks[0] for pick in picks):
-            return picks[0]
-        return graph.add("pick", width, index, picks)
 
     def _extract(self, value: Bits, width: int, start: int, count: int, fill: int) -> int:
         graph, parts = self._graph, []

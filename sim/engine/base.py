@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from amaranth.hdl import Signal
+from amaranth.sim import Simulator
 
 from sim.engine.internals import PySimEngine
 
@@ -96,6 +97,11 @@ class Engine(PySimEngine):
     def missing(cls) -> str | None:
         """Why the engine cannot be used here, in one line; None when it can."""
         return None
+
+    @classmethod
+    def simulator(cls, design: Any) -> Simulator:
+        """A simulator of a design on this engine. EngineError when it has none for it."""
+        return Simulator(design, engine=cls)    # pyright: ignore[reportArgumentType]
 
     def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
         """Hands the changes of ``signals`` to ``sink``, sampled once a cycle of ``clock``. Call it before the run."""

@@ -1,7 +1,7 @@
-"""From C++ to a model that can be loaded. Models are cached by content.
+"""From C++ to a model that can be loaded. Models are cached by content, see :mod:`sim.engine.cache`.
 
-The cache is the folder named by the environment variable ``WARPSTACK_CACHE``, or ``~/.cache/warpstack``. The compiler
-is the one that ``CXX`` names, or the first of g++, clang++ and zig that is there; ``CXXFLAGS`` replaces its flags.
+The compiler is the one that ``CXX`` names, or the first of g++, clang++ and zig that is there; ``CXXFLAGS`` replaces
+its flags.
 """
 
 import hashlib
@@ -16,22 +16,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tqdm import tqdm
-
+from sim.engine import cache
 from sim.engine.errors import EngineError
 
-__all__ = ["cache_folder", "compiler", "missing_tool", "shared_object"]
+__all__ = ["compiler", "compiler_identity", "missing_tool", "shared_object"]
 
 FLAGS = "-O1 -std=c++17 -fPIC"
-CACHED_MODELS = 64
-"""The cache keeps this many models, those used last."""
 RUNTIME = tuple(Path(__file__).with_name(name) for name in ("runtime.h", "runtime.cc"))
 """What all models share."""
-
-
-def cache_folder() -> Path:
-    """Where models are kept."""
-    return Path(os.environ.get("WARPSTACK_CACHE") or "~/.cache/warpstack").expanduser()
 
 
 def compiler() -> list[str] | None:
@@ -55,11 +47,19 @@ def missing_tool() -> str | None:
     return None
 
 
-def _drop_old(folder: Path) -> None:
-    """Removes the models that were not used for longest."""
-    models = sorted(folder.glob("*.so"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in models[CACHED_MODELS:]:
-        path.unlink(missing_ok=True)
+def _command() -> list[str]:
+    """The compiler with its flags."""
+    if reason := missing_tool():
+        raise EngineError(f"engine compiled: {reason}")
+    return [*(compiler() or ()), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
+
+
+def compiler_identity() -> str:
+    """The compiler, its flags, and which of its versions it is: what file, of which size, changed when."""
+    command = _command()
+    found = shutil.which(command[0])
+    state = Path(found).resolve().stat() if found else None
+    return "\0".join([*command, str(state and (Path(found or "").resolve(), state.st_size, state.st_mtime_ns))])
 
 
 def _compile(command: list[str], source: Path, folder: Path) -> Path:
@@ -68,28 +68,13 @@ def _compile(command: list[str], source: Path, folder: Path) -> Path:
     done = subprocess.run([*command, "-c", f"-I{folder}", "-o", made, source], capture_output=True, text=True)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()[-1:]
-        raise EngineError(f"engine cxxrtl: {command[0]} failed on the model: {' '.join(errors[:1])}")
+        raise EngineError(f"engine compiled: {command[0]} failed on the model: {' '.join(errors[:1])}")
     return made
 
 
-def shared_object(units: Sequence[str]) -> Path:
-    """The compiled model of a design, made of translation units: a shared object in the cache. EngineError when it
-    cannot be made.
-    """
-    if reason := missing_tool():
-        raise EngineError(f"engine cxxrtl: {reason}")
-    command = [*(compiler() or ()), *shlex.split(os.environ.get("CXXFLAGS", FLAGS))]
-    made_by = [*(path.read_text() for path in RUNTIME), Path(__file__).read_text()]
-    key = hashlib.sha256("\0".join([*units, *command, *made_by]).encode())
-    folder = cache_folder()
-    target = folder / f"{key.hexdigest()[:24]}.so"
-    if target.exists():
-        os.utime(target)
-        return target
-    folder.mkdir(parents=True, exist_ok=True)
-    if sys.stderr.isatty():
-        tqdm.write("compiling the model of this design, once", file=sys.stderr)
-    with TemporaryDirectory(dir=folder) as work:
+def _link(command: list[str], units: Sequence[str]) -> bytes:
+    """The shared object made of translation units."""
+    with TemporaryDirectory() as work:
         sources = [Path(work, f"unit{number}.cc") for number in range(len(units))]
         for source, unit in zip(sources, units, strict=True):
             source.write_text(f'#include "runtime.h"\n{unit}')
@@ -98,7 +83,18 @@ def shared_object(units: Sequence[str]) -> Path:
         linked = Path(work, "model.so")
         done = subprocess.run([*command, "-shared", "-o", linked, *objects], capture_output=True, text=True)
         if done.returncode:
-            raise EngineError(f"engine cxxrtl: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
-        linked.rename(target)
-    _drop_old(folder)
+            raise EngineError(f"engine compiled: {command[0]} can't link the model: {done.stderr.splitlines()[-1]}")
+        return linked.read_bytes()
+
+
+def shared_object(units: Sequence[str], folder: Path) -> Path:
+    """The compiled model of a design, made of translation units: a shared object in the folder, the one that is there
+    if it has the same content. EngineError when it cannot be made.
+    """
+    command = _command()
+    made_by = [compiler_identity(), *(path.read_text() for path in RUNTIME), Path(__file__).read_text()]
+    key = hashlib.sha256("\0".join([*units, *made_by]).encode())
+    target = folder / f"{key.hexdigest()[:24]}.so"
+    if not cache.is_sealed(target):
+        cache.store(target, _link(command, units))
     return target

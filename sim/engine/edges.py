@@ -10,22 +10,23 @@ from sim.engine.expressions import Expressions
 from sim.engine.graph import WORD
 from sim.engine.internals import SyncPrint, SyncProperty, SyncWritePort
 from sim.engine.lower import Lowering
+from sim.engine.registers import Word
 
 __all__ = ["Edge", "Edges"]
 
-_REGISTERS = 100
+_REGISTERS = 32
 """Words of registers whose next values one function finds, at most."""
 
 
 @dataclass
 class Edge:
-    """An edge of one clock: to which level, the place of the clock and its shift there; the functions of registers by
-    number; statements of memory ports and checks.
+    """An edge of one clock: to which level, the place of the clock and its shift there; what functions find of
+    registers: places and the nodes of their next values; statements of memory ports and checks.
     """
 
     level: int
     clock: tuple[int, int]
-    clusters: list[int] = field(default_factory=list)
+    registers: list[Sequence[Word]] = field(default_factory=list)
     ports: list[str] = field(default_factory=list)
 
 
@@ -35,24 +36,21 @@ class Edges:
     Attributes
     ----------
     edges : list[Edge]
-    registers : list[list[tuple[int, int]]]
-        By number of the function: places of registers and the nodes of their next values.
     checks : list[str]
         Statements of checks that belong to no clock.
     """
 
     def __init__(self, netlist: Any, lowering: Lowering, effects: Effects, expressions: Expressions) -> None:
-        self._cells, self._lowering, self._text = netlist.cells, lowering, expressions.text
+        self._cells, self._lowering = netlist.cells, lowering
+        self._expressions, self._text = expressions, expressions.text
         self._edges: dict[tuple[Any, str], Edge] = {}
-        self.registers: list[list[tuple[int, int]]] = []
         self.checks: list[str] = []
-        found: dict[tuple[Any, str, int], list[tuple[int, int]]] = defaultdict(list)
+        found: dict[tuple[Any, str, int], list[Word]] = defaultdict(list)
         for one in effects.nexts:
             found[one.cell.clk, one.cell.clk_edge, one.cell.module_idx].append((one.place, one.node))
         for (clock, edge, _), words in sorted(found.items(), key=lambda item: (int(item[0][0]), item[0][1:])):
             for first in range(0, len(words), _REGISTERS):
-                self._edge(clock, edge).clusters.append(len(self.registers))
-                self.registers.append(words[first:first + _REGISTERS])
+                self._edge(clock, edge).registers.append(words[first:first + _REGISTERS])
         for port in effects.ports:
             line = (self._write_port(port.cell, port.nodes) if isinstance(port.cell, SyncWritePort)
                     else self._read_port(port.number, port.cell, port.nodes))
@@ -76,11 +74,16 @@ class Edges:
     def _write_port(self, cell: Any, nodes: Sequence[int]) -> str:
         memory = self._lowering.memories[cell.memory]
         words, lines = len(memory.widths), []
+        by_enable: dict[int, list[str]] = {}
+        number = self._lowering.memory_number(cell.memory)
         for index, (data, enable) in enumerate(zip(nodes[1::2], nodes[2::2], strict=True)):
             place = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
-            lines.append(f"if (const word e = {self._text(enable)}) s->store({place}, {self._text(data)}, e, "
-                         f"{self._lowering.memory_number(cell.memory)});")
-        return f"{{ const word a = {self._text(nodes[0])}; if (a < {memory.depth}) {{ {' '.join(lines)} }} }}"
+            by_enable.setdefault(enable, []).append(f"s->store({place}, {self._text(data)}, e, {number});")
+        for enable, stores in by_enable.items():
+            inside = self._expressions.inside(nodes[0], memory.depth)
+            lines.append(f"if (const word e = {self._text(enable)}) {{ const word a = {self._text(nodes[0])}; "
+                         f"{f'if ({inside}) ' if inside else ''}{{ {' '.join(stores)} }} }}")
+        return " ".join(lines)
 
     def _read_port(self, number: int, cell: Any, nodes: Sequence[int]) -> str:
         lowering = self._lowering
@@ -90,7 +93,8 @@ class Edges:
         lines = []
         for index in range(len(places)):
             read = f"{memory.base + index} + a" + (f" * {words}" if words > 1 else "")
-            lines.append(f"word v{index} = a < {memory.depth} ? s->m[{read}] : 0;")
+            inside = self._expressions.inside(nodes[0], memory.depth)
+            lines.append(f"word v{index} = {f'{inside} ? s->m[{read}] : 0' if inside else f's->m[{read}]'};")
         at = 2
         for port in cell.transparent_for:
             writer = self._cells[port]

@@ -97,8 +97,8 @@ class Effects:
             lowering.claim(cell.module_idx)
 
     def roots(self) -> list[int]:
-        """All nodes that are needed."""
-        found = [one.node for one in (*self.nexts, *self.resets)]
+        """All nodes that are needed, but for the next values of registers."""
+        found = [one.node for one in self.resets]
         for one in (*self.ports, *self.checks):
             found += one.nodes
         return found

@@ -1,7 +1,6 @@
 """From a graph of words to C++: the functions of all clusters, and the tables by which the runtime finds them."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sim.engine.edges import Edges
@@ -11,16 +10,18 @@ from sim.engine.expressions import Expressions
 from sim.engine.graph import WORD, Graph
 from sim.engine.internals import FlipFlop
 from sim.engine.lower import Lowering
+from sim.engine.messages import Message
 from sim.engine.parts import Part
+from sim.engine.pieces import pieces_of
 from sim.engine.program import Program
+from sim.engine.registers import Registers, Word, readers_first
 from sim.engine.schedule import Cluster, Schedule
+from sim.engine.wakes import FLAGS, Wakes
 
 __all__ = ["emit"]
 
 _UNIT = 400_000
 """Characters of a translation unit, about."""
-_FEW = 4
-"""So many clusters are woken one by one, more by a list."""
 
 
 class _Emitter:
@@ -31,14 +32,17 @@ class _Emitter:
         self.lowering = lowering = Lowering(netlist, fine)
         self.graph: Graph = lowering.graph
         self._effects = effects = Effects(netlist, lowering)
-        shown = [node for value in netlist.signals.values() for node, *_ in lowering.pieces(value)]
+        shown = [node for value in netlist.signals.values() for node, *_ in pieces_of(lowering, value)]
         lowering.claim(0)
-        self.schedule = Schedule(self.graph, lowering.modules, effects.roots(), shown)
+        self.schedule = Schedule(self.graph, lowering.modules, [one.node for one in effects.nexts], effects.roots(),
+                                 shown)
         self.place_of = {number: node[2] for number, node in enumerate(self.graph.nodes) if node[0] == "state"}
-        for node in sorted(self.schedule.kept):
+        for node in sorted(self.schedule.placed):
             self.place_of[node] = len(self.place_of)
         self.words = max(self.place_of.values(), default=0) + 1
         self._expressions = Expressions(self.graph, lowering.memories, self.place_of)
+        self._wakes = Wakes()
+        self._found: dict[int, set[int]] = {}
         self._edges = Edges(netlist, lowering, effects, self._expressions)
         self.units: list[str] = []
 
@@ -47,86 +51,89 @@ class _Emitter:
         self._functions()
         checks = self._effects.checks
         settles = bool(self._effects.resets or self._edges.checks) or any(not edge.level for edge in self._edges.edges)
-        return Program(self.netlist, self.units, self.lowering, self.place_of, [check.cell for check in checks],
-                       [check.values for check in checks], settles)
+        messages = [Message.of(check.cell, [len(words) for words in check.values]) for check in checks]
+        return Program(self.netlist, self.units, self.lowering, self.place_of, messages, settles)
 
     def _functions(self) -> None:
         """All functions, in translation units, and the tables that join them."""
-        schedule = self.schedule
-        self._readers: dict[int, list[int]] = defaultdict(list)
-        self._memory_readers: dict[int, list[int]] = defaultdict(list)
-        count = len(schedule.clusters)
-        for index, cluster in enumerate(schedule.clusters):
-            self._note(index, cluster.reads, cluster.memories)
-        state_nodes = {node[2]: number for number, node in enumerate(self.graph.nodes) if node[0] == "state"}
-        for index, words in enumerate(self._edges.registers):
-            reads = {state_nodes[place] for place, _ in words}
-            memories: set[int] = set()
-            for _, node in words:
-                reads |= {node} if node in self.place_of else schedule.inputs(node)
-                memories |= set() if node in self.place_of else schedule.memories(node)
-            self._note(count + index, reads, memories)
-        functions = [self._cluster(index, cluster, True) for index, cluster in enumerate(schedule.clusters)]
-        functions += [self._registers(count + index, words) for index, words in enumerate(self._edges.registers)]
-        functions += [self._cluster(count + len(self._edges.registers) + index, cluster, False)
-                      for index, cluster in enumerate(schedule.looked_at)]
+        for edge in self._edges.edges:
+            edge.registers = readers_first(edge.registers, self._sources)
+        groups = [self.schedule.clusters, *(edge.registers for edge in self._edges.edges), self.schedule.looked_at]
+        ranges: list[tuple[int, int]] = []
+        end = 0
+        for group in groups:
+            first = -(-end // FLAGS) * FLAGS
+            end = first + len(group)
+            ranges.append((first, end))
+        numbered: dict[int, Cluster | Sequence[Word]] = {
+            number: one for (first, _), group in zip(ranges, groups, strict=True)
+            for number, one in enumerate(group, first)}
+        inputs = {node for node, place in self.place_of.items() if self.lowering.is_input(place)}
+        next_values = Registers(self.graph, self._expressions, self.place_of, self._wakes, self._sources, inputs,
+                                [part.width for _, part in self.lowering.states], self._note_readers(numbered))
         unit: list[str] = []
-        for function in functions:
-            unit.append(function)
+        for number, one in numbered.items():
+            body = self._cluster(one) if isinstance(one, Cluster) else next_values.function(number, one)
+            unit.append(f"void c{number}(model *s) {{\n    word *const w = s->w; flags *const d = s->d; (void)d;\n"
+                        f"{body}\n}}\n")
             if sum(map(len, unit)) > _UNIT:
                 self.units.append("".join(unit))
                 unit = []
-        unit.append(self._tables(count, len(functions)))
+        unit.append(self._tables(numbered, ranges))
         self.units.append("".join(unit))
 
-    def _note(self, cluster: int, reads: Iterable[int], memories: Iterable[int]) -> None:
-        for node in reads:
-            self._readers[self.place_of[node]].append(cluster)
-        for memory in memories:
-            self._memory_readers[self.lowering.memory_number(memory)].append(cluster)
+    def _note_readers(self, numbered: Mapping[int, Cluster | Sequence[Word]]) -> set[int]:
+        """Notes what functions depend on. Returns the places of registers that a function reads which is called after
+        the one that changes them.
+        """
+        owners = {place: number for number, one in numbered.items() if not isinstance(one, Cluster)
+                  for place, _ in one}
+        late = set(owners) if len(self._edges.edges) > 1 else set()
+        for number, one in numbered.items():
+            if isinstance(one, Cluster):
+                reads, memories = one.reads, one.memories
+            else:
+                reads, memories = self.schedule.needs(node for _, node in one)
+                late |= {self.place_of[node] for node in reads if owners.get(self.place_of[node], number) < number}
+                for place, _ in one:
+                    self._wakes.note(number, place, -1)
+            for node, bits in reads.items():
+                self._wakes.note(number, self.place_of[node], bits)
+            self._wakes.note_memories(number, map(self.lowering.memory_number, memories))
+        return late
 
-    def _wake(self, place: int, cluster: int) -> str:
-        readers = sorted(set(self._readers.get(place, ())) - {cluster})
-        if len(readers) > _FEW:
-            return f"s->wake({place});"
-        return "".join(f"d[{reader}] = " for reader in readers) + "1;" if readers else ""
+    def _sources(self, node: int) -> set[int]:
+        """The places that the expression of a node reads."""
+        found = self._found.get(node)
+        if found is None:
+            found = self._found[node] = {self.place_of[one] for one in self.schedule.sources(node)}
+        return found
 
-    def _cluster(self, index: int, cluster: Cluster, wakes: bool) -> str:
-        """The function that computes a cluster."""
+    def _cluster(self, cluster: Cluster) -> str:
+        """The statements that compute a cluster."""
         lines: list[str] = []
         for node in cluster.nodes:
-            place, name = self.place_of[node], f"t{node}"
+            name = f"t{node}"
             lines.append(f"    const word {name} = {self._expressions.operation(node)};")
-            wake = self._wake(place, index) if wakes else ""
-            lines.append(f"    if ({name} != w[{place}]) {{ w[{place}] = {name}; {wake} }}" if wake
-                         else f"    w[{place}] = {name};")
+            if node in self.place_of:
+                lines.append(f"    {self._wakes.change(self.place_of[node], name, self.graph.width(node))}")
             self._expressions.local[node] = name
         self._expressions.local.clear()
-        body = "\n".join(lines)
-        return f"void c{index}(model *s) {{\n    word *const w = s->w; flag *const d = s->d; (void)d;\n{body}\n}}\n"
+        return "\n".join(lines)
 
-    def _registers(self, index: int, words: Sequence[tuple[int, int]]) -> str:
-        """The function that finds the next values of some registers."""
-        lines = [f"    s->next({place}, {self._expressions.text(node)});" for place, node in words]
-        body = "\n".join(lines)
-        return f"void c{index}(model *s) {{\n    word *const w = s->w; (void)w;\n{body}\n}}\n"
-
-    def _tables(self, count: int, functions: int) -> str:
-        """What the runtime reads of a design."""
-        lowering, registers = self.lowering, len(self._edges.registers)
-        lines = [f"void c{index}(model *s);" for index in range(functions)]
-        lines.append(f"static function *const table[] = {{ {', '.join(f'c{index}' for index in range(functions))} }};")
-        starts, readers = [0], []
-        for place in range(self.words):
-            readers += sorted(set(self._readers.get(place, ())))
-            starts.append(len(readers))
-        lines += [_array("uint32_t", "reader_starts", starts), _array("uint32_t", "readers", readers)]
-        memory_starts, memory_readers = [0], []
-        for memory in range(len(lowering.memories)):
-            memory_readers += sorted(set(self._memory_readers.get(memory, ())))
-            memory_starts.append(len(memory_readers))
-        lines += [_array("uint32_t", "memory_starts", memory_starts),
-                  _array("uint32_t", "memory_readers", memory_readers)]
+    def _tables(self, functions: Iterable[int], ranges: Sequence[tuple[int, int]]) -> str:
+        """What the runtime reads of a design: functions are in the ranges of clusters, of registers edge by edge, and
+        of what is looked at.
+        """
+        lowering = self.lowering
+        lines = [f"void c{number}(model *s);" for number in functions]
+        named = {number: f"c{number}" for number in functions}
+        lines.append("static function *const table[] = { "
+                     f"{', '.join(named.get(number, '0') for number in range(ranges[-1][1]))} }};")
+        lines.append(self._wakes.tables(self.words, len(lowering.memories)))
+        lines += self._lookers(*ranges[-1])
+        lines.append("static const range ranges[] = { "
+                     f"{', '.join(f'{{ {first // FLAGS}, {end} }}' for first, end in ranges)} }};")
         inits = [(place, self._init(number, part)) for place, (number, part) in enumerate(lowering.states)]
         inits = [(place, value) for place, value in inits if value]
         lines += [_array("uint32_t", "init_places", [place for place, _ in inits]),
@@ -143,9 +150,7 @@ class _Emitter:
         for number, edge in enumerate(self._edges.edges):
             body = "\n".join(f"    {line}" for line in edge.ports)
             lines.append(f"static void ports{number}(model *s) {{\n    word *const w = s->w; (void)w;\n{body}\n}}")
-            lines.append(_array("uint32_t", f"registers{number}", [count + index for index in edge.clusters]))
-            edges.append(f"{{ {edge.clock[0]}, {edge.clock[1]}, {edge.level}, registers{number}, "
-                         f"{len(edge.clusters)}, ports{number} }}")
+            edges.append(f"{{ {edge.clock[0]}, {edge.clock[1]}, {edge.level}, ports{number} }}")
         lines.append(f"static const edge edges[] = {{ {', '.join(edges) or '{}'} }};")
         checks = "\n".join(f"    {line}" for line in self._edges.checks)
         lines.append(f"static void comb_checks(model *s) {{\n    word *const w = s->w; (void)w;\n{checks}\n}}")
@@ -154,11 +159,32 @@ class _Emitter:
                            for one in self._effects.resets)
         lines.append("static bool resets(model *s) {\n    word *const w = s->w; (void)w; bool changed = false;\n"
                      f"{resets}\n    return changed;\n}}")
-        lines.append(f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, CLUSTERS = {count}, "
-                     f"REGISTER_CLUSTERS = {registers}, LOOKED_AT = {functions - count - registers}, "
-                     f"EDGES = {len(edges)}, INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};")
+        falls = int(any(not edge.level for edge in self._edges.edges))
+        lines.append(f"enum {{ WORDS = {self.words}, MEMORY_WORDS = {lowering.memory_words}, "
+                     f"FLAG_WORDS = {-(-ranges[-1][1] // FLAGS)}, EDGES = {len(edges)}, FALLS = {falls}, "
+                     f"INPUTS = {len(inputs)}, INITS = {len(inits)}, ROWS = {len(rows)} }};")
         lines.append('#include "runtime.cc"')
         return "\n".join(lines) + "\n"
+
+    def _lookers(self, first: int, end: int) -> list[str]:
+        """Tables of what only lookers see: the function of each word, and all functions that this one needs, as flags
+        of the range.
+        """
+        maker: dict[int, int] = {}
+        needs: list[int] = []
+        for number, cluster in enumerate(self.schedule.looked_at):
+            needed = 1 << number
+            for node in cluster.reads:
+                needed |= needs[maker[node]] if node in maker else 0
+            needs.append(needed)
+            maker.update(dict.fromkeys(cluster.nodes, number))
+        words = -(-(end - first) // FLAGS)
+        makers = sorted((self.place_of[node], number) for node, number in maker.items() if node in self.place_of)
+        return [_array("uint32_t", "looked_places", [place for place, _ in makers]),
+                _array("uint32_t", "looked_makers", [number for _, number in makers]),
+                _array("flags", "looked_needs", [needed >> word * FLAGS & (1 << FLAGS) - 1 for needed in needs
+                                                 for word in range(words)]),
+                f"enum {{ LOOKED_WORDS = {words}, LOOKED_PLACES = {len(makers)} }};"]
 
     def _init(self, number: int, part: Part) -> int:
         cell = self.netlist.cells[number]

@@ -1,11 +1,15 @@
 """Nodes of a graph as expressions of C++."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 from sim.engine.graph import WORD, Graph
 from sim.engine.lower import MemoryWords
 
 __all__ = ["Expressions"]
+
+_TABLE = 256
+"""Entries of a table of constants, at most."""
 
 
 def _ones(width: int) -> str:
@@ -74,6 +78,8 @@ class Expressions:
             case "slt":
                 return f"(word)({self._signed(node[2])} < {self._signed(node[3])})"
             case "shl" | "shr":
+                if self._bound(node[3]) < WORD:
+                    return f"(((word){text(node[2])} {'<<' if name == 'shl' else '>>'} {text(node[3])}){mask})"
                 return f"(shift_{'left' if name == 'shl' else 'right'}({text(node[2])}, {text(node[3])}){mask})"
             case "sar":
                 return f"(shift_signed({self._signed(node[2])}, {text(node[3])}){mask})"
@@ -86,14 +92,52 @@ class Expressions:
             case "mux":
                 return f"({text(node[2])} ? {text(node[3])} : {text(node[4])})"
             case "pick":
-                cases = "".join(f"case {index}: r = {text(pick)}; break; " for index, pick in enumerate(node[3][:-1]))
-                return f"({{ word r; switch ({text(node[2])}) {{ {cases}default: r = {text(node[3][-1])}; }} r; }})"
+                return self._pick(node[2], node[3], width)
             case "read":
                 memory = self._memories[node[2]]
                 words = len(memory.widths)
                 place = f"{memory.base + node[3]} + a" + (f" * {words}" if words > 1 else "")
-                return f"({{ const word a = {text(node[4])}; a < {memory.depth} ? s->m[{place}] : 0; }})"
+                inside = self.inside(node[4], memory.depth)
+                read = f"{inside} ? s->m[{place}] : 0" if inside else f"s->m[{place}]"
+                return f"({{ const word a = {text(node[4])}; {read}; }})"
         raise AssertionError(name)
+
+    def _pick(self, index: int, picks: Sequence[int], width: int) -> str:
+        """One of several by number: bits of a constant, a table, or a switch."""
+        last = (1 << self._graph.width(index)) - 1
+        values = [value for pick in picks if (value := self._graph.value(pick)) is not None]
+        if len(values) == len(picks) and last < _TABLE:
+            values += values[-1:] * (last + 1 - len(values))
+            if width * len(values) <= WORD:
+                every = sum(value << number * width for number, value in enumerate(values))
+                by = f" * {width}" if width > 1 else ""
+                return f"(({every:#x}ull >> ({self.text(index)}{by})) & {_ones(width)})"
+            kind = next(f"uint{bits}_t" for bits in (8, 16, 32, 64) if width <= bits)
+            entries = ", ".join(f"{value:#x}" + ("ull" if width > 32 else "") for value in values)
+            return f"({{ static const {kind} t[] = {{ {entries} }}; (word)t[{self.text(index)}]; }})"
+        cases: dict[int, str] = defaultdict(str)
+        for number, pick in enumerate(picks[:-1]):
+            if pick != picks[-1]:
+                cases[pick] += f"case {number}: "
+        text = "".join(f"{labels}r = {self.text(pick)}; break; " for pick, labels in cases.items())
+        return f"({{ word r; switch ({self.text(index)}) {{ {text}default: r = {self.text(picks[-1])}; }} r; }})"
+
+    def inside(self, address: int, depth: int) -> str:
+        """Whether the address ``a`` of a memory is inside; empty when it always is."""
+        return f"a < {depth}" if self._bound(address) >= depth else ""
+
+    def _bound(self, number: int) -> int:
+        """A number that a node is never greater than."""
+        node = self._graph.nodes[number]
+        match node[0]:
+            case "const":
+                return node[2]
+            case "cat" if len(node[2]) == 1:
+                (part, at), = node[2]
+                return self._bound(part) << at
+            case "mul" if self._graph.value(node[3]) is not None:
+                return self._bound(node[2]) * self._graph.nodes[node[3]][2]
+        return (1 << node[1]) - 1
 
     def _signed(self, number: int) -> str:
         shift = WORD - self._graph.width(number)

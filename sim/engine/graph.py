@@ -212,6 +212,17 @@ class Graph:
                 [(self.slice(a, value, width - value), 0)], width)
         return None
 
+    def pick(self, index: int, picks: Sequence[int]) -> int:
+        """One of several by number, the last one beyond their end."""
+        if (number := self.value(index)) is not None:
+            return picks[min(number, len(picks) - 1)]
+        end = len(picks)
+        while end > 1 and picks[end - 2] == picks[-1]:
+            end -= 1
+        if end == 1:
+            return picks[0]
+        return self.add("pick", self.width(picks[0]), index, tuple(picks[:end]))
+
     def all_of(self, nodes: Sequence[int]) -> int:
         """Whether all of these bits are 1."""
         result = self.const(1, 1)

@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import Any
 
 __all__ = ["AnyValue", "AssignmentList", "AsyncPrint", "AsyncProcess", "AsyncProperty", "AsyncReadPort", "BaseProcess",
-           "BaseSignalState", "CombinationalCycle", "DelayTrigger", "Design", "FlipFlop", "IOBufferInstance",
-           "Initial", "Instance", "Matches", "MemoryCell", "MemoryInstance", "Netlist", "Operation", "Operator",
-           "PartSelect", "PortDirection", "PriorityMatch", "PyClockProcess", "PyEngineState", "PyMemoryState",
-           "PySignalState", "PySimEngine", "SampleTrigger", "SignalSet", "Slice", "SyncPrint", "SyncProperty",
-           "SyncReadPort", "SyncWritePort", "Top", "emit_netlist", "pin_blame", "run_wakers", "value_to_string"]
+           "BaseSignalState", "CombinationalCycle", "DelayTrigger", "Design", "FlipFlop", "Fragment",
+           "IOBufferInstance", "Initial", "Instance", "Matches", "MemoryCell", "MemoryInstance", "Netlist",
+           "Operation", "Operator", "PartSelect", "PortDirection", "PriorityMatch", "PyClockProcess", "PyEngineState",
+           "PyMemoryState", "PySignalState", "PySimEngine", "SampleTrigger", "SignalDict", "SignalSet", "Slice",
+           "SyncPrint", "SyncProperty", "SyncReadPort", "SyncWritePort", "Top", "emit_netlist", "pin_blame",
+           "run_wakers", "value_to_string"]
 
 _ast: Any = import_module("amaranth.hdl._ast")
 _ir: Any = import_module("amaranth.hdl._ir")
@@ -21,8 +22,8 @@ _async: Any = import_module("amaranth.sim._async")
 _base: Any = import_module("amaranth.sim._base")
 _pysim: Any = import_module("amaranth.sim.pysim")
 
-SignalSet, Operator, Slice = _ast.SignalSet, _ast.Operator, _ast.Slice
-Design, PortDirection, emit_netlist = _ir.Design, _ir.PortDirection, _ir._emit_netlist
+SignalDict, SignalSet, Operator, Slice = _ast.SignalDict, _ast.SignalSet, _ast.Operator, _ast.Slice
+Design, Fragment, PortDirection, emit_netlist = _ir.Design, _ir.Fragment, _ir.PortDirection, _ir._emit_netlist
 Instance, IOBufferInstance, MemoryInstance = _ir.Instance, _ir.IOBufferInstance, _mem.MemoryInstance
 CombinationalCycle = _nir.CombinationalCycle
 AssignmentList, FlipFlop, Netlist = _nir.AssignmentList, _nir.FlipFlop, _nir.Netlist

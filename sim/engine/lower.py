@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 from sim.engine.arithmetic import Bits, WideArithmetic
@@ -23,8 +24,13 @@ from sim.engine.internals import (
     Top,
 )
 from sim.engine.parts import Part, cut, runs
+from sim.engine.switches import Switches
 
 __all__ = ["Lowering", "MemoryWords"]
+
+
+_ARMS = 4
+"""So many arms of a switch make it a choice by number."""
 
 
 @dataclass
@@ -67,6 +73,7 @@ class Lowering:
         self.memories: dict[int, MemoryWords] = {}
         self.modules: list[int] = []
         self._cells = netlist.cells
+        self._switches = Switches(netlist.cells)
         self._arithmetic = WideArithmetic(self.graph)
         self._outputs: dict[int, _Output] = {}
         self._working: dict[tuple[int, int], None] = {}
@@ -113,6 +120,10 @@ class Lowering:
         if missing > 0:
             self.modules += [module] * missing
 
+    def is_input(self, place: int) -> bool:
+        """Whether a kept word is an input's."""
+        return place < len(self.states) and isinstance(self._cells[self.states[place][0]], Top)
+
     def memory_number(self, cell: int) -> int:
         """The place of a cell among all memories."""
         return list(self.memories).index(cell)
@@ -149,37 +160,18 @@ class Lowering:
         """A value of any width, whole words first."""
         return tuple((self.word(nets[low:low + WORD]), low) for low in range(0, len(nets), WORD))
 
-    def pieces(self, nets: Sequence[Any]) -> list[tuple[int, int, int, int]]:
-        """Where the bits of a value are: nodes, how far each is to be shifted right, how many bits count, and where
-        they belong. Nodes are neither slices nor put together.
-        """
-        found: list[tuple[int, int, int, int]] = []
-        at, count = 0, len(nets)
-        while at < count:
-            net = nets[at]
-            end = at + 1
-            if net.is_const:
-                while end < count and end - at < WORD and nets[end].is_const:
-                    end += 1
-            else:
-                start, width, _ = self._part(net.cell, net.bit)
-                limit = min(count, at + start + width - net.bit)
-                while end < limit and nets[end] == net + (end - at):
-                    end += 1
-            self._collect(self.word(nets[at:end]), 0, end - at, at, found)
-            at = end
-        return found
-
-    def _collect(self, node: int, shift: int, width: int, at: int, found: list[tuple[int, int, int, int]]) -> None:
-        what = self.graph.nodes[node]
-        if what[0] == "slice":
-            self._collect(what[2], shift + what[3], width, at, found)
-        elif what[0] == "cat" and all(self.graph.nodes[part][0] != "const" for part, _ in what[2]) and shift == 0:
-            for part, place in what[2]:
-                if place < width:
-                    self._collect(part, 0, min(self.graph.width(part), width - place), at + place, found)
-        else:
-            found.append((node, shift, width, at))
+    def run_end(self, nets: Sequence[Any], at: int) -> int:
+        """The end of the neighbours that begin at a place of a value: constants, or bits of one part of a cell."""
+        net, end = nets[at], at + 1
+        if net.is_const:
+            while end < len(nets) and end - at < WORD and nets[end].is_const:
+                end += 1
+            return end
+        start, width, _ = self._part(net.cell, net.bit)
+        limit = min(len(nets), at + start + width - net.bit)
+        while end < limit and nets[end] == net + (end - at):
+            end += 1
+        return end
 
     def _part(self, number: int, bit: int) -> tuple[int, int, int]:
         """Start, width and node of the part of a cell's output that has a bit."""
@@ -200,7 +192,7 @@ class Lowering:
             cell, part = self._cells[number], Part(output.starts[index], output.widths[index])
             maker = self._makers.get(type(cell))
             if maker is None:
-                raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}")
+                raise EngineError(f"engine compiled does not simulate {type(cell).__name__}")
             node = output.nodes[index] = maker(cell, part, number)
             del self._working[key]
             self.claim(cell.module_idx)
@@ -233,7 +225,7 @@ class Lowering:
                 return [Part(0, 1)]
             case PartSelect():
                 return cut(cell.width, ())
-        raise EngineError(f"engine cxxrtl does not simulate {type(cell).__name__}, at {cell.src_loc}")
+        raise EngineError(f"engine compiled does not simulate {type(cell).__name__}, at {cell.src_loc}")
 
     # Cells.
 
@@ -264,16 +256,21 @@ class Lowering:
     def _assignments(self, cell: Any, part: Part, number: int) -> int:
         low, high = part.start, part.start + part.width
         result = self.word(cell.default[low:high])
-        for assignment in cell.assignments:
-            start, end = assignment.start, assignment.start + len(assignment.value)
-            if start <= low and high <= end:
-                value = self.word(assignment.value[low - start:high - start])
-                result = self.graph.mux(self.bit(assignment.cond), value, result)
+        found = [one for one in cell.assignments if one.start <= low and high <= one.start + len(one.value)]
+        for one, group in groupby(found, key=lambda one: self._switches.of(one.cond)):
+            arms = [(each.cond, self.word(each.value[low - each.start:high - each.start])) for each in group]
+            if one is not None and len({cond for cond, _ in arms}) >= _ARMS:
+                values = one.choose({cond.bit: value for cond, value in arms}, result)
+                result = self.graph.mux(self.bit(one.enable), self.graph.pick(self.word(one.value), values), result)
+            else:
+                for cond, value in arms:
+                    result = self.graph.mux(self.bit(cond), value, result)
         return result
 
     def _priority(self, cell: Any, part: Part, number: int) -> int:
         graph = self.graph
-        earlier = graph.any_of([self.bit(net) for net in cell.inputs[:part.start]])
+        before = self._switches.rivals(cell, part.start)
+        earlier = graph.any_of([self.bit(net) for net in before])
         free = graph.binary("and", self.bit(cell.en), graph.invert(earlier))
         return graph.binary("and", free, self.bit(cell.inputs[part.start]))
 

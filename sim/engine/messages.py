@@ -1,24 +1,82 @@
 """What a compiled design prints and asserts, from the values that it notes when that happens."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sim.engine.internals import AsyncPrint, AsyncProperty, SyncPrint, value_to_string
 
-__all__ = ["Messages"]
+__all__ = ["Message", "Messages"]
 
 _KINDS = {"assert": "Assertion violated", "assume": "Assumption violated"}
 
 
-class Messages:
-    """The prints and checks of a design.
+@dataclass(frozen=True)
+class _Value:
+    """A value in a message: its bits, the words in which they come, how it is written (as Python's format has it)."""
 
-    Parameters
+    width: int
+    signed: bool
+    words: int
+    form: str
+
+    def text(self, value: int) -> str:
+        """The value as the message has it."""
+        if self.signed and self.width and value >> self.width - 1 & 1:
+            value -= 1 << self.width
+        if self.form.endswith("s"):
+            return format(value_to_string(value), self.form[:-1])
+        return format(value, self.form)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A print or a check of a design.
+
+    Attributes
     ----------
-    cells : sequence of netlist cells
-        By number.
-    words : sequence of sequence of int
-        For each, how many words each value of its message has.
+    kind : str
+        ``print``, ``assert``, ``assume`` or ``cover``.
+    place : str
+        Of its source, ``file:line``.
+    clocked : bool
+        It belongs to a clock.
+    chunks : tuple of str and values
+        What it says.
+    """
+
+    kind: str
+    place: str
+    clocked: bool
+    chunks: tuple[str | _Value, ...]
+
+    @classmethod
+    def of(cls, cell: Any, words: Sequence[int]) -> "Message":
+        """That of a cell of the netlist; ``words``: how many each of its values takes."""
+        left = list(words)
+        chunks = [chunk if isinstance(chunk, str)
+                  else _Value(len(chunk.value), chunk.signed, left.pop(0), chunk.format_desc)
+                  for chunk in (cell.format.chunks if cell.format is not None else ())]
+        kind = "print" if isinstance(cell, (SyncPrint, AsyncPrint)) else cell.kind
+        return cls(kind, f"{cell.src_loc[0]}:{cell.src_loc[1]}", not isinstance(cell, (AsyncPrint, AsyncProperty)),
+                   tuple(chunks))
+
+    def record(self) -> list[Any]:
+        """As texts and lists."""
+        return [self.kind, self.place, self.clocked,
+                [chunk if isinstance(chunk, str) else [chunk.width, chunk.signed, chunk.words, chunk.form]
+                 for chunk in self.chunks]]
+
+    @classmethod
+    def restore(cls, record: Sequence[Any]) -> "Message":
+        """From its record."""
+        kind, place, clocked, chunks = record
+        return cls(kind, place, clocked,
+                   tuple(chunk if isinstance(chunk, str) else _Value(*chunk) for chunk in chunks))
+
+
+class Messages:
+    """What the prints and checks of a design, by number, have to say.
 
     Attributes
     ----------
@@ -30,11 +88,11 @@ class Messages:
         Some of them belong to no clock.
     """
 
-    def __init__(self, cells: Sequence[Any], words: Sequence[Sequence[int]]) -> None:
-        self._cells, self._words = cells, words
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
         self.text = ""
         self.failure: tuple[str, str] | None = None
-        self.combinational = any(isinstance(cell, (AsyncPrint, AsyncProperty)) for cell in cells)
+        self.combinational = any(not message.clocked for message in messages)
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -49,40 +107,22 @@ class Messages:
         """Takes events: each is a number and the words of the message's values."""
         at = 0
         while at < len(events):
-            number = events[at]
-            cell, at = self._cells[number], at + 1
-            values = []
-            for count in self._words[number]:
-                values.append(sum(word << 64 * index for index, word in enumerate(events[at:at + count])))
-                at += count
-            self._note(cell, _message(cell, values))
+            message, at = self._messages[events[at]], at + 1
+            said = []
+            for chunk in message.chunks:
+                if isinstance(chunk, str):
+                    said.append(chunk)
+                    continue
+                said.append(chunk.text(sum(word << 64 * index
+                                           for index, word in enumerate(events[at:at + chunk.words]))))
+                at += chunk.words
+            self._note(message, "".join(said))
 
-    def _note(self, cell: Any, message: str) -> None:
-        if isinstance(cell, (SyncPrint, AsyncPrint)):
-            self.text += message
-            return
-        place = f"{cell.src_loc[0]}:{cell.src_loc[1]}"
-        if cell.kind == "cover":
-            if message:
-                self.text += f"Coverage hit at {place}: {message}\n"
+    def _note(self, message: Message, said: str) -> None:
+        if message.kind == "print":
+            self.text += said
+        elif message.kind == "cover":
+            if said:
+                self.text += f"Coverage hit at {message.place}: {said}\n"
         elif self.failure is None:
-            self.failure = place, _KINDS[cell.kind] + (f": {message}" if message else "")
-
-
-def _message(cell: Any, values: Sequence[int]) -> str:
-    """A message with its values."""
-    if cell.format is None:
-        return ""
-    found, left = [], list(values)
-    for chunk in cell.format.chunks:
-        if isinstance(chunk, str):
-            found.append(chunk)
-            continue
-        value, width = left.pop(0), len(chunk.value)
-        if chunk.signed and width and value >> width - 1 & 1:
-            value -= 1 << width
-        if chunk.format_desc.endswith("s"):
-            found.append(format(value_to_string(value), chunk.format_desc[:-1]))
-        else:
-            found.append(format(value, chunk.format_desc))
-    return "".join(found)
+            self.failure = message.place, _KINDS[message.kind] + (f": {said}" if said else "")

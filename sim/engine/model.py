@@ -2,16 +2,15 @@
 
 import ctypes
 import weakref
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from sim.engine.messages import Messages
+from sim.engine.places import MemoryPlace, Piece, SignalPlace
+from sim.engine.tape import Tape
 
-__all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model", "Piece"]
+__all__ = ["FAILURE", "TEXT", "Field", "MemoryField", "Model"]
 
-Piece = tuple[int, int, int, int]
-"""Bits of a kept word: its place, how far they are shifted in it, how many they are, where they belong."""
 TEXT, FAILURE = 1, 2
 """Bits of what a step reports: the design printed something, an assertion failed."""
 ROOM = 1 << 18
@@ -31,7 +30,7 @@ def _library(path: Path) -> ctypes.CDLL:
             ("events_size", size, pointer), ("events", words, pointer), ("clear_events", None, pointer),
             ("watch", None, pointer, halves, size, halves, size), ("sample", size, pointer),
             ("changes_size", size, pointer), ("changes", halves, pointer), ("clear_changes", None, pointer),
-            ("run", size, pointer, number, number, size, ctypes.c_int64, number, flag, size, ctypes.POINTER(flag))):
+            ("run", size, pointer, number, number, size, ctypes.c_int64, number, size, ctypes.POINTER(flag))):
         function = getattr(library, f"model_{name}")
         function.restype, function.argtypes = result, arguments
     return library
@@ -40,18 +39,14 @@ def _library(path: Path) -> ctypes.CDLL:
 class Field:
     """The bits of a signal. Values are unsigned. Reading one that is computed first brings all of them up to date."""
 
-    __slots__ = ("_model", "_pieces", "combinational", "constant")
+    __slots__ = ("_model", "_pieces", "combinational", "constant", "pieces")
 
-    def __init__(self, model: "Model", pieces: Sequence[Piece], constant: int, combinational: bool) -> None:
+    def __init__(self, model: "Model", place: SignalPlace) -> None:
         self._model = model
-        self._pieces = [(place, shift, (1 << width) - 1, at) for place, shift, width, at in pieces]
-        self.constant = constant
-        self.combinational = combinational
-
-    @property
-    def pieces(self) -> list[Piece]:
-        """Where the bits are."""
-        return [(place, shift, mask.bit_length(), at) for place, shift, mask, at in self._pieces]
+        self.pieces: tuple[Piece, ...] = place.pieces
+        self._pieces = [(number, shift, (1 << width) - 1, at) for number, shift, width, at in place.pieces]
+        self.constant = place.constant
+        self.combinational = place.combinational
 
     def read(self) -> int:
         """The value now."""
@@ -72,12 +67,12 @@ class Field:
 
 
 class MemoryField:
-    """The rows of a memory: ``words`` words each, from ``base`` on. ``number`` is the memory's."""
+    """The rows of a memory."""
 
     __slots__ = ("_base", "_model", "_number", "_words")
 
-    def __init__(self, model: "Model", number: int, base: int, words: int) -> None:
-        self._model, self._number, self._base, self._words = model, number, base, words
+    def __init__(self, model: "Model", place: MemoryPlace) -> None:
+        self._model, self._number, self._base, self._words = model, place.number, place.base, place.words
 
     def read(self, row: int = 0) -> int:
         """A row."""
@@ -104,10 +99,14 @@ class Model:
         Whether computed values are up to date.
     settles : bool
         Whether every change of an input needs a step, not only rising clock edges.
+    path : Path
+        The library.
     """
 
     def __init__(self, path: Path, messages: Messages, settles: bool) -> None:
-        self._library = library = _library(path)
+        self.path = path
+        library = _library(path)
+        self._library: Any = library
         self._model = library.model_create()
         weakref.finalize(self, library.model_destroy, self._model)
         self._messages = messages
@@ -122,6 +121,15 @@ class Model:
         self._library.model_reset(self._model)
         self._messages.clear()
         self.fresh = False
+
+    def record(self) -> Tape:
+        """Notes on a tape what is done from now on, up to the next :meth:`reset` a run without its begin."""
+        self._library = tape = Tape(self._library, self.words)
+        return tape
+
+    def stop(self, tape: Tape) -> None:
+        """Notes nothing more."""
+        self._library = tape.library
 
     def touch(self, place: int) -> None:
         """A kept word was changed."""
@@ -207,7 +215,6 @@ class Model:
             constant = False
         (place, shift, _, _), = until.pieces if until is not None else [(-1, 0, 1, 0)]
         cycles = self._library.model_run(
-            self._model, clock_place, clock_shift, count, place, shift,
-            until is not None and until.combinational, ROOM, ctypes.byref(hit))
+            self._model, clock_place, clock_shift, count, place, shift, ROOM, ctypes.byref(hit))
         self.fresh = False
         return cycles, bool(hit.value) or constant, self._events()

@@ -14,7 +14,8 @@ from sim.engine.internals import (
     emit_netlist,
 )
 
-__all__ = ["check_loops", "check_supported", "driven_signals", "to_netlist", "undriven_signals"]
+__all__ = ["check_loops", "check_supported", "driven_signals", "to_netlist", "undriven_signals",
+           "with_ports"]
 
 ROOT = "(design)"
 """The name of the top module, which nobody sees."""
@@ -41,7 +42,7 @@ def undriven_signals(design: Any) -> Any:
     return SignalSet(signal for signal in design.signal_lca if signal not in driven)
 
 
-def _with_ports(design: Any) -> Any:
+def with_ports(design: Any) -> Any:
     """The design with its inputs as ports, and the data of memory read ports, which stays even if nobody reads it."""
     data = SignalSet()
     for fragment in design.fragments:
@@ -52,8 +53,8 @@ def _with_ports(design: Any) -> Any:
     return Design(design.fragment, ports, hierarchy=(ROOT,))
 
 
-def _netlist(design: Any) -> Any:
-    """The design's nets, loops ruled out."""
+def to_netlist(design: Any) -> Any:
+    """The nets of a design :func:`with_ports`; CombinationalCycle when it has a combinational loop."""
     netlist = Netlist()
     emit_netlist(netlist, design, all_undef_to_ff=False)
     netlist.check_comb_cycles()
@@ -61,14 +62,9 @@ def _netlist(design: Any) -> Any:
     return netlist
 
 
-def to_netlist(design: Any) -> Any:
-    """The design's nets, its inputs as ports; CombinationalCycle when it has a combinational loop."""
-    return _netlist(_with_ports(design))
-
-
 def check_loops(design: Any) -> None:
     """Raises CombinationalCycle, with the loop's signals and their places, when the design has a combinational loop."""
-    to_netlist(design)
+    to_netlist(with_ports(design))
 
 
 def check_supported(design: Any, domains: set[Any], driven: Any) -> None:
@@ -79,5 +75,5 @@ def check_supported(design: Any, domains: set[Any], driven: Any) -> None:
             raise EngineError(f"no engine simulates {what}, which has no description in Amaranth")
     for domain in domains:
         if domain.clk in driven:
-            raise EngineError(f"engine cxxrtl: the design makes the clock of domain {domain.name} itself; "
+            raise EngineError(f"engine compiled: the design makes the clock of domain {domain.name} itself; "
                               "use the engine pysim")

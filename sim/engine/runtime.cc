@@ -5,12 +5,17 @@
 #include <cstdlib>
 #include <cstring>
 
-void model::wake(uint32_t place) {
-    for (uint32_t at = reader_starts[place]; at < reader_starts[place + 1]; at++)
-        d[readers[at]] = 1;
+void model::wake(uint32_t place, word bits) {
+    for (const entry *at = reader_entries + reader_starts[place], *end = reader_entries + reader_starts[place + 1];
+         at < end; at++)
+        if (at->bits & bits)
+            d[at->place] |= at->raised;
 }
 
 namespace {
+
+// In `ranges`: what everything depends on, then the registers of each edge, then what only lookers see.
+enum { SETTLED, REGISTERS, LOOKED_AT = REGISTERS + EDGES, RANGES };
 
 // Bits of a kept word that are bits of a signal, from `at` on.
 struct piece {
@@ -29,23 +34,56 @@ struct instance : model {
     bool sampled = false;
     bool levels[EDGES + 1] = {};
 
+    // Calls the functions of registers whose flags are up. Flags that these raise are for the next edge.
+    void step(const range &one) {
+        for (uint32_t at = one.first_word; at * 32 < one.end; at++) {
+            flags up = d[at];
+            d[at] = 0;
+            for (; up; up &= up - 1)
+                table[at * 32 + __builtin_ctz(up)](this);
+        }
+    }
+
+    // Calls the functions of a range whose flags are up, in order. Each raises flags of later ones only.
+    void call(const range &one) {
+        for (uint32_t at = one.first_word; at * 32 < one.end; at++) {
+            while (flags up = d[at]) {
+                d[at] = up & (up - 1);
+                table[at * 32 + __builtin_ctz(up)](this);
+            }
+        }
+    }
+
     // Computes what depends on changed words.
     void settle() {
-        do {
-            for (uint32_t index = 0; index < CLUSTERS; index++) {
-                if (d[index]) {
-                    d[index] = 0;
-                    table[index](this);
-                }
-            }
-        } while (resets(this));
+        do
+            call(ranges[SETTLED]);
+        while (resets(this));
     }
 
     // Also computes what only lookers see.
     void look() {
         settle();
-        for (uint32_t index = CLUSTERS + REGISTER_CLUSTERS; index < CLUSTERS + REGISTER_CLUSTERS + LOOKED_AT; index++)
-            table[index](this);
+        call(ranges[LOOKED_AT]);
+    }
+
+    // Also computes one word that only lookers see; `needs` are the flags of the functions that it takes.
+    void look_at(const flags *needs) {
+        settle();
+        const uint32_t first = ranges[LOOKED_AT].first_word;
+        for (uint32_t at = 0; needs && at < LOOKED_WORDS; at++) {
+            while (flags up = d[first + at] & needs[at]) {
+                d[first + at] &= ~(up & -up);
+                table[(first + at) * 32 + __builtin_ctz(up)](this);
+            }
+        }
+    }
+
+    // The flags for this, null when the word is there without a look.
+    static const flags *needs_of(uint32_t place) {
+        const uint32_t *end = looked_places + LOOKED_PLACES, *found = std::lower_bound(looked_places, end, place);
+        return found < end && *found == place ? looked_needs + looked_makers[found - looked_places] * LOOKED_WORDS
+                                              : nullptr;
     }
 
     bool level(const edge &one) const { return w[one.place] >> one.shift & 1; }
@@ -60,13 +98,7 @@ struct instance : model {
             if (now != levels[index] && now == bool(one.level)) {
                 any = true;
                 one.ports(this);
-                for (uint32_t number = 0; number < one.count; number++) {
-                    uint32_t cluster = one.registers[number];
-                    if (d[cluster]) {
-                        d[cluster] = 0;
-                        table[cluster](this);
-                    }
-                }
+                step(ranges[REGISTERS + index]);
             }
             levels[index] = now;
         }
@@ -74,10 +106,19 @@ struct instance : model {
             commit();
     }
 
+    // Notes that a clock is low, where that has no effect.
+    void fall(uint32_t place, uint32_t shift) {
+        for (uint32_t index = 0; index < EDGES; index++)
+            if (edges[index].place == place && edges[index].shift == shift)
+                levels[index] = false;
+    }
+
     void commit() {
         for (uint32_t index = 0; index < changed; index++) {
-            w[changed_places[index]] = changed_values[index];
-            wake(changed_places[index]);
+            word &now = w[changed_places[index]];
+            const word bits = now ^ changed_values[index];
+            now = changed_values[index];
+            wake(changed_places[index], bits);
         }
         changed = 0;
         for (const stored &one : stores) {
@@ -92,7 +133,7 @@ struct instance : model {
 
     void wake_memory(uint32_t memory) {
         for (uint32_t at = memory_starts[memory]; at < memory_starts[memory + 1]; at++)
-            d[memory_readers[at]] = 1;
+            d[memory_entries[at].place] |= memory_entries[at].raised;
     }
 
     // Records the watched signals that changed since the last sample.
@@ -137,7 +178,9 @@ void model_reset(instance *s) {
     for (uint32_t index = 0; index < INPUTS; index++)
         s->w[input_places[index]] = kept[index];
     std::memset(s->m, 0, MEMORY_WORDS * sizeof(word));
-    std::fill_n(s->d, CLUSTERS + REGISTER_CLUSTERS, 1);
+    for (const range &one : ranges)
+        for (uint32_t number = one.first_word * 32; number < one.end; number++)
+            s->d[number / 32] |= (flags)1 << number % 32;
     for (uint32_t index = 0; index < INITS; index++)
         s->w[init_places[index]] = init_values[index];
     for (uint32_t index = 0; index < ROWS; index++)
@@ -155,7 +198,7 @@ instance *model_create() {
     instance *s = new instance();
     s->w = (word *)std::calloc(WORDS + 1, sizeof(word));
     s->m = (word *)std::calloc(MEMORY_WORDS + 1, sizeof(word));
-    s->d = (flag *)std::calloc(CLUSTERS + REGISTER_CLUSTERS + 1, sizeof(flag));
+    s->d = (flags *)std::calloc(FLAG_WORDS + 1, sizeof(flags));
     s->changed_places = (uint32_t *)std::calloc(WORDS + 1, sizeof(uint32_t));
     s->changed_values = (word *)std::calloc(WORDS + 1, sizeof(word));
     model_reset(s);
@@ -172,7 +215,7 @@ word *model_words(instance *s) { return s->w; }
 word *model_memory(instance *s) { return s->m; }
 
 // Words or a memory that were changed from outside.
-void model_touch(instance *s, uint32_t place) { s->wake(place); }
+void model_touch(instance *s, uint32_t place) { s->wake(place, ~(word)0); }
 void model_touch_memory(instance *s, uint32_t memory) { s->wake_memory(memory); }
 
 void model_look(instance *s) { s->look(); }
@@ -217,25 +260,29 @@ void model_clear_changes(instance *s) { s->changes.clear(); }
 // found bit `shift` of word `until` (-1: none) at 1, and when there is something to fetch: events, `room` words of
 // changes. Returns the cycles; `hit` tells whether `until` ended them.
 size_t model_run(instance *s, uint32_t clock, uint32_t clock_shift, size_t count, int64_t until, uint32_t shift,
-                 int looks, size_t room, int *hit) {
+                 size_t room, int *hit) {
     size_t cycles = 0;
     const word bit = (word)1 << clock_shift;
+    const flags *needs = until >= 0 ? instance::needs_of((uint32_t)until) : nullptr;
     *hit = 0;
     while (cycles < count && !*hit && s->events.empty() && s->changes.size() < room) {
         if (s->w[clock] & bit) {
             s->w[clock] &= ~bit;
-            s->wake(clock);
-            s->clock();
+            s->wake(clock, bit);
+            if (FALLS)
+                s->clock();
+            else
+                s->fall(clock, clock_shift);
         }
-        if (looks || !s->signals.empty())
+        if (s->signals.empty()) {
+            s->look_at(needs);
+        } else {
             s->look();
-        else
-            s->settle();
-        if (!s->signals.empty())
             s->sample();
+        }
         *hit = until >= 0 && (s->w[until] >> shift & 1);
         s->w[clock] |= bit;
-        s->wake(clock);
+        s->wake(clock, bit);
         s->clock();
         cycles++;
     }

@@ -1,12 +1,13 @@
 // The state of a compiled design, as its functions see it. sim/engine/emit.py writes these functions: each computes a
-// cluster of words from others. A flag for each cluster says whether one of its inputs has changed.
+// cluster of words from others. A flag for each cluster says whether one of its inputs has changed: bit n % 32 of word
+// n / 32 is that of function n.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 typedef uint64_t word;
-typedef uint16_t flag; // not a char: that might be any part of a word
+typedef uint32_t flags;
 
 struct stored {
     uint32_t place;
@@ -17,7 +18,7 @@ struct stored {
 struct model {
     word *w;  // kept words
     word *m;  // the words of all memories
-    flag *d;  // clusters that have to be computed again
+    flags *d; // functions that have to be called again
     uint32_t *changed_places;
     word *changed_values;
     uint32_t changed;
@@ -34,25 +35,36 @@ struct model {
     void store(uint32_t place, word value, word mask, uint32_t memory) {
         stores.push_back({place, value, mask, memory});
     }
-    // Has all clusters computed again that read a word.
-    void wake(uint32_t place);
+    // Has all functions called again that read one of these bits of a word.
+    void wake(uint32_t place, word bits);
     // Changes a word now; returns whether that is another value.
     bool force(uint32_t place, word value) {
         if (w[place] == value)
             return false;
+        const word bits = w[place] ^ value;
         w[place] = value;
-        wake(place);
+        wake(place, bits);
         return true;
     }
+};
+
+// Flags of functions that read these bits of a word.
+struct entry {
+    word bits;
+    uint32_t place;
+    flags raised;
 };
 
 typedef void function(model *);
 
 struct edge {
     uint32_t place, shift, level;
-    const uint32_t *registers;
-    uint32_t count;
     function *ports;
+};
+
+// Functions from the first bit of a word of flags on, up to one by number.
+struct range {
+    uint32_t first_word, end;
 };
 
 static inline word shift_left(word value, word by) { return by < 64 ? value << by : 0; }

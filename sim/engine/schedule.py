@@ -8,12 +8,13 @@ changed is left alone.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sim.engine.graph import Graph, Node
 
 __all__ = ["Cluster", "Schedule", "operands"]
 
-CLUSTER = 120
+CLUSTER = 32
 """Words of a cluster, about."""
 DEEP = 40
 """Operations of one expression, about."""
@@ -39,12 +40,46 @@ def operands(node: Node) -> Iterator[int]:
             yield from node[2:]
 
 
+def _operand_bits(nodes: Sequence[Node], number: int, bits: int) -> list[tuple[int, int]]:
+    """The nodes that some bits of a node are made of, and which of their bits."""
+    made_of: Any
+    name, _, *made_of = nodes[number]
+
+    def mask(node: int) -> int:
+        return nodes[node][2] if nodes[node][0] == "const" else -1
+
+    def whole(node: int) -> tuple[int, int]:
+        return node, _ones(nodes[node][1])
+
+    match name:
+        case "slice":
+            return [(made_of[0], bits << made_of[1])]
+        case "cat":
+            parts = [(part, bits >> at & whole(part)[1]) for part, at in made_of[0]]
+            return [(part, needed) for part, needed in parts if needed]
+        case "not" | "or" | "xor":
+            return [(operand, bits) for operand in made_of]
+        case "and":
+            return [(made_of[0], bits & mask(made_of[1])), (made_of[1], bits & mask(made_of[0]))]
+        case "mux":
+            return [(made_of[0], 1), (made_of[1], bits), (made_of[2], bits)]
+        case "pick":
+            return [whole(made_of[0]), *((pick, bits) for pick in made_of[1])]
+    return [whole(operand) for operand in operands(nodes[number])]
+
+
+def _ones(width: int) -> int:
+    return (1 << width) - 1
+
+
 @dataclass
 class Cluster:
-    """Words that are computed together, in this order, and the kept words and memories they depend on."""
+    """Words that are computed together, in this order, and the kept words (which bits of them) and memories they
+    depend on.
+    """
 
     nodes: list[int] = field(default_factory=list)
-    reads: set[int] = field(default_factory=set)
+    reads: dict[int, int] = field(default_factory=dict)
     memories: set[int] = field(default_factory=set)
 
 
@@ -56,8 +91,10 @@ class Schedule:
     graph : Graph
     modules : sequence of int
         The module of each node.
+    nexts : iterable of int
+        Next values of registers.
     roots : iterable of int
-        What registers, memories, checks need.
+        What memories, checks and asynchronous resets need.
     shown : iterable of int
         What signals show.
 
@@ -68,19 +105,24 @@ class Schedule:
     looked_at : list[Cluster]
         What is computed when somebody looks: what only signals need.
     kept : set[int]
-        Nodes that are kept, beside states.
+        Nodes that are computed once, beside states.
+    placed : set[int]
+        Those that somebody needs beside the cluster that computes them.
     """
 
-    def __init__(self, graph: Graph, modules: Sequence[int], roots: Iterable[int], shown: Iterable[int]) -> None:
+    def __init__(self, graph: Graph, modules: Sequence[int], nexts: Iterable[int], roots: Iterable[int],
+                 shown: Iterable[int]) -> None:
         self._nodes = graph.nodes
         self._modules = modules
-        roots, shown = list(roots), [self._source(node) for node in shown]
-        live = self._reachable(roots)
-        everything = self._reachable([*roots, *shown])
+        nexts, roots, shown = list(nexts), list(roots), [self._source(node) for node in shown]
+        live = self._reachable([*nexts, *roots])
+        everything = self._reachable([*nexts, *roots, *shown])
         uses: dict[int, int] = defaultdict(int)
         for node in everything:
             for operand in set(operands(self._nodes[node])):
                 uses[self._source(operand)] += 1
+        for node in nexts:
+            uses[self._source(node)] += 1
         for root in roots:
             uses[self._source(root)] += 2
         for node in shown:
@@ -88,6 +130,12 @@ class Schedule:
         self.kept = self._choose(sorted(everything), uses)
         self.clusters = self._arrange([node for node in sorted(live) if node in self.kept])
         self.looked_at = self._arrange([node for node in sorted(everything - live) if node in self.kept])
+        self.placed = set(shown)
+        for node in {*nexts, *roots}:
+            self.placed.update(self.sources(node))
+        for cluster in (*self.clusters, *self.looked_at):
+            self.placed.update(cluster.reads)
+        self.placed &= self.kept
 
     def _source(self, node: int) -> int:
         """The node that a slice is of."""
@@ -121,17 +169,41 @@ class Schedule:
             size[node] = total
         return kept
 
-    def inputs(self, node: int) -> set[int]:
-        """Kept nodes and states that a node is computed from."""
-        found: set[int] = set()
-        todo = list(operands(self._nodes[node]))
-        while todo:
-            operand = todo.pop()
-            if operand in self.kept or self._nodes[operand][0] == "state":
-                found.add(operand)
-            else:
-                todo.extend(operands(self._nodes[operand]))
+    def reads(self, node: int) -> dict[int, int]:
+        """Kept nodes and states that the expression of a node is computed from, and which of their bits."""
+        found: dict[int, int] = {}
+        self._collect(_operand_bits(self._nodes, node, _ones(self._nodes[node][1])), found)
         return found
+
+    def sources(self, node: int) -> dict[int, int]:
+        """What is read where a node is needed: itself when it is kept."""
+        if node in self.kept or self._nodes[node][0] == "state":
+            return {node: _ones(self._nodes[node][1])}
+        return self.reads(node)
+
+    def needs(self, nodes: Iterable[int]) -> tuple[dict[int, int], set[int]]:
+        """What is read where nodes are needed: kept nodes and states, which of their bits; memories."""
+        found: dict[int, int] = {}
+        memories: set[int] = set()
+        for node in nodes:
+            for operand, bits in self.sources(node).items():
+                found[operand] = found.get(operand, 0) | bits
+            if node not in self.kept:
+                memories |= self.memories(node)
+        return found, memories
+
+    def _collect(self, todo: list[tuple[int, int]], found: dict[int, int]) -> None:
+        done: dict[int, int] = {}
+        while todo:
+            node, bits = todo.pop()
+            bits &= ~done.get(node, 0)
+            if not bits:
+                continue
+            done[node] = done.get(node, 0) | bits
+            if node in self.kept or self._nodes[node][0] == "state":
+                found[node] = found.get(node, 0) | bits
+            else:
+                todo += _operand_bits(self._nodes, node, bits)
 
     def memories(self, node: int) -> set[int]:
         """Memories that are read where a node is computed."""
@@ -147,11 +219,11 @@ class Schedule:
     def _arrange(self, nodes: Sequence[int]) -> list[Cluster]:
         """Clusters of nodes, each behind those that it depends on."""
         inside = set(nodes)
-        inputs = {node: self.inputs(node) for node in nodes}
-        waits = {node: len(inputs[node] & inside) for node in nodes}
+        inputs = {node: self.reads(node) for node in nodes}
+        waits = {node: len(inputs[node].keys() & inside) for node in nodes}
         users: dict[int, list[int]] = defaultdict(list)
         for node in nodes:
-            for operand in inputs[node] & inside:
+            for operand in inputs[node].keys() & inside:
                 users[operand].append(node)
         ready: dict[int, list[int]] = defaultdict(list)
         for node in reversed(nodes):
@@ -165,7 +237,8 @@ class Schedule:
             while mine and len(cluster.nodes) < CLUSTER:
                 node = mine.pop()
                 cluster.nodes.append(node)
-                cluster.reads |= inputs[node]
+                for operand, bits in inputs[node].items():
+                    cluster.reads[operand] = cluster.reads.get(operand, 0) | bits
                 cluster.memories |= self.memories(node)
                 for user in users[node]:
                     waits[user] -= 1
@@ -173,6 +246,7 @@ class Schedule:
                         ready[self._modules[user]].append(user)
             if not mine:
                 del ready[module]
-            cluster.reads -= set(cluster.nodes)
+            for node in cluster.nodes:
+                cluster.reads.pop(node, None)
             clusters.append(cluster)
         return clusters

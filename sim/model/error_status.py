@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 
+from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
 
 __all__ = ["ErrorLog", "ErrorStatus"]
+
+_PC = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class ErrorLog:
         Bits of the global error status, by name.
     trap_reasons : set[int]
         Reasons of BPT.TRAP.
+    address : int
+        What HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It stays when the host
+        clears ``first`` (ours).
     """
 
     def __init__(self) -> None:
@@ -42,6 +48,7 @@ class ErrorLog:
         self.errors: list[ErrorStatus] = []
         self.raised: set[str] = set()
         self.trap_reasons: set[int] = set()
+        self.address = 0
 
     def note_error(self, error: WarpError, warp: int, pc: int, detail: str = "") -> None:
         """A reported error of the warp in a slot."""
@@ -49,13 +56,18 @@ class ErrorLog:
         self.errors.append(status)
         if error is WarpError.STACK_OVERFLOW:
             self.raised.add("PHYSICAL_STACK_OVERFLOW")
-        if self.first is None or self.first.error is WarpError.NONE:
-            self.first = status
-        else:
+        if self._failed:
             self.raised.add("MULTIPLE_WARP_ERRORS")
+        else:
+            self.first, self.address = status, pc
 
     def note_trap(self, reason: int, warp: int, pc: int) -> None:
         """A BPT.TRAP."""
-        if self.first is None and not self.trap_reasons:
-            self.first = ErrorStatus(WarpError.NONE, warp, pc)
+        if not self._failed and not self.trap_reasons:
+            self.first, self.address = ErrorStatus(WarpError.NONE, warp, pc), next_address(pc) & _PC
         self.trap_reasons.add(reason)
+
+    @property
+    def _failed(self) -> bool:
+        """There is an error, which later ones leave alone."""
+        return self.first is not None and self.first.error is not WarpError.NONE

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from rtl.isa.control_code import INSTRUCTION_BYTES, next_address
-from rtl.isa.errors import WarpError
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.registers import (
+    ALWAYS_INTERRUPT,
     CONTROL_RESET,
     GLOBAL_ERROR_MASK_RESET,
     SM_REGISTERS,
@@ -84,9 +84,7 @@ class Host:
             case "HWW_WARP_ESR":
                 return 0 if status is None else _field(register, ERROR=status.error.value, WARP_ID=status.warp)
             case "HWW_WARP_ESR_PC":
-                if status is None:
-                    return 0
-                return next_address(status.pc) & _WORD if status.error is WarpError.NONE else status.pc
+                return machine.log.address
             case "HWW_GLOBAL_ESR":
                 raised = sum(1 << GlobalError[name].value for name in machine.raised)
                 return raised | sum(1 << trap_bit(reason) for reason in machine.trap_reasons)
@@ -98,6 +96,13 @@ class Host:
                 return _field(register, HANDLER_VALID=traps.handler is not None)
             case _:
                 raise KeyError(register)
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts the host."""
+        status = self.machine.error_status
+        return bool((status is not None and status.error.value)
+                    or self.read("HWW_GLOBAL_ESR") & (self._global_mask | ALWAYS_INTERRUPT))
 
     def _slots(self, register: str, of: Callable[[Warp], bool]) -> int:
         """A register with a bit a warp slot."""

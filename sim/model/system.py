@@ -17,7 +17,7 @@ from .faults import WarpFaultError
 from .flow import write_back_action
 from .retirement import Retirement
 from .state import Warp
-from .vector.lanes import Words, mask_of, uniform
+from .vector.lanes import Words, bits_of, mask_of, uniform
 
 __all__ = ["SYSTEM"]
 
@@ -122,8 +122,8 @@ def _read_pc(form: Form, values: Values) -> Action:
 def _shuffle(form: Form, values: Values) -> Action:
     """SHFL: the value of a in another thread of the same segment; whether there was one goes to the predicate.
 
-    c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. The other thread need
-    not execute the instruction: its register counts as it is (ours).
+    c holds the last thread of a segment in bits 4:0 and the segment's mask in bits 12:8. If the other thread does not
+    execute the instruction, the value is 0 (ours); the predicate is as if it did.
     """
     mode = ShuffleMode(values["mode"])
 
@@ -150,7 +150,8 @@ def _shuffle(form: Form, values: Values) -> Action:
                 source = _LANES ^ step
         reached, bound = source.view(np.int32), last.view(np.int32)
         inside = reached >= bound if mode is ShuffleMode.UP else reached <= bound
-        value = warp.rows[values["Ra"]][np.where(inside, source, _LANES)]
+        given = np.where(bits_of(threads), warp.rows[values["Ra"]], np.uint32(0))
+        value = given[np.where(inside, source, _LANES)]
         warp.write_register(record, values["Rd"], value, threads)
         warp.write_predicate(record, values["Pd"], mask_of(inside), threads)
 

@@ -14,6 +14,7 @@ module                          content
 module, object_file             the shapes
 cubin, linking, relocation      from object file to module, relocatable files linked on the way
 elf_reader, elf_writer, nvinfo  from bytes to object file and back
+reach                           which code of a module a kernel can come to
 assembler                       the language, and what makes an object file of a program
 sass.lark, source, grammar      its grammar and statements; what all parsers share
 program, scope                  statements sorted by what they belong to; what names mean

@@ -42,7 +42,8 @@ are written as NVIDIA's disassembler prints them::
 who sees it. Numbers may be sums with names: a parameter, a constant, a shared variable, a label and a function
 inside a kernel stand for their offsets; ``.next`` is the place behind the instruction (``BRX R0 -.next`` goes to
 R0 bytes into the code). A global variable or a function of its own has an address: ``32@lo(NAME)`` and
-``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there.
+``32@hi(NAME)`` are its halves, ``.word`` and ``.dword`` take it whole, JMP and JCAL go there. ``generic(NAME)`` in
+data is the generic address of a variable or of a constant in bank 3.
 
 Control codes may stand before an instruction, see :mod:`sim.toolchain.control_text`, ``.reuse`` behind a
 register. An instruction without them gets them from :mod:`sim.toolchain.schedule`. Behind an instruction
@@ -80,6 +81,7 @@ from .object_file import (
 from .operands import Reference
 from .program import Code, Memory, Program, collect, label_place
 from .records import code_records, file_records
+from .relocation import GENERIC
 from .scope import CodeScope, FileScope
 from .source import SourceError, number, parse
 
@@ -256,7 +258,7 @@ class _Assembler:
         """The relocation of a reference: to the name's symbol, or to the code section of a label."""
         name, addend = str(reference.name), reference.addend
         functions = {str(part.name) for other in self.program.codes for part in other.parts}
-        if name in self.scope.addressed | functions:
+        if name in self.scope.addressed | functions or (reference.kind in GENERIC and name in self.scope.constants):
             symbol = indices[name]
         elif code is not None and name in code.labels:
             symbol = indices[text_name(code.name)]

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
-from rtl.isa.effects import effects
 from rtl.isa.kinds import BarrierMode
 from rtl.isa.syntax import WORD_BITS, Pipe
 from rtl.isa.table import find
 
 from .control_text import read_control
 from .encoding import encode
+from .latency import Result, operation
 from .nvinfo import BRANCH, CALL, LARGEST_WORD, BranchTargets
 from .object_file import CODE_GRANULE
 from .operands import Reference
@@ -115,10 +115,9 @@ def _registers(words: tuple[int, ...]) -> int:
     """Registers that the code uses, counted from R0."""
     used = [0]
     for word in words:
-        form = find(word)
-        if form is not None:
-            touched = effects(form, form.values(word))
-            used += [number + 1 for number in touched.reads | touched.writes]
+        timing = operation(word)
+        if timing is not None:
+            used += [number + 1 for kind, number in timing.reads | timing.writes if kind is Result.REGISTER]
     return max(used)
 
 

@@ -37,7 +37,7 @@ from .object_file import (
     shared_name,
     text_name,
 )
-from .relocation import PATCHES, held_number, place_bytes
+from .relocation import GENERIC, PATCHES, held_number, place_bytes
 
 __all__ = ["load", "read_cubin", "records_of"]
 
@@ -98,7 +98,9 @@ class _Loader:
             {symbol.name: self._kernel(symbol, {section.bank: self._joined((section,)) for section in banks
                                                 if section.owner == symbol.name and section.bank})
              for symbol in kernels},
-            {section.bank: self._joined((section,)) for section in banks if section.owner is None}, data)
+            {section.bank: self._joined((section,)) for section in banks if section.owner is None}, data,
+            tuple(range(self.bases[section.name], self.bases[section.name] + section.size)
+                  for section in self.file.by_role[Role.CODE]))
 
     def _joined(self, sections: tuple[Section, ...], granule: int = 1) -> Data:
         """Sections one behind the other, with their symbols and patches."""
@@ -134,7 +136,8 @@ class _Loader:
             addend = self._held_addend(section, relocation) if relocation.addend is None else relocation.addend
         except ValueError as error:
             raise ProgramError(f"{where}: relocation to {symbol.name}: {error}") from error
-        return Patch(base + relocation.offset, PATCHES[relocation.kind], _linked_name(symbol), addend)
+        return Patch(base + relocation.offset, PATCHES[relocation.kind], _linked_name(symbol), addend,
+                     relocation.kind in GENERIC and self.file.is_constant(symbol))
 
     @staticmethod
     def _held_addend(section: Section, relocation: Relocation) -> int:
@@ -161,8 +164,8 @@ class _Loader:
         return Kernel(
             symbol.name, self.bases[code.name] + symbol.value, max(section.registers for section in reached),
             max(section.barriers for section in reached), shared.size if shared is not None else 0,
-            self._stack(symbol, reached), sum(record.words[0] for record in records.get(Attribute.CRS_STACK_SIZE, ())),
-            _parameter_base(records, bank0), _parameters(records), constants)
+            self._stack(symbol, reached), _crs(records), _parameter_base(records, bank0), _parameters(records),
+            constants)
 
     def _section(self, name: str) -> Section | None:
         return self.file.sections.get(name)
@@ -183,6 +186,12 @@ class _Loader:
 def _linked_name(symbol: Symbol) -> str:
     """The name by which patches know a symbol: that of the section, for a section's."""
     return (symbol.section or "") if symbol.kind == SymbolKind.SECTION else symbol.name
+
+
+def _crs(records: Mapping[int, list[Record]]) -> int:
+    """Bytes of call/return stack that a warp needs; 0 where the file does not know, because of recursion."""
+    sizes = [record.words[0] for record in records.get(Attribute.CRS_STACK_SIZE, ())]
+    return sum(size for size in sizes if size != UNKNOWN_SIZE)
 
 
 def _parameter_base(records: Mapping[int, list[Record]], bank0: Section | None) -> int:

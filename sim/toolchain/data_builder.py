@@ -1,5 +1,6 @@
 """The data of a program, from directives to bytes: constant banks and global variables."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from lark import Token
@@ -7,11 +8,12 @@ from lark import Token
 from .operands import Reference
 from .program import ELEMENT_BYTES, ZERO, Memory, Piece
 from .relocation import RelocationKind
-from .source import SourceError, Sum, number
+from .source import Generic, SourceError, Sum, number
 
 __all__ = ["build_memory"]
 
 _ADDRESSES = {".word": RelocationKind.DATA_32, ".dword": RelocationKind.GENERIC_64}
+_GENERIC_ADDRESSES = {".word": RelocationKind.GENERIC_32, ".dword": RelocationKind.GENERIC_64}
 
 
 class _Scope(Protocol):
@@ -41,10 +43,16 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
             if line.kind == ZERO:
                 data += bytes(number(value.token))
                 continue
-            names = [token for _, token in value.terms if token in addressed]
+            if isinstance(value, Generic):
+                names = [token for _, token in value.inner.terms if token.type != "NUMBER"]
+                terms, kinds = value.inner, _GENERIC_ADDRESSES
+                if not names:
+                    raise SourceError(terms.token, "expected one address, and numbers added to it")
+            else:
+                names, terms, kinds = [token for _, token in value.terms if token in addressed], value, _ADDRESSES
             if names:
-                references.append((piece.place + len(data), _reference(line.kind, value, names)))
-            total = 0 if names else _total(value, scope)
+                references.append((piece.place + len(data), _reference(line.kind, terms, names, kinds)))
+            total = 0 if names else _total(terms, scope)
             size = ELEMENT_BYTES[line.kind]
             if not -(1 << 8 * size - 1) <= total < 1 << 8 * size:
                 raise SourceError(value.token, f"{total:#x} does not fit {size} bytes")
@@ -56,12 +64,12 @@ def _total(value: Sum, scope: _Scope) -> int:
     return sum(sign * (number(token) if token.type == "NUMBER" else scope.value(token)) for sign, token in value.terms)
 
 
-def _reference(kind: Token, value: Sum, names: list[Token]) -> Reference:
-    """The address that a value is."""
+def _reference(kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, RelocationKind]) -> Reference:
+    """The address that a value is, of one of ``kinds`` by the directive."""
     others = [(sign, token) for sign, token in value.terms if token is not names[0]]
-    if str(kind) not in _ADDRESSES:
+    if str(kind) not in kinds:
         raise SourceError(names[0], f"{names[0]} has an address, for which {kind} has no room: "
-                                    f"expected {' or '.join(_ADDRESSES)}")
+                                    f"expected {' or '.join(kinds)}")
     if any(token.type != "NUMBER" for _, token in others) or (-1, names[0]) in value.terms:
         raise SourceError(names[0], "expected one address, and numbers added to it")
-    return Reference(_ADDRESSES[str(kind)], names[0], sum(sign * number(token) for sign, token in others))
+    return Reference(kinds[str(kind)], names[0], sum(sign * number(token) for sign, token in others))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from .module import ProgramError
 from .object_file import Binding, ObjectFile, Relocation, Role, Section, SymbolKind
 from .program import BINDINGS, ELEMENT_BYTES, ZERO, natural_alignment
-from .relocation import place_bytes
+from .relocation import GENERIC, place_bytes
 
 __all__ = ["address_text", "binding_text", "data_lines", "memory_lines", "shared_line"]
 
@@ -114,7 +114,8 @@ def address_text(file: ObjectFile, relocation: Relocation, held: int) -> str:
         addend -= symbol.value
     if symbol.section is None or symbol.kind == SymbolKind.SECTION:
         raise ProgramError(f"{file.name}: symbol {symbol.name} is not defined")
-    return symbol.name + (f"{addend:+#x}" if addend else "")
+    text = symbol.name + (f"{addend:+#x}" if addend else "")
+    return f"generic({text})" if relocation.kind in GENERIC and file.is_constant(symbol) else text
 
 
 def _zeros(content: bytes, position: int, end: int, addresses: Mapping[int, object]) -> int:

@@ -87,7 +87,8 @@ class _Reader:
         symbols = self._symbols()
         for symbol in symbols:
             home = sections.get(symbol.section or "")
-            if home is not None and not symbol.is_shared and symbol.value + symbol.size > home.size:
+            bounded = home is not None and home.bounds_symbols and not symbol.is_shared
+            if home is not None and bounded and symbol.value + symbol.size > home.size:
                 raise ProgramError(f"{self.name}: {symbol.name} ends at {symbol.value + symbol.size:#x}, "
                                    f"{home.name} at {home.size:#x}")
         for name, relocations in self._relocations(len(symbols)).items():

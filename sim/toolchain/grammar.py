@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from lark import Lark
+from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from .module import ProgramError
 
-__all__ = ["Place", "SourceError", "parse_text"]
+__all__ = ["Place", "SourceError", "parse_text", "whole_number"]
+
+_LONGEST = 256
+"""Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
 
 
 class Place(Protocol):
@@ -47,6 +50,13 @@ def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mappin
         raise SourceError(error, f"{found}: expected {expected}") from error
     except UnexpectedCharacters as error:
         raise SourceError(error, f"unexpected {error.char!r}") from error
+
+
+def whole_number(token: Token, text: str, base: int = 0) -> int:
+    """The value of a token's digits; SourceError for more of them than a number has."""
+    if len(text) > _LONGEST:
+        raise SourceError(token, f"a number of {len(text)} characters is too large")
+    return int(text, base)
 
 
 def _phrase(parser: Lark, terminal: str, phrases: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ assembler gives them one.
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property, lru_cache
 
 from rtl.isa.effects import effects
 from rtl.isa.kinds import MembarScope
@@ -27,6 +28,8 @@ _CARRY, _OTHER_CARRY, _CONDITION = 6, 7, 13
 _CARRY_MAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISCADD", "LEA"})
 _CARRY_TAKERS = frozenset({"IADD", "IADD32I", "IADD3", "ISETP", "LEA.HI"})
 _OTHER_CARRIERS = frozenset({"IMNMX", "ISET", "LOP"})
+_ZERO_MAKERS, _ZERO_TAKERS = frozenset({"LOP", "LOP32I"}), frozenset({"LOP"})
+"""Logic of two words or more, compared with zero."""
 _INDEXED_BRANCHES = frozenset({"BRX", "JMX"})
 _PUSHES = frozenset({"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"})
 _POINTERS = frozenset({"GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE"})
@@ -43,6 +46,8 @@ class Result(Enum):
     REGISTER = "R"
     PREDICATE = "P"
     CONDITION = "CC"
+
+    __hash__ = object.__hash__  # one of them is one object: resources are looked up often
 
 
 Resource = tuple[Result, int]
@@ -61,23 +66,24 @@ class Operation:
     stall: int
     """Cycles that it needs before whatever comes next."""
 
-    @property
+    @cached_property
     def variable(self) -> bool:
         """Whether a scoreboard tells when its results are there."""
         return self.form.pipe in _VARIABLE
 
-    @property
+    @cached_property
     def reads_late(self) -> bool:
         """Whether it reads registers after later instructions may have issued."""
         return self.form.pipe in _LATE_READERS
 
-    @property
+    @cached_property
     def transfers(self) -> bool:
         """Whether another instruction than the next one may follow."""
         pipe, name = self.form.pipe, self.form.name
         return pipe is Pipe.TRAP or (pipe is Pipe.FLOW and name not in _PUSHES | _POINTERS)
 
 
+@lru_cache(1 << 16)
 def operation(word: int) -> Operation | None:
     """The timing of an instruction word; None when the machine has no such instruction."""
     form = find(word)
@@ -128,7 +134,8 @@ def _register_distance(consumer: Form) -> int:
 
 
 def _condition_distance(producer: Form, consumer: Form) -> int:
-    if producer.name in _CARRY_MAKERS and consumer.name in _CARRY_TAKERS:
+    if ((producer.name in _CARRY_MAKERS and consumer.name in _CARRY_TAKERS)
+            or (producer.name in _ZERO_MAKERS and consumer.name in _ZERO_TAKERS)):
         return _CARRY
     makers, takers = _CARRY_MAKERS | _OTHER_CARRIERS, _CARRY_TAKERS | _OTHER_CARRIERS
     return _OTHER_CARRY if producer.name in makers and consumer.name in takers else _CONDITION

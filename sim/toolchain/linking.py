@@ -8,8 +8,9 @@ kernel's, then the kernel's own (ours).
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .module import ProgramError
+from .module import SHARED_BANK, ProgramError
 from .object_file import (
+    CONSTANTS_SIZE,
     ObjectFile,
     Relocation,
     Role,
@@ -20,7 +21,7 @@ from .object_file import (
     constant_name,
     shared_name,
 )
-from .relocation import PATCHES, place_bytes, with_constant, with_number
+from .relocation import GENERIC, PATCHES, place_bytes, with_constant, with_number
 
 __all__ = ["link"]
 
@@ -158,6 +159,11 @@ class _Linker:
         if symbol.is_shared:
             place = self.places.get(relocation.symbol)
             return (self._open_array(section, symbol) if place is None else place) + addend, None
+        if symbol.section is None and symbol.name == CONSTANTS_SIZE:
+            bank = self.sections.get(constant_name(SHARED_BANK))
+            return (0 if bank is None else bank.size) + addend, None
+        if relocation.kind in GENERIC and self.file.is_constant(symbol):
+            return None
         home = self.file.sections.get(symbol.section or "")
         if home is not None and home.role is Role.CONSTANT:
             return self.places[relocation.symbol] + addend, home.bank

@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-__all__ = ["Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
+__all__ = ["SHARED_BANK", "Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
+
+
+SHARED_BANK = 3
+"""The constant bank that all kernels share: users' constants."""
 
 
 class ProgramError(Exception):
@@ -35,12 +39,16 @@ class PatchKind(Enum):
 
 @dataclass(frozen=True)
 class Patch:
-    """A place to complete: ``offset`` bytes into the section that carries the patch."""
+    """A place to complete: ``offset`` bytes into the section that carries the patch.
+
+    With ``generic`` the symbol is one of SHARED_BANK, and its address in global memory is meant.
+    """
 
     offset: int
     kind: PatchKind
     symbol: str
     addend: int = 0
+    generic: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Kernel:
 
     ``entry`` is in the module's code. ``constants`` holds the kernel's banks (2 and so on) as the file has
     them; bank 0 is built at launch. Sizes are in bytes: ``shared`` per CTA, ``local`` per thread (its stack
-    with all it calls), ``crs`` per warp, the file's hint.
+    with all it calls), ``crs`` per warp, the file's hint, 0 where it has none.
     """
 
     name: str
@@ -79,7 +87,8 @@ class Module:
     """A whole program.
 
     ``code`` is one block; ``code.symbols`` are the pcs of its functions. ``constants`` are banks that all
-    kernels share (3), ``data`` the global variables.
+    kernels share (3), ``data`` the global variables. ``sections`` are the extents in the code of kernels, each with the
+    functions that are its own, and of functions that all may call.
     """
 
     name: str
@@ -87,6 +96,7 @@ class Module:
     kernels: Mapping[str, Kernel]
     constants: Mapping[int, Data] = field(default_factory=dict)
     data: Data = field(default_factory=lambda: Data(b""))
+    sections: tuple[range, ...] = ()
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel called ``name``, or the only one."""

@@ -10,9 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
 
+from .module import SHARED_BANK
+
 __all__ = [
     "ALIGNMENTS",
     "CODE_GRANULE",
+    "CONSTANTS_SIZE",
+    "DEBUG_SHARED",
     "GLOBAL",
     "GLOBAL_INIT",
     "INFO",
@@ -48,10 +52,16 @@ GLOBAL_INIT = ".nv.global.init"
 INFO = ".nv.info"
 """The section of records about all functions; that of one function has its name behind it."""
 
+CONSTANTS_SIZE = ".nv.ptx.const0.size"
+"""The symbol, in no section of a relocatable file, that is the size of the constant bank that all kernels share."""
+DEBUG_SHARED = ".nv_debug.shared"
+"""The section that tells a debugger of shared arrays without a size."""
+
 _TEXT, _CONSTANT, _SHARED = ".text", ".nv.constant", ".nv.shared"
 _NAME = re.compile(
     r"(?P<text>\.text\.(?P<code>.+))|(?P<constant>\.nv\.constant(?P<bank>\d+)(\.(?P<constant_of>.+))?)"
-    r"|(?P<shared>\.nv\.shared\.(?P<shared_of>.+)|\.nv_debug\.shared)|(?P<info>\.nv\.info(\.(?P<info_of>.+))?)"
+    rf"|(?P<shared>\.nv\.shared\.(?P<shared_of>.+)|{re.escape(DEBUG_SHARED)})"
+    r"|(?P<info>\.nv\.info(\.(?P<info_of>.+))?)"
     r"|(?P<init>\.nv\.global\.init)|(?P<zeroed>\.nv\.global)")
 
 
@@ -172,6 +182,13 @@ class Section:
         return match and (match["code"] or match["constant_of"] or match["shared_of"] or match["info_of"])
 
     @property
+    def bounds_symbols(self) -> bool:
+        """Whether what is in the section ends within it. The section that tells a debugger of shared arrays without a
+        size has none itself: its symbols are places in the shared memory of every kernel.
+        """
+        return self.name != DEBUG_SHARED
+
+    @property
     def bank(self) -> int:
         """Number of the constant bank that the section is."""
         match = _NAME.fullmatch(self.name)
@@ -228,6 +245,11 @@ class ObjectFile:
         for section in self.sections.values():
             by_role[section.role] = (*by_role[section.role], section)
         object.__setattr__(self, "by_role", by_role)
+
+    def is_constant(self, symbol: Symbol) -> bool:
+        """Whether a symbol is a constant, or the section, of the bank that all kernels share."""
+        section = self.sections.get(symbol.section or "")
+        return section is not None and section.name == constant_name(SHARED_BANK)
 
     def functions(self, section: str) -> Iterator[tuple[int, Symbol]]:
         """Index and symbol of every function in a section."""

@@ -27,6 +27,7 @@ from rtl.isa.syntax import (
 )
 from rtl.isa.syntax import Operand as FormOperand
 
+from .grammar import whole_number
 from .relocation import RelocationKind, fit
 from .source import Absolute, Brackets, ConstantPlace, Half, Operand, Set, SourceError, Sum, number
 
@@ -351,7 +352,7 @@ def _register_number(token: Token) -> tuple[int, list[str]] | None:
     match = _REGISTER.fullmatch(token)
     if match is None:
         return None
-    index = RZ if match[1] is None else int(match[1])
+    index = RZ if match[1] is None else whole_number(token, match[1], 10)
     if match[1] is not None and index >= RZ:
         raise MismatchError(token, f"there is no R{index}: R0 to R{RZ - 1}, and RZ", close=True)
     return index, match[2].split(".")[1:]

@@ -12,15 +12,16 @@ from lark import Token
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 
 from . import source
+from .module import SHARED_BANK
 from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
 from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
 from .operands import NEXT, is_reserved
 from .source import Instruction, Raw, SourceError, Statement, number
 
 __all__ = [
+    "BANK_BYTES",
     "BINDINGS",
     "ELEMENT_BYTES",
-    "SHARED_BANK",
     "ZERO",
     "Code",
     "Line",
@@ -35,8 +36,8 @@ __all__ = [
     "natural_alignment",
 ]
 
-SHARED_BANK = 3
-"""The constant bank that all kernels share: users' constants."""
+BANK_BYTES = 1 << 16
+"""The size of a constant bank."""
 ELEMENT_BYTES = {".byte": 1, ".half": 2, ".word": 4, ".dword": 8}
 """Bytes of a value by directive."""
 ZERO = ".zero"
@@ -46,7 +47,6 @@ BINDINGS = {"local": Binding.LOCAL, "visible": Binding.GLOBAL, "weak": Binding.W
 _LARGEST_ALIGNMENT = 8
 _LARGEST = 1 << 28
 _LARGEST_BANK = 31
-_BANK_BYTES = 1 << 16
 _LARGEST_AMOUNTS = {".registers": Section.REGISTERS_MASK, ".barriers": Section.BARRIERS_MASK}
 """Directives whose number a section's header holds; others are words."""
 
@@ -314,9 +314,9 @@ class _Collector:
         size = number(node.size, LARGEST_PARAMETER)
         alignment = natural_alignment(size)
         place = -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
-        if PARAMETER_BASE + place + size > _BANK_BYTES:
+        if PARAMETER_BASE + place + size > BANK_BYTES:
             raise SourceError(node.name, f"{node.name} ends at {place + size:#x}: parameters have "
-                                         f"{_BANK_BYTES - PARAMETER_BASE:#x} bytes at most")
+                                         f"{BANK_BYTES - PARAMETER_BASE:#x} bytes at most")
         code.parameters.append(Parameter(node.name, place, size))
 
     def _shared(self, name: Token | None, size: Token, align: Token | None) -> None:
@@ -358,7 +358,8 @@ class _Collector:
         if self.piece is None:
             raise SourceError(node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it")
         for value in node.values.items if node.kind == ZERO else ():
-            if len(value.items) != 1 or not isinstance(value.items[0], Token) or value.token.type != "NUMBER":
+            if not (isinstance(value, source.Sum) and len(value.items) == 1 and isinstance(value.items[0], Token)
+                    and value.token.type == "NUMBER"):
                 raise SourceError(value.token, "expected a number of bytes")
             _size(value.token)
         self.piece.data.append(node)

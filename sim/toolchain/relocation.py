@@ -11,7 +11,7 @@ from rtl.isa.table import find
 
 from .module import PatchKind
 
-__all__ = ["PATCHES", "RelocationKind", "fit", "held_number", "place_bytes", "with_constant", "with_number"]
+__all__ = ["GENERIC", "PATCHES", "RelocationKind", "fit", "held_number", "place_bytes", "with_constant", "with_number"]
 
 
 class RelocationKind(IntEnum):
@@ -29,6 +29,9 @@ class RelocationKind(IntEnum):
     CONST_FIELD19_20 = 0x32
     CONST_FIELD21_20 = 0x36
 
+
+GENERIC = frozenset({RelocationKind.GENERIC_32, RelocationKind.GENERIC_64})
+"""Relocations to generic addresses: of a constant they are its address in global memory, not its place in the bank."""
 
 PATCHES: dict[int, PatchKind] = {
     RelocationKind.DATA_32: PatchKind.WORD,

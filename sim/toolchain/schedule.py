@@ -11,6 +11,7 @@ to each other is their author's business.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from lark import Token
 
@@ -49,8 +50,7 @@ class Slot:
     joins: bool = False
 
 
-@dataclass(frozen=True)
-class _Timed:
+class _Timed(NamedTuple):
     """A result of fixed latency: the cycles since its instruction, and the index of that. The index is None
     where the result comes by a branch, so that nothing before it can be delayed.
     """
@@ -60,8 +60,7 @@ class _Timed:
     given: bool
 
 
-@dataclass(frozen=True)
-class _Told:
+class _Told(NamedTuple):
     """What tells that something is done: a scoreboard, or as long as it has none the pipe that does it in order.
     ``given`` tells of an instruction whose code the text gives.
     """
@@ -90,7 +89,7 @@ class _Flight:
         """Lets cycles pass for what began by the instruction with index ``upto``, for all when None."""
         def later(timed: _Timed) -> _Timed:
             behind = upto is not None and timed.index is not None and timed.index > upto
-            return timed if behind else replace(timed, age=timed.age + cycles)
+            return timed if behind else _Timed(timed.age + cycles, timed.index, timed.given)
 
         self.fixed = {key: new for key, timed in self.fixed.items() if (new := later(timed)).age < LONGEST}
         self.raised = {key: new for key, timed in self.raised.items() if (new := later(timed)).age < SCOREBOARD_VISIBLE}
@@ -109,7 +108,7 @@ class _Flight:
         """
         for pending in (self.written, self.read) if results else (self.read,):
             for key, tellers in pending.items():
-                pending[key] = frozenset(replace(told, teller=scoreboard) if told.teller is pipe else told
+                pending[key] = frozenset(told._replace(teller=scoreboard) if told.teller is pipe else told
                                          for told in tellers)
 
     def merge(self, other: "_Flight") -> None:
@@ -117,7 +116,7 @@ class _Flight:
         for (resource, form, given, _), timed in other.fixed.items():
             key = resource, form, given, True
             if key not in self.fixed or timed.age < self.fixed[key].age:
-                self.fixed[key] = replace(timed, index=None)
+                self.fixed[key] = timed._replace(index=None)
         for pending, more in ((self.written, other.written), (self.read, other.read)):
             for key, tellers in more.items():
                 pending[key] = pending.get(key, frozenset()) | tellers
@@ -252,7 +251,7 @@ class _Scheduler:
         where ``key`` finds it in flight.
         """
         if key is not None:
-            timed = self.flight.fixed.get(key, replace(timed, age=LONGEST))
+            timed = self.flight.fixed.get(key, timed._replace(age=LONGEST))
         missing = needed - timed.age
         if missing <= 0:
             return

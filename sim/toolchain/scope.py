@@ -7,6 +7,7 @@ Global variables and functions of their own have addresses, which are only known
 
 from lark import Token
 
+from .module import SHARED_BANK
 from .program import Code, Memory, Program, label_place
 from .source import SourceError
 
@@ -19,11 +20,14 @@ def _names(*memories: Memory) -> dict[str, int]:
 
 
 class FileScope:
-    """Names that mean something in the whole file. ``addressed`` are those that have addresses."""
+    """Names that mean something in the whole file. ``addressed`` are those that have addresses, ``constants`` those
+    that have a place in the bank of all kernels and a generic address beside it.
+    """
 
     def __init__(self, program: Program) -> None:
         self.addressed = {str(code.name) for code in program.codes if not code.kernel}
         self.addressed |= _names(program.zeroed, program.initialised).keys()
+        self.constants = _names(program.banks[SHARED_BANK]).keys() if SHARED_BANK in program.banks else set()
         self._kernels = {str(code.name) for code in program.codes if code.kernel}
         self._numbers = _names(*program.banks.values())
         for code in program.codes:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from lark import Lark, Token, Transformer
 from lark.ast_utils import AsList, Ast, create_transformer
 
-from .grammar import SourceError, parse_text
+from .grammar import SourceError, parse_text, whole_number
 
 __all__ = [
     "Absolute",
@@ -24,6 +24,7 @@ __all__ = [
     "Data",
     "End",
     "Function",
+    "Generic",
     "Guard",
     "Half",
     "Info",
@@ -295,11 +296,26 @@ class Values(Ast, AsList):
 
 
 @dataclass(frozen=True)
+class Generic(Ast):
+    """``generic(name)``: a generic address."""
+
+    token: Token
+    inner: Sum
+
+
+@dataclass(frozen=True)
+class DataValues(Ast, AsList):
+    """Numbers, names and generic addresses between commas."""
+
+    items: list[Sum | Generic]
+
+
+@dataclass(frozen=True)
 class Data(Ast):
     """``.word`` and its like."""
 
     kind: Token
-    values: Values
+    values: DataValues
 
 
 @dataclass(frozen=True)
@@ -363,7 +379,7 @@ def _parser() -> Lark:
 
 def number(token: Token, largest: int | None = None) -> int:
     """The value of a number; SourceError when it is larger than that."""
-    value = int(token, 0)
+    value = whole_number(token, token)
     if largest is not None and value > largest:
         raise SourceError(token, f"{token} is too large: {largest:#x} at most")
     return value
@@ -381,6 +397,7 @@ _PHRASES = {
     "CONTROL": "control codes",
     "DATA": "a directive",
     "FORMAT": "half or byte",
+    "GENERIC": "'generic'",
     "HALF": "'32@lo' or '32@hi'",
     "MARK": "a directive",
     "NUMBER": "a number",

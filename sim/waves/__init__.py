@@ -5,8 +5,8 @@ A testbench says what it wants to see as a tree of names (:mod:`sim.waves.traces
 is the same in every run and on every engine, byte by byte, so that two can be compared with ``cmp``.
 """
 
-from sim.waves.save_file import write_save_file
+from sim.waves.save_file import save_file_of, write_save_file
 from sim.waves.tracer import Tracer
 from sim.waves.traces import Trace, Traces
 
-__all__ = ["Trace", "Tracer", "Traces", "write_save_file"]
+__all__ = ["Trace", "Tracer", "Traces", "save_file_of", "write_save_file"]

@@ -5,13 +5,15 @@ its end finds; its own rising edge of ``clk`` is at its beginning. So values cha
 gates take no time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from amaranth.hdl import Signal
 from vcd import VCDWriter
 
+from sim.command import OutputFile
 from sim.engine import Change, Sink, observe_all
 from sim.waves.traces import Leaf, Traces, flatten
 
@@ -107,14 +109,13 @@ class Tracer:
     def __init__(self, simulator: Any, traces: Traces, path: Path, *, period: float, root: str = "top",
                  domain: str = "sync", beside: Sequence[tuple[Sequence[Signal], Sink]] = ()) -> None:
         self.path = path
-        self._unfinished = path.with_name(path.name + ".unfinished")
         self._signals: list[_Signal] = []
         leaves = flatten(traces)
         unit, self._period = timescale(period)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: TextIO = self._unfinished.open("w", encoding="utf-8", newline="\n")
+        self._file = OutputFile(path, folders=True)
         # pyvcd writes the header and cycle 0; the rest, which is most of the work, is simple.
-        self._header = writer = VCDWriter(self._file, timescale=unit, date="", comment="", version="")
+        self._beginning = StringIO()
+        self._header = writer = VCDWriter(self._beginning, timescale=unit, date="", comment="", version="")
         self._clock = writer.register_var((root,), CLOCK, "wire", size=1, init=1).ident
         self._cycle = 0
         numbers: dict[int, int] = {}
@@ -143,19 +144,25 @@ class Tracer:
                 continue
             if cycle != self._cycle:
                 if self._cycle == 0:
-                    self._header.flush()
+                    self._write_beginning()
                 self._tick_to(cycle, lines)
             self._signals[number].change(value, lines)
-        self._file.writelines(line + "\n" for line in lines)
+        self._write(lines)
+
+    def _write_beginning(self) -> None:
+        self._header.flush()
+        self._file.write(self._beginning.getvalue().encode())
+
+    def _write(self, lines: Iterable[str]) -> None:
+        self._file.write("".join(f"{line}\n" for line in lines).encode())
 
     def close(self) -> None:
         """Records the last cycle, as far as it came, and puts the file in its place."""
         last = self._observer.finish()
         if self._cycle == 0:
-            self._header.flush()
+            self._write_beginning()
         lines: list[str] = []
         self._tick_to(last, lines)
         lines.append(f"#{last * self._period + self._period // 2}\n0{self._clock}\n#{(last + 1) * self._period}")
-        self._file.writelines(line + "\n" for line in lines)
+        self._write(lines)
         self._file.close()
-        self._unfinished.replace(self.path)

@@ -1,4 +1,4 @@
-"""Real programs: 58 kernels in PTX, each as NVIDIA's assembler compiled it at -O0 and at -O3, how they are run, and
+"""Real programs: kernels in PTX, each as NVIDIA's assembler compiled it at -O0 and at -O3, how they are run, and
 what they must leave in memory.
 
 ==============  ===========================================================================================

@@ -213,3 +213,14 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         if holds == (first == 3):
             o[first + at] = value
     return {"o": exact(o)}
+
+
+@KERNELS.of("k71_clamp")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    given, n, found = inputs.words("v"), inputs.values["n"], []
+    for x, y, z in zip(given[::3], given[1::3], given[2::3], strict=True):
+        sx, sy, sz = signed(x), signed(y), signed(z)
+        found += [max(min(sx, 100), sy), min(max(sx, 7), sy), max(min(x, 0xFFFF), z), min(max(x, 0x8000), z),
+                  abs(x - 50000) + y, abs(sx - 32767) + y, max(min(sx, sy), sz), abs(sx - sy) + z, max(min(sx, -3), n),
+                  min(max(sx, 0), 255)]
+    return {"o": exact(found)}

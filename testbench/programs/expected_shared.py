@@ -44,6 +44,36 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact(o)}
 
 
+@KERNELS.of("k59_vote_masks")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    o = []
+    for warp in _warps(inputs.words("in")):
+        there = {lane: signed(value) for lane, value in enumerate(warp) if value != 99}
+        holds = {lane: value > 5 for lane, value in there.items()}
+        few = {lane: holds[lane] for lane, value in there.items() if value < 8}
+        everybody = [holds[lane] for lane in there]
+        middle = [lane for lane in there if 0x0FF0 >> lane & 1]
+        for lane in range(len(warp)):
+            if lane not in there:
+                o += [0] * 8
+                continue
+            tile = [other for other in there if other // 8 == lane // 8]
+            votes = [holds[other] for other in tile]
+            inner = [other for other in tile if 2 <= other % 8 < 6]
+            verdicts = [all(votes), any(votes), len(set(votes)) == 1, not any(votes), len(set(votes)) == 1,
+                        all(holds[other] for other in inner), all(everybody), any(everybody),
+                        len(set(everybody)) == 1, any(holds[other] for other in middle)]
+            who = [[other for other in tile if holds[other]], [other for other in inner if holds[other]],
+                   [other for other in middle if not holds[other]],
+                   [other for other in tile if few.get(other)] if lane in few else []]
+            ballot, inside, against, parted = (sum(1 << other for other in lanes) for lanes in who)
+            agree = {few[other] for other in tile if other in few} if lane in few else {True, False}
+            o += [ballot, sum(verdict << at for at, verdict in enumerate(verdicts)),
+                  ballot if holds[lane] else 0xFF << lane // 8 * 8, inside, against, parted,
+                  (agree == {True}) | (len(agree) == 1) << 1, sum(1 << other for other in tile)]
+    return {"o": exact(o)}
+
+
 @KERNELS.of("k17_shfl_reduce")
 def _(inputs: Inputs) -> Mapping[str, Outcome]:
     o = inputs.words("o")
@@ -189,3 +219,38 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
             return []
         return [f"the shared word was {', '.join(map(hex, sorted(winners)))}, which is not one thread's number"]
     return {"o": Rule("<u4", broken)}
+
+
+@KERNELS.of("k60_parameter_address")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    block = b"".join(inputs.values[name].to_bytes(8, "little") for name in ("n", "s", "x", "y", "z", "w"))
+
+    def at(place: int, size: int, signed_value: bool = False) -> int:
+        return int.from_bytes(block[8 + place:8 + place + size], "little", signed=signed_value)
+
+    o = []
+    for thread in range(32):
+        hashed = 0
+        for turn in range(inputs.values["n"]):
+            hashed = hashed * 31 + at(4 * turn, 4) & WORD
+        place = thread % 4 * 8
+        double, half = at(place, 8), at(thread & ~1, 2, True)
+        chosen, distance = at(8 if thread < 12 else 16, 8), 16 + 4 * (thread % 8) - 8
+        o += [at(4 * (thread % 8), 4), at(place - 8, 4) ^ at(place - 4, 4), double & WORD, double >> 32,
+              at(thread, 1, True) & WORD, at(thread + 1, 1), half & WORD, half >> 32 & WORD, 0, at(20, 4),
+              chosen & WORD, chosen >> 32, distance & WORD, distance >> 32 & WORD, hashed, thread & ~1]
+    return {"o": exact(o)}
+
+
+@KERNELS.of("k61_constant_pointers")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    squares, cubes = [x * x for x in range(8)], [x ** 3 for x in range(8)]
+    halves = [0x8001, 2, 0xFFFE, 4]
+    o = []
+    for thread in range(32):
+        space = 0 if thread < 10 else 1 if thread < 20 else 2
+        half = halves[thread % 4]
+        o += [[squares[thread % 8], cubes[thread % 8], 1000 * thread][space], 1 << space, squares[thread % 8],
+              thread % 8 * 4, (squares[1], cubes[1], 9, cubes[2])[thread % 4], 9, 4, (4, 9)[thread % 2],
+              (9, 9)[thread % 2], signed(half, 16) & WORD, half >> 8, 16, 25, 8, 12, thread]
+    return {"o": exact(o)}

@@ -52,3 +52,18 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
             count += 1
         return count
     return {"o": exact([steps(t + 1) for t in range(inputs.threads)])}
+
+
+@KERNELS.of("k70_bits64")
+def _(inputs: Inputs) -> Mapping[str, Outcome]:
+    given, mask, found = [int(word) for word in inputs.buffers["v"]], inputs.values["mask"], []
+    for t, (x, y) in enumerate(zip(given[::2], given[1::2], strict=True)):
+        n = y & 63
+        results = (x & y, x | y, x & ~y, x | ~y & LONG, x & x - 1, x >> n & 1, x & 1 << n, x & 0x1000000000,
+                   x & 0x8000000080000001, x & mask, ~x & LONG, x & y & mask, x & 0x1000000000 & y, x << 32 & y & LONG)
+        chain = 0
+        for number, result in enumerate(results, 1):
+            chain = chain * 7 + t + number if result else chain
+        found += [sum(1 << at for at, result in enumerate(results) if not result),
+                  sum(3 ** at for at, result in enumerate(results) if result), chain]
+    return {"o": exact(found)}

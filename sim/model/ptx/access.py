@@ -48,8 +48,9 @@ class _Place:
         self.locate = _locate(site, address)
         self.size = size
         self.constants = site.program.launch.constants
+        self.block = site.program.launch.parameter_block
         self.parameter = site.slots.parameter(address.base) if (
-            self.space is Space.PARAM and isinstance(address.base, Variable)) else 0
+            self.space is Space.PARAM and isinstance(address.base, Variable)) else None
 
     def _bytes(self, thread: Thread, space: Space) -> bytes | bytearray:
         match space:
@@ -58,7 +59,7 @@ class _Place:
             case Space.LOCAL:
                 return thread.local
             case Space.PARAM:
-                return thread.frame.parameters[self.parameter]
+                return self.block if self.parameter is None else thread.frame.parameters[self.parameter]
             case _:
                 return self.constants
 
@@ -79,7 +80,7 @@ class _Place:
             raise PtxFaultError(f"{address:#x} is no multiple of {self.size}")
         if self.atomic and space is Space.LOCAL:
             raise PtxFaultError("an atomic operation on local memory")
-        if space is not Space.GLOBAL and address + self.size > self._size(thread, space):
+        if space is not Space.GLOBAL and not 0 <= address <= self._size(thread, space) - self.size:
             raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
         return space, address
 
@@ -186,14 +187,12 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
 
 
 def _space_test(site: Site) -> Operation:
-    """The test of isspacep. Const memory has no generic addresses here."""
+    """The test of isspacep."""
     (p, a), following = site.places, site.following
-    windows = {Space.SHARED: SHARED_WINDOW, Space.LOCAL: LOCAL_WINDOW}
-    asked = site.instruction.space
+    windows, asked = site.program.launch.windows, site.instruction.space
 
     def run(thread: Thread, values: list[int]) -> int:
-        found = next((space for space, window in windows.items()
-                      if window <= values[a] < window + WINDOW_BYTES), Space.GLOBAL)
+        found = next((space for space, window in windows.items() if values[a] in window), Space.GLOBAL)
         values[p] = int(found is asked)
         return following
     return run

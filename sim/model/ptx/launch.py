@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
-from sim.launch import LOCAL_DEFAULT, Argument, Scalar
+from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Argument, Scalar
 from sim.memory import Memory
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Space, Variable
+from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
 
 __all__ = ["PtxLaunch", "place"]
 
+_CONSTANT_ALIGNMENT = 256
 _FUNCTION_BYTES = 32
 """Distance of functions' addresses (ours: no code is there)."""
 
@@ -19,11 +21,12 @@ _FUNCTION_BYTES = 32
 class PtxLaunch:
     """A grid to run. Sizes are in bytes.
 
-    ``parameters`` are the entry's arguments, as bytes each. ``addresses`` are those of functions, and of const, global
-    and shared variables within their space. ``shared`` is per CTA (``dynamic`` of it sized by the launch), ``local``
-    per thread. ``buffers`` maps names to address and size, as :class:`~sim.launch.Launch` has them. ``undefined`` is
-    what registers hold, cut to their width, and in its lowest byte shared and local memory, before anything is
-    written: a program whose result depends on it is wrong.
+    ``parameters`` are the entry's arguments, as bytes each; ``parameter_block`` has them where their addresses are.
+    ``addresses`` are those of functions, and of const, global and shared variables within their space. ``shared`` is
+    per CTA (``dynamic`` of it sized by the launch), ``local`` per thread. ``buffers`` maps names to address and size,
+    as :class:`~sim.launch.Launch` has them. ``constants`` are in global memory, too, from ``constant_base`` on.
+    ``undefined`` is what registers hold, cut to their width, and in its lowest byte shared and local memory, before
+    anything is written: a program whose result depends on it is wrong.
     """
 
     module: PtxModule
@@ -31,6 +34,7 @@ class PtxLaunch:
     parameters: tuple[bytes, ...]
     memory: Memory
     constants: bytes
+    constant_base: int
     addresses: Mapping[str, int]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -39,6 +43,27 @@ class PtxLaunch:
     local: int
     buffers: Mapping[str, tuple[int, int]]
     undefined: int = 0
+
+    @cached_property
+    def parameter_offsets(self) -> Mapping[Register | Variable, int]:
+        """Addresses of the entry's parameters."""
+        return dict(zip(self.entry.parameters, parameter_offsets(self.entry.parameters)[0], strict=True))
+
+    @cached_property
+    def parameter_block(self) -> bytes:
+        """The arguments as they lie in memory."""
+        _, size = parameter_offsets(self.entry.parameters)
+        block = bytearray(size)
+        for at, content in zip(self.parameter_offsets.values(), self.parameters, strict=True):
+            block[at:at + len(content)] = content
+        return bytes(block)
+
+    @cached_property
+    def windows(self) -> Mapping[Space, range]:
+        """Generic addresses of the spaces that have some of their own; all others are those of global memory."""
+        return {Space.SHARED: range(SHARED_WINDOW, SHARED_WINDOW + WINDOW_BYTES),
+                Space.LOCAL: range(LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_BYTES),
+                Space.CONST: range(self.constant_base, self.constant_base + len(self.constants))}
 
     @property
     def threads(self) -> int:
@@ -76,14 +101,15 @@ def _lay_out(variables: list[Variable], addresses: dict[str, int], base: int = 0
     return end
 
 
-def _content(variables: list[Variable], size: int, base: int, addresses: Mapping[str, int]) -> bytes:
-    """First values as bytes."""
+def _content(variables: list[Variable], size: int, base: int, addresses: Mapping[str, int],
+             generic: Mapping[str, int]) -> bytes:
+    """First values as bytes. ``generic`` is what generic addresses of some variables have more than their own."""
     content = bytearray(size)
     for variable in variables:
         at, width = addresses[variable.name] - base, variable.type.size
         for number, value in enumerate(variable.initial):
             if isinstance(value, AddressOf):
-                value = addresses[value.symbol] + value.offset
+                value = addresses[value.symbol] + value.offset + (generic.get(value.symbol, 0) if value.generic else 0)
             place = at + number * width
             content[place:place + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
     return bytes(content)
@@ -122,7 +148,6 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
     base = memory.allocate("globals", sum(variable.size + variable.alignment for variable in data),
                            max(alignment, 256))
     size = _lay_out(data, addresses, base)
-    memory.write(base, _content(data, size, base, addresses))
     buffers: dict[str, tuple[int, int]] = {}
     for argument in arguments:
         if not isinstance(argument, Scalar):
@@ -131,6 +156,11 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
             at = memory.allocate(argument.name, len(argument.content))
             memory.write(at, argument.content)
             buffers[argument.name] = (at, len(argument.content))
+    constant_base = memory.allocate("constants", constants, _CONSTANT_ALIGNMENT)
+    generic = {variable.name: constant_base for variable in variables[Space.CONST]}
+    memory.write(base, _content(data, size, base, addresses, generic))
+    constant_bank = _content(variables[Space.CONST], constants, 0, addresses, generic)
+    memory.write(constant_base, constant_bank)
     return PtxLaunch(module, function, _arguments(module, function, arguments, buffers), memory,
-                     _content(variables[Space.CONST], constants, 0, addresses), MappingProxyType(addresses), grid,
-                     block, shared + dynamic_shared, dynamic_shared, local, MappingProxyType(buffers), undefined)
+                     constant_bank, constant_base, MappingProxyType(addresses), grid, block, shared + dynamic_shared,
+                     dynamic_shared, local, MappingProxyType(buffers), undefined)

@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Callable, Mapping
 
-from sim.launch import LOCAL_WINDOW, SHARED_WINDOW
 from sim.toolchain.ptx.module import (
     Boolean,
     Comparison,
@@ -106,6 +105,9 @@ def _reader(site: Site, operand: Operand) -> Read:
         case VariableRef(variable, offset) if variable.space is Space.LOCAL:
             at = site.locals[variable] + offset
             return lambda thread, values: thread.frame.base + at
+        case VariableRef(variable, offset) if variable.space is Space.PARAM:
+            place = launch.parameter_offsets[variable] + offset
+            return lambda thread, values: place
         case VariableRef(variable, offset):
             address = launch.addresses[variable.name] + offset
             return lambda thread, values: address
@@ -161,14 +163,11 @@ def _move(site: Site) -> Operation:
     return run
 
 
-_WINDOWS = {Space.SHARED: SHARED_WINDOW, Space.LOCAL: LOCAL_WINDOW, Space.GLOBAL: 0}
-"""Generic address of a space's first byte."""
-
-
 def _convert_address(site: Site) -> Operation:
     register, operand = site.instruction.operands
     assert site.instruction.space is not None
-    base = _WINDOWS[site.instruction.space] * (-1 if site.instruction.to else 1)
+    window = site.program.launch.windows.get(site.instruction.space, range(0))
+    base = window.start * (-1 if site.instruction.to else 1)
     d, read, following = site.slots.of_operand(register), _reader(site, operand), site.following
 
     def run(thread: Thread, values: list[int]) -> int:

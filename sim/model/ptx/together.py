@@ -1,6 +1,6 @@
 """What threads do together: votes, shuffles, barriers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from rtl.isa.barriers import BARRIERS
 from rtl.params import WARP_THREADS
@@ -13,22 +13,31 @@ __all__ = ["TOGETHER"]
 
 
 def _vote(site: Site) -> Operation:
-    """The threads that come together vote; with a mask, those of it."""
+    """The threads that come together vote, for each those of its own member mask."""
     d = site.slots.of_operand(site.instruction.operands[0])
     p, negated = site.slots.predicate(site.instruction.operands[1])
+    mask = site.slots.of_operand(site.instruction.operands[2]) if site.instruction.sync else None
     mode = site.instruction.operation
 
     def meet(members: list[Thread]) -> None:
-        votes = [thread.frame.values[p] ^ negated for thread in members]
-        result = {"all": int(all(votes)), "any": int(any(votes)), "uni": int(len(set(votes)) == 1),
-                  "ballot": sum(vote << thread.lane for vote, thread in zip(votes, members, strict=True))}[mode]
+        votes = {thread.lane: thread.frame.values[p] ^ negated for thread in members}
         for thread in members:
-            thread.frame.values[d] = result
+            values = thread.frame.values
+            counted = votes if mask is None else {lane: vote for lane, vote in votes.items()
+                                                  if values[mask] >> lane & 1}
+            values[d] = _VERDICTS[mode](counted)
 
     def run(thread: Thread, values: list[int]) -> int:
         thread.meeting = meet
         return WAITING
     return run
+
+
+_VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
+    "all": lambda votes: int(all(votes.values())), "any": lambda votes: int(any(votes.values())),
+    "uni": lambda votes: int(len(set(votes.values())) < 2),
+    "ballot": lambda votes: sum(vote << lane for lane, vote in votes.items())}
+"""What votes come to, by the lanes that they are of."""
 
 
 def _active_mask(site: Site) -> Operation:

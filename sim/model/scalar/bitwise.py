@@ -3,12 +3,16 @@
 Choices of this project, where no public page has a rule: CC of all of these is zero and sign of the result, carry and
 overflow clear. The predicate result of a logic operation without a test is false. MOV's lane mask names the threads of
 a quad (thread number modulo 4) that move.
+
+A logic operation with .X goes on with one of the lower words: its zero, which the test and CC have, is that of all
+words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC before it. Compiled code has it with a
+test and leaves CC alone; what CC gets is ours.
 """
 
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 
 from .decode import Instruction, semantics
-from .integers import FLAGS, WORD, flags_of_result, signed
+from .integers import FLAGS, WORD, ZERO, flags_of_result, signed
 from .state import DISCARD_PREDICATE, Operation, Thread
 
 __all__ = ["reversed_bits"]
@@ -145,7 +149,14 @@ def _logic_result(i: Instruction, destination: int) -> Operation | None:
         if set_cc:
             thread.condition = flags_of_result(result)
         return 0
-    return finish
+
+    def finish_extended(thread: Thread) -> int:
+        result, condition = thread.values[destination], thread.condition
+        thread.predicates[predicate] = _tested(test, result == 0 and bool(condition & ZERO))
+        if set_cc:
+            thread.condition = flags_of_result(result) & (condition | ~ZERO)
+        return 0
+    return finish_extended if i["extended"] else finish
 
 
 @semantics("LOP", "LOP32I")

@@ -91,6 +91,19 @@ def _integer_to_integer(i: Instruction) -> Operation:
     return operation
 
 
+@semantics("F2F.F32.F32")
+def _zero_to_condition(i: Instruction) -> Operation:
+    """The number in RZ as it is: what is wanted of it is CC."""
+    d, following, set_cc = i.destination(), i.next, i["cc"]
+
+    def operation(thread: Thread) -> int:
+        thread.values[d] = 0
+        if set_cc:
+            thread.condition = flags_of_result(0)
+        return following
+    return operation
+
+
 def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
     """A result of one or two registers, and its CC."""
     for number, at in enumerate(places):

@@ -143,15 +143,15 @@ def _shuffle_source(mode: ShuffleMode, lane: int, b: int, c: int) -> tuple[int, 
 
 @semantics("SHFL")
 def _shuffle(i: Instruction) -> Operation:
+    """Who does not come gives 0 (ours)."""
     d, p, a, b, c = i.destination(), i.predicate_destination("p"), i.source("a"), i.source("b"), i.source("c")
     mode = ShuffleMode(i["mode"])
 
     def meet(members: list[Thread]) -> None:
-        group = members[0].group.threads
-        held = [thread.values[a] for thread in group] + [0] * (WARP_THREADS - len(group))
+        given = {thread.lane: thread.values[a] for thread in members}
         for thread in members:
             source, inside = _shuffle_source(mode, thread.lane, thread.values[b], thread.values[c])
-            thread.values[d] = held[source if inside else thread.lane]
+            thread.values[d] = given.get(source if inside else thread.lane, 0)
             thread.predicates[p] = int(inside)
     return _meeting(i, meet)
 

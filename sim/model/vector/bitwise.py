@@ -9,13 +9,14 @@ import numpy as np
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 from rtl.isa.syntax import PT, Values
 
-from .lanes import Doubles, Outcome, Sources, Words, mask_of, pair, uniform
+from .lanes import Condition, Doubles, Outcome, Sources, Words, bools_of, mask_of, pair, uniform
 
 __all__ = ["bfe", "bfi", "flo", "highest_bit", "lop", "lop3", "popc", "prmt", "shf", "shl", "shr"]
 
 _WORD_BITS = np.uint32(32)
 _TOP_BIT = np.uint32(31)
 _NONE = uniform(0xFFFF_FFFF)
+_ONE = uniform(1)
 
 
 def _count(values: Values) -> Callable[[Words], Words]:
@@ -128,9 +129,13 @@ def _predicate_of(values: Values) -> Callable[[Words], int | None]:
 
 
 def lop(values: Values) -> Callable[[Sources], Outcome]:
-    """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked."""
+    """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked.
+
+    With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, say whether the whole result
+    is 0; of its lower words the zero flag of CC tells.
+    """
     invert_a, invert_b, operation = values["invert_a"], values["invert_b"], Logic(values["operation"])
-    predicate = _predicate_of(values)
+    predicate, extended = _predicate_of(values), values["extended"]
 
     def run(sources: Sources) -> Outcome:
         a = ~sources.a if invert_a else sources.a
@@ -144,7 +149,11 @@ def lop(values: Values) -> Callable[[Sources], Outcome]:
                 result = a ^ b
             case Logic.PASS_B:
                 result = b
-        return Outcome(result, p=predicate(result))
+        if not extended:
+            return Outcome(result, p=predicate(result))
+        whole = np.where(bools_of(sources.condition.zero), result, _ONE)
+        sign = mask_of(result.view(np.int32) < 0)
+        return Outcome(result, p=predicate(whole), condition=Condition(mask_of(whole == 0), sign))
 
     return run
 

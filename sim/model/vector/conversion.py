@@ -11,7 +11,7 @@ from rtl.isa.syntax import Values
 from .bitwise import highest_bit
 from .lanes import Bools, Doubles, Outcome, Sources, Words, pair
 
-__all__ = ["f2i", "i2f", "i2i", "mufu"]
+__all__ = ["f2f", "f2i", "i2f", "i2i", "mufu"]
 
 _BITS_OF_SIZE = (8, 16, 32, 64)
 _WORD_BITS, _WIDE = 32, 64
@@ -114,6 +114,11 @@ def i2i(values: Values) -> Callable[[Sources], Outcome]:
         return _words(_to_type(*read(sources), size, signed, saturate), wide=False)
 
     return run
+
+
+def f2f(_values: Values) -> Callable[[Sources], Outcome]:
+    """F2F.F32.F32 of RZ: zero, for the sake of CC."""
+    return lambda sources: Outcome(sources.b)
 
 
 def i2f(values: Values) -> Callable[[Sources], Outcome]:

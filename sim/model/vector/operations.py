@@ -26,6 +26,7 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "PSETP": predicates.psetp, "PSET": predicates.pset, "CSETP": predicates.csetp, "CSET": predicates.cset,
     "P2R": predicates.p2r, "R2P": predicates.r2p, "VOTE": predicates.vote, "MOV": predicates.mov,
     "MOV32I": predicates.mov,
-    "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i, "MUFU": conversion.mufu,
+    "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
+    "F2F.F32.F32": conversion.f2f, "MUFU": conversion.mufu,
 })
 """From an instruction's name to what makes its operation from the fields of a word that encoding_error lets pass."""

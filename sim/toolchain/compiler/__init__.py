@@ -8,7 +8,8 @@ ir                  what they work on: operations on virtual registers of 32 bit
 instructions        how each operation is printed, and what it can encode
 builder, select_*   instruction selection, by groups of PTX opcodes (with special, long_division)
 abi, layout         how functions are called; where variables are
-dataflow, loops     liveness, names of their own for each meaning of a register, dominators; natural loops
+dataflow            liveness, names of their own for each meaning of a register
+dominance, loops    what is passed on every way to what; natural loops
 cleanup             blocks that do nothing
 carry               carries that outlive the condition code
 turn_loops, unroll  tests at loops' ends, loops written out, four turns at a time
@@ -17,7 +18,7 @@ expand, division    operations that stand for several instructions
 legalise            constants that cannot be encoded go into registers
 predicate, hoist    short bodies under guards; what is the same each turn before the loop
 convergence         where threads that part meet again (with convergence_graph, uniform)
-allocate, spill     registers (with interference, neighbours)
+allocate, spill     registers (with interference, neighbours, pressure)
 emit, text          assembly text: operations, functions; program_text: all around them
 =================== =============================================================================================
 

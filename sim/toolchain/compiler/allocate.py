@@ -6,7 +6,8 @@ from .abi import STACK_POINTER
 from .interference import Group, Interference, merge_copies
 from .ir import Function, Op, Value
 from .neighbours import separate
-from .spill import spill, spill_predicate
+from .pressure import crowded_out
+from .spill import spill, spill_predicates
 
 __all__ = ["allocate"]
 
@@ -21,35 +22,45 @@ def allocate(function: Function, limit: int = REGISTERS) -> dict[Value, int]:
     kept = {value for values in together for value in values}
     while True:
         known = Interference(function)
-        predicates = _color_predicates(function, known, kept)
-        if isinstance(predicates, Value):
-            spill_predicate(function, predicates, kept, predicates in known.clobbered)
+        predicates, waiting = _color_predicates(known, kept)
+        if waiting:
+            spill_predicates(function, waiting, kept, known.clobbered)
+            continue
+        crowded = crowded_out(function, known, limit, kept)
+        if crowded:
+            spill(function, crowded, kept)
             continue
         registers = _color(function, known, together, limit, kept)
         if isinstance(registers, Value):
-            spill(function, registers, kept)
+            spill(function, [registers], kept)
             continue
         _drop_copies(function, registers)
         return {**registers, **predicates}
 
 
-def _color_predicates(function: Function, known: Interference, kept: set[Value]) -> dict[Value, int] | Value:
-    """Registers for predicates, or one to be kept elsewhere."""
+def _color_predicates(known: Interference, kept: set[Value]) -> tuple[dict[Value, int], list[Value]]:
+    """Registers for predicates, and those that must be kept elsewhere."""
     found: dict[Value, int] = {}
+    waiting: dict[Value, None] = {}
     taken = [0] * _PREDICATES
     for value in known.live.values:
         if not value.predicate:
             continue
+        if value in known.clobbered:
+            waiting[value] = None
+            continue
         row = known.rows[value]
-        free = [at for at in range(_PREDICATES) if not taken[at] & row]
-        if not free or value in known.clobbered:
-            if value in known.clobbered:
-                return value
-            crowd = [value, *(other for other in known.live.members(row) if other.predicate)]
-            return _cheapest(crowd, known, kept)
-        found[value] = free[0]
-        taken[free[0]] |= known.live.bit[value]
-    return found
+        while value not in waiting:
+            free = [at for at in range(_PREDICATES) if not taken[at] & row]
+            if free:
+                found[value] = free[0]
+                taken[free[0]] |= known.live.bit[value]
+                break
+            other = _cheapest([value, *(other for other in known.live.members(row) if other in found)], known, kept)
+            waiting[other] = None
+            if other in found:
+                taken[found.pop(other)] ^= known.live.bit[other]
+    return found, list(waiting)
 
 
 def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Value:
@@ -57,20 +68,17 @@ def _cheapest(values: list[Value], known: Interference, kept: set[Value]) -> Val
     candidates = [value for value in values if value not in kept and value.fixed is None]
     if not candidates:
         raise ProgramError("there are too few registers, even with all that can wait in the frame")
-    return min(candidates, key=lambda value: known.uses.get(value, 0) / (1 + known.rows[value].bit_count()))
+    return min(candidates, key=known.cost)
 
 
 def _color(function: Function, known: Interference, together: list[list[Value]], limit: int,
            kept: set[Value]) -> dict[Value, int] | Value:
     """Registers for all other values, or one to be kept in the frame."""
     place = merge_copies(function, known, together)
-    order: dict[Group, None] = {}
-    for group in sorted({id(group): group for group, _ in place.values()}.values(),
-                        key=lambda group: (not group.fixed, -len(group.members))):
-        order[group] = None
+    groups = {id(group): group for group, _ in place.values()}.values()
     taken = [0] * (REGISTERS + 1)
     base: dict[Group, int] = {}
-    for group in order:
+    for group in sorted(groups, key=lambda group: (not group.fixed, -len(group.members))):
         register = 0 if group.fixed else _free_base(group, taken, limit)
         if register is None:
             return _victim(group, known, kept)

@@ -1,8 +1,11 @@
 """Blocks that do nothing go, and those that follow each other alone become one."""
 
+from collections.abc import Collection
+
+from .convergence import Plan
 from .ir import Block, Function
 
-__all__ = ["clean", "drop_unreachable"]
+__all__ = ["clean", "drop_unreachable", "skip_empty"]
 
 
 def clean(function: Function) -> None:
@@ -59,9 +62,29 @@ def _merge(function: Function) -> bool:
     return changed
 
 
-def drop_unreachable(function: Function) -> bool:
-    """Blocks that nothing leads to go."""
-    found, waiting = {function.blocks[0]}, [function.blocks[0]]
+def skip_empty(function: Function, plan: Plan) -> None:
+    """Ways through blocks that have become empty since it was planned where threads meet. Where such a block leaves a
+    region, so does the way.
+    """
+    for block in function.blocks:
+        for at, target in enumerate(block.successors):
+            seen = {block}
+            while (not target.ops and target.ending == "goto" and target not in plan.pushes
+                   and (block, target) not in plan.leaves and target not in seen):
+                seen.add(target)
+                beyond = target.successors[0]
+                if (target, beyond) in plan.leaves:
+                    plan.leaves[block, beyond] = plan.leaves[target, beyond]
+                block.successors[at] = target = beyond
+        if block.table is not None:
+            block.table.targets = list(block.successors)
+    _same_targets(function)
+    drop_unreachable(function, {region.join for pushed in plan.pushes.values() for region in pushed})
+
+
+def drop_unreachable(function: Function, kept: Collection[Block] = ()) -> bool:
+    """Blocks that nothing leads to go, but for some to be kept."""
+    found, waiting = {function.blocks[0], *kept}, [function.blocks[0], *kept]
     while waiting:
         for successor in waiting.pop().successors:
             if successor not in found:

@@ -3,18 +3,18 @@
 import networkx as nx
 
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.module import AddressOf, PtxModule, Space, Variable
+from sim.toolchain.ptx.module import PtxModule
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
 from .builder import CompileError
 from .carry import keep_carries
-from .cleanup import clean
+from .cleanup import clean, skip_empty
 from .convergence import plan
 from .dataflow import reaching_webs
 from .expand import expand
 from .hoist import hoist
-from .ir import Function, Global
+from .ir import Function
 from .layout import Layout
 from .legalise import legalise
 from .long_division import DIVIDE, division_function
@@ -54,45 +54,30 @@ def _text(module: PtxModule, registers: int) -> str:
                 place = module.functions[function.name]
                 raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
             graph.add_edge(function.name, callee)
-    _find_standard(module, functions, graph)
+    _find_standard(layout, functions, graph)
     finished: dict[str, Finished] = {}
     for group in nx.strongly_connected_components(graph):
         for name in sorted(group):
             finished[name] = _compile(functions[name], finished, registers)
-    lines = module_lines(module, layout, functions)
+    lines = module_lines(layout)
     for name, function in functions.items():
         if function.entry:
             lines += kernel_lines(module, layout, name, finished, graph)
     return "\n".join(lines) + "\n"
 
 
-def _find_standard(module: PtxModule, functions: dict[str, Function], graph: nx.DiGraph) -> None:
-    """Marks the functions that are called by address or call themselves."""
-    for name in _addressed(module, functions):
-        functions[name].standard = True
+def _find_standard(layout: Layout, functions: dict[str, Function], graph: nx.DiGraph) -> None:
+    """Marks the functions that may be called by address or call themselves, by way of others or not."""
+    if any(function.indirect for function in functions.values()):
+        for name in layout.handles:
+            functions[name].standard = True
     for group in nx.strongly_connected_components(graph):
         if len(group) > 1 or any(graph.has_edge(name, name) for name in group):
             for name in group:
                 functions[name].standard = True
+                functions[name].circle = frozenset(group)
     for function in functions.values():
         function.standard = function.standard and not function.entry
-
-
-def _addressed(module: PtxModule, functions: dict[str, Function]) -> set[str]:
-    """The functions whose address is taken."""
-    found = {source.what.name for function in functions.values() for op in function.ops() for source in op.sources
-             if isinstance(source.what, Global) and source.what.code}
-    for variable in _variables(module):
-        found |= {value.symbol for value in variable.initial if isinstance(value, AddressOf)}
-    unknown = any(op.name == "ICAL" for function in functions.values() for op in function.ops())
-    if unknown:
-        found |= {name for name, function in functions.items() if not function.entry}
-    return found & functions.keys()
-
-
-def _variables(module: PtxModule) -> list[Variable]:
-    return [*module.variables, *(variable for function in module.functions.values() for variable in function.variables
-                                 if variable.space in (Space.GLOBAL, Space.CONST))]
 
 
 def _compile(function: Function, finished: dict[str, Finished], registers: int) -> Finished:
@@ -121,6 +106,7 @@ def _compile(function: Function, finished: dict[str, Finished], registers: int) 
     hoist(function)
     made = plan(function)
     result = Finished.of(function, allocate(function, registers), made)
+    skip_empty(function, made)
     called = frozenset().union(*(op.clobbers for op in function.ops()))
     function.clobbers = STANDARD_CLOBBERS if function.standard else result.clobbers | called
     result.needs_stack = bool(result.frame) or any(

@@ -4,19 +4,24 @@ A region is the code between a push and the place where the threads that passed 
 the region by the instruction that fits its token: SYNC for SSY; BRK, CONT and LONGJMP for the tokens that they unwind
 to, which may have others above them. A branch that parts threads outside of any region is right, too: one part runs
 first, up to where the region around it is left, or the thread ends, then the other. So regions are proposed as the
-program's shape suggests, and those whose tokens would not balance on every way are dropped.
+program's shape suggests, and those whose tokens would not balance on every way are dropped. None is proposed that
+would only gather threads for the short end of a function that calls itself: it would double the tokens of a recursion.
 """
 
 from dataclasses import dataclass, field
 from enum import Enum
 
 from .convergence_graph import Level, Shape
-from .dataflow import Places
+from .dominance import Dominators
+from .instructions import TOGETHER
 from .ir import Block, Function
 from .loops import Loop
 from .uniform import divergent_blocks
 
 __all__ = ["Plan", "Region", "Token", "plan"]
+
+_SHORT_END = 6
+"""Operations of a function's end, at most, that threads run apart rather than wait for others through a recursion."""
 
 
 class Token(Enum):
@@ -65,14 +70,14 @@ def plan(function: Function) -> Plan:
     """The regions of a function. Every loop has a preheader."""
     graph = Shape(function)
     parting = divergent_blocks(function, graph)
-    places = Places(function)
-    branches = _branch_regions(function, graph, places, parting)
+    dominators = Dominators(function)
+    branches = _branch_regions(function, graph, dominators, parting)
     # A branch before a loop, to where that is left, collects the loop's threads as well.
     regions = [region for region in _loop_regions(function, graph, parting)
-               if not any(other.join is region.join and places.block_dominates(other.entry, region.entry)
+               if not any(other.join is region.join and dominators.dominates(other.entry, region.entry)
                           for other in branches)] + branches
     while True:
-        outcome = _Balance(function, regions, places).check()
+        outcome = _Balance(function, regions, dominators).check()
         if isinstance(outcome, Plan):
             outcome.parting = parting
             outcome.loops = any(parting & loop.blocks for loop in graph.loops)
@@ -93,7 +98,7 @@ def _loop_regions(function: Function, graph: Shape, parting: set[Block]) -> list
             continue
         targets = {target for _, target in loop.exits() if level.stays(before, target)}
         join = level.meeting(targets)
-        if join is not None and not _ends_at_once(join):
+        if join is not None and not _ends_at_once(join) and not _recurses(function, graph, join, loop):
             regions.append(Region(before, join, loop))
     return regions
 
@@ -103,7 +108,19 @@ def _ends_at_once(block: Block) -> bool:
     return not block.ops and block.ending in ("exit", "ret")
 
 
-def _branch_regions(function: Function, graph: Shape, places: Places, parting: set[Block]) -> list[Region]:
+def _recurses(function: Function, graph: Shape, join: Block, part: Block | Loop) -> bool:
+    """Whether it is better not to meet at a join behind a branch or a loop: the way there calls the function again,
+    with a token more on the stack each time, and the join is its short end, which each part may run alone.
+    """
+    if not (function.circle or function.indirect) or join.ending != "ret" or len(join.ops) > _SHORT_END:
+        return False
+    if any(op.name in TOGETHER for op in join.ops):
+        return False
+    span = part.blocks if isinstance(part, Loop) else graph.span(part)
+    return any(function.recurses(block) for block in span)
+
+
+def _branch_regions(function: Function, graph: Shape, dominators: Dominators, parting: set[Block]) -> list[Region]:
     """A region for all branches of a level that meet at the same place and can be entered together."""
     groups: dict[tuple[Level, Block], list[list[Block]]] = {}
     for block in function.blocks:
@@ -113,28 +130,31 @@ def _branch_regions(function: Function, graph: Shape, places: Places, parting: s
         if len({successor for successor in block.successors if level.stays(block, successor)}) < 2:
             continue
         join = level.join(block)
-        if join is None or _ends_at_once(join):
+        if join is None or _ends_at_once(join) or _recurses(function, graph, join, block):
             continue
         members = groups.setdefault((level, join), [])
-        own = next((group for group in members if any(places.block_dominates(other, block) for other in group)), None)
+        own = next((group for group in members if any(dominators.dominates(other, block) for other in group)), None)
         if own is None:
             members.append([block])
         else:
             own.append(block)
     regions = []
     for (level, join), members in groups.items():
-        regions += [Region(entry, join) for entry in _together(members, level, join, places)]
+        entries = _together(members, level, join, dominators)
+        if any(_recurses(function, graph, join, entry) for entry in entries):
+            entries = [group[0] for group in members]
+        regions += [Region(entry, join) for entry in entries]
     return regions
 
 
-def _together(members: list[list[Block]], level: Level, join: Block, places: Places) -> list[Block]:
+def _together(members: list[list[Block]], level: Level, join: Block, dominators: Dominators) -> list[Block]:
     """The blocks to push in: one before all branches if all ways from it come to the join, else one for each group."""
     heads = [group[0] for group in members]
     if len(heads) == 1:
         return heads
     common: Block | None = heads[0]
-    while common is not None and not all(places.block_dominates(common, head) for head in heads):
-        common = places.parents.get(common)
+    while common is not None and not all(dominators.dominates(common, head) for head in heads):
+        common = dominators.parents.get(common)
     inside = common is not None and (level.loop is None or common in level.loop.blocks)
     if common is not None and inside and level.join(common) is join and common not in heads:
         return [common]
@@ -144,9 +164,9 @@ def _together(members: list[list[Block]], level: Level, join: Block, places: Pla
 class _Balance:
     """Follows the tokens along all ways."""
 
-    def __init__(self, function: Function, regions: list[Region], places: Places) -> None:
+    def __init__(self, function: Function, regions: list[Region], dominators: Dominators) -> None:
         self.function = function
-        self.places = places
+        self.dominators = dominators
         self.regions = regions
         self.joins = {region.join for region in regions}
         self.meets = self._blocks_that_meet()

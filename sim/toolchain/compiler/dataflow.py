@@ -1,13 +1,17 @@
-"""What is known of values at every place: where they are live, which definitions reach a use, what dominates what."""
+"""What is known of values at every place: where they are live, which definitions reach a use."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 import networkx as nx
+import numpy as np
 
 from .ir import Block, Function, Op, Value
 
-__all__ = ["Liveness", "Places", "ending_reads", "flow_graph", "reaching_webs"]
+__all__ = ["Liveness", "ending_reads", "flow_graph", "reaching_webs"]
+
+_FEW = 16
+"""Fewer bits than these are found one by one."""
 
 
 def flow_graph(function: Function) -> nx.DiGraph:
@@ -27,12 +31,13 @@ def ending_reads(function: Function, block: Block) -> Iterator[Value]:
 
 
 class Liveness:
-    """The values that are live, as bits of a number; ``bit`` has the bit of each value."""
+    """The values that are live, as bits of a number; ``number`` has the number of each value's bit, ``bit`` the bit."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.values: list[Value] = []
         self.bit: dict[Value, int] = {}
+        self.number: dict[Value, int] = {}
         used: dict[Block, int] = {}
         defined: dict[Block, int] = {}
         for block in function.blocks:
@@ -54,10 +59,12 @@ class Liveness:
         """The bits of some values."""
         found = 0
         for value in values:
-            if value not in self.bit:
-                self.bit[value] = 1 << len(self.values)
+            bit = self.bit.get(value)
+            if bit is None:
+                self.number[value] = len(self.values)
+                bit = self.bit[value] = 1 << len(self.values)
                 self.values.append(value)
-            found |= self.bit[value]
+            found |= bit
         return found
 
     def _solve(self, used: dict[Block, int], defined: dict[Block, int]) -> None:
@@ -87,35 +94,20 @@ class Liveness:
 
     def members(self, mask: int) -> Iterator[Value]:
         """The values of a number's bits."""
-        while mask:
-            low = mask & -mask
-            yield self.values[low.bit_length() - 1]
-            mask ^= low
+        if mask.bit_count() < _FEW:
+            while mask:
+                low = mask & -mask
+                yield self.values[low.bit_length() - 1]
+                mask ^= low
+            return
+        for number in self.numbers(mask).tolist():
+            yield self.values[number]
 
-
-class Places:
-    """Where operations are, and which are passed on every way to which."""
-
-    def __init__(self, function: Function) -> None:
-        graph = flow_graph(function)
-        entry = function.blocks[0]
-        self.parents = {block: parent for block, parent in nx.immediate_dominators(graph, entry).items()
-                        if block is not entry}
-        self.at = {op: (block, index) for block in function.blocks for index, op in enumerate(block.ops)}
-
-    def block_dominates(self, first: Block, second: Block) -> bool:
-        """Whether every way to the second block passes the first; a block dominates itself."""
-        current: Block | None = second
-        while current is not None:
-            if current is first:
-                return True
-            current = self.parents.get(current)
-        return False
-
-    def dominates(self, first: Op, block: Block, index: int) -> bool:
-        """Whether every way to a place passes an operation before."""
-        own, position = self.at[first]
-        return position < index if own is block else self.block_dominates(own, block)
+    @staticmethod
+    def numbers(mask: int) -> np.ndarray:
+        """Which bits of a number are set."""
+        content = np.frombuffer(mask.to_bytes(-(-mask.bit_length() // 8), "little"), np.uint8)
+        return np.flatnonzero(np.unpackbits(content, bitorder="little"))
 
 
 def reaching_webs(function: Function) -> None:

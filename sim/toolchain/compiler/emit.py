@@ -43,9 +43,9 @@ class Printer:
         match source.what:
             case Constant(bank, offset):
                 text = f"c[{bank:#x}][{offset:#x}]"
-            case Global(name, addend, upper, code):
+            case Global(name, addend, upper):
                 place = name + (f"+{addend:#x}" if addend > 0 else f"-{-addend:#x}" if addend else "")
-                text = self.prefix + place if code else f"32@{'hi' if upper else 'lo'}({place})"
+                text = f"32@{'hi' if upper else 'lo'}({place})"
             case int(number):
                 text = f"{number:#x}"
             case _:
@@ -122,7 +122,7 @@ class Printer:
         base = self.source(op.sources[read])
         if letter == "k" and ":" in op.text:
             bank, table = op.text.split(":")
-            return f"c[{int(bank):#x}][{base}+{self.prefix}{table}]"
+            return f"c[{int(bank):#x}][{base}+{self.prefix}{table}{f'+{op.offset:#x}' * bool(op.offset)}]"
         offset = op.offset + (self.frame if op.text == "caller" else 0)
         if base == "RZ":
             inner = f"{offset:#x}" if offset else "RZ"

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["ARRIVALS", "LONG_FORMS", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure", "needs_slot",
-           "offset_fits", "predicate_sources", "shape", "slot_takes"]
+__all__ = ["ARRIVALS", "LONG_FORMS", "TOGETHER", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure",
+           "needs_slot", "offset_fits", "predicate_sources", "shape", "slot_takes"]
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,8 @@ LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
 ARRIVALS = frozenset(name for name in _SHAPES if name.split(".")[0] == "BAR")
 """All forms of BAR: barrier and count in the text, the barrier in a register, the count in one, or both in the same."""
+TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
+"""What threads do together, or cannot be guarded."""
 _SYNTHETIC = Shape("")
 _SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
 

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from .abi import STACK_POINTER
 from .dataflow import Liveness
 from .ir import Block, Function, Op, Value
-from .loops import find_loops, innermost
+from .loops import block_weights, find_loops, innermost
 
 __all__ = ["Group", "Interference", "merge_copies"]
 
@@ -22,16 +24,19 @@ class Interference:
         for value in function.parameters:
             self.live.mask(iter([value]))
         rows: dict[int, int] = {}
-        loops = innermost(find_loops(function))
+        weights = block_weights(function)
         for block in function.blocks:
-            weight = 10.0 ** min(loops[block].depth if block in loops else 0, 4)
             for _, op, alive in self.live.backwards(block):
-                self._operation(op, alive, rows, weight)
+                self._operation(op, alive, rows, weights[block])
         entry = function.blocks[0]
         arriving = self.live.live_in[entry] | self.live.mask(iter(function.parameters))
         for value in self.live.members(arriving):
             rows[self.live.bit[value]] = rows.get(self.live.bit[value], 0) | arriving
         self.rows = self._symmetric(rows)
+
+    def cost(self, value: Value) -> float:
+        """What it costs to have a value in memory: little where it is used seldom and in the way of many."""
+        return self.uses.get(value, 0) / (1 + self.rows[value].bit_count())
 
     def _operation(self, op: Op, alive: int, rows: dict[int, int], weight: float) -> None:
         written = self.live.mask(op.writes())
@@ -51,13 +56,33 @@ class Interference:
                 self.clobbered[value] = self.clobbered.get(value, 0) | mask
 
     def _symmetric(self, rows: dict[int, int]) -> dict[Value, int]:
-        found = dict.fromkeys(self.live.values, 0)
-        for bit, row in rows.items():
-            value = self.live.values[bit.bit_length() - 1]
-            found[value] |= row & ~bit
-            for other in self.live.members(row & ~bit):
-                found[other] |= bit
-        return found
+        count = len(self.live.values)
+        numbers = [rows.get(1 << at, 0) & ~(1 << at) for at in range(count)]
+        return {value: row | column for value, row, column in zip(self.live.values, numbers, _columns(numbers, count),
+                                                                  strict=True)}
+
+
+_CHUNK = 1024
+"""Rows that are turned at once: a multiple of 8."""
+_SWAPS = ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0))
+"""What turns 8 by 8 bits in a number: the distance of bits that change places, and the lower ones of them."""
+
+
+def _columns(rows: list[int], count: int) -> list[int]:
+    """The columns of a square of bits, found in tiles of 8 by 8."""
+    width = -(-count // 8)
+    columns = np.zeros((width, 8, width), np.uint8)
+    for first in range(0, count, _CHUNK):
+        part = rows[first:first + _CHUNK]
+        part += [0] * (-len(part) % 8)
+        content = np.frombuffer(b"".join(row.to_bytes(width, "little") for row in part), np.uint8)
+        tiles = content.reshape(-1, 8, width).transpose(2, 0, 1).copy().view("<u8")
+        for distance, lower in _SWAPS:
+            changed = (tiles ^ tiles >> np.uint64(distance)) & np.uint64(lower)
+            tiles ^= changed ^ changed << np.uint64(distance)
+        columns[:, :, first // 8:first // 8 + len(part) // 8] = tiles.view(np.uint8).reshape(width, -1, 8).transpose(
+            0, 2, 1)
+    return [int.from_bytes(column.tobytes(), "little") for column in columns.reshape(8 * width, width)[:count]]
 
 
 @dataclass(eq=False)
@@ -74,6 +99,8 @@ class Group:
         What the base may be, modulo 4.
     fixed : bool
         The base is R0.
+    joined : tuple[Group, int] or None
+        The group that this one has come into, and its base's distance there.
     """
 
     members: dict[int, int]
@@ -81,6 +108,24 @@ class Group:
     bases: frozenset[int] = frozenset(range(4))
     fixed: bool = False
     clobbered: dict[int, int] = field(default_factory=dict)
+    joined: "tuple[Group, int] | None" = None
+
+    def enter(self, at: int, value: Value, known: Interference) -> None:
+        """One more value at a distance."""
+        self.members[at] = self.members.get(at, 0) | known.live.bit[value]
+        self.rows[at] = self.rows.get(at, 0) | known.rows[value]
+        self.clobbered[at] = self.clobbered.get(at, 0) | known.clobbered.get(value, 0)
+
+    def found(self) -> "tuple[Group, int]":
+        """The group that this one has come into at last, and what is added to its distances there."""
+        group, shift, passed = self, 0, []
+        while group.joined is not None:
+            passed.append((group, group.joined[1]))
+            group = group.joined[0]
+        for other, distance in reversed(passed):
+            shift += distance
+            other.joined = group, shift
+        return group, shift
 
 
 def merge_copies(function: Function, known: Interference,
@@ -95,24 +140,25 @@ def merge_copies(function: Function, known: Interference,
         alignment = 4 if len(values) > 2 else 2
         group = Group({}, {}, frozenset(base for base in range(4) if base % alignment == 0))
         for at, value in enumerate(values):
-            _enter(group, at, value, known)
+            group.enter(at, value, known)
             place[value] = group, at
     for value in known.live.values:
         if value.predicate or value in place:
             continue
         group, at = (Group({}, {}), 0) if value.fixed is None else (fixed, value.fixed)
-        _enter(group, at, value, known)
+        group.enter(at, value, known)
         place[value] = group, at
     for to, source in _copies(function):
         if to in place and source in place:
-            _merge(place, known, to, source)
-    return place
+            _merge(_where(place, to), _where(place, source))
+    return {value: _where(place, value) for value in place}
 
 
-def _enter(group: Group, at: int, value: Value, known: Interference) -> None:
-    group.members[at] = group.members.get(at, 0) | known.live.bit[value]
-    group.rows[at] = group.rows.get(at, 0) | known.rows[value]
-    group.clobbered[at] = group.clobbered.get(at, 0) | known.clobbered.get(value, 0)
+def _where(place: dict[Value, tuple[Group, int]], value: Value) -> tuple[Group, int]:
+    """The group that a value is in by now, and its distance there."""
+    own, distance = place[value]
+    group, shift = own.found()
+    return group, distance + shift
 
 
 def _copies(function: Function) -> list[tuple[Value, Value]]:
@@ -133,12 +179,12 @@ def _copies(function: Function) -> list[tuple[Value, Value]]:
     return [(to, source) for _, to, source in found]
 
 
-def _merge(place: dict[Value, tuple[Group, int]], known: Interference, one: Value, other: Value) -> None:
-    """Joins the groups of two values so that both have the same register, if nothing speaks against it."""
-    if place[other][0].fixed:
+def _merge(one: tuple[Group, int], other: tuple[Group, int]) -> None:
+    """Joins the groups of two places so that both are the same register, if nothing speaks against it."""
+    if other[0].fixed:
         one, other = other, one
-    into, at = place[one]
-    group, own = place[other]
+    into, at = one
+    group, own = other
     shift = at - own
     if into is group or group.fixed:
         return
@@ -159,6 +205,4 @@ def _merge(place: dict[Value, tuple[Group, int]], known: Interference, one: Valu
         into.members[distance] = into.members.get(distance, 0) | members
         into.rows[distance] = into.rows.get(distance, 0) | group.rows[distance - shift]
         into.clobbered[distance] = into.clobbered.get(distance, 0) | group.clobbered[distance - shift]
-        for value in known.live.members(members):
-            place[value] = into, distance
-    into.bases = bases
+    into.bases, group.joined = bases, (into, shift)

@@ -49,12 +49,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Global:
-    """32 bits of the address of a global variable or a place in it, or of a function's place in the code."""
+    """32 bits of the address of a global variable or a place in it."""
 
     name: str
     addend: int = 0
     upper: bool = False
-    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,8 @@ class Block:
 class Function:
     """A function on its way to code. ``blocks`` are in the order of the code, the first one is the entry.
 
-    ``frame`` is in bytes; its variables are below ``spills``.
+    ``frame`` is in bytes; its variables are below ``spills``. ``circle`` has the functions that may call it again while
+    it runs, itself among them if it calls itself.
     """
 
     name: str
@@ -222,6 +222,7 @@ class Function:
     calls: list[str] = field(default_factory=list)
     indirect: bool = False
     standard: bool = False
+    circle: frozenset[str] = frozenset()
     clobbers: frozenset[int] = frozenset()
     barriers: int = 0
     stack: Value = field(default_factory=lambda: Value("stack", fixed=1))
@@ -230,6 +231,11 @@ class Function:
         """All operations."""
         for block in self.blocks:
             yield from block.ops
+
+    def recurses(self, block: Block) -> bool:
+        """Whether a block has a call that may lead to this function again."""
+        return not self.entry and any(op.name == "ICAL" or (op.name == "CAL" and op.text in self.circle)
+                                      for op in block.ops)
 
     def predecessors(self) -> dict[Block, list[Block]]:
         """The blocks before each block; one stands there once for each way."""

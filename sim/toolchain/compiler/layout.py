@@ -4,12 +4,22 @@ from dataclasses import dataclass, field
 
 from sim.toolchain.ptx.module import PtxModule, Space, Variable
 
-__all__ = ["CONSTANT_BANK", "PARAMETER_BASE", "DriverWord", "Layout", "aligned"]
+__all__ = ["CONSTANT_BANK", "FUNCTION_TABLE", "HANDLE_BYTES", "PARAMETER_BANK", "PARAMETER_BASE", "TABLE_BANK",
+           "DriverWord", "Layout", "aligned"]
 
 CONSTANT_BANK = 3
 """The bank of users' constants."""
+TABLE_BANK = 2
+"""The bank of a kernel's tables."""
+FUNCTION_TABLE = ".functions"
+"""What a kernel calls its table of functions; no name in PTX has a dot."""
+HANDLE_BYTES = 8
+"""Of a function in that table. As in NVIDIA's files the place there is what memory and registers hold of a function:
+every kernel has its own copies of functions, and the place is the same in all tables.
+"""
+PARAMETER_BANK = 0
 PARAMETER_BASE = 0x140
-"""Where a kernel's parameters begin in bank 0."""
+"""Where a kernel's parameters begin in their bank."""
 
 
 class DriverWord:
@@ -22,6 +32,7 @@ class DriverWord:
     STACK = 0x20
     GRID_ID = 0x28
     ENVIRONMENT = 0x30
+    CONSTANTS = 0xD0
     DYNAMIC_SHARED = 0xFC
 
 
@@ -32,8 +43,9 @@ def aligned(place: int, alignment: int) -> int:
 
 @dataclass
 class Layout:
-    """Places of constants in their bank and of shared variables, in bytes. Shared variables whose size the launch
-    decides are all behind the others.
+    """Places of constants in their bank, of entries' parameters in their block, of shared variables, in bytes. Shared
+    variables whose size the launch decides are all behind the others. ``handles`` are places in the tables of
+    functions, where the first is nobody's.
     """
 
     constants: list[Variable] = field(default_factory=list)
@@ -41,6 +53,8 @@ class Layout:
     globals: list[Variable] = field(default_factory=list)
     places: dict[Variable, int] = field(default_factory=dict)
     shared_bytes: int = 0
+    constant_bytes: int = 0
+    handles: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: PtxModule) -> "Layout":
@@ -56,7 +70,7 @@ class Layout:
         for variable in found.constants:
             found.places[variable] = aligned(end, variable.alignment)
             end = found.places[variable] + variable.size
-        end = 0
+        found.constant_bytes, end = end, 0
         dynamic = [variable for variable in found.shared if variable.count is None]
         for variable in [variable for variable in found.shared if variable.count is not None]:
             found.places[variable] = aligned(end, variable.alignment)
@@ -65,8 +79,11 @@ class Layout:
             end = aligned(end, max(variable.alignment for variable in dynamic))
             found.places.update(dict.fromkeys(dynamic, end))
         found.shared_bytes = end
+        named = [function.name for function in module.functions.values()
+                 if not function.entry and function.body is not None]
+        found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}
         return found
 
     def place(self, variable: Variable) -> int | None:
-        """Where a constant or shared variable is; None for a global one."""
+        """The address of a constant, shared variable or entry's parameter in its space; None for others."""
         return self.places.get(variable)

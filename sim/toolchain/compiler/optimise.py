@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .cleanup import drop_unreachable
-from .dataflow import Liveness, Places, ending_reads
+from .dataflow import Liveness, ending_reads
+from .dominance import Places
 from .instructions import fits, is_needless, is_pure, shape
 from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number
 from .patterns import combine

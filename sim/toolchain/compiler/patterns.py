@@ -83,8 +83,9 @@ def _offset(op: Op, known: Definitions, index: int) -> bool:
         if total >= 0 and offset_fits(op.name, total):
             op.sources[0], op.offset = RZ, total
             return True
-    if not wide and inner.name == "IADD" and not inner.sets_carry and not inner.takes_carry and not inner.mods:
-        base, added = inner.sources
+    summed = inner.name == "ADD64" and source.value is inner.results[0]
+    if not wide and (summed or (inner.name == "IADD" and _plain_sum(inner))):
+        base, added = inner.sources[0], inner.sources[2 if summed else 1]
         if added.number is None:
             base, added = added, base
         if added.number is None or not base.plain or base.value is None:

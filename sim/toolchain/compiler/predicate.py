@@ -1,40 +1,50 @@
 """Short bodies of branches become guarded operations: a branch that threads take both ways costs more than they do."""
 
 from .dataflow import Liveness
-from .instructions import ARRIVALS, is_pure
+from .instructions import TOGETHER, is_pure
 from .ir import Block, Function, Op, Source, Value
 
 __all__ = ["predicate"]
 
 _LONGEST = 6
 _LONGEST_OF_TWO = 4
-_TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
-"""What threads do together, or cannot be guarded."""
 
 
 def predicate(function: Function) -> None:
-    """Converts all bodies that are short enough, inner ones first."""
-    while _convert_one(function):
-        pass
-
-
-def _convert_one(function: Function) -> bool:
-    before = function.predecessors()
-    for block in function.blocks:
-        if block.ending != "branch" or block.condition is None or block.condition.value is None:
+    """Converts all bodies that are short enough, inner ones first. What is live before a block stays so."""
+    live, before, blocks = Liveness(function), function.predecessors(), function.blocks
+    position = {block: at for at, block in enumerate(blocks)}
+    gone: set[Block] = set()
+    at = 0
+    while at < len(blocks):
+        block = blocks[at]
+        bodies = _bodies(block, before) if block not in gone else []
+        if not bodies:
+            at += 1
             continue
-        first, second = block.successors
-        bodies = [body for body in (first, second) if _is_body(body, block, before)]
-        if len(bodies) == 2 and bodies[0].successors == bodies[1].successors and all(
-                _short(body, block.condition.value, _LONGEST_OF_TWO) for body in bodies):
-            _convert(function, block, bodies, first.successors[0])
-            return True
-        for body in bodies:
-            other = second if body is first else first
-            if body.successors[0] is other and _short(body, block.condition.value, _LONGEST):
-                _convert(function, block, [body], other)
-                return True
-    return False
+        behind = bodies[0].successors[0]
+        _convert(block, bodies, behind, live)
+        gone.update(bodies)
+        before[behind] = [other for other in before[behind] if other not in bodies and other is not block] + [block]
+        # The block has no branch any more: it may be a body itself.
+        at = min([at, *(position[other] for other in before[block])])
+    function.blocks = [block for block in blocks if block not in gone]
+
+
+def _bodies(block: Block, before: dict[Block, list[Block]]) -> list[Block]:
+    """The bodies of a block's branch that are to be converted."""
+    if block.ending != "branch" or block.condition is None or block.condition.value is None:
+        return []
+    first, second = block.successors
+    bodies = [body for body in (first, second) if _is_body(body, block, before)]
+    if len(bodies) == 2 and bodies[0].successors == bodies[1].successors and all(
+            _short(body, block.condition.value, _LONGEST_OF_TWO) for body in bodies):
+        return bodies
+    for body in bodies:
+        other = second if body is first else first
+        if body.successors[0] is other and _short(body, block.condition.value, _LONGEST):
+            return [body]
+    return []
 
 
 def _is_body(body: Block, block: Block, before: dict[Block, list[Block]]) -> bool:
@@ -43,18 +53,16 @@ def _is_body(body: Block, block: Block, before: dict[Block, list[Block]]) -> boo
 
 def _short(body: Block, condition: Value, limit: int) -> bool:
     return len(body.ops) <= limit and all(
-        op.guard is None and op.name not in _TOGETHER and condition not in op.results for op in body.ops)
+        op.guard is None and op.name not in TOGETHER and condition not in op.results for op in body.ops)
 
 
-def _convert(function: Function, block: Block, bodies: list[Block], behind: Block) -> None:
-    live = Liveness(function)
+def _convert(block: Block, bodies: list[Block], behind: Block, live: Liveness) -> None:
     condition = block.condition
     assert condition is not None
     for body in bodies:
         guard = condition if body is block.successors[0] else condition.invert()
         block.ops += [_guarded(op, guard, live, live.live_in[behind]) for op in body.ops]
     block.ending, block.condition, block.successors = "goto", None, [behind]
-    function.blocks = [other for other in function.blocks if other not in bodies]
 
 
 def _guarded(op: Op, guard: Source, live: Liveness, wanted: int) -> Op:

@@ -7,41 +7,46 @@ import networkx as nx
 from sim.toolchain.operands import is_reserved
 from sim.toolchain.ptx.module import AddressOf, PtxModule, Variable, parameter_offsets
 
-from .ir import Function
-from .layout import Layout
+from .layout import FUNCTION_TABLE, HANDLE_BYTES, TABLE_BANK, Layout
 from .text import Finished, function_lines
 
 __all__ = ["kernel_lines", "module_lines"]
 
 _DATA = {1: ".byte", 2: ".half", 4: ".word", 8: ".dword"}
+_NO_CODE = 1
 _TOKEN_BYTES = 16
 _LANES = 32
 
 
-def module_lines(module: PtxModule, layout: Layout, functions: Mapping[str, Function]) -> list[str]:
+def module_lines(layout: Layout) -> list[str]:
     """Global variables and constants."""
     lines = []
-    prefix = next((f"${name}$" for name, function in functions.items() if function.entry), "")
     for variable in layout.globals:
         sized = "" if variable.initial else f" {max(variable.size, 1)}"
         lines.append(f".global {variable.name}{sized} align {variable.alignment}")
-        lines += _data(variable, functions, prefix)
+        lines += _data(variable, layout)
     for variable in layout.constants:
         lines.append(f".const 3 {variable.name} align {variable.alignment} at {layout.places[variable]}")
-        lines += _data(variable, functions, prefix) or [f"    .zero {variable.size}"]
+        lines += _data(variable, layout) or [f"    .zero {variable.size}"]
     return lines
 
 
-def _data(variable: Variable, functions: Mapping[str, Function], prefix: str) -> list[str]:
+def _data(variable: Variable, layout: Layout) -> list[str]:
     """The first values of a variable, zeros behind them."""
+    constants = {constant.name: layout.places[constant] for constant in layout.constants}
     if not variable.initial:
         return []
     size = variable.type.size
     lines = []
     for value in variable.initial:
-        if isinstance(value, AddressOf):
-            name = prefix + value.symbol if value.symbol in functions else value.symbol
-            text = f"{name}+{value.offset:#x}" if value.offset else name
+        if isinstance(value, AddressOf) and value.symbol in constants and not value.generic:
+            text = f"{(constants[value.symbol] + value.offset) % (1 << 8 * size):#x}"
+        elif isinstance(value, AddressOf) and value.symbol in layout.handles:
+            text = f"{(layout.handles[value.symbol] + value.offset) % (1 << 8 * size):#x}"
+        elif isinstance(value, AddressOf):
+            text = f"{value.symbol}{value.offset:+#x}" if value.offset else value.symbol
+            if value.symbol in constants:
+                text = f"generic({text})"
         else:
             text = f"{value:#x}"
         lines.append(f"    {_DATA[size]} {text}")
@@ -75,13 +80,21 @@ def kernel_lines(module: PtxModule, layout: Layout, name: str, finished: Mapping
     for other in reached:
         for block in finished[other].function.blocks:
             if block.table is not None:
-                lines.append(f".const 2 {prefix}{block.table.name} align 4")
+                lines.append(f".const {TABLE_BANK} {prefix}{block.table.name} align 4")
                 lines += [f"    .word {label}" for label in block.table.labels]
+    if any(finished[other].function.indirect for other in reached):
+        lines += _function_table(layout, prefix)
     for other, body in bodies:
         if other != name:
             lines.append(f".function {prefix}{other}")
         lines += body
     return [*lines, ".end"]
+
+
+def _function_table(layout: Layout, prefix: str) -> list[str]:
+    """The places of a kernel's functions in its code, by their handles. There is no code at the first."""
+    lines = [f".const {TABLE_BANK} {prefix}{FUNCTION_TABLE} align {HANDLE_BYTES}", f"    .dword {_NO_CODE}"]
+    return lines + [f"    .dword {prefix}{name}" for name in layout.handles]
 
 
 def _reached(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph) -> list[str]:
@@ -95,27 +108,26 @@ def _reached(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph) -> 
 
 
 def _depths(name: str, finished: Mapping[str, Finished], graph: nx.DiGraph, reached: list[str]) -> tuple[int, int]:
-    """Bytes of stack of the deepest calls, and tokens. A function that calls itself counts as often as a warp has
-    lanes.
+    """Bytes of stack of the deepest calls, and tokens. Functions that call themselves, or one another, are all in it
+    once, and the largest of them as often as a warp has lanes.
     """
+    calls = nx.DiGraph()
+    calls.add_nodes_from(reached)
     indirect = [other for other in reached if finished[other].function.standard]
-    stacks: dict[str, tuple[int, int]] = {}
-
-    def depth(current: str, above: frozenset[str]) -> tuple[int, int]:
-        if current in stacks:
-            return stacks[current]
-        one = finished[current]
-        called = set(graph.successors(current))
-        if one.function.indirect:
-            called |= set(indirect)
-        times = _LANES if any(other in above or other == current for other in called) else 1
-        below = [depth(other, above | {current}) for other in called if other not in above and other != current]
-        parting = one.plan.parting
-        tokens = one.plan.depth + (_LANES if one.plan.loops else min(len(parting), _LANES)) + bool(called)
-        stacks[current] = (one.frame * times + max((stack for stack, _ in below), default=0),
-                           tokens * times + max((more for _, more in below), default=0))
-        return stacks[current]
-
-    return depth(name, frozenset())
+    for caller in reached:
+        called = indirect if finished[caller].function.indirect else []
+        calls.add_edges_from((caller, other) for other in (*graph.successors(caller), *called))
+    depths: dict[str, tuple[int, int]] = {}
+    for group in nx.strongly_connected_components(calls):       # callees first
+        below = [depths[other] for caller in group for other in calls.successors(caller) if other not in group]
+        again = _LANES - 1 if any(calls.has_edge(caller, other) for caller in group for other in group) else 0
+        own = [(finished[caller].frame, _tokens(finished[caller], bool(calls.out_degree(caller)))) for caller in group]
+        found = tuple(sum(column) + again * max(column) + max((item[at] for item in below), default=0)
+                      for at, column in enumerate(zip(*own, strict=True)))
+        depths |= dict.fromkeys(group, (found[0], found[1]))
+    return depths[name]
 
 
+def _tokens(one: Finished, calls: bool) -> int:
+    """Tokens that one function has on the stack."""
+    return one.plan.depth + (_LANES if one.plan.loops else min(len(one.plan.parting), _LANES)) + calls

@@ -28,7 +28,7 @@ from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handlers, handles
 from .cleanup import drop_unreachable
 from .ir import Block, Function, JumpTable, Source, Value, number
-from .layout import PARAMETER_BASE, Layout, aligned
+from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
@@ -52,9 +52,9 @@ def _branch(b: Builder, i: Instruction) -> None:
 def _branch_by_index(b: Builder, i: Instruction) -> None:
     behind = b.guarded_block()
     scaled = b.compute("SHL", b.word(i.operands[0]), number(2))
-    table = JumpTable(f"table{b.temporaries}", [b.label(label) for label in i.targets])
+    table = JumpTable(f"{b.function.name}.table{b.temporaries}", [b.label(label) for label in i.targets])
     place = b.temporary()
-    b.op("LDC", [place], scaled, text=f"2:{table.name}")
+    b.op("LDC", [place], scaled, text=f"{TABLE_BANK}:{table.name}")
     b.end("switch", *table.targets, condition=Source(place), uniform=i.uniform)
     b.block.table = table
     b.begin(behind or b.new_block("next"))
@@ -80,6 +80,9 @@ def _call(b: Builder, i: Instruction) -> None:
     for argument, (_, registers) in zip(call.arguments, places.arguments(call.signature), strict=True):
         arguments += zip(registers, _argument_words(b, argument, len(registers)), strict=True)
     inputs, stores = [], []
+    place = []
+    if not isinstance(call.target, FunctionRef):
+        place = [b.compute("LDC", *b.read(call.target, 32), text=f"{TABLE_BANK}:{FUNCTION_TABLE}")]
     for register, source in arguments:
         if register < 0:
             stores.append((register, source))
@@ -99,7 +102,7 @@ def _call(b: Builder, i: Instruction) -> None:
         b.op("CAL", list(results), *fixed, text=call.target.name, clobbers=STANDARD_CLOBBERS)
         b.function.calls.append(call.target.name)
     else:
-        b.op("ICAL", list(results), *b.read(call.target, 32), *fixed, clobbers=STANDARD_CLOBBERS)
+        b.op("ICAL", list(results), *place, *fixed, clobbers=STANDARD_CLOBBERS)
         b.function.indirect = True
     copies = {value.fixed: b.compute("MOV", Source(value)) for value in results}
     for register in given:
@@ -137,7 +140,7 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
         offsets, _ = parameter_offsets(ptx.parameters)
         for parameter, offset in zip(ptx.parameters, offsets, strict=True):
             assert isinstance(parameter, Variable)
-            layout.places[parameter] = PARAMETER_BASE + offset
+            layout.places[parameter] = offset
     else:
         _receive_parameters(b, ptx)
     for element in ptx.body:

@@ -1,5 +1,6 @@
 """Selection of loads, stores and prefetches."""
 
+from sim.toolchain.program import BANK_BYTES
 from sim.toolchain.ptx.module import (
     Address,
     Instruction,
@@ -13,12 +14,14 @@ from sim.toolchain.ptx.module import (
 from .builder import Builder, constant, handles
 from .instructions import offset_fits
 from .ir import RZ, Source, Value, number
-from .layout import CONSTANT_BANK
+from .layout import CONSTANT_BANK, PARAMETER_BANK, PARAMETER_BASE
 
 __all__ = ["address_words", "sum_with"]
 
 _SIZES = {32: "", 64: ".64", 128: ".128"}
 _NAMES = {Space.GLOBAL: ("LDG", "STG"), Space.LOCAL: ("LDL", "STL"), Space.SHARED: ("LDS", "STS"), None: ("LD", "ST")}
+_BANKS = {Space.CONST: (CONSTANT_BANK, 0), Space.PARAM: (PARAMETER_BANK, PARAMETER_BASE)}
+"""Spaces that are in constant banks: which bank, and where in it their addresses begin."""
 _LOAD_CACHES = {"": "", "ca": "", "cg": ".CG", "cs": "", "lu": "", "cv": ".CV", "nc": ".CI"}
 _STORE_CACHES = {"": "", "wb": "", "cg": ".CG", "cs": ".CS", "wt": ".WT"}
 
@@ -72,7 +75,7 @@ def _results(b: Builder, operand: Operand, kind: Type) -> list[Value | None]:
 def _load(b: Builder, i: Instruction) -> None:
     address = i.operands[1]
     assert isinstance(address, Address)
-    if i.space is Space.PARAM:
+    if isinstance(address.base, Variable) and _is_held(b, address.base):
         _load_parameter(b, i, address)
         return
     if i.type.bits < 32 and i.vector > 1:
@@ -87,9 +90,10 @@ def _load(b: Builder, i: Instruction) -> None:
 def _load_words(b: Builder, i: Instruction, address: Address, results: list[Value | None], shift: int = 0) -> None:
     """One load of all results."""
     address = Address(address.base, address.offset + shift)
-    if i.space is Space.CONST:
-        base, offset = address_words(b, address, "LDC", False)
-        _load_constant(b, i, base, offset, results)
+    if i.space in _BANKS:
+        bank, start = _BANKS[i.space]
+        base, offset = address_words(b, Address(address.base, address.offset + start), "LDC", False)
+        _load_constant(b, i, bank, base, offset, results)
         return
     name = _NAMES[i.space][0]
     wide = i.space in (Space.GLOBAL, None)
@@ -107,17 +111,20 @@ def _load_words(b: Builder, i: Instruction, address: Address, results: list[Valu
     b.op(name, results, *base, *extra, mods=f"{'.E' if wide else ''}{cache}{size}", offset=offset)
 
 
-def _load_constant(b: Builder, i: Instruction, base: list[Source], offset: int, results: list[Value | None]) -> None:
+def _load_constant(b: Builder, i: Instruction, bank: int, base: list[Source], offset: int,
+                   results: list[Value | None]) -> None:
     words = len(results)
+    if base == [RZ] and (offset not in range(BANK_BYTES) or offset % min(i.type.size, 4)):
+        raise b.failure(f"constant bank {bank} has no .{i.type.value} at {offset:#x}")
     if base == [RZ] and i.type.bits >= 32:
         for at, value in enumerate(results):
             if value is not None:
-                b.op("MOV", [value], constant(CONSTANT_BANK, offset + 4 * at))
+                b.op("MOV", [value], constant(bank, offset + 4 * at))
         return
     step = min(words, 2)
     for at in range(0, words, step):
         size = _size(i.type, 1) if step == 1 else ".64"
-        b.op("LDC", results[at:at + step], *base, mods=size, offset=offset + 4 * at, text=str(CONSTANT_BANK))
+        b.op("LDC", results[at:at + step], *base, mods=size, offset=offset + 4 * at, text=str(bank))
 
 
 def _spread(b: Builder, i: Instruction, results: list[Value | None], loaded: list[Value | None]) -> None:
@@ -179,6 +186,11 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 # Parameters
 
+def _is_held(b: Builder, variable: Variable) -> bool:
+    """Whether a variable is a parameter in registers: all but an entry's are."""
+    return variable.space is Space.PARAM and b.layout.place(variable) is None
+
+
 def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list[Value], int]:
     """The registers of a parameter of a function, and the offset into them."""
     variable = address.base
@@ -190,9 +202,6 @@ def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list
 
 
 def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
-    if isinstance(address.base, Variable) and address.base in b.layout.places:
-        _load_entry_parameter(b, i, b.layout.places[address.base] + address.offset)
-        return
     words, offset = _parameter_words(b, i, address)
     sources = []
     for at in range(i.vector):
@@ -206,17 +215,6 @@ def _load_parameter(b: Builder, i: Instruction, address: Address) -> None:
     results = _results(b, i.operands[0], i.type)
     held = [None if value is None else b.temporary() for value in results]
     b.move(held, sources)
-    _spread(b, i, results, held)
-
-
-def _load_entry_parameter(b: Builder, i: Instruction, place: int) -> None:
-    results = _results(b, i.operands[0], i.type)
-    held: list[Value | None] = [b.temporary() for _ in results]
-    for at, value in enumerate(held):
-        if i.type.bits < 32:
-            b.op("LDC", [value], RZ, mods=_size(i.type, 1), offset=place + at * i.type.size, text="0")
-        else:
-            b.op("MOV", [value], constant(0, place + 4 * at))
     _spread(b, i, results, held)
 
 

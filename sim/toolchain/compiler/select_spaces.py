@@ -1,6 +1,7 @@
 """Selection of conversions between generic addresses and those of a space.
 
-The windows of shared and of local memory are 16 MiB of the generic addresses each.
+The windows of shared and of local memory are 16 MiB of the generic addresses each. Constants are in global memory, too:
+the driver tells where.
 """
 
 from sim.toolchain.ptx.module import Instruction, Register, Space
@@ -8,6 +9,7 @@ from sim.toolchain.ptx.module import Instruction, Register, Space
 from .builder import Builder, constant, handles
 from .ir import PT, RZ, Source, number
 from .layout import DriverWord
+from .select_long import comparison
 
 __all__ = ["WINDOW_MASK", "in_window"]
 
@@ -24,6 +26,8 @@ def in_window(b: Builder, address: list[Source], window: int) -> Source:
     return Source(inside)
 
 
+_CONSTANTS = [constant(0, DriverWord.CONSTANTS + at) for at in (0, 4)]
+"""The generic address of the first constant."""
 _WINDOWS = {Space.SHARED: DriverWord.SHARED_WINDOW, Space.LOCAL: DriverWord.LOCAL_WINDOW}
 
 
@@ -33,6 +37,12 @@ def _convert_address(b: Builder, i: Instruction) -> None:
     results = b.write(i.operands[0], i.type.bits)
     if i.space is Space.GLOBAL:
         b.move(results, source)
+        return
+    if i.space is Space.CONST:
+        if i.to:
+            b.move(results, _from_constants(b, source))
+        else:
+            b.op("ADD64", results, *source, *_CONSTANTS)
         return
     assert i.space is not None
     window = constant(0, _WINDOWS[i.space])
@@ -54,6 +64,19 @@ def _is_in_space(b: Builder, i: Instruction) -> None:
         b.op("PSETP", [result, None], inside, PT, PT, mods=".AND.AND")
     elif i.space is Space.GLOBAL:
         one, other = (in_window(b, address, window) for window in _WINDOWS.values())
-        b.op("PSETP", [result, None], one.invert(), other.invert(), PT, mods=".AND.AND")
-    else:       # const space: it has no generic addresses
-        b.op("PSETP", [result, None], PT.invert(), PT, PT, mods=".AND.AND")
+        third = _among_constants(b, address)
+        b.op("PSETP", [result, None], one.invert(), other.invert(), third.invert(), mods=".AND.AND")
+    else:
+        b.op("PSETP", [result, None], _among_constants(b, address), PT, PT, mods=".AND.AND")
+
+
+def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
+    """How far a generic address is behind the first constant."""
+    low, high = b.pair()
+    b.op("ADD64", [low, high], *address, *(word.negate() for word in _CONSTANTS))
+    return [Source(low), Source(high)]
+
+
+def _among_constants(b: Builder, address: list[Source]) -> Source:
+    """Whether a generic address is that of a constant."""
+    return comparison(b, "LT", False, _from_constants(b, address), [number(b.layout.constant_bytes), RZ])

@@ -14,7 +14,7 @@ from sim.toolchain.ptx.module import (
 )
 
 from .builder import Builder, handles
-from .ir import PT, RZ, Global, Source, Value, number
+from .ir import PT, RZ, WORD, Source, Value, number
 from .special import special_words
 
 __all__: list[str] = []
@@ -35,8 +35,7 @@ def _move(b: Builder, i: Instruction) -> None:
         words = special_words(b, source)
         b.move(b.write(to, bits), [*words, RZ][:len(b.write(to, bits))])
     elif isinstance(source, FunctionRef):
-        b.function.indirect = True
-        b.move(b.write(to, bits), [Source(Global(source.name, code=True)), RZ][:len(b.write(to, bits))])
+        b.move(b.write(to, bits), [number(b.layout.handles[source.name]), RZ][:len(b.write(to, bits))])
     else:
         b.move(b.write(to, bits), b.read(source, bits))
 
@@ -76,11 +75,38 @@ def _unpack(b: Builder, vector: Vector, words: list[Source], bits: int) -> None:
 @handles("vote")
 def _vote(b: Builder, i: Instruction) -> None:
     p = b.predicate(i.operands[1])
-    if i.operation == "ballot":
+    members = b.word(i.operands[2]) if i.sync else number(WORD)
+    if members != number(WORD):
+        _vote_of(b, i, p, members)
+    elif i.operation == "ballot":
         b.op("VOTE", [b.write(i.operands[0])[0], None], p, mods=".ANY")
     else:
         mode = {"all": ".ALL", "any": ".ANY", "uni": ".EQ"}[i.operation]
         b.op("VOTE", [None, b.write(i.operands[0])[0]], p, mods=mode)
+
+
+def _vote_of(b: Builder, i: Instruction, p: Source, members: Source) -> None:
+    """A vote of some active threads. Each may have a mask of its own, so all vote; every thread picks its members."""
+    result = b.write(i.operands[0])[0]
+    if i.operation == "ballot":
+        b.op("LOP", [result], _ballot(b, p), members, mods=".AND")
+        return
+    yes, no = b.temporary(True), b.temporary(True)
+    if i.operation != "any":
+        against = b.compute("LOP", _ballot(b, p.invert()), members, mods=".AND")
+        b.compare(result if i.operation == "all" else no, ".EQ.U32.AND", against, RZ)
+    if i.operation != "all":
+        for_it = b.compute("LOP", _ballot(b, p), members, mods=".AND")
+        b.compare(result if i.operation == "any" else yes, ".NE.U32.AND", for_it, RZ)
+    if i.operation == "uni":
+        b.op("PSETP", [result, None], Source(no), Source(yes, inverted=True), PT, mods=".OR.AND")
+
+
+def _ballot(b: Builder, p: Source) -> Source:
+    """The active threads of which a predicate holds, as a mask."""
+    result = b.temporary()
+    b.op("VOTE", [result, None], p, mods=".ANY")
+    return Source(result)
 
 
 @handles("activemask")

@@ -1,59 +1,99 @@
 """Values without a register: in the frame, or a predicate in a register."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 from .dataflow import ending_reads
-from .ir import PT, RZ, Function, Op, Source, Value
+from .ir import PT, RZ, Block, Function, Op, Source, Value
 from .layout import aligned
 from .optimise import Definitions
 
-__all__ = ["spill", "spill_predicate"]
+__all__ = ["spill", "spill_predicates"]
 
 
-def spill(function: Function, value: Value, kept: set[Value]) -> None:
-    """Keeps a value in the frame: stored behind each definition, loaded before each use."""
-    offset = aligned(function.frame, 4)
-    function.frame = offset + 4
+@dataclass(frozen=True)
+class _Keeper:
+    """How a value is kept: what is done before uses and behind definitions, to a copy. ``shared``: one copy serves
+    all from one call to the next.
+    """
+
+    load: Callable[[Value], Op]
+    store: Callable[[Value], Op] | None
+    shared: bool = False
+
+
+def spill(function: Function, values: Iterable[Value], kept: set[Value]) -> None:
+    """Keeps values in the frame: stored behind each definition, loaded before each use."""
     stack = Source(function.stack)
-    _rewrite(function, value, kept,
-             lambda copy: Op("LDL", [copy], [stack], offset=offset),
-             lambda copy: Op("STL", [], [stack, Source(copy)], offset=offset))
+    keepers = {}
+    for value in values:
+        offset = aligned(function.frame, 4)
+        function.frame = offset + 4
+        keepers[value] = _Keeper(partial(_loaded, stack, offset), partial(_stored, stack, offset))
+    _rewrite(function, keepers, kept)
 
 
-def spill_predicate(function: Function, value: Value, kept: set[Value], across_calls: bool) -> None:
+def _loaded(stack: Source, offset: int, copy: Value) -> Op:
+    return Op("LDL", [copy], [stack], offset=offset)
+
+
+def _stored(stack: Source, offset: int, copy: Value) -> Op:
+    return Op("STL", [], [stack, Source(copy)], offset=offset)
+
+
+def spill_predicates(function: Function, values: Iterable[Value], kept: set[Value],
+                     clobbered: Container[Value]) -> None:
     """Compares again before each use if that gives the same, else keeps the predicate in a register, all ones or zero.
-    What is kept ``across_calls`` alone serves all uses from one call to the next.
+    What is kept across calls, as ``clobbered`` are, alone serves all uses from one call to the next.
     """
     known = Definitions(function)
-    made = known.only.get(value)
-    if made is not None and _repeatable(function, value, made, known):
-        _rewrite(function, value, kept, lambda copy: _repeated(made, value, copy), None, across_calls)
+    uses = _uses(function)
+    keepers, repeated = {}, []
+    for value in values:
+        made = known.only.get(value)
+        shared = value in clobbered
+        if made is not None and _repeatable(uses[value], made, known):
+            keepers[value] = _Keeper(partial(_repeated, made, value), None, shared)
+            repeated.append((value, made))
+        else:
+            holder = Value(f"{value.name}.kept")
+            keepers[value] = _Keeper(partial(_unpacked, holder), partial(_packed, holder), shared)
+    _rewrite(function, keepers, kept)
+    for value, made in repeated:
         made.results = [None if result is value else result for result in made.results]
         if not any(made.results):
-            block, _ = known.places.at[made]
-            block.ops.remove(made)
-        return
-    holder = Value(f"{value.name}.kept")
-    _rewrite(function, value, kept,
-             lambda copy: Op("ISETP", [copy, None], [Source(holder), RZ, PT], ".NE.AND"),
-             lambda copy: Op("PSET", [holder], [Source(copy), PT, PT], ".AND.AND"), across_calls)
+            known.places.at[made][0].ops.remove(made)
 
 
-def _repeatable(function: Function, value: Value, made: Op, known: Definitions) -> bool:
+def _unpacked(holder: Value, copy: Value) -> Op:
+    return Op("ISETP", [copy, None], [Source(holder), RZ, PT], ".NE.AND")
+
+
+def _packed(holder: Value, copy: Value) -> Op:
+    return Op("PSET", [holder], [Source(copy), PT, PT], ".AND.AND")
+
+
+def _uses(function: Function) -> dict[Value, list[tuple[Block, int]]]:
+    """Where predicates are used: the block, and the place among its operations."""
+    found: dict[Value, list[tuple[Block, int]]] = defaultdict(list)
+    for block in function.blocks:
+        for index, op in enumerate(block.ops):
+            for value in op.reads():
+                if value.predicate:
+                    found[value].append((block, index))
+        for value in ending_reads(function, block):
+            found[value].append((block, len(block.ops)))
+    return found
+
+
+def _repeatable(uses: list[tuple[Block, int]], made: Op, known: Definitions) -> bool:
     """Whether a comparison gives the same wherever its predicate is used."""
     if made.name != "ISETP" or made.takes_carry or made.guard is not None or made.sources[2].value is not None:
         return False
-    for block in function.blocks:
-        uses = [index for index, op in enumerate(block.ops) if value in op.reads()]
-        if value in ending_reads(function, block):
-            uses.append(len(block.ops))
-        for index in uses:
-            if not known.places.dominates(made, block, index):
-                return False
-            if not all(known.same(source, made, block, index) for source in made.sources):
-                return False
-    return True
+    return all(known.places.dominates(made, block, index) and all(
+        known.same(source, made, block, index) for source in made.sources) for block, index in uses)
 
 
 def _repeated(made: Op, value: Value, copy: Value) -> Op:
@@ -61,38 +101,40 @@ def _repeated(made: Op, value: Value, copy: Value) -> Op:
                    sources=list(made.sources))
 
 
-def _rewrite(function: Function, value: Value, kept: set[Value], load: Callable[[Value], Op],
-             store: Callable[[Value], Op] | None, shared: bool = False) -> None:
-    """Gives every use and definition a copy of its own, or with ``shared`` one for all between two calls."""
+def _rewrite(function: Function, keepers: Mapping[Value, _Keeper], kept: set[Value]) -> None:
+    """Gives every use and definition of values a copy of its own, or a shared one."""
     for block in function.blocks:
         ops: list[Op] = []
-        current: Value | None = None
+        current: dict[Value, Value] = {}
         for op in block.ops:
             if op.clobbers:
-                current = None
-            reads, writes = value in op.reads(), value in op.writes()
-            if not reads and (not writes or store is None):
-                ops.append(op)
-                continue
-            copy = current if current is not None else Value(f"{value.name}.", value.predicate)
-            if (reads or not op.replaces) and current is None:
-                ops.append(load(copy))
-            if shared:
-                current = copy
-            else:
-                kept.add(copy)
-            op.sources = [replace(source, what=copy) if source.what is value else source for source in op.sources]
-            if op.guard is not None and op.guard.what is value:
-                op.guard = replace(op.guard, what=copy)
-            op.results = [copy if result is value else result for result in op.results]
+                current.clear()
+            read = {value for value in op.reads() if value in keepers}
+            written = [value for value in op.writes() if value in keepers and keepers[value].store is not None]
+            copies = {value: current.get(value, Value(f"{value.name}.", value.predicate))
+                      for value in (*op.reads(), *written) if value in keepers}
+            for value, copy in copies.items():
+                if (value in read or not op.replaces) and value not in current:
+                    ops.append(keepers[value].load(copy))
+                if keepers[value].shared:
+                    current[value] = copy
+                else:
+                    kept.add(copy)
+            if copies:
+                op.sources = [replace(source, what=copies[source.value]) if source.value in copies else source
+                              for source in op.sources]
+                if op.guard is not None and op.guard.value in copies:
+                    op.guard = replace(op.guard, what=copies[op.guard.value])
+                op.results = [copies.get(result, result) if result is not None else None for result in op.results]
             ops.append(op)
-            if writes and store is not None:
-                ops.append(store(copy))
-        if value in ending_reads(function, block):
-            copy = current if current is not None else Value(f"{value.name}.", value.predicate)
-            if current is None:
+            ops += [store(copies[value]) for value in written if (store := keepers[value].store) is not None]
+        for value in ending_reads(function, block):
+            if value not in keepers:
+                continue
+            copy = current.get(value, Value(f"{value.name}.", value.predicate))
+            if value not in current:
                 kept.add(copy)
-                ops.append(load(copy))
+                ops.append(keepers[value].load(copy))
             assert block.condition is not None
             block.condition = replace(block.condition, what=copy)
         block.ops = ops

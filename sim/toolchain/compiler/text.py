@@ -56,10 +56,8 @@ class _Writer:
         self.printer = Printer(finished.registers, finished.frame, prefix)
         self.written: list[str] = []
         self.stubs: list[str] = []
-        names = {}
-        for number, block in enumerate(self.function.blocks):
-            names[block] = f".L_{prefix}{self.function.name}_{number}".replace("$", "_")
-        self.names = names
+        self.own = f".L.{prefix}{self.function.name}"        # names in PTX have no dots
+        self.names = {block: f"{self.own}.{number}" for number, block in enumerate(self.function.blocks)}
         self.used: set[str] = set()
 
     def lines(self) -> list[str]:
@@ -102,7 +100,7 @@ class _Writer:
         if op.name == "CAL":
             self._add(f"CAL {self.prefix}{op.text}")
         elif op.name == "ICAL":
-            label = f".L_{self.prefix}{self.function.name}_call{len(self.written)}".replace("$", "_")
+            label = f"{self.own}.call{len(self.written)}"
             self.used.add(label)
             self._add(f"PRET {label}")
             self._add(f"BRX {self.printer.source(op.sources[0])} -.next -> call")
@@ -165,7 +163,7 @@ class _Writer:
             if region is None:
                 labels[target] = self._label(target)
                 continue
-            labels[target] = f"{self.names[block]}_{len(labels)}"
+            labels[target] = f"{self.names[block]}.{len(labels)}"
             self.used.add(labels[target])
             self.stubs += [f"{labels[target]}:", f"        {region.token.leave} -> {self._label(region.join)}"]
         block.table.labels = [labels[target] for target in block.successors]

@@ -88,7 +88,7 @@ set             | compare:lo/ls/hi/hs combine:and/or/xor types:u32/s32 types:u16
 selp            | types:VALUES                                            | >0 <0 <0 <pred!
 slct            | types:VALUES types:s32                                  | >0 <0 <0 <1
 cvt             | saturate?:sat types:BYTES types:BYTES                   | >0~ <1~
-cvta            | to?:to space:global/local/shared types:u64              | >0 &0
+cvta            | to?:to space:const/global/local/shared types:u64              | >0 &0
 isspacep        | space:const/global/local/shared                         | >pred <=u64
 mov             | types:pred/VALUES                                       | M> M<
 ld              | -?:weak space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lark import Token
 
-from sim.toolchain.grammar import Place, SourceError
+from sim.toolchain.grammar import Place, SourceError, whole_number
 from sim.toolchain.module import ProgramError
 
 from . import syntax
@@ -102,7 +102,7 @@ class _Module:
         major, _, minor = item.number.partition(".")
         if self.version is not None or not (major.isdigit() and minor.isdigit()):
             raise SourceError(item.number, "expected one .version, such as 7.8")
-        self.version = int(major), int(minor)
+        self.version = whole_number(item.number, major, 10), whole_number(item.number, minor, 10)
 
     def _target(self, item: syntax.Target) -> None:
         name = item.names.items[0]
@@ -137,7 +137,7 @@ class _Module:
                 if item.name != "_":
                     scope.declare(item.name, entity)
         given = frozenset(item for item in found.parameters if isinstance(item, Variable))
-        body = _Body(self, str(node.name), given)
+        body = _Body(self, str(node.name), given, entry)
         body.read(node.body, scope)
         self.functions[str(node.name)] = Function(
             str(node.name), entry, declared.linkage, found.results, found.parameters, tuple(scope.registers),
@@ -169,10 +169,11 @@ def _same(first: Signature, second: Signature) -> bool:
 class _Body:
     """A function's body as far as it is read: flat."""
 
-    def __init__(self, module: _Module, function: str, readonly: frozenset[Variable]) -> None:
+    def __init__(self, module: _Module, function: str, readonly: frozenset[Variable], entry: bool) -> None:
         self.module = module
         self.function = function
         self.readonly = readonly
+        self.entry = entry
         self.variables: list[Variable] = []
         self.items: list[Label | Instruction] = []
 
@@ -196,7 +197,7 @@ class _Body:
                     scope.declare(statement.name, Prototype(signature(
                         statement.results, statement.parameters, Scope(Namer(), scope))))
                 case syntax.Instruction():
-                    self.items.append(read_instruction(statement, scope, self.readonly))
+                    self.items.append(read_instruction(statement, scope, self.readonly, self.entry))
                 case syntax.Block():
                     self._block(statement, scope)
 

@@ -131,8 +131,8 @@ def read_guard(guard: syntax.Guard | None, scope: Scope) -> Guard | None:
     return Guard(register, guard.negated is not None)
 
 
-def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset[Variable]) -> Instruction:
-    """The instruction of a statement; SourceError says what is wrong with it."""
+def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset[Variable], entry: bool) -> Instruction:
+    """The instruction of a statement, with the function's parameters; SourceError says what is wrong with it."""
     state = _match(node)
     opcode = node.opcode
     instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
@@ -140,7 +140,7 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     if instruction.opcode == "cvt" and instruction.saturate and instruction.types[0].holds(instruction.types[1]):
         to, source = (kind.value for kind in instruction.types)
         raise SourceError(opcode, f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}")
-    reader = OperandReader(scope, instruction, readonly)
+    reader = OperandReader(scope, instruction, readonly, entry)
     patterns = state.form.operands
     if patterns and patterns[0] in CONTROL:
         return CONTROL[patterns[0]](reader, node)

@@ -88,9 +88,9 @@ class _Range:
     def __contains__(self, name: str) -> bool:
         digits = name.removeprefix(self.prefix)
         # A name that begins otherwise is left whole, and no name has digits alone.
-        if not (digits.isascii() and digits.isdigit()) or digits != str(int(digits)):
+        if not (digits.isascii() and digits.isdigit()) or (digits[0] == "0" and digits != "0"):
             return False
-        return int(digits) < self.count
+        return len(digits) <= len(str(self.count)) and int(digits) < self.count
 
 
 @dataclass

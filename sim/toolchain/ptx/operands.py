@@ -41,7 +41,7 @@ _VECTOR_LIMIT = 128
 _OFFSETS = range(-(1 << 31), 1 << 32)
 _COMPONENTS = ("xyzw", "rgba")
 _WIDE = {Type.U16: Type.U32, Type.S16: Type.S32, Type.U32: Type.U64, Type.S32: Type.S64}
-_SHORT_SPACES = (Space.SHARED, Space.LOCAL, Space.CONST)
+_SHORT_SPACES = (Space.SHARED, Space.LOCAL, Space.CONST, Space.PARAM)
 """Spaces that 32 bits address."""
 
 
@@ -68,11 +68,14 @@ def describe(entity: Entity) -> str:
 
 @dataclass
 class OperandReader:
-    """Reads the operands of one instruction in its scope. ``readonly`` are variables that nothing may be stored to."""
+    """Reads the operands of one instruction in its scope. ``readonly`` are variables that nothing may be stored to: the
+    function's parameters, which have addresses in an ``entry``.
+    """
 
     scope: Scope
     instruction: Instruction
     readonly: frozenset[Variable]
+    entry: bool
 
     # What names stand for
 
@@ -213,7 +216,10 @@ class OperandReader:
     def _check_space(self, place: Token, base: Register | Variable | None, space: Space | None, store: bool) -> None:
         """Refuses bases and stores that a space does not allow."""
         if space is Space.PARAM and not isinstance(base, Variable):
-            raise SourceError(place, "a parameter is accessed by its name")
+            if base is None or not self.entry:
+                raise SourceError(place, "a parameter is accessed by its name")
+            if store:
+                raise SourceError(place, "an entry's parameters can't be changed")
         if isinstance(base, Register) and base.type.bits != 64 and not (
                 base.type.bits == 32 and space in _SHORT_SPACES):
             where = "a generic address" if space is None else f"an address in {space.value} space"
@@ -310,14 +316,13 @@ class OperandReader:
             case _:
                 return self.source(node, kind)
 
-    @staticmethod
-    def _variable_address(node: syntax.OperandNode, amount: Amount, kind: Type) -> VariableRef:
+    def _variable_address(self, node: syntax.OperandNode, amount: Amount, kind: Type) -> VariableRef:
         variable, name = amount.symbol, amount.name
         assert isinstance(variable, Variable)
         if amount.generic and variable.space is not Space.GLOBAL:
             raise SourceError(node.token, f"generic() of a variable in {variable.space.value} space: use cvta")
-        if variable.space is Space.PARAM:
-            raise SourceError(node.token, f"{name} is a parameter, which has no address: ld.param reads it")
+        if variable.space is Space.PARAM and not (self.entry and variable in self.readonly):
+            raise SourceError(node.token, f"{name} is no parameter of an entry, and has no address: ld.param reads it")
         if kind.bits != 64 and not (kind.bits == 32 and variable.space in _SHORT_SPACES):
             raise SourceError(node.token, f"the address of {name} does not fit {kind.bits} bits")
         return VariableRef(variable, amount.value)

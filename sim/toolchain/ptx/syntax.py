@@ -11,7 +11,7 @@ from importlib.resources import files
 from lark import Lark, Token, Transformer
 from lark.ast_utils import AsList, Ast, create_transformer
 
-from sim.toolchain.grammar import SourceError, parse_text
+from sim.toolchain.grammar import SourceError, parse_text, whole_number
 
 __all__ = [
     "Address",
@@ -369,7 +369,7 @@ def number(token: Token) -> int:
     octal = len(text) > 1 and text.isdigit() and text[0] == "0"
     if octal and not set(text) <= set("01234567"):
         raise SourceError(token, f"{token} is no octal number, which a leading 0 makes it")
-    value = int(text, 8 if octal else 0)
+    value = whole_number(token, text, 8 if octal else 0)
     if value >= 1 << 64:
         raise SourceError(token, f"{token} does not fit 64 bits")
     return value

@@ -1,0 +1,93 @@
+"""What lowers scoreboards: many at a time, one after the other."""
+
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
+from rtl.layouts import Event, scoreboard_event
+from rtl.params import SmParams
+
+__all__ = ["LoweringQueue", "lowering"]
+
+_PLACES = 16
+_UNDER_WAY = 8
+"""Events of the lanes that may still come after the queue has said that it is full: from selection on."""
+
+
+def lowering(params: SmParams) -> data.StructLayout:
+    """Scoreboards of a warp that go down by one; whether an instruction of it is complete, other than by the lanes."""
+    return data.StructLayout({"warp": params.warp_bits, "lowers": SCOREBOARDS, "completes": 1})
+
+
+class LoweringQueue(Component):
+    """Hands on one event a cycle. Those of units go first, in the order of the units; events of the lanes wait
+    in a queue, and pass it in the same cycle if it is empty and no other goes first.
+
+    There is a place for one event of each unit. Of those of each unit come so few that it is free in time.
+
+    Members
+    -------
+    lanes : In(Event of scoreboard_event)
+        None may come any more 8 cycles after ``room`` is 0.
+    units : In(array of Event of scoreboard_event)
+    rests : In(1)
+        No event of the lanes goes.
+    room : Out(1)
+    lowers, event : Out(1), Out(lowering)
+    """
+
+    def __init__(self, params: SmParams, units: int) -> None:
+        self._params = params
+        super().__init__({
+            "lanes": In(Event(scoreboard_event(params))), "units": In(Event(scoreboard_event(params))).array(units),
+            "rests": In(1), "room": Out(1), "lowers": Out(1), "event": Out(lowering(params))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        fields = scoreboard_event(self._params)
+
+        # A place for each source.
+        free: Any = Const(1)
+        taken, chosen = [], []
+        for index, source in enumerate(self.units):
+            held, full, goes = Signal(fields, name=f"held_{index}"), Signal(name=f"full_{index}"), Signal(
+                name=f"goes_{index}")
+            m.d.comb += goes.eq(full & free)
+            m.d.sync += [full.eq(source.valid | full & ~goes),
+                         Assert(~(source.valid & full & ~goes), "completions come too close behind each other")]
+            with m.If(source.valid):
+                m.d.sync += [held[name].eq(source.payload[name]) for name in fields.members]
+            free = free & ~full
+            taken.append(goes)
+            chosen.append(held)
+
+        # Those of the lanes.
+        m.submodules.places = places = memory.Memory(shape=fields, depth=_PLACES, init=[])
+        write, read = places.write_port(), places.read_port(domain="comb")
+        level, first, arrives, goes = Signal(range(_PLACES + 1)), Signal(range(_PLACES)), Signal(), Signal()
+        passing, head, waits = self.lanes.payload, Signal(fields), Signal()
+        m.d.comb += [
+            arrives.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
+                                           | (passing.read_barrier != NO_BARRIER))),
+            waits.eq(level != 0), read.addr.eq(first), write.addr.eq(first + level), write.en.eq(arrives),
+            *(write.data[name].eq(passing[name]) for name in fields.members),
+            head.eq(Mux(waits, read.data.as_value(), write.data.as_value())),
+            goes.eq((waits | arrives) & free & ~self.rests), self.room.eq(level <= _PLACES - _UNDER_WAY)]
+        m.d.sync += [level.eq(level + arrives - goes), first.eq(first + goes),
+                     Assert(~(arrives & ~goes & (level == _PLACES)), "more events of the lanes than there are places")]
+
+        event = Signal(fields)
+        m.d.comb += event.as_value().eq(reduce(or_, (
+            Mux(here, source.as_value(), 0) for source, here in zip([*chosen, head], [*taken, goes], strict=True))))
+        m.d.comb += [
+            self.lowers.eq(Cat(*taken, goes).any()), self.event.warp.eq(event.warp),
+            self.event.completes.eq(event.completes & ~goes),
+            self.event.lowers.eq(Mux(self.lowers, Cat(
+                (event.write_barrier == number) | (event.read_barrier == number) for number in range(SCOREBOARDS)), 0))]
+        return m

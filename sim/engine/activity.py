@@ -1,0 +1,39 @@
+"""Tells a person at a terminal what takes so long, before anything is simulated."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["activity"]
+
+_DELAY = 1.0
+"""What is over sooner, in seconds, is not told."""
+
+
+@contextmanager
+def activity(what: str) -> Iterator[None]:
+    """Shows what is done and for how many seconds, on standard error if that is a terminal; the time it took stays."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    over = threading.Event()
+    start = time.monotonic()
+
+    def tell() -> None:
+        shown = False
+        while not over.wait(_DELAY):
+            shown = True
+            sys.stderr.write(f"\r{what}: {time.monotonic() - start:.0f} s")
+            sys.stderr.flush()
+        if shown:
+            sys.stderr.write(f"\r{what}: {time.monotonic() - start:.1f} s\n")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()

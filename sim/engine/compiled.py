@@ -1,0 +1,302 @@
+"""The fast engine: the design as C++, under the scheduler of Amaranth's simulator.
+
+Testbenches, triggers and time are Amaranth's; the processes that simulate the design are replaced by one that steps the
+compiled model. Inputs are written to the model when they are committed, everything else is read from it when it is
+looked at.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from amaranth.hdl import Signal
+from amaranth.sim import Simulator
+
+from sim.engine.base import Engine, Observer, Sink
+from sim.engine.build import missing_tool
+from sim.engine.cache import model_folder
+from sim.engine.errors import EngineError
+from sim.engine.internals import (
+    AsyncProcess,
+    BaseProcess,
+    DelayTrigger,
+    PyClockProcess,
+    PyEngineState,
+    PyMemoryState,
+    PySignalState,
+    SampleTrigger,
+    pin_blame,
+)
+from sim.engine.layout import Layout, Role
+from sim.engine.messages import Messages
+from sim.engine.model import FAILURE, TEXT, Field, MemoryField, Model
+from sim.engine.restore import simulator
+from sim.engine.states import ClockState, DrivenState, InputState, MemoryState
+
+__all__ = ["CompiledEngine"]
+
+
+class _Design(BaseProcess):
+    """The process that runs the design: steps the model, passes on what it prints, raises what it asserts."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.watched: list[DrivenState] = []
+        self.edges: list[ClockState] = []
+        self.runnable = True
+
+    def reset(self) -> None:
+        self.model.reset()
+        self.edges.clear()
+        self.runnable = True
+
+    def run(self) -> None:
+        for clock in self.edges:
+            clock.field.write(clock.curr)
+        self.edges.clear()
+        self.report(self.model.step())
+        for state in self.watched:
+            state.check()
+
+    def report(self, events: int) -> None:
+        """Deals with what a step reported."""
+        if events & TEXT:
+            print(self.model.take_text(), end="")
+        if events & FAILURE:
+            location, message = self.model.failure()
+            file, _, line = location.rpartition(":")
+            pin_blame((file, int(line)) if file else None, AssertionError(message))
+
+    def input_changed(self) -> None:
+        """A value has changed that only combinational logic sees before the next clock edge."""
+        if self.watched or self.model.settles:
+            self.runnable = True
+
+    def state_changed(self) -> None:
+        """A value has changed that the model must be stepped for."""
+        self.runnable = True
+
+    def clock_changed(self, clock: ClockState) -> None:
+        """A clock has changed; only its rising edge does something, as a rule."""
+        if clock.curr or self.model.settles:
+            self.edges.append(clock)
+            self.runnable = True
+        else:
+            clock.field.write(0)
+            self.model.step()
+
+
+class _Clock(PyClockProcess):
+    """A clock whose next change can be put off."""
+
+    waker: Any
+
+    def run(self) -> None:
+        super().run()
+        self.waker = next(reversed(self.state.timeline.wakers))
+
+    def next_edge(self) -> int:
+        """The time of the next change."""
+        return self.state.timeline.wakers[self.waker]
+
+    def put_off(self, time: int) -> None:
+        """Moves the next change to ``time``."""
+        self.state.timeline.wakers[self.waker] = time
+
+
+class _State(PyEngineState):
+    """The states of all signals and memories, made when somebody asks for them."""
+
+    def __init__(self, engine: "CompiledEngine") -> None:
+        super().__init__()
+        self._engine = engine
+
+    def commit(self, changed: Any = None) -> bool:
+        """Applies what is pending; returns whether the design has come to rest, with no trigger left to run."""
+        return super().commit(changed) and not self._engine._active_triggers
+
+    def get_signal(self, signal: Signal) -> int:
+        """The number of the signal's slot."""
+        if signal not in self.signals:
+            self.signals[signal] = len(self.slots)
+            self.slots.append(self._engine.signal_state(signal, self.pending))
+        return self.signals[signal]
+
+    def get_memory(self, memory: Any) -> int:
+        """The number of the memory's slot."""
+        if memory not in self.memories:
+            self.memories[memory] = len(self.slots)
+            self.slots.append(self._engine.memory_state(memory, self.pending))
+        return self.memories[memory]
+
+
+class _ModelObserver(Observer):
+    """Has the signals that live in the model sampled there, and takes their changes from time to time."""
+
+    def __init__(self, engine: "CompiledEngine", clock: Signal, signals: Sequence[Signal], sink: Sink) -> None:
+        self._model = engine.model
+        self._numbers: list[int] = []
+        super().__init__(engine, clock, signals, sink)
+        self._touched -= set(self._numbers)
+
+    def _watch(self, number: int, signal: Signal) -> None:
+        field = self._engine.field(signal)
+        if field is None:
+            super()._watch(number, signal)
+        else:
+            self._states.append(None)
+            self._numbers.append(number)
+            self._model.watch(field, len(signal))
+
+    def run(self) -> None:
+        super()._sample()
+        if self._model.sample():
+            self._flush()
+
+    def passed(self, cycles: int) -> None:
+        """Notes cycles that the model has run and sampled by itself, and hands over what it recorded."""
+        super()._sample()
+        self._cycle += cycles - 1
+        self._flush()
+
+    def _flush(self) -> None:
+        numbers = self._numbers
+        changes = [(cycle, numbers[index], value) for cycle, index, value in self._model.take_changes()]
+        self._sink(sorted(changes + self._changes) if self._changes else changes)
+        self._changes = []
+
+    def restart(self) -> None:
+        super().restart()
+        self._touched -= set(self._numbers)
+
+    def finish(self) -> int:
+        self._model.sample()
+        return super().finish()
+
+
+class CompiledEngine(Engine):
+    """Runs a compiled model of the design. EngineError when that cannot be made, or not of this design."""
+
+    name: ClassVar[str] = "compiled"
+
+    def __init__(self, design: Any, layout: Layout | None = None) -> None:
+        if layout is None:
+            from sim.engine.translate import compiled  # most starts do without the translator
+            layout = compiled(design, model_folder())
+        self._layout = layout
+        self.model = Model(layout.library, Messages(layout.messages), layout.settles)
+        self._memories = {id(memory): place for memory, place in layout.memories}
+        self._clocks: list[_Clock] = []
+        self._observer: _ModelObserver | None = None
+        self._awaited: tuple[Signal | None, Field | None] = (None, None)
+        self._rtl = _Design(self.model)
+        # What PySimEngine's own constructor sets, with the compiled model for its processes.
+        self._design = design
+        self._state: Any = _State(self)
+        self._processes = {self._rtl}
+        self._testbenches: list[Any] = []
+        self._delta_cycles = 0
+        self._vcd_writers: list[Any] = []
+        self._active_triggers: set[Any] = set()
+        for signal in layout.inputs:
+            self._state.get_signal(signal)
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """What has to be installed."""
+        return missing_tool()
+
+    @classmethod
+    def simulator(cls, design: Any) -> Simulator:
+        """A simulator of the design, which is not elaborated where it was compiled earlier."""
+        return simulator(cls, design)
+
+    def field(self, signal: Signal) -> Field | None:
+        """The signal in the model, None when it is the testbench's alone."""
+        trace = self._layout.signals.get(signal)
+        return Field(self.model, trace.place) if trace is not None and trace.place is not None else None
+
+    def signal_state(self, signal: Signal, pending: set[Any]) -> Any:
+        """A new state for a signal."""
+        field = self.field(signal)
+        role = self._layout.signals[signal].role if signal in self._layout.signals else Role.INPUT
+        if field is None:
+            if role in (Role.REGISTER, Role.COMBINATIONAL) and len(signal):
+                raise EngineError(f"engine compiled: signal {signal.name} is not in the compiled model")
+            return PySignalState(signal, pending)
+        if role is Role.CLOCK:
+            return ClockState(signal, pending, field, self._rtl.clock_changed)
+        if role is Role.RESET:
+            return InputState(signal, pending, field, self._rtl.state_changed)
+        if role is Role.INPUT:
+            return InputState(signal, pending, field, self._rtl.input_changed)
+        return DrivenState(signal, field, role is Role.COMBINATIONAL, self._rtl.input_changed, self._rtl.watched.append)
+
+    def memory_state(self, memory: Any, pending: set[Any]) -> Any:
+        """A new state for a memory."""
+        if id(memory) in self._memories:
+            return MemoryState(memory, pending, MemoryField(self.model, self._memories[id(memory)]),
+                               self._rtl.input_changed)
+        return PyMemoryState(memory, pending)
+
+    def add_clock_process(self, clock: Signal, *, phase: int, period: int) -> None:
+        """Called by Simulator.add_clock."""
+        process = _Clock(self._state, clock, phase=phase, period=period)
+        self._clocks.append(process)
+        self._processes.add(process)
+
+    def observe(self, clock: Signal, signals: Sequence[Signal], sink: Sink) -> Observer:
+        """As in every engine; one observer a simulation."""
+        if self._observer is not None:
+            raise EngineError("engine compiled has one observer at a time")
+        self._observer = _ModelObserver(self, clock, signals, sink)
+        return self._observer
+
+    def write_vcd(self, **_arguments: Any) -> Any:
+        """Amaranth's own waveforms need its own engine."""
+        raise EngineError("engine compiled does not write Amaranth's waveforms: use sim.waves, or the engine pysim")
+
+    def leap(self, process: Any, domain: Any, count: int, until: Signal | None) -> tuple[int, bool]:
+        """Runs the clock in the model, up to the next moment at which anything else is due."""
+        if until is not self._awaited[0]:       # it is the same one for many leaps
+            self._awaited = (until, None if until is None else self.field(until))
+        condition = self._awaited[1]
+        if not self._alone(process, domain) or (until is not None and condition is None):
+            return 0, False
+        clock, state, timeline = self._clocks[0], self._state.slots[self._clocks[0].slot], self._state.timeline
+        half = clock.period // 2
+        first = clock.next_edge() + (half if state.curr else 0)
+        due = [time for waker, time in timeline.wakers.items() if waker is not clock.waker]
+        if due:
+            count = min(count, -((first - min(due)) // (2 * half)))
+        if count < 1:
+            return 0, False
+        cycles, hit, events = self.model.run(state.field, count, condition)
+        timeline.now = first + (cycles - 1) * 2 * half
+        clock.put_off(timeline.now + half)
+        state.jump(1)
+        if self._observer is not None:
+            self._observer.passed(cycles)
+        self._rtl.report(events)
+        return cycles, hit
+
+    def _alone(self, process: Any, domain: Any) -> bool:
+        """Whether nobody but ``process`` waits for the clock or for what the design does."""
+        if len(self._clocks) != 1 or domain.clk_edge != "pos":
+            return False
+        state = self._state.slots[self._clocks[0].slot]
+        if state.signal is not domain.clk or self._rtl.runnable or self._active_triggers or self._state.pending:
+            return False
+        observers = [] if self._observer is None else [self._observer._clock_changes]
+        if state.wakers != observers or any(watched.wakers for watched in self._rtl.watched):
+            return False
+        others = [other for other in (*self._processes, *self._testbenches)
+                  if isinstance(other, AsyncProcess) and other is not process]
+        return not any(other.runnable or not _waits_for_time(other) for other in others)
+
+
+def _waits_for_time(process: Any) -> bool:
+    """Whether the process has ended, or waits for nothing but a moment in time."""
+    if process.coroutine is None:
+        return True
+    triggers = process.waits_on._combination._triggers
+    return all(isinstance(trigger, (DelayTrigger, SampleTrigger)) for trigger in triggers)

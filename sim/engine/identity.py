@@ -1,0 +1,226 @@
+"""What a design is, told from its object before it is elaborated: so that what was made of it once can be used again.
+
+Elaboration is a function of the object (its class, its attributes, theirs, and so on) and of the source code. Both go
+into a digest, together with everything else that a compiled model depends on. What can't be told for certain (a
+closure, an object from nobody's source file) has no identity, and such a design is elaborated each time.
+"""
+
+import ast
+import enum
+import hashlib
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.metadata import version
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from amaranth.hdl import Elaboratable, MemoryData, Shape, Signal
+
+__all__ = ["Identity", "identify"]
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The folder of the packages."""
+ALWAYS = ("rtl", "sim/engine")
+"""Folders whose source every design depends on."""
+_PLAIN = (int, float, str, bytes, bool, type(None), range, type(...))
+_SKIPPED = {"src_loc", "_src_loc", "__weakref__", "__dict__"}
+_STARTED = time.time()
+
+
+class _UncertainError(Exception):
+    """Something whose meaning is not all in its attributes and in source files."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Of a design that was not elaborated yet.
+
+    Attributes
+    ----------
+    digest : str
+        Equal for designs that elaborate to the same netlist and are compiled to the same model.
+    signals, memories, elaboratables : list
+        Those that can be reached from the design's object, in an order that designs with equal digests share.
+    """
+
+    digest: str
+    signals: list[Signal]
+    memories: list[MemoryData]
+    elaboratables: list[Any]
+
+
+def identify(design: Any, *depends: str) -> Identity | None:
+    """The identity of a design, None where it has none; ``depends`` is what else goes into the digest."""
+    walk = _Walk()
+    try:
+        walk.visit(design)
+        sources = _sources(walk.modules)
+    except (_UncertainError, RecursionError):
+        return None
+    if any(changed >= _process_start() for _, _, changed in sources):
+        return None     # the code that was imported may be that of before the change
+    parts = [*walk.parts, *depends, platform.python_version(), version("amaranth"), str(ROOT)]
+    parts += [f"{name} {digest}" for name, digest, _ in sources]
+    return Identity(hashlib.sha256("\0".join(parts).encode()).hexdigest(), walk.signals, walk.memories,
+                    walk.elaboratables)
+
+
+class _Walk:
+    """Goes through an object and all that it refers to, and notes what there is, each thing once."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.signals: list[Signal] = []
+        self.memories: list[MemoryData] = []
+        self.elaboratables: list[Any] = []
+        self.modules: set[str] = set()
+        self._seen: dict[int, int] = {}
+        self._kept: list[Any] = []      # so that no other object gets the id of one that was seen
+
+    def visit(self, thing: Any) -> None:
+        """Notes a thing."""
+        kind = type(thing)
+        if kind in _PLAIN:
+            self.parts.append(repr(thing))
+            return
+        if isinstance(thing, enum.Enum):
+            self.parts.append(f"{self._named(kind)}.{thing.name}")
+            return
+        if id(thing) in self._seen:
+            self.parts.append(f"#{self._seen[id(thing)]}")
+            return
+        self._seen[id(thing)] = len(self._seen)
+        self._kept.append(thing)
+        if isinstance(thing, type):
+            self.parts.append(f"class {self._named(thing)}")
+        elif kind is Shape:
+            self.parts.append(repr(thing))
+        elif kind is Signal:
+            self.signals.append(thing)
+            self.parts.append(f"signal {thing.name} {thing.shape()!r} {thing.init} {thing.reset_less}")
+            self.visit(thing.attrs)
+        elif isinstance(thing, (list, tuple)):
+            self._all(f"{self._named(kind)} {len(thing)}", thing)
+        elif isinstance(thing, Mapping):
+            self._all(f"{self._named(kind)} {len(thing)}", (each for item in thing.items() for each in item))
+        elif isinstance(thing, (set, frozenset)):
+            if not all(type(each) in _PLAIN for each in thing):
+                raise _UncertainError
+            self._all(f"{self._named(kind)} {len(thing)}", sorted(thing, key=repr))
+        elif isinstance(thing, partial):
+            self._all("partial", (thing.func, thing.args, thing.keywords))
+        elif isinstance(thing, MethodType):
+            self._all("method", (thing.__func__, thing.__self__))
+        elif isinstance(thing, (FunctionType, BuiltinFunctionType)):
+            self.parts.append(f"function {self._named(thing)}")
+        elif isinstance(thing, ModuleType):
+            self.parts.append(f"module {thing.__name__}")
+            self.modules.add(thing.__name__)
+        else:
+            if isinstance(thing, MemoryData):
+                self.memories.append(thing)
+            if isinstance(thing, Elaboratable):
+                self.elaboratables.append(thing)
+            self._all(f"object {self._named(kind)}", _attributes(thing))
+
+    def _all(self, title: str, things: Iterable[Any]) -> None:
+        self.parts.append(title)
+        for thing in things:
+            self.visit(thing)
+
+    def _named(self, thing: Any) -> str:
+        """The name of a class or function, which must be the one that its module has under that name."""
+        module, name = getattr(thing, "__module__", None), thing.__qualname__
+        if module is None or "<" in name or module == "__main__":
+            raise _UncertainError
+        self.modules.add(module)
+        return f"{module}.{name}"
+
+
+def _attributes(thing: Any) -> Iterator[Any]:
+    """Names and values of an object's attributes, by whatever means it keeps them."""
+    try:
+        for name, value in object.__getattribute__(thing, "__dict__").items():
+            if name not in _SKIPPED and not name.startswith("_MustUse__"):
+                yield name
+                yield value
+    except AttributeError:
+        pass
+    for base in type(thing).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            if slot not in _SKIPPED:
+                name = f"_{base.__name__.lstrip('_')}{slot}" if slot.startswith("__") else slot
+                try:
+                    yield object.__getattribute__(thing, name)
+                except AttributeError:
+                    yield f"no {slot}"
+
+
+# Source files.
+
+
+def _sources(modules: set[str]) -> list[tuple[str, str, float]]:
+    """The files that these modules and all designs depend on: name, digest, time of change."""
+    files = {path for folder in ALWAYS for path in (ROOT / folder).rglob("*")
+             if path.suffix in (".py", ".cc", ".h")}
+    waiting = [path for name in modules for path in _files_of(name)]
+    while waiting:
+        path = waiting.pop()
+        if path not in files:
+            files.add(path)
+            waiting += [found for name in _imports(path, path.stat().st_mtime_ns) for found in _files_of(name)]
+    return [_digest(path, path.stat().st_mtime_ns) for path in sorted(files)]
+
+
+@cache
+def _digest(path: Path, _changed: int) -> tuple[str, str, float]:
+    return str(path.relative_to(ROOT)), hashlib.sha256(path.read_bytes()).hexdigest(), _changed / 1e9
+
+
+@cache
+def _files_of(module: str) -> tuple[Path, ...]:
+    """The files of a module and of the packages around it; none for libraries."""
+    parts = module.split(".")
+    if not (ROOT / parts[0]).is_dir():
+        loaded = sys.modules.get(module)
+        file = getattr(loaded, "__file__", None)
+        if file and parts[0] != "amaranth" and parts[0] not in sys.stdlib_module_names:
+            raise _UncertainError
+        return ()
+    found = []
+    for end in range(1, len(parts) + 1):
+        place = ROOT.joinpath(*parts[:end])
+        found += [path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()]
+    return tuple(found)
+
+
+@cache
+def _imports(path: Path, _changed: int) -> tuple[str, ...]:
+    """What a file imports of the packages here, wherever in it."""
+    names = []
+    package = path.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            names += [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*package[:len(package) - node.level + 1], *([node.module] if node.module else [])]
+                            if node.level else [node.module or ""])
+            names += [base, *(f"{base}.{name.name}" for name in node.names)]
+    return tuple(name for name in names if (ROOT / name.split(".")[0]).is_dir())
+
+
+@cache
+def _process_start() -> float:
+    """When this process began, before it imported anything: in seconds since 1970, not too early."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + (ticks + 1) / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError):
+        return _STARTED     # when this file was imported, on systems that do not tell

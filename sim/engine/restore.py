@@ -1,0 +1,73 @@
+"""From a design to a simulator on the compiled engine; without elaboration where what was compiled earlier is known."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from amaranth.sim import Simulator
+
+from sim.engine import cache
+from sim.engine.activity import activity
+from sim.engine.build import compiler_identity
+from sim.engine.errors import EngineError
+from sim.engine.identity import Identity, identify
+from sim.engine.internals import Fragment
+from sim.engine.layout import Layout
+
+if TYPE_CHECKING:
+    from sim.engine.compiled import CompiledEngine
+
+__all__ = ["simulator"]
+
+
+class _Restored:
+    """Stands for an elaborated design where simulators and testbenches ask for one: it has clock domains."""
+
+    def __init__(self, domains: dict[str, Any]) -> None:
+        self.fragment = self
+        self.domains = domains
+
+    def lookup_domain(self, domain: str, context: Any) -> Any:
+        """The domain of this name. KeyError when there is none."""
+        if context is not None:
+            raise EngineError("engine compiled knows the domains of the whole design only, not those of a part of it")
+        return self.domains[domain]
+
+
+class _Simulator(Simulator):
+    """Amaranth's, on an engine that is there already."""
+
+    def __init__(self, design: Any, engine: Any) -> None:
+        self._design: Any = design
+        self._engine: Any = engine
+        self._clocked: set[Any] = set()
+        self._running = False
+
+
+def simulator(engine: "type[CompiledEngine]", design: Any) -> Simulator:
+    """A simulator of a design that was not elaborated yet."""
+    identity = identify(design, compiler_identity())
+    record = None if identity is None else cache.cache_folder() / f"{identity.digest[:24]}.json"
+    if identity is not None and record is not None and cache.is_on():
+        layout = _known(identity, record)
+        if layout is not None:
+            for part in identity.elaboratables:
+                part._MustUse__used = True      # Amaranth warns of what nobody has elaborated
+            return _Simulator(_Restored(layout.domains), engine(_Restored(layout.domains), layout))
+    from sim.engine.translate import compiled  # most starts do without the translator
+    with activity("elaborating the design"):
+        elaborated = Fragment.get(design, platform=None).prepare()
+    layout = compiled(elaborated, cache.model_folder())
+    if identity is not None and record is not None and cache.is_on():
+        cache.store(record, json.dumps(layout.record(identity)).encode())
+        cache.trim()
+    return _Simulator(elaborated, engine(elaborated, layout))
+
+
+def _known(identity: Identity, record: Path) -> Layout | None:
+    """What is known of a design, None when that is nothing, or when its model is gone."""
+    content = cache.load(record)
+    if content is None:
+        return None
+    layout = Layout.restore(json.loads(content), identity, cache.cache_folder())
+    return layout if cache.is_sealed(layout.library) else None

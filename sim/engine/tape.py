@@ -1,0 +1,75 @@
+"""What was done to a compiled model, to be done to it once more by a program that is nothing but the model."""
+
+import shlex
+import subprocess
+from array import array
+from pathlib import Path
+from typing import Any
+
+from sim.engine.build import compiler
+from sim.engine.errors import EngineError
+
+__all__ = ["Tape", "build_replay"]
+
+_REPLAY = Path(__file__).with_name("replay.cc")
+_PLAIN = {"model_step": "s", "model_look": "l", "model_sample": "l", "model_reset": "r"}
+
+
+class Tape:
+    """Stands between a model and its library, and notes what the model has done.
+
+    Numbers of 64 bits: a letter, then what ``replay.cc`` reads behind it. Memories that are written from outside and
+    checks of no clock are not noted.
+
+    Attributes
+    ----------
+    library
+        The model's.
+    cycles : int
+        That the clock loop has run.
+    """
+
+    def __init__(self, library: Any, words: Any) -> None:
+        self.library, self._words = library, words
+        self._noted = array("Q")
+        self.cycles = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """A function of the library."""
+        function = getattr(self.library, name)
+        if name in _PLAIN:
+            def noted(*arguments: Any) -> Any:
+                self._note(_PLAIN[name])
+                return function(*arguments)
+            return noted
+        return function
+
+    def model_touch(self, model: int, place: int) -> None:
+        """A word was changed."""
+        self._note("t", place, self._words[place])
+        self.library.model_touch(model, place)
+
+    def model_run(self, model: int, *arguments: Any) -> int:
+        """The clock loop."""
+        *numbers, hit = arguments
+        self._note("c", *(number & (1 << 64) - 1 for number in map(int, numbers)))
+        cycles = self.library.model_run(model, *numbers, hit)
+        self.cycles += cycles
+        return cycles
+
+    def _note(self, letter: str, *numbers: int) -> None:
+        self._noted.append(ord(letter))
+        self._noted.extend(numbers)
+
+    def write(self, path: Path) -> None:
+        """Puts it into a file."""
+        path.write_bytes(self._noted.tobytes())
+
+
+def build_replay(target: Path) -> None:
+    """Compiles the program that plays tapes: ``target LIBRARY TAPE CYCLES``. EngineError when that fails."""
+    command = compiler() or []
+    done = subprocess.run([*command, "-O1", "-std=c++17", "-o", target, _REPLAY, "-ldl"], capture_output=True,
+                          text=True)
+    if done.returncode:
+        raise EngineError(f"{shlex.join(command)} failed on {_REPLAY.name}: {done.stderr.splitlines()[-1]}")

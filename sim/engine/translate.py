@@ -1,0 +1,45 @@
+"""From an elaborated design to a compiled model, and what there is to know of it."""
+
+from pathlib import Path
+from typing import Any
+
+from sim.engine.activity import activity
+from sim.engine.build import shared_object
+from sim.engine.emit import emit
+from sim.engine.internals import MemoryInstance, SignalSet
+from sim.engine.layout import Layout, Role, Trace
+from sim.engine.netlist import check_supported, driven_signals, to_netlist, undriven_signals, with_ports
+
+__all__ = ["compiled"]
+
+
+def compiled(design: Any, folder: Path) -> Layout:
+    """Compiles an elaborated design, into a folder. EngineError when that can't be done."""
+    domains = {domain for fragment in design.fragments for domain in fragment.domains.values()}
+    driven, combinational = driven_signals(design), driven_signals(design, "comb")
+    check_supported(design, domains, driven)
+    with activity("translating the design"):
+        ported = with_ports(design)
+        netlist = to_netlist(ported)
+        program = emit(netlist)
+    with activity("compiling the model"):
+        library = shared_object(program.units, folder)
+    clocks = SignalSet(domain.clk for domain in domains)
+    resets = SignalSet(domain.rst for domain in domains if domain.async_reset)
+    layout = Layout(library, program.settles, program.messages, dict(design.fragment.domains),
+                    inputs=list(undriven_signals(design)))
+
+    def role(signal: Any) -> Role:
+        if signal in driven:
+            return Role.COMBINATIONAL if signal in combinational else Role.REGISTER
+        return Role.CLOCK if signal in clocks else Role.RESET if signal in resets else Role.INPUT
+
+    for signal, nets in netlist.signals.items():
+        layout.signals[signal] = Trace(role(signal), program.place(nets) if len(signal) else None)
+    for signal in SignalSet([*driven, *layout.inputs]):
+        if signal not in layout.signals:
+            layout.signals[signal] = Trace(role(signal), None)
+    places = program.memories()
+    layout.memories = [(fragment._data, places[info.name[1:]]) for fragment, info in ported.fragments.items()
+                       if isinstance(fragment, MemoryInstance)]
+    return layout

@@ -1,0 +1,91 @@
+"""Who is computed again when a word or a memory changes: a flag for each function, 32 flags to a word."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from sim.engine.graph import WORD
+
+__all__ = ["FLAGS", "Wakes"]
+
+FLAGS = 32
+"""Flags of a word: as many as an instruction can set at once."""
+_FEW = 6
+"""So many words of flags are changed one by one, more by a loop."""
+_TESTS = 6
+"""So many groups of a word's bits are looked at apart from each other."""
+
+_EVERY = (1 << WORD) - 1
+
+
+def _masks(functions: Iterable[int]) -> list[tuple[int, int]]:
+    """The words that have the flags of functions, and which bits."""
+    found: dict[int, int] = defaultdict(int)
+    for function in functions:
+        found[function // FLAGS] |= 1 << function % FLAGS
+    return sorted(found.items())
+
+
+class Wakes:
+    """The readers of words and memories, by number of the function."""
+
+    def __init__(self) -> None:
+        self._readers: dict[int, dict[int, int]] = defaultdict(dict)
+        self._memory_readers: dict[int, set[int]] = defaultdict(set)
+
+    def note(self, function: int, place: int, bits: int) -> None:
+        """A function depends on bits of a word."""
+        readers = self._readers[place]
+        readers[function] = readers.get(function, 0) | bits
+
+    def note_memories(self, function: int, memories: Iterable[int]) -> None:
+        """A function depends on memories."""
+        for memory in memories:
+            self._memory_readers[memory].add(function)
+
+    def change(self, place: int, value: str, width: int, but: int | None = None) -> str:
+        """C++ that gives a word of this width a value and raises the flags of its readers, but for one."""
+        groups = self._groups(place, (1 << width) - 1, but)
+        if not groups:
+            return f"w[{place}] = {value};"
+        if list(groups) == [0]:
+            return f"if ({value} != w[{place}]) {{ w[{place}] = {value}; {self._raise(place, groups[0])} }}"
+        tests = []
+        for bits, readers in groups.items():
+            text = self._raise(place, readers)
+            tests.append(f"if (x & {bits:#x}ull) {{ {text} }}" if bits else text)
+        return f"if (const word x = {value} ^ w[{place}]) {{ w[{place}] = {value}; {' '.join(tests)} }}"
+
+    def _groups(self, place: int, every: int, but: int | None) -> dict[int, list[int]]:
+        """A word's readers by the bits that matter to them; 0 stands for all bits."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for reader, bits in self._readers.get(place, {}).items():
+            if reader != but:
+                groups[0 if bits & every == every else bits & every].append(reader)
+        while len(groups) > _TESTS + (0 in groups):
+            widest = max(groups, key=int.bit_count)
+            groups[0] += groups.pop(widest)
+        return groups
+
+    def _raise(self, place: int, readers: Iterable[int]) -> str:
+        masks = _masks(readers)
+        if len(masks) > _FEW:
+            return f"s->wake({place}, {_EVERY:#x}ull);"
+        return " ".join(f"d[{word}] |= {mask:#x};" for word, mask in masks)
+
+    def tables(self, words: int, memories: int) -> str:
+        """What the runtime reads: for each word and each memory where its entries begin."""
+        lines = []
+        readers = [self._readers.get(place, {}) for place in range(words)]
+        everything = [dict.fromkeys(self._memory_readers.get(memory, ()), -1) for memory in range(memories)]
+        for name, owners in (("reader", readers), ("memory", everything)):
+            starts, entries = [0], []
+            for each in owners:
+                groups: dict[int, list[int]] = defaultdict(list)
+                for function, bits in each.items():
+                    groups[bits & _EVERY].append(function)
+                entries += [f"{{ {bits:#x}ull, {word}, {mask:#x} }}" for bits, functions in groups.items()
+                            for word, mask in _masks(functions)]
+                starts.append(len(entries))
+            lines += [f"static const uint32_t {name}_starts[] = {{ {', '.join(map(str, starts))} }};",
+                      f"static const entry {name}_entries[] = {{ {', '.join(entries) or '{}'} }};"]
+        return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""Which instructions of a program a kernel can come to.
+
+A walk from the kernel's entry: on to the next instruction, to the targets of branches, calls and pushes. Where a
+register or a constant says where to go, the walk goes everywhere that it may be: to every instruction of the same code
+section, and, where the place is counted from the program's begin, to every function whose address the program has
+somewhere. Too much rather than too little (ours).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_address, next_address
+from rtl.isa.syntax import Constant, Target
+
+from .latency import Operation, operation
+from .module import Kernel, Module, Patch
+
+__all__ = ["reached"]
+
+_LEAVES = frozenset({"BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "KIL", "BRK", "CONT", "LONGJMP", "SYNC", "RTT"})
+"""Without a guard nobody comes to the instruction behind these."""
+
+
+def reached(module: Module, kernel: Kernel) -> Iterator[tuple[int, int]]:
+    """Addresses and words of the instructions that threads of ``kernel`` can come to, in ascending order."""
+    walk = _Walk(module, kernel)
+    walk.go(kernel.entry)
+    for address in sorted(walk.found):
+        yield address, walk.found[address]
+
+
+class _Walk:
+    """What has been found so far: words by their addresses."""
+
+    def __init__(self, module: Module, kernel: Kernel) -> None:
+        self._code, self._extents = module.code.content, module.sections or (range(len(module.code.content)),)
+        self._functions: Mapping[str, int] = module.code.symbols
+        self._patches = {patch.offset: patch for patch in module.code.patches}
+        self._tables = [patch for data in (module.data, *module.constants.values(), *kernel.constants.values())
+                        for patch in data.patches]
+        self._jumps_anywhere = False
+        self._addressed: set[int] = set()
+        self._todo: list[int] = []
+        self.found: dict[int, int] = {}
+
+    def go(self, entry: int) -> None:
+        """Walks from one place until there is nothing new."""
+        self._todo.append(entry)
+        while self._todo:
+            address = instruction_address(self._todo.pop())
+            if address in self.found or not 0 <= address < len(self._code):
+                continue
+            word = int.from_bytes(self._code[address:address + INSTRUCTION_BYTES], "little")
+            self.found[address] = word
+            if (op := operation(word)) is not None:
+                self._follow(address, op, word)
+
+    def _follow(self, address: int, op: Operation, word: int) -> None:
+        """Notes where an instruction may go."""
+        following = next_address(address)
+        if op.guarded or op.form.name not in _LEAVES:
+            self._todo.append(following)
+        patch = self._patches.get(address)
+        match op.form.operands.get("target"):
+            case Target(field, relative, None):
+                place = op.form.fields[field].get(word) + (address + INSTRUCTION_BYTES if relative else 0)
+                if patch is not None:
+                    place = self._place(patch)
+                self._todo += [] if place is None else [place]
+            case Target(_, relative, _):
+                self._anywhere(address, relative)
+            case Constant():
+                self._anywhere(address, op.form.name not in ("JMP", "JMX", "JCAL"))
+            case _ if patch is not None and (place := self._place(patch)) is not None:
+                self._addressed.add(place)
+                if self._jumps_anywhere:
+                    self._todo.append(place)
+
+    def _place(self, patch: Patch) -> int | None:
+        """The place in code whose address a patch is; None when it is another's."""
+        function = self._functions.get(patch.symbol)
+        return None if function is None else function + patch.addend
+
+    def _anywhere(self, address: int, relative: bool) -> None:
+        """Goes to all that a register or a constant may name."""
+        section = next(extent for extent in self._extents if address in extent)
+        self._todo += [place for place in range(section.start, section.stop, INSTRUCTION_BYTES) if place % GROUP_BYTES]
+        if not relative and not self._jumps_anywhere:
+            self._jumps_anywhere = True
+            self._addressed |= {place for patch in self._tables if (place := self._place(patch)) is not None}
+            self._todo += self._addressed

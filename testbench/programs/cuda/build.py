@@ -1,0 +1,76 @@
+"""Makes the files of the kernels of CUDA C++ from their sources.
+
+    python -m testbench.programs.cuda.build [--check] [NAME ...]
+
+Of each kernel: ``NAME.ptx`` and, not optimised, ``NAME.G.ptx`` by NVRTC; ``NAME.O0.cubin``, ``NAME.O3.cubin`` and
+``NAME.G.cubin`` by ptxas; what each of its runs must leave, by a host compiler. Needs g++ and
+``pip install -e '.[cuda]'``. With ``--check`` nothing is written: files that would change are named (exit code 1).
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sim.command import OutputError, Parser, write_file
+from testbench.programs.cuda.host import HostError, words_left
+from testbench.programs.cuda.nvidia import CompilerError, cubin_of_ptx, ptx_of_cuda
+from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
+from testbench.programs.manifest import DEBUG, LEVELS, Run
+
+__all__ = ["compiled", "expectation", "main"]
+
+
+def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
+    """The files that NVIDIA's compilers make of a source."""
+    text = source.read_text()
+    ptx = ptx_of_cuda(text, source.name, debug=False)
+    yield source.with_suffix(".ptx"), ptx.encode()
+    for level in LEVELS:
+        yield source.with_suffix(f".{level}.cubin"), cubin_of_ptx(ptx, f"-{level}")
+    ptx = ptx_of_cuda(text, source.name, debug=True)
+    yield source.with_suffix(f".{DEBUG}.ptx"), ptx.encode()
+    yield source.with_suffix(f".{DEBUG}.cubin"), cubin_of_ptx(ptx, "-g")
+
+
+def expectation(run: Run) -> tuple[Path, bytes]:
+    """The file of what a run leaves."""
+    lines = (f'{json.dumps(name)}: {json.dumps(words)}' for name, words in words_left(run).items())
+    return expectation_file(run), ("{" + ",\n ".join(lines) + "}\n").encode()
+
+
+def _parser(kernels: Sequence[str]) -> Parser:
+    """The command line."""
+    parser = Parser(prog="python -m testbench.programs.cuda.build", description="Compiles the kernels of CUDA C++.")
+    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
+    parser.add_argument("kernels", metavar="NAME", nargs="*", help=f"a kernel, such as {kernels[0]}; all by default")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    sources = {run.kernel: run.folder / f"{run.kernel}.cu" for run in CUDA_RUNS.values()}
+    parser = _parser(list(sources))
+    options = parser.parse_args(arguments)
+    if unknown := set(options.kernels) - sources.keys():
+        parser.error(f"no kernels of the manifest: {', '.join(sorted(unknown))}")
+    changed = []
+    for kernel in options.kernels or sources:
+        try:
+            files = [*compiled(sources[kernel]),
+                     *(expectation(run) for run in CUDA_RUNS.values() if run.kernel == kernel)]
+            for path, content in files:
+                if not path.exists() or path.read_bytes() != content:
+                    changed.append(path.name)
+                    if not options.check:
+                        write_file(path, content)
+        except (CompilerError, HostError, OutputError, OSError) as error:
+            print(f"{kernel}: {error}", file=sys.stderr)
+            return 2
+    for name in changed:
+        print(name)
+    return 1 if changed and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+// A switch of 200 cases: some share their code, some fall through to the next, some leave the loop around.
+
+extern "C" __global__ void k(unsigned *out, const unsigned char *in) {
+    unsigned t = threadIdx.x, x = t;
+    for (unsigned round = 0; round < 3; round++) {
+        switch ((in[t] + round * 37 + (x & 3)) % 210) {
+        case 0: x ^= 5978; break;
+        case 1: x = x >> 6 | x << 26; break;
+        case 2: x = ~x + 1503;
+        case 3: x ^= 93043; break;
+        case 4: x = x * 57489;
+        case 5:
+        case 6: x += 84976; break;
+        case 7: x = ~x + 92325; break;
+        case 8: x = ~x + 45999; break;
+        case 9: x -= t * 802; break;
+        case 10: x -= t * 959; break;
+        case 11: x = ~x + 84173; break;
+        case 12: x ^= 96427; break;
+        case 13: x -= t * 246; break;
+        case 14: x -= t * 891;
+        case 15: x = x >> 2 | x << 30; break;
+        case 16: x = ~x + 71715; break;
+        case 17: x ^= 16164;
+        case 18: x ^= 85308; break;
+        case 19: x = ~x + 76034; break;
+        case 20: x -= t * 211;
+        case 21: x = ~x + 76668; break;
+        case 22:
+        case 23: x = ~x + 25894; break;
+        case 24: x = x >> 3 | x << 29; break;
+        case 25: x = x * 8673;
+        case 26: x = x >> 6 | x << 26; break;
+        case 27: x = x >> 3 | x << 29; break;
+        case 28: out[t] = x + 40339; return;
+        case 29: x -= t * 576; break;
+        case 30: x = x * 15437; break;
+        case 31: x = x * 1789; break;
+        case 32: x += 36107; break;
+        case 33: x = x >> 3 | x << 29;
+        case 34: x = ~x + 88961; break;
+        case 35: x -= t * 810;
+        case 36: x += 29531; break;
+        case 37: x -= t * 771; break;
+        case 38: x = x * 85289; break;
+        case 39:
+        case 40: x = x >> 4 | x << 28; break;
+        case 41: x ^= 33341; break;
+        case 42: x += 58574;
+        case 43: x += 24483; break;
+        case 44: x ^= 34805;
+        case 45: x = x >> 7 | x << 25; continue;
+        case 46: x ^= 67987; break;
+        case 47: x += 2810;
+        case 48: x += 57958; break;
+        case 49: x += 97291; break;
+        case 50: x = x >> 7 | x << 25; break;
+        case 51: x -= t * 596; break;
+        case 52: x = ~x + 14446; break;
+        case 53: x = x >> 1 | x << 31; break;
+        case 54: x ^= 93378; break;
+        case 55: x -= t * 241; break;
+        case 56:
+        case 57: out[t] = x + 53826; return;
+        case 58: x = x >> 4 | x << 28; break;
+        case 59: x += 5285;
+        case 60: x = ~x + 58558; break;
+        case 61: x ^= 7769;
+        case 62: x -= t * 278; break;
+        case 63: x ^= 21236; break;
+        case 64: x = ~x + 49744; break;
+        case 65: x = x >> 7 | x << 25;
+        case 66: x -= t * 534; break;
+        case 67: x -= t * 424; break;
+        case 68: x += 56932; break;
+        case 69: x -= t * 297; break;
+        case 70: x = ~x + 76413; break;
+        case 71: x ^= 70182; break;
+        case 72: x = ~x + 70356; break;
+        case 73:
+        case 74: x = x * 47971; break;
+        case 75: x = x >> 3 | x << 29;
+        case 76: x -= t * 519;
+        case 77: x = x >> 6 | x << 26; break;
+        case 78: x = x * 22331; break;
+        case 79: x ^= 43830; break;
+        case 80: x = ~x + 50211; continue;
+        case 81: x ^= 51497; continue;
+        case 82: x = ~x + 74103; continue;
+        case 83: x ^= 74238; break;
+        case 84: x += 12608; break;
+        case 85: x = ~x + 81693; break;
+        case 86: out[t] = x + 70616; return;
+        case 87: x = ~x + 47758; break;
+        case 88: x = x >> 5 | x << 27;
+        case 89: x = x * 65035; break;
+        case 90:
+        case 91: x = ~x + 1972; break;
+        case 92: x = x * 64161; break;
+        case 93: x = x * 19371;
+        case 94: x = ~x + 79356;
+        case 95: x = x * 96793; continue;
+        case 96: x = x * 69549; break;
+        case 97: x ^= 66721; break;
+        case 98: x = ~x + 62671; continue;
+        case 99: x = x * 46967; continue;
+        case 100: x -= t * 64;
+        case 101: x = ~x + 21413;
+        case 102: x ^= 46247; break;
+        case 103: x = ~x + 9005;
+        case 104: x = ~x + 9140; break;
+        case 105: x = x >> 5 | x << 27; break;
+        case 106: x ^= 18396; break;
+        case 107:
+        case 108: x += 57536; break;
+        case 109: x -= t * 202; break;
+        case 110: x = ~x + 1157; break;
+        case 111: x ^= 99156; break;
+        case 112: x ^= 42774; break;
+        case 113: x -= t * 510; break;
+        case 114: x += 95137; break;
+        case 115: out[t] = x + 46847; return;
+        case 116: x -= t * 748;
+        case 117: x += 63525; break;
+        case 118: x = ~x + 12078; break;
+        case 119: x -= t * 868; break;
+        case 120: x = x >> 6 | x << 26; continue;
+        case 121: x = x * 43535; break;
+        case 122: x ^= 34156; break;
+        case 123: x ^= 96559;
+        case 124:
+        case 125: x = ~x + 67030;
+        case 126: x -= t * 334;
+        case 127: x = x * 47733; break;
+        case 128: x = x * 14163; break;
+        case 129: x = x * 94319; break;
+        case 130: x -= t * 307; break;
+        case 131: x -= t * 949; break;
+        case 132: x = x * 27831; break;
+        case 133: x = x >> 7 | x << 25; break;
+        case 134: x = ~x + 93412; break;
+        case 135: x = ~x + 69735; break;
+        case 136: x ^= 19089; break;
+        case 137: x ^= 67859; break;
+        case 138: x = x >> 6 | x << 26; break;
+        case 139: x += 15073;
+        case 140: x -= t * 916; break;
+        case 141:
+        case 142: x = x >> 7 | x << 25; break;
+        case 143: x = x >> 1 | x << 31; break;
+        case 144: out[t] = x + 77920; return;
+        case 145: x = x * 49639; break;
+        case 146: x = x >> 7 | x << 25; break;
+        case 147: x ^= 2522; break;
+        case 148: x += 19694; break;
+        case 149: x += 77627; continue;
+        case 150: x = x >> 1 | x << 31; break;
+        case 151: x = ~x + 94763; continue;
+        case 152: x = x * 95313; break;
+        case 153: x = ~x + 88906;
+        case 154: x ^= 97837; break;
+        case 155: x = x * 98475; break;
+        case 156: x -= t * 643; break;
+        case 157: x = x >> 2 | x << 30;
+        case 158:
+        case 159: x = x * 47129; break;
+        case 160: x += 94838;
+        case 161: x -= t * 634; break;
+        case 162: x ^= 25092;
+        case 163: x = ~x + 45491; break;
+        case 164: x ^= 36685; continue;
+        case 165: x = x >> 7 | x << 25; break;
+        case 166: x = x * 39953;
+        case 167: x ^= 8483; break;
+        case 168: x -= t * 768;
+        case 169: x += 89086;
+        case 170: x += 25055; break;
+        case 171: x += 19914;
+        case 172: x += 59878; break;
+        case 173: out[t] = x + 53291; return;
+        case 174: x = x * 91725; break;
+        case 175:
+        case 176: x = x >> 6 | x << 26; break;
+        case 177: x += 15533; break;
+        case 178: x = x * 70567; break;
+        case 179: x ^= 36314; continue;
+        case 180: x ^= 50456; continue;
+        case 181: x = ~x + 92715; break;
+        case 182: x = x >> 6 | x << 26; break;
+        case 183: x += 61455; break;
+        case 184: x = ~x + 24146; break;
+        case 185: x = ~x + 49339; break;
+        case 186: x ^= 52181; break;
+        case 187: x = x >> 7 | x << 25; break;
+        case 188: x = x * 78511; break;
+        case 189: x ^= 88963;
+        case 190: x = ~x + 91383; break;
+        case 191: x += 98380; break;
+        case 192:
+        case 193: x += 96980; break;
+        case 194: x = x * 53995; break;
+        case 195: x = ~x + 38533; break;
+        case 196: x = x * 35631;
+        case 197: x = x * 29035; break;
+        case 198: x -= t * 22;
+        case 199: x -= t * 709; break;
+        default: x += round;
+        }
+        x += round;
+    }
+    out[t] = x;
+}

@@ -1,0 +1,76 @@
+"""NVIDIA's compilers of CUDA 11.8: from CUDA C++ to PTX (NVRTC), from PTX to cubins (ptxas)."""
+
+import contextlib
+import ctypes
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["CompilerError", "cubin_of_ptx", "ptx_of_cuda"]
+
+_NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11")
+_PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas", "nvidia-cuda-nvcc-cu11")
+_OPTIONS = ("--gpu-architecture=compute_50", "--std=c++17", "--device-int128")
+_DEBUG_OPTION = "--device-debug"
+
+
+class CompilerError(Exception):
+    """A compiler that is not there, or what one had to say against a kernel."""
+
+
+def _tool(package: str, file: str, distribution: str) -> Path:
+    """A file of an installed package."""
+    with contextlib.suppress(ModuleNotFoundError):
+        if (found := find_spec(package)) is not None:
+            for folder in found.submodule_search_locations or ():
+                if (path := Path(folder) / file).exists():
+                    return path
+    raise CompilerError(f"{Path(file).name} is not there: pip install {distribution}==11.8.89")
+
+
+def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:
+    """The PTX of a source, for sm_50; with ``debug`` not optimised, and with tables for a debugger.
+
+    The same text each time: in a process of its own, because NVRTC numbers the calls of all programs of a process, and
+    in the root folder, because a debugger's tables name the folder. Raises CompilerError.
+    """
+    options = (*_OPTIONS, *([_DEBUG_OPTION] if debug else []))
+    done = subprocess.run([sys.executable, "-I", __file__, _tool(*_NVRTC), name, *options], input=source.encode(),
+                          capture_output=True, cwd="/")
+    if done.returncode:
+        raise CompilerError(done.stderr.decode().rstrip())
+    return done.stdout.decode()
+
+
+def _compile(library: ctypes.CDLL, source: bytes, name: str, options: Sequence[str]) -> tuple[bytes, bool]:
+    """The PTX of a source and True, or what is wrong with it and False."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None)
+    given = [option.encode() for option in options]
+    failed = library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
+    what = "ProgramLog" if failed else "PTX"
+    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+    text = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{what}")(program, text)
+    return text.value, not failed
+
+
+def cubin_of_ptx(ptx: str, *options: str) -> bytes:
+    """What the assembler makes of PTX, for sm_50. Raises CompilerError."""
+    ptxas = _tool(*_PTXAS)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "k.ptx").write_text(ptx)
+        done = subprocess.run([ptxas, "-arch=sm_50", *options, "k.ptx", "-o", "k.cubin"], cwd=folder,
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise CompilerError((done.stdout + done.stderr).rstrip())
+        return Path(folder, "k.cubin").read_bytes()
+
+
+if __name__ == "__main__":
+    result, fine = _compile(ctypes.CDLL(sys.argv[1]), sys.stdin.buffer.read(), sys.argv[2], sys.argv[3:])
+    (sys.stdout if fine else sys.stderr).buffer.write(result)
+    sys.exit(not fine)

@@ -1,0 +1,90 @@
+"""GTKWave opens the waveform of every testbench by its kept save file, as the report says, and shows all its traces."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from sim import run_tb
+from sim.engine import choose
+from sim.testbench import run
+
+MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+ENGINE, _ = choose()
+_ASK = """\
+puts "dump [gtkwave::getDumpFileName]"
+foreach name [gtkwave::getDisplayedSignals] { puts "shown $name" }
+exit
+"""
+_PATIENCE = 120
+
+
+@pytest.fixture(scope="module")
+def display():
+    """A screen that nobody sees; its name."""
+    read, write = os.pipe()
+    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
+                              pass_fds=[write], stderr=subprocess.DEVNULL)
+    os.close(write)
+    try:
+        with os.fdopen(read) as numbers:
+            number = numbers.readline().strip()
+        assert number, "Xvfb has not started"
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str]]:
+    """What GTKWave, called so in a folder, has opened: the waveform, and the names of its traces."""
+    script = folder / "ask.tcl"
+    script.write_text(_ASK)
+    done = subprocess.run([*command, "--script", str(script)], cwd=folder, env={**os.environ, "DISPLAY": display},
+                          capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    told = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    dumps = [Path(line[1]) for line in told if line[0] == "dump"]
+    assert len(dumps) == 1, done.stdout + done.stderr
+    return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"]
+
+
+def traces_of(save: Path) -> list[str]:
+    """The traces that a save file asks for."""
+    return [line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")]
+
+
+@pytest.mark.parametrize("unit", run_tb.testbenches())
+def test_gtkwave_shows_every_trace(unit, display, tmp_path, monkeypatch):
+    project = tmp_path / "a project"
+    waveform = project / "waveforms" / f"{unit}.vcd"
+    report = run(unit, import_module(f"testbench.tb_{unit}").record, ENGINE, vcd=waveform)
+    assert report.passed, report.failure
+    save = waveform.with_suffix(".gtkw")
+    assert save.read_text() == (run_tb.ROOT / "waveforms" / save.name).read_text()
+    monkeypatch.chdir(project)
+    command = report.text().partition("shown by: ")[2].strip()
+    assert command == f"gtkwave waveforms/{unit}.gtkw"
+    expected = traces_of(save)
+    assert len(expected) > 10
+    opened, shown = show(shlex.split(command), project, display)
+    assert opened.samefile(waveform)
+    assert shown == expected
+
+
+@pytest.mark.parametrize("start", [".", "waveforms", "waveforms/elsewhere"])
+def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
+    waveforms, folder = tmp_path / "waveforms", tmp_path / start
+    for needed in (waveforms, folder):
+        needed.mkdir(parents=True, exist_ok=True)
+    save, waveform = waveforms / "crs.gtkw", waveforms / "crs.vcd"
+    shutil.copy(run_tb.ROOT / "waveforms" / save.name, save)
+    waveform.write_text("$timescale 1 ns $end\n$scope module crs $end\n$var wire 1 ! clk $end\n$upscope $end\n"
+                        "$enddefinitions $end\n#0\n1!\n#10\n0!\n")
+    opened, shown = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
+    assert opened.samefile(waveform)
+    assert shown == ["crs.clk"]     # the others are not there: it shows what it finds

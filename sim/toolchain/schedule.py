@@ -97,6 +97,8 @@ class _Flight:
     def settle(self, scoreboards: Iterable[int]) -> None:
         """Notes that these scoreboards are zero."""
         zero = set(scoreboards)
+        if not zero:
+            return
         self.written, self.read = (
             {key: left for key, tellers in pending.items()
              if (left := frozenset(told for told in tellers if told.teller not in zero))}
@@ -155,6 +157,7 @@ class _Scheduler:
         for op in self.operations:
             for kind, _ in op.reads if op is not None else ():
                 self.readers[kind].add(op.form)  # type: ignore[union-attr]
+        self.untold_reads = self._untold_reads()
 
     def run(self) -> list[ControlCode]:
         """One pass over the code."""
@@ -220,7 +223,7 @@ class _Scheduler:
         code = ControlCode(stall=stall, wait=sum(1 << number for number in waits), reuse=slot.reuse)
         if op.variable and op.writes:
             code = replace(code, write_barrier=self._allot(NO_BARRIER))
-        if self._must_tell_reads(index, op):
+        if self.untold_reads[index]:
             code = replace(code, read_barrier=self._allot(code.write_barrier))
         self._launch(op, code, False)
         if code.read_barrier != NO_BARRIER:
@@ -300,21 +303,32 @@ class _Scheduler:
         self.least_recent.append(number)
         return number
 
-    def _must_tell_reads(self, index: int, op: Operation) -> bool:
-        """Whether a later instruction overwrites sources of this one and nothing else tells that they were read."""
-        sources = {resource for resource in op.reads if resource[0] is Result.REGISTER}
-        if not op.reads_late or not sources:
-            return False
-        for later in self.operations[index + 1:]:
-            if later is None:
-                return True
-            if later.transfers:
-                return not self._ends(later) and not op.writes
-            if op.writes & (later.reads | later.writes):
-                return False
-            if sources & later.writes:
-                return True
-        return False
+    def _untold_reads(self) -> list[bool]:
+        """For every instruction whether a later one overwrites sources of it and nothing else tells that they were
+        read. Found from the end on: where a resource is next read or written, where it is next written, and where the
+        next transfer of control or unknown word is.
+        """
+        found = []
+        accessed: dict[Resource, int] = {}
+        written: dict[Resource, int] = {}
+        end = len(self.operations)
+        untold_there = {True: False, False: False}    # by whether an instruction has results
+        for index, op in reversed(list(enumerate(self.operations))):
+            if op is None:
+                found.append(False)
+                end, untold_there = index, {True: True, False: True}
+                continue
+            sources = [resource for resource in op.reads if resource[0] is Result.REGISTER]
+            told = min((accessed.get(resource, end) for resource in op.writes), default=end)
+            overwritten = min((written.get(resource, end) for resource in sources), default=end)
+            untold = overwritten < told if min(told, overwritten) < end else untold_there[bool(op.writes)]
+            found.append(op.reads_late and bool(sources) and untold)
+            if op.transfers:
+                end, untold_there = index, {True: False, False: not self._ends(op)}
+            else:
+                accessed.update(dict.fromkeys(op.reads | op.writes, index))
+                written.update(dict.fromkeys(op.writes, index))
+        return found[::-1]
 
     def _launch(self, op: Operation, code: ControlCode, given: bool) -> None:
         """Puts an instruction's results on their way."""

@@ -8,7 +8,7 @@ from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import BarrierMode
 from rtl.layouts import dispatched
 from rtl.params import PRESETS
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_barrier
 from testbench.barrier_driver import BarrierDriver
@@ -17,9 +17,11 @@ from testbench.handmade import ALL, encode
 
 SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("barrier", body, PysimEngine, seed=seed)
+    report = run("barrier", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 

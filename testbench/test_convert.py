@@ -19,16 +19,18 @@ from rtl.convert.unpack import FloatUnpack
 from rtl.isa.effects import effects
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import PRESETS, SmParams
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import tb_convert
 from testbench.convert_cases import case_of, random_word
 from testbench.convert_driver import ConvertDriver
 from testbench.convert_formulas import formula, typed, unpacked
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("convert", body, PysimEngine, seed=seed)
+    report = run("convert", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -205,13 +207,13 @@ def test_a_wrong_result_is_seen(what, named):
                  "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2]}
         ConvertDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
 
-    report = run("convert", body, PysimEngine)
+    report = run("convert", body, ENGINE)
     assert not report.passed
     assert named in (report.failure or "")
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("convert", tb_convert.record, PysimEngine, vcd=tmp_path / "convert.vcd")
+    report = run("convert", tb_convert.record, ENGINE, vcd=tmp_path / "convert.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "convert.gtkw"
     assert (tmp_path / "convert.gtkw").read_text() == kept.read_text()

@@ -11,7 +11,7 @@ from vcdvcd import VCDVCD
 
 from rtl.crs import CallReturnStack
 from rtl.params import PRESETS
-from sim.engine import CompiledEngine, PysimEngine
+from sim.engine import CompiledEngine, choose
 from sim.model.retirement import Retirement
 from sim.model.warp import Machine
 from sim.run_tb import ROOT
@@ -22,6 +22,7 @@ from testbench.stack_programs import requests_of
 from testbench.stack_reference import StackReference
 from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion, random_run
 
+ENGINE, _ = choose()
 NO_COMPILER = CompiledEngine.missing()
 PERIOD = 10
 """Nanoseconds of a clock cycle."""
@@ -33,7 +34,7 @@ def failure(part, **options):
     """Why a part of the testbench fails; None if it does not."""
     def body(bench):
         part(bench)
-    return run("crs", body, options.pop("engine", PysimEngine), **options).failure
+    return run("crs", body, options.pop("engine", ENGINE), **options).failure
 
 
 @pytest.mark.parametrize("part", [part for part in PARTS if part != "recursion"])    # that is the waveform's

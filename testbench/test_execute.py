@@ -11,17 +11,19 @@ from rtl.execute.lanes import Lanes
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS
 from rtl.params import PRESETS
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_execute
 from testbench.lane_driver import LaneDriver
 from testbench.lane_formulas import formula_beats
 
+ENGINE, _ = choose()
+
 FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
 
 
 def passes(body, seed=0):
-    report = run("execute", body, PysimEngine, seed=seed)
+    report = run("execute", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -86,14 +88,14 @@ def test_a_wrong_result_is_seen(what):
             setattr(after, what, [value ^ (thread == 3) for thread, value in enumerate(getattr(after, what))])
         LaneDriver(bench, 4, beats).run()
 
-    report = run("execute", body, PysimEngine)
+    report = run("execute", body, ENGINE)
     assert not report.passed
     found = {"values": "thread 3", "conditions": "CC", "p": "P", "destination": "destination", "threads": "threads"}
     assert found[what] in (report.failure or "")
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("execute", tb_execute.record, PysimEngine, vcd=tmp_path / "execute.vcd")
+    report = run("execute", tb_execute.record, ENGINE, vcd=tmp_path / "execute.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "execute.gtkw"
     assert (tmp_path / "execute.gtkw").read_text() == kept.read_text()

@@ -18,7 +18,7 @@ from rtl.isa.syntax import Constant
 from rtl.isa.table import BY_NAME, FORMS, find
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import PRESETS, SmParams
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench, run
 from testbench import tb_scheduler
@@ -27,11 +27,13 @@ from testbench.fetch_image import PROGRAM, Image, random_image, random_word
 from testbench.programs.manifest import RUNS, build
 from testbench.words import encode
 
+ENGINE, _ = choose()
+
 SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)
 
 
 def passes(body, seed=0):
-    report = run("scheduler", body, PysimEngine, seed=seed)
+    report = run("scheduler", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -182,4 +184,4 @@ def test_a_wrong_group_is_seen(change):
         image = Wrong(bytes(64 * 32), {}, 40)
         FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.1, outside=0.0).run(300)
 
-    assert not run("scheduler", body, PysimEngine).passed
+    assert not run("scheduler", body, ENGINE).passed

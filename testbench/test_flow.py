@@ -19,16 +19,18 @@ from rtl.isa.syntax import Constant, Target
 from rtl.isa.table import FORMS, find
 from rtl.layouts import FlowOperation, ThreadCode
 from rtl.params import PRESETS
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import tb_flow
 from testbench.flow_cases import directed
 from testbench.flow_driver import FlowDriver
 from testbench.flow_steps import Stream
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("flow", body, PysimEngine, seed=seed)
+    report = run("flow", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -181,13 +183,13 @@ def test_a_wrong_result_is_seen(what):
         steps[-1] = replace(steps[-1], **{what: wrong})
         FlowDriver(bench, 1, [Stream(life.name, life.start, steps)], idle=0.9).run()
 
-    report = run("flow", body, PysimEngine)
+    report = run("flow", body, ENGINE)
     assert not report.passed
     assert what.split("_")[0] in (report.failure or "")
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("flow", tb_flow.record, PysimEngine, vcd=tmp_path / "flow.vcd")
+    report = run("flow", tb_flow.record, ENGINE, vcd=tmp_path / "flow.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "flow.gtkw"
     assert (tmp_path / "flow.gtkw").read_text() == kept.read_text()

@@ -8,14 +8,16 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from rtl.isa.qmd import QMD, QMD_BYTES, descriptor
 from rtl.launch import Distributor
 from rtl.params import PRESETS
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_launch
 from testbench.launch_driver import LaunchDriver
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("launch", body, PysimEngine, seed=seed)
+    report = run("launch", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 

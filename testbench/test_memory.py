@@ -16,18 +16,20 @@ from rtl.memory import MEMORY_FORMS, MemoryDecoder, MemoryUnit
 from rtl.memory.instruction import MemoryOperation
 from rtl.memory.modify import AtomicArithmetic
 from rtl.params import PRESETS
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_memory
 from testbench.memory_cases import conflicts, lines_of
 from testbench.memory_world import REGISTERS
+
+ENGINE, _ = choose()
 
 CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_edges, tb_memory.check_faults,
           tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
 
 
 def passes(body, seed=0):
-    report = run("memory", body, PysimEngine, seed=seed)
+    report = run("memory", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -147,7 +149,7 @@ def test_random_instructions_agree_with_the_reference_machine():
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("memory", tb_memory.record, PysimEngine, vcd=tmp_path / "memory.vcd")
+    report = run("memory", tb_memory.record, ENGINE, vcd=tmp_path / "memory.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "memory.gtkw"
     assert (tmp_path / "memory.gtkw").read_text() == kept.read_text()

@@ -14,7 +14,7 @@ from rtl.execute.vote import Vote
 from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import Pipe
 from rtl.isa.table import FORMS, find
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.model.retirement import Retirement, WarpMasks
 from sim.testbench import Bench, CheckError, run
 from testbench import tb_pipeline
@@ -22,9 +22,11 @@ from testbench.pipeline_driver import Written
 from testbench.pipeline_reference import Expected, compare
 from testbench.pipeline_special import check_special_registers
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("pipeline", body, PysimEngine, seed=seed)
+    report = run("pipeline", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -114,14 +116,14 @@ def test_a_wrong_write_is_seen(wrong):
                         condition=(3, (9,) * 32))
     expected = Expected("one", record, (0, 0, 1, 0, 0, 0, 0), (7, 7), 0)
     right = Written(3, 3, [5] * 32, 1 << 2, [4, 0] * 16, True, [9] * 32)
-    bench = Bench("pipeline", PysimEngine)
+    bench = Bench("pipeline", ENGINE)
     compare(bench, expected, right)
     with pytest.raises(CheckError, match="one: "):
         compare(bench, expected, replace(right, **wrong))
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("pipeline", tb_pipeline.record, PysimEngine, vcd=tmp_path / "pipeline.vcd")
+    report = run("pipeline", tb_pipeline.record, ENGINE, vcd=tmp_path / "pipeline.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "pipeline.gtkw"
     assert (tmp_path / "pipeline.gtkw").read_text() == kept.read_text()

@@ -10,15 +10,17 @@ from rtl.isa.control_code import ControlCode
 from rtl.issue import IssueUnit, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import PRESETS, SmParams
-from sim.engine import PysimEngine
+from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import issue_model, tb_scheduler
 from testbench.issue_driver import Behaviour, IssueDriver
 from testbench.issue_programs import random_program, same_program
 
+ENGINE, _ = choose()
+
 
 def passes(body, seed=0):
-    report = run("scheduler", body, PysimEngine, seed=seed)
+    report = run("scheduler", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
 
@@ -80,7 +82,7 @@ def test_another_rule_is_seen(monkeypatch, change):
         program, behaviour = random_program(bench.random), Behaviour(room=0.95)
         IssueDriver(bench, SmParams(warps=4), program, behaviour).run(1500)
 
-    assert not run("scheduler", body, PysimEngine).passed
+    assert not run("scheduler", body, ENGINE).passed
 
 
 @pytest.mark.parametrize("policy", list(Policy))
@@ -97,12 +99,12 @@ def test_another_policy_is_seen(policy):
         driver.model.step = with_other_policy
         driver.run(500)
 
-    report = run("scheduler", body, PysimEngine)
+    report = run("scheduler", body, ENGINE)
     assert "goes before" in str(report.failure)
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("scheduler", tb_scheduler.record, PysimEngine, vcd=tmp_path / "scheduler.vcd")
+    report = run("scheduler", tb_scheduler.record, ENGINE, vcd=tmp_path / "scheduler.vcd")
     assert report.passed, report.failure
     kept = Path(__file__).parent.parent / "waveforms" / "scheduler.gtkw"
     assert (tmp_path / "scheduler.gtkw").read_text() == kept.read_text()

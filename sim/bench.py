@@ -1,7 +1,8 @@
 """Measures the machine in simulation: ``python -m sim.bench``.
 
-What its lanes get done, the cycles that each class of instructions takes, and the speed of the simulation, as tables;
-with ``--json`` all figures in a file. ``--ptx`` measures the PTX compiler instead. Exit code 2: bad arguments, or
+What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
+and issue allow, and the speed of the simulation, as tables; with ``--json`` all figures in a file, with ``--svg`` the
+roofline as a picture. ``--ptx`` measures the PTX compiler instead. Exit code 2: bad arguments, or
 results that cannot be written; one line on stderr says what.
 """
 
@@ -16,7 +17,9 @@ from typing import Any
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine
+from sim.benchmarks.plot import check_plotter, roofline_svg
 from sim.benchmarks.ptx import PtxRow, ptx_table, total
+from sim.benchmarks.roofline import QUICK, RooflineRow, roofline_table
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
@@ -26,7 +29,7 @@ from sim.memory_service import LATENCY
 
 __all__ = ["main"]
 
-_BENCHMARKS = ("throughput", "classes", "speed")
+_BENCHMARKS = ("throughput", "classes", "roofline", "speed")
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
 _QUICK_CLASS_TURNS = (2, 6)
@@ -44,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
                              "the one that is named")
     add_cache_option(parser)
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
+    parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
     parser.add_argument("--ptx", action="store_true", help="measure the code that the PTX compiler makes instead")
     return parser
@@ -57,9 +61,24 @@ def _throughput_text(rows: list[ThroughputRow], params: SmParams) -> str:
 
 
 def _class_text(rows: list[ClassRow]) -> str:
-    lines = [(row.name, f"{row.instructions:g}", f"{row.cycles:.1f}", f"{row.stall:g}") for row in rows]
+    lines = [(row.name, f"{row.warps}", f"{row.instructions:g}", f"{row.cycles:.1f}", f"{row.per_instruction:.1f}",
+              f"{row.stall:g}") for row in rows]
     return table(f"Cycles by class of instructions; memory answers after {LATENCY} cycles",
-                 ("class", "instructions", "cycles", "NVIDIA's stall"), lines)
+                 ("class", "warps", "instructions", "cycles", "cycles/instruction", "NVIDIA's stall"), lines)
+
+
+def _roofline_text(rows: list[RooflineRow]) -> str:
+    lines = [(row.name, f"{row.cycles:,}", f"{row.work.beats(row.lanes):,}", f"{row.work.lines:,}",
+              f"{row.work.instructions:,}", row.limit, f"{row.ratio:.3f}",
+              "" if row.intensity is None else f"{row.intensity:.2f}", f"{row.rate:.2f}") for row in rows]
+    for name, chosen in (("streaming", True), ("others", False)):
+        ratios = [row.ratio for row in rows if row.streaming is chosen]
+        if ratios:
+            lines.append((f"median, {name}", "", "", "", "", "", f"{median(ratios):.3f}", "", ""))
+    return table(f"Cycles beside the least that {rows[0].lanes} lanes, a line of memory and an instruction a cycle "
+                 f"need; memory answers after {LATENCY} cycles",
+                 ("program", "cycles", "lane beats", "memory lines", "instructions", "limit", "bound/cycles",
+                  "operations/byte", "operations/cycle"), lines)
 
 
 def _speed_text(rows: list[SpeedRow]) -> str:
@@ -110,6 +129,11 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         rows = (class_table(machines[engine], _QUICK_CLASSES, _QUICK_CLASS_TURNS) if options.quick
                 else class_table(machines[engine]))
         report("classes", rows, _class_text)
+    if "roofline" in wanted:
+        rows = roofline_table(machines[engine], QUICK if options.quick else None)
+        if options.svg is not None:
+            write_file(options.svg, roofline_svg(rows, options.preset).encode())
+        report("roofline", rows, _roofline_text)
     if "speed" in wanted:
         engines = [engine]
         if options.engine == "auto" and not options.quick:
@@ -129,7 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
     if options.ptx and options.only:
         parser.error(f"--ptx measures the compiler alone, not {options.only[0]}")
+    if options.svg is not None and (options.ptx or "roofline" not in (options.only or _BENCHMARKS)):
+        parser.error("--svg draws the roofline, which is not measured")
     try:
+        if options.svg is not None:
+            check_plotter()
+            check_file(options.svg)
         if options.json is not None:
             check_file(options.json)
         if options.ptx:

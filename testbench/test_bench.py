@@ -1,8 +1,12 @@
 """The command that measures: its figures where they are known, its file, its answers to bad arguments."""
 
 import json
+import re
 import shutil
 import subprocess
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -12,17 +16,24 @@ from amaranth.sim import Simulator
 
 from rtl.params import WARP_THREADS
 from sim.bench import main
+from sim.benchmarks import plot, roofline, streaming
 from sim.benchmarks.classes import CLASSES
 from sim.benchmarks.instructions import instructions_per_cycle
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
 from sim.benchmarks.ptx import PtxRow
+from sim.benchmarks.roofline import RooflineRow
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import throughput_loop
+from sim.benchmarks.work import Work, work_of
 from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
 from sim.engine.tape import build_replay
 from sim.hardware import HardwareResult
+from sim.launch import Buffer, prepare
 from sim.model.warp import Machine
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
 from testbench.engine_designs import needs_compiled
+from testbench.programs.manifest import RUNS
 
 _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
 """Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
@@ -45,6 +56,12 @@ def test_quick_measurement(tmp_path, capsys):
         instructions, least, stall = _CLASSES[row["name"]]
         assert (row["instructions"], row["stall"]) == (instructions, stall)
         assert row["cycles"] >= least
+        assert row["cycles_per_instruction"] == row["cycles"] / instructions
+    assert {row["name"] for row in figures["roofline"]} == set(roofline.QUICK)
+    for row in figures["roofline"]:
+        assert row["bound"] == max(row["beats"], row["work"]["lines"], row["work"]["instructions"]) < row["cycles"]
+        assert row["beats"] == row["work"]["lane_instructions"] * 8
+        assert row["ratio"] == row["bound"] / row["cycles"]
     (speed,) = figures["speed"]
     assert speed["cycles_per_second"] == pytest.approx(speed["cycles"] / speed["processor_seconds"])
     if shutil.which("valgrind") and speed["engine"] == "compiled":
@@ -52,13 +69,16 @@ def test_quick_measurement(tmp_path, capsys):
     else:
         assert speed["instructions"] is None
     text = capsys.readouterr().out
-    assert all(name in text for name in (*_CLASSES, "lanes busy", "cycles/second", "instructions/cycle"))
+    assert all(name in text for name in (*_CLASSES, *roofline.QUICK, "lanes busy", "cycles/second",
+                                         "instructions/cycle"))
 
 
 @pytest.mark.parametrize("arguments, told", [
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, speed"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, speed"),
+    (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
+    (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
     (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
     (["--wrong"], "--wrong"),
@@ -182,6 +202,104 @@ def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
     assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
         ["kernel", "30", "60", "20", "0.50", "1.50"], ["total", "30", "60", "20", "0.50", "1.50"],
         ["median", "0.50", "1.50"]]
+
+
+@pytest.mark.parametrize("make", streaming.STREAMING)
+def test_streaming_programs_leave_what_numpy_says(make):
+    program = make()
+    ended, disturbed = streaming.launch(program), streaming.launch(program)
+    work = work_of(ended, warps=8)
+    assert streaming.complaints(program, ended) == []
+    base, _ = ended.buffers[next(iter(program.arguments))]
+    ended.memory.write_number(base, 4, ~ended.memory.read_number(base, 4))
+    assert [re.sub("0x[0-9a-f]+", "", line) for line in streaming.complaints(program, ended)] == [
+        f"{program.name}: {next(iter(program.arguments))}[0] is , not "]
+    assert streaming.complaints(program, disturbed) != []
+    words = sum(len(given) for given in program.arguments.values() if not isinstance(given, int))
+    assert work.lines >= words // 16
+    assert work.bound(8) == work.beats(8) == 4 * work.lane_instructions
+    assert work.bound(32) == max(work.lane_instructions, work.lines, work.instructions)
+
+
+_LINES = """.kernel lines
+.shared 64
+.param buffer 8
+    MOV R2, c[0x0][buffer]
+    MOV R3, c[0x0][buffer+4]
+    S2R R0, SR_LANEID
+    SHL R1, R0, {shift:#x}
+    IADD R2.CC, R2, R1
+    IADD.X R3, R3, RZ
+    ISETP.LT.AND P0, PT, R0, 0x4, PT
+    {instruction}
+    EXIT
+"""
+
+
+@pytest.mark.parametrize("instruction, shift, lines", [
+    ("LDG.E R4, [R2]", 2, 2), ("LDG.E.64 R4, [R2]", 3, 4), ("LDG.E R4, [R2]", 6, 32), ("@P0 STG.E [R2], R4", 6, 4),
+    ("@!PT STG.E [R2], R4", 6, 0), ("RED.E.ADD [R2], R4", 2, 4), ("ATOM.E.ADD R4, [R2], R4", 6, 64),
+    ("LD.E R4, [R2]", 2, 2), ("LDL R4, [RZ]", 0, 2), ("STL.64 [RZ], R4", 0, 4), ("LDS R4, [RZ]", 0, 0),
+    ("NOP", 0, 0)])
+def test_work_counts_the_lines_that_an_instruction_touches(instruction, shift, lines):
+    module = load(assemble(_LINES.format(instruction=instruction, shift=shift), "lines"))
+    work = work_of(prepare(module, [Buffer("buffer", bytes(4096))]), warps=1)
+    assert (work.instructions, work.lines) == (9, lines)
+    assert work.lane_instructions == 7
+    assert work.operations == 7 * WARP_THREADS
+
+
+def row(name, cycles, lines, *, streams=False):
+    return RooflineRow(name, streams, 8, cycles, Work(instructions=10, lane_instructions=8, operations=256,
+                                                      lines=lines))
+
+
+def test_figures_of_the_roofline():
+    assert [(each.bound, each.limit, each.intensity, each.rate) for each in (
+        row("lanes", 64, 4), row("memory", 128, 40), row("none", 64, 0))] == [
+        (32, "lanes", 1.0, 4.0), (40, "memory", 0.1, 2.0), (32, "lanes", None, 4.0)]
+    assert replace(row("issue", 64, 4), lanes=32).limit == "issue"
+
+
+def test_a_program_that_leaves_something_else_is_told():
+    class Wrong:
+        params, memory = MACHINES["tiny"], None
+
+        def run(self, launch):
+            self.memory = launch.memory
+            return HardwareResult("ok", 100)
+
+    machine: Any = Wrong()
+    with pytest.raises(BenchmarkError, match=r"vector_addition: c\[0\] is 0x0, not 0x"):
+        roofline.roofline_table(machine, ["vector_addition"])
+
+
+def test_every_kernel_has_a_row(monkeypatch):
+    monkeypatch.setattr(roofline, "_row", lambda machine, program: program.name)
+    machine: Any = SimpleNamespace(params=MACHINES["full"])
+    names = roofline.roofline_table(machine)
+    assert set(names) == {run.kernel for run in RUNS.values() if not run.traps and not run.label} | {
+        make().name for make in streaming.STREAMING}
+
+
+def test_the_roofline_is_drawn_the_same_twice():
+    pytest.importorskip("matplotlib", reason="there is no matplotlib")
+    rows = [row("a_program", 64, 4, streams=True), row("k01", 100, 40), row("k02", 100, 0)]
+    picture = plot.roofline_svg(rows, "default")
+    assert picture == plot.roofline_svg(rows, "default")
+    assert "<svg" in picture
+    assert all(f">{text}<" in picture for text in ("a program", "8 lanes: 8 operations a cycle",
+                                                   "memory: 64 bytes a cycle", "Roofline of the machine default"))
+    with pytest.raises(BenchmarkError, match="no program to draw"):
+        plot.roofline_svg(rows[2:], "default")
+
+
+def test_without_a_plotter_nothing_is_measured(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sim.benchmarks.plot.find_spec", lambda _name: None)
+    with pytest.raises(SystemExit) as ended:
+        main(["roofline", "--svg", str(tmp_path / "roofline.svg")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'\n"
 
 
 def test_wide_machine_is_as_wide_as_a_warp():

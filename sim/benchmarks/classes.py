@@ -1,4 +1,6 @@
-"""Cycles that an instruction takes, by class: one warp alone, each instruction depends on the one before it."""
+"""Cycles that an instruction takes, by class: of one warp alone, where each instruction depends on the one before; of
+several warps, whose instructions depend on nothing.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -6,6 +8,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rtl.params import WARP_THREADS
 from sim.benchmarks.machine import BenchmarkMachine, Loop, stall_cycles
 
 __all__ = ["CLASSES", "ClassRow", "InstructionClass", "class_table"]
@@ -14,13 +17,20 @@ _POINTER = "MOV R2, c[0x0][buffer]\nMOV R3, c[0x0][buffer+4]"
 _CHAIN = f"{_POINTER}\nSTG.E.64 [R2], R2"
 _REPETITIONS = 6
 """In a turn of the loop. A multiple of 6: code is padded to two groups of three instructions."""
+_FIRST_NUMBER = 10
+"""Of the repetitions: R# is a register that nothing else uses."""
 _HALF = "S2R R5, SR_LANEID\nISETP.LT.AND P0, PT, R5, 0x10, PT"
+_OWN_PLACE = "S2R R4, SR_TID.X\nSHL R4, R4, 0x2"
+_OWN_WORD = f"{_OWN_PLACE}\n{_POINTER}\nIADD R2.CC, R2, R4\nIADD.X R3, R3, RZ"
+_WARPS = 8
+"""That execute instructions which depend on nothing."""
 
 
 @dataclass(frozen=True)
 class InstructionClass:
     """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
-    number of the repetition in labels. ``before`` is executed once.
+    number of the repetition, from 10 on, in labels and destinations. ``before`` is executed once. With several warps,
+    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so.
     """
 
     name: str
@@ -32,12 +42,12 @@ class InstructionClass:
 
     def loop(self, count: int) -> Loop:
         """A loop around so many repetitions."""
-        body, behind = ("\n".join(text.replace("#", str(number)) for number in range(count))
+        body, behind = ("\n".join(text.replace("#", str(_FIRST_NUMBER + number)) for number in range(count))
                         for text in (self.text, self.behind))
         return Loop(self.name, body, self.before, behind, self.directives)
 
 
-_SHARED = ".shared 256"
+_SHARED, _SHARED_EACH = ".shared 256", f".shared {4 * WARP_THREADS * _WARPS}"
 CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("arithmetic: IADD to IADD", "IADD R5, R5, 0x1"),
     InstructionClass("arithmetic: XMAD to XMAD", "XMAD R5, R5, R5, R5"),
@@ -71,24 +81,40 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("CAL, RET", "CAL .F#", behind=".F#:\nRET"),
     InstructionClass("SSY, BRA that diverges, SYNC, SYNC", "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
                      before=_HALF),
+    *(InstructionClass(f"{name}, {_WARPS} warps", text, before, directives=directives, warps=_WARPS)
+      for name, text, before, directives in (
+        ("LDG, coalesced", "LDG.E R#, [R2]", _OWN_WORD, ""),
+        ("STG, coalesced", "STG.E [R2], R5", _OWN_WORD, ""),
+        ("RED, consecutive words", "RED.E.ADD [R2], R5", _OWN_WORD, ""),
+        ("LDS, no conflict", "LDS R#, [R4]", _OWN_PLACE, _SHARED_EACH),
+        ("STS, no conflict", "STS [R4], R5", _OWN_PLACE, _SHARED_EACH),
+        ("ATOMS, consecutive words", "ATOMS.ADD R#, [R4], R5", _OWN_PLACE, _SHARED_EACH),
+        ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
+        ("POPC", "POPC R#, R5", "", ""))),
 )
 """What is measured. Predicate P1 and R5, R6 are 0 at the start."""
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """Instructions and cycles of a repetition, and the sum of its stall counts, which are what NVIDIA's assembler
-    leaves at least.
+    """Instructions of a repetition by each of so many warps, the cycles that all of them take for one, and the sum of
+    its stall counts, which are what NVIDIA's assembler leaves at least.
     """
 
     name: str
+    warps: int
     instructions: float
     cycles: float
     stall: float
 
+    @property
+    def per_instruction(self) -> float:
+        """Cycles for each instruction, of all warps."""
+        return self.cycles / self.instructions / self.warps
+
     def record(self) -> dict[str, Any]:
         """For JSON."""
-        return asdict(self)
+        return asdict(self) | {"cycles_per_instruction": self.per_instruction}
 
 
 def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
@@ -106,6 +132,6 @@ def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
         once, twice = (machine.steady(module, warps, turns) for module in modules)
         repeated = _REPETITIONS * (turns[1] - turns[0])
         stall = (stall_cycles(modules[1]) - stall_cycles(modules[0])) / _REPETITIONS
-        rows.append(ClassRow(each.name, (twice["instructions"] - once["instructions"]) / repeated / warps,
+        rows.append(ClassRow(each.name, warps, (twice["instructions"] - once["instructions"]) / repeated / warps,
                              (twice["cycles"] - once["cycles"]) / repeated, stall))
     return rows

@@ -11,6 +11,7 @@ from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
 from sim.hardware import Hardware, HardwareResult
 from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.memory import Memory
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
@@ -99,6 +100,11 @@ class BenchmarkMachine:
         if result.status != "ok":
             raise BenchmarkError(f"{launch.kernel.name}: {result.status} {result.reason}".rstrip())
         return result
+
+    @property
+    def memory(self) -> Memory:
+        """What the last run has left."""
+        return self._hardware.memory
 
     def tape(self, launch: Launch) -> tuple[Path, Tape] | None:
         """The compiled model's library, and what a run of a launch does to it; None on an engine without one."""

@@ -17,7 +17,7 @@ from .spaces import Access, Accesses, Placed, place, place_generic
 from .state import Warp
 from .vector.lanes import pair, threads_of
 
-__all__ = ["TRANSFERS"]
+__all__ = ["TRANSFERS", "thread_addresses"]
 
 _SIGNED_SIZES = {MemorySize.S8.value: np.int8, MemorySize.S16.value: np.int16}
 _WORD = 4
@@ -37,7 +37,7 @@ def _place_of(form: Form) -> _PlaceOf:
     return lambda core, warp, access: place_generic(core.memory, warp, access, windows=windows)
 
 
-def _addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.uint64]]:
+def thread_addresses(form: Form, values: Values) -> Callable[[Warp], NDArray[np.uint64]]:
     """The address of every thread: a register, or a pair of them, plus a signed offset, modulo its width.
 
     Without a register the offset is the address and not signed, as NVIDIA's assembler uses it.
@@ -105,7 +105,7 @@ def _rows_of(whole: Access, part: Placed) -> NDArray[np.intp]:
 
 def _load(form: Form, values: Values) -> Action:
     """LDG, LDL, LDS and LD. The predicate operand of LD is a hint that this machine does not need (ours)."""
-    addresses, place_of = _addresses(form, values), _place_of(form)
+    addresses, place_of = thread_addresses(form, values), _place_of(form)
     kind, number = values["size"], values["Rd"]
     size = size_bytes(kind)
 
@@ -123,7 +123,7 @@ def _load(form: Form, values: Values) -> Action:
 
 def _store(form: Form, values: Values) -> Action:
     """STG, STL, STS and ST; as for loads."""
-    addresses, place_of = _addresses(form, values), _place_of(form)
+    addresses, place_of = thread_addresses(form, values), _place_of(form)
     size, number = size_bytes(values["size"]), values["Rd"]
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
@@ -205,7 +205,7 @@ def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ..
     """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value goes to
     ``result``.
     """
-    addresses, place_of = _addresses(form, values), _place_of(form)
+    addresses, place_of = thread_addresses(form, values), _place_of(form)
 
     def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
         if not threads:

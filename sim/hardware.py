@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from rtl.isa.errors import REPORT_MASK_RESET
@@ -79,10 +80,13 @@ class Hardware:
         Which warp issues first.
     latency : int
         Of memory, in cycles.
+    disorder : int or None
+        A seed: memory takes its time and performs requests in any order that the port allows, see
+        :class:`~sim.memory_service.MemoryService`.
 
     Attributes
     ----------
-    policy, latency
+    policy, latency, disorder
         As above; of the next run.
     harness : Harness
     memory : Memory
@@ -97,12 +101,13 @@ class Hardware:
     lockstep: Lockstep | None
 
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
-                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY) -> None:
+                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY,
+                 disorder: int | None = None) -> None:
         self.params = params
         with collector_off():
             self.harness = harness = Harness(params)
         self.cycles = 0
-        self.policy, self.latency, self._vcd = policy, latency, vcd
+        self.policy, self.latency, self.disorder, self._vcd = policy, latency, disorder, vcd
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
@@ -144,7 +149,8 @@ class Hardware:
         self.memory = launch.memory.copy()
         self._local = launch.allocate_local(self.params.warps, self.memory)
         self._descriptor = place_descriptor(launch, self.memory)
-        self._service = MemoryService(self.harness.latch, self.memory, self.latency)
+        self._service = MemoryService(self.harness.latch, self.memory, self.latency,
+                                      None if self.disorder is None else Random(self.disorder))
         self.lockstep = None
         if self._reader is not None:
             self.lockstep = Lockstep(launch, self.params, report_mask)
@@ -275,6 +281,7 @@ class Hardware:
         end = self.cycles + _SETTLE
         while self.cycles < end:
             await self.advance(ctx, end - self.cycles)
+        self._service.finish()
         status = await self.read(ctx, REGISTERS["STATUS"])
         high, low = WORK_REGISTERS["STATUS"].fields["REJECTION"]
         result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)

@@ -1,0 +1,135 @@
+"""Litmus tests on the hardware: no outcome that the memory model forbids; and what finds such outcomes."""
+
+from collections import Counter
+from functools import cache
+from random import Random
+
+import pytest
+
+from rtl.params import PRESETS
+from sim.engine import ENGINES
+from sim.hardware import Hardware
+from sim.memory_service import MemoryService
+from testbench.engine_designs import needs_compiled
+from testbench.litmus import SETTINGS, TESTS, Fence, Seen, Setting, allowed, complaints, main, run, sequential
+
+ROUNDS = 3
+"""Of each test in each setting: 32 threads each."""
+LATENCY = 40
+MESSAGE, BUFFERING, LOADS, INDEPENDENT, *COHERENCE = TESTS
+APART = Setting(apart=True, shared=False, fence=Fence.NONE)
+
+
+@cache
+def hardware() -> Hardware:
+    return Hardware(PRESETS["default"], ENGINES["compiled"], latency=LATENCY)
+
+
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
+def test_the_table_agrees_with_the_model(test):
+    """What stands in the table for an outcome is what the rules for all outcomes come to."""
+    assert (test.known in allowed(test, False)) is test.weak
+    assert test.known not in sequential(test)
+    assert sequential(test) <= allowed(test, False)
+
+
+def test_outcomes_known_without_the_model():
+    assert sequential(MESSAGE) == {(0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1)}
+    assert allowed(MESSAGE, False) == sequential(MESSAGE) | {(1, 0, 1, 1)}
+    assert sequential(BUFFERING) == {(0, 1, 1, 1), (1, 0, 1, 1), (1, 1, 1, 1)}
+    assert len(allowed(INDEPENDENT, False)) == 16
+    assert all(allowed(test, False) == sequential(test) for test in COHERENCE)
+
+
+@pytest.mark.parametrize("apart, fence, fenced", [
+    (False, Fence.NONE, False), (False, Fence.CTA, True), (False, Fence.GL, True), (True, Fence.NONE, False),
+    (True, Fence.CTA, False), (True, Fence.GL, True)])
+def test_how_far_a_fence_reaches(apart, fence, fenced):
+    assert Setting(apart, False, fence).fenced is fenced
+
+
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_a_made_up_trace_with_a_forbidden_outcome_is_found(test, setting):
+    """The outcome that each test is known for, beside some that are good."""
+    good = next(iter(sequential(test)))
+    seen = Seen(test, setting, Counter({good: 95, test.known: 1}))
+    found = complaints(seen)
+    if setting.fenced or not test.weak:
+        assert [line.rpartition("  ")[2] for line in found] == ["1 times, FORBIDDEN"]
+    else:
+        assert found == []
+        assert seen.kind(test.known) == "weak"
+    assert complaints(Seen(test, setting, Counter({good: 96}))) == []
+    assert complaints(Seen(test, setting, Counter({(7,) * len(good): 1}))) != []
+
+
+@needs_compiled
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_no_forbidden_outcome(test, setting, record_property):
+    seen = run(hardware(), test, setting, ROUNDS, Random(f"{test.name} {setting}"))
+    record_property("outcomes", "\n".join(seen.lines()))
+    assert complaints(seen) == []
+    assert seen.outcomes.total() == 32 * ROUNDS
+
+
+@needs_compiled
+def test_warps_really_meet():
+    """Programs of a round overlap: of those that are far apart in time only one outcome would be seen."""
+    for setting in (APART, Setting(apart=False, shared=True, fence=Fence.NONE)):
+        for test in (MESSAGE, BUFFERING, LOADS):
+            assert len(run(hardware(), test, setting, 12, Random(1)).outcomes) > 1, (test.name, setting)
+
+
+class Careless(MemoryService):
+    """Memory that says that it has written and does so some time later, in any order."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.late, self.random = [], Random(0)
+
+    def _write(self, address, content, mask):
+        self.late.append((address, content, mask))
+        while len(self.late) > 40:
+            super()._write(*self.late.pop(self.random.randrange(len(self.late))))
+
+    def finish(self):
+        super().finish()
+        while self.late:
+            super()._write(*self.late.pop())
+
+
+@needs_compiled
+def test_memory_that_breaks_its_promises_is_found(monkeypatch):
+    """Written by a thread, a value is not there when it is told so: the same thread reads the old one."""
+    monkeypatch.setattr("sim.hardware.MemoryService", Careless)
+    machine = Hardware(PRESETS["default"], ENGINES["compiled"], latency=LATENCY)
+    seen = [run(machine, test, Setting(False, False, Fence.GL), ROUNDS, Random(0)) for test in (BUFFERING, *COHERENCE)]
+    assert any(complaints(each) for each in seen)
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--rounds", "0"], "--rounds 0: at least 1"), (["--latency", "-1"], "--latency -1: at least 1"),
+    (["--preset", "huge"], "no preset huge; there are tiny, small, default, full"), (["--seed", "x"], "--seed")])
+def test_bad_arguments(arguments, told, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    output = capsys.readouterr()
+    assert ended.value.code == 2
+    assert told in output.err
+    assert (output.out, output.err.count("\n")) == ("", 1)
+
+
+@needs_compiled
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_the_command_counts_outcomes(forbidden, capsys, monkeypatch):
+    seen = Seen(MESSAGE, Setting(False, False, Fence.GL), Counter({MESSAGE.known if forbidden else (0, 0, 1, 1): 5}))
+    monkeypatch.setattr("testbench.litmus.Hardware", lambda *_, **__: None)
+    monkeypatch.setattr("testbench.litmus.run", lambda *_: seen)
+    assert main([]) == int(forbidden)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "MP, message passing; warps, global, MEMBAR.GL: " + (
+        "reads 1 0, then 1 1 in memory  5 times, FORBIDDEN" if forbidden
+        else "reads 0 0, then 1 1 in memory  5 times, sequential")
+    assert lines[-1] == f"{len(lines) - 1 if forbidden else 0} forbidden outcomes"

@@ -1,6 +1,6 @@
 """Memory behind a hardware port: any latency, stalls, and any order between tags."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,21 +17,24 @@ class MemoryBehaviour:
 
     ``latency``: least and most from a request to its answer. ``interval``: from one request taken to the
     next, at least. ``stall``: chance that a request is not taken in a cycle. ``reorder``: tags overtake each
-    other.
+    other. ``late``: requests are performed when they are answered, and not when they are taken: with ``reorder`` in
+    any order that the port allows.
     """
 
     latency: tuple[int, int] = (4, 4)
     interval: int = 1
     stall: float = 0.0
     reorder: bool = False
+    late: bool = False
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """What goes back, and the first cycle in which it may."""
+@dataclass
+class _Request:
+    """A request, the first cycle in which its answer may go back, and the answer, once the request is performed."""
 
     due: int
-    response: dict[str, int]
+    request: Any
+    response: dict[str, int] | None = None
 
 
 class MemoryServer:
@@ -41,12 +44,15 @@ class MemoryServer:
     ----------
     reads, writes : int
         Requests taken.
+    depths : Counter[int]
+        How many requests were not answered yet when one was taken, with this one.
     """
 
     def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
         self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
-        self._queues: dict[int, deque[_Answer]] = {}
+        self._queues: dict[int, deque[_Request]] = {}
         self.reads = self.writes = 0
+        self.depths: Counter[int] = Counter()
 
     async def serve(self, ctx: Any) -> None:
         """The testbench; run it in the background."""
@@ -64,26 +70,39 @@ class MemoryServer:
                 answering = None
             if answering is None and (tag := self._next(cycle)) is not None:
                 answering = tag
-                ctx.set(response.payload, self._queues[tag][0].response)
+                ctx.set(response.payload, self._performed(self._queues[tag][0]))
             ctx.set(response.valid, answering is not None)
             ready = not pause and self._random.random() >= self._behaviour.stall
             ctx.set(request.ready, ready)
 
     def _take(self, cycle: int, request: Any) -> None:
-        """Performs a request at once, which keeps a tag's requests in order, and queues the answer."""
+        """Queues a request, behind those of its tag."""
+        if request.write:
+            self.writes += 1
+        else:
+            self.reads += 1
+        due = cycle + self._random.randint(*self._behaviour.latency) - 1
+        waiting = _Request(due, request)
+        self._queues.setdefault(request.tag, deque()).append(waiting)
+        self.depths[sum(map(len, self._queues.values()))] += 1
+        if not self._behaviour.late:
+            self._performed(waiting)
+
+    def _performed(self, waiting: _Request) -> dict[str, int]:
+        """Performs a request, if that was not done; returns the answer."""
+        if waiting.response is not None:
+            return waiting.response
+        request = waiting.request
         address, error, data = request.address * LINE_BYTES, 0, 0
         try:
             if request.write:
-                self.writes += 1
                 self._write(address, request.data.to_bytes(LINE_BYTES, "little"), request.mask)
             else:
-                self.reads += 1
                 data = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:
             error = 1
-        due = cycle + self._random.randint(*self._behaviour.latency) - 1
-        response = {"write": request.write, "tag": request.tag, "error": error, "data": data}
-        self._queues.setdefault(request.tag, deque()).append(_Answer(due, response))
+        waiting.response = {"write": request.write, "tag": request.tag, "error": error, "data": data}
+        return waiting.response
 
     def _write(self, address: int, content: bytes, mask: int) -> None:
         if mask == (1 << LINE_BYTES) - 1:

@@ -13,6 +13,7 @@ from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
 from testbench.lane_client_driver import LaneClientDriver, LaneOperation
+from testbench.memory_coverage import MemoryCoverage
 from testbench.memory_world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
 
 __all__ = ["PARAMS", "MemoryDriver", "StepEnd"]
@@ -49,6 +50,8 @@ class MemoryDriver:
         Chance that nothing is selected in a cycle, and that the lanes have no time.
     compare_memory : bool
         Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
+    coverage : MemoryCoverage | None
+        What is told how many instructions and requests are under way at once.
 
     Attributes
     ----------
@@ -61,7 +64,8 @@ class MemoryDriver:
     """
 
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
-                 behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True) -> None:
+                 behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
+                 coverage: MemoryCoverage | None = None) -> None:
         self.bench, self.world, self.params, self._idle = bench, world, params, idle
         self.dut = MemoryUnit(params)
         self.memory = world.memory.copy()
@@ -71,6 +75,7 @@ class MemoryDriver:
         self.ends: list[StepEnd] = []
         self._clearing: int | None = None
         self._compare_memory = compare_memory
+        self._coverage = MemoryCoverage() if coverage is None else coverage
         self._registers: dict[tuple[int, int], list[int]] = {}
         self._sent: deque[MemoryStep] = deque()
         self._selected: deque[tuple[int, MemoryStep]] = deque()
@@ -84,6 +89,7 @@ class MemoryDriver:
         """Simulates until all steps have ended; returns the cycles."""
         cycles = self.bench.simulate(self.dut, [self._drive], background=[self.server.serve, self.lanes.serve],
                                      traces=traces, name=name)
+        self._coverage.requested(self.server.depths)
         for warp in self.world.warps:
             for register, values in enumerate(warp.registers.tolist()):
                 if (warp.slot, register) in self.lanes.registers:
@@ -175,6 +181,7 @@ class MemoryDriver:
             "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
             "write_barrier": step.write_barrier, "read_barrier": step.read_barrier}})
         self._sent.append(step)
+        self._coverage.accepted(len(self._sent))
 
     def _error(self, error: Any) -> None:
         step = self._sent[0]
@@ -231,6 +238,7 @@ class MemoryDriver:
         self.bench.expect("warp of a gather", operation.warp, step.warp)
         self.bench.expect("read barrier", operation.barrier, step.read_barrier)
         self._freed.add(self.steps + ahead)
+        self._coverage.read_registers(sum(number >= self.steps for number in self._freed))
 
     def _name(self) -> str:
         step = self._sent[0]

@@ -1,17 +1,20 @@
 """What the memory unit's testbench plays on: warps of the reference machine with memory, and instructions for them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
+from rtl.isa.table import find
 from rtl.params import WARP_THREADS
 from sim.model.decode import decode
 from sim.model.faults import WarpFaultError
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
+from sim.model.transfer import TRANSFERS, thread_addresses
+from sim.model.vector.lanes import threads_of
 from sim.model.warp import Machine
 from testbench.handmade import NOP, encode, launch
 
@@ -68,10 +71,22 @@ class MemoryStep:
     record: Retirement | None = None
     failing: int | None = None
     """The address that has the fault."""
+    addresses: Mapping[int, int] = field(default_factory=dict)
+    """Of the threads that execute it, unless it has none or they are constants'."""
     local_base: int | None = None
     """If given, this is no instruction: the warp's block of local memory is here from now on."""
     clear: bool = False
     """This is no instruction: the shared memory of the warp's CTA is cleared."""
+
+
+def _addresses(warp: Warp, step: MemoryStep) -> dict[int, int]:
+    """The address of each thread that executes a step."""
+    form = find(step.word)
+    if form is None or "address" not in form.operands or form.name not in TRANSFERS:
+        return {}
+    threads = threads_of(step.threads)
+    return dict(zip(threads.tolist(), thread_addresses(form, form.values(step.word))(warp)[threads].tolist(),
+                    strict=True))
 
 
 class MemoryWorld:
@@ -141,6 +156,7 @@ class MemoryWorld:
         instruction = decode(step.word, REGISTERS)
         if instruction.error is not WarpError.NONE:
             raise ValueError(f"{step.word:#x} can't be executed: {instruction.error.name}")
+        step.addresses = _addresses(warp, step)
         try:
             instruction.action(self.machine, warp, step.threads, record)
         except WarpFaultError as fault:

@@ -12,6 +12,7 @@ from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
 from testbench.memory_cases import counted, edges, faults, shared_counted, shuffles
+from testbench.memory_coverage import MemoryCoverage
 from testbench.memory_driver import PARAMS, MemoryDriver
 from testbench.memory_random import random_world
 from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld
@@ -21,7 +22,7 @@ __all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_f
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
-UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True, late=True)
 FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
 ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
 MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
@@ -29,17 +30,26 @@ SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
 """Hardware that the checks run on; the last one is for the long form."""
 
 
-def check_random(bench: Bench) -> None:
-    """Made-up instructions, compared one by one with the reference machine."""
+def check_random(bench: Bench) -> MemoryCoverage:
+    """Made-up instructions, compared one by one with the reference machine. Returns what they have reached, which in
+    the long form must be everything that there is.
+    """
+    coverage = MemoryCoverage()
     rounds, count = (60, 300) if bench.thorough else (3, 90)
     for number in range(rounds):
         mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
         world, registers = random_world(bench.random, count, mask)
         driver = MemoryDriver(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
-                              idle=0.1 * (number % 3))
+                              idle=0.1 * (number % 3), coverage=coverage)
         driver.load(registers)
         driver.run()
+        coverage.take(world.steps)
         bench.checked("random instructions", driver.steps)
+    bench.table("random instructions have reached", ["", "times"], coverage.rows())
+    bench.expect("overlaps that random instructions have not reached", coverage.shallow(), [])
+    if bench.thorough:
+        bench.expect("what random instructions have not reached", coverage.missing(), [])
+    return coverage
 
 
 def check_lines(bench: Bench) -> None:

@@ -9,6 +9,8 @@ import pytest
 from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.hardware import Hardware
+from sim.memory import Memory
+from sim.memory_latch import MemoryLatch
 from sim.memory_service import MemoryService
 from testbench.engine_designs import needs_compiled
 from testbench.litmus import SETTINGS, TESTS, Fence, Seen, Setting, allowed, complaints, main, run, sequential
@@ -80,6 +82,61 @@ def test_warps_really_meet():
     for setting in (APART, Setting(apart=False, shared=True, fence=Fence.NONE)):
         for test in (MESSAGE, BUFFERING, LOADS):
             assert len(run(hardware(), test, setting, 12, Random(1)).outcomes) > 1, (test.name, setting)
+
+
+class Told(MemoryService):
+    """Memory that tells in which order it performs requests, by address."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.order = []
+
+    def _do(self, request):
+        self.order.append(request.fields["address"])
+        super()._do(request)
+
+
+class Latch:
+    """What a service sees of the latch before it: requests are made, answers taken at once."""
+
+    def __init__(self, latch):
+        self.latch, self.count, self.request, self.answers = latch, 0, 0, []
+
+    def make(self, tag, address):
+        self.count += 1
+        layout = self.latch.request.shape()
+        self.request = layout.const({"tag": tag, "address": address}).as_value().value
+
+    def get(self, signal):
+        if signal is self.latch.count:
+            return self.count % 256
+        return 1 if signal is self.latch.free else self.request
+
+    def set(self, _signal, value):
+        self.answers.append(self.latch.answer.shape().from_bits(value).payload.tag)
+
+
+@pytest.mark.parametrize("disorder", [None, Random(0)], ids=["in order", "in disorder"])
+def test_memory_keeps_what_the_port_promises(disorder):
+    """Requests of one tag are performed and answered in the order in which they were made; those of others need not be,
+    and are not, if disorder is asked for.
+    """
+    latch = MemoryLatch(tag_bits=2)
+    service, ctx, source = Told(latch, Memory(), 30, disorder), Latch(latch), Random(1)
+    tags = [source.randrange(4) for _ in range(300)]
+    for cycle in range(3000):
+        if cycle % 5 == 0 and cycle // 5 < len(tags):
+            ctx.make(tags[cycle // 5], cycle // 5)
+            service.take(ctx, cycle)
+        service.serve(ctx, cycle)
+    assert service.wait(3000) is None
+    assert sorted(service.order) == list(range(len(tags)))
+    for tag in range(4):
+        performed = [number for number in service.order if tags[number] == tag]
+        assert performed == sorted(performed)
+        assert ctx.answers.count(tag) == tags.count(tag)
+    assert (service.order == list(range(len(tags)))) is (disorder is None)
+    assert (ctx.answers == tags) is (disorder is None)
 
 
 class Careless(MemoryService):

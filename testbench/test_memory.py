@@ -1,6 +1,7 @@
 """The memory unit: its parts against the instruction table and Python's numbers, the whole by its testbench."""
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,15 @@ from rtl.isa.syntax import PT, RZ
 from rtl.memory import MEMORY_FORMS, MemoryDecoder, MemoryUnit
 from rtl.memory.instruction import MemoryOperation
 from rtl.memory.modify import AtomicArithmetic
-from rtl.params import PRESETS
+from rtl.params import LOCAL_WINDOW, PRESETS, SHARED_WINDOW
 from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_memory
+from testbench.handmade import encode
 from testbench.memory_cases import conflicts, lines_of
-from testbench.memory_world import REGISTERS
+from testbench.memory_coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVERLAP, LEAST_WAITING, MemoryCoverage
+from testbench.memory_random import random_world
+from testbench.memory_world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 
 ENGINE, _ = choose()
 
@@ -144,8 +148,55 @@ def test_directed(check):
 
 
 def test_random_instructions_agree_with_the_reference_machine():
-    report = passes(tb_memory.check_random, seed=1)
+    """They also must overlap as far as the machine lets them: LEAST_OVERLAP and its neighbours say how far."""
+    reached = []
+    report = passes(lambda bench: reached.append(tb_memory.check_random(bench)), seed=1)
     assert report.checks["random instructions"] >= 180
+    ((_, (_, *rows)),) = report.tables
+    assert rows == reached[0].rows()
+    assert sum(count for what, count in rows if what.startswith("instructions accepted")) == report.checks[
+        "random instructions"]
+
+
+def test_random_instructions_reach_everything():
+    """Every kind of access and of error; the short form of the testbench need not."""
+    coverage, source = MemoryCoverage(), random.Random(1)
+    for mask in (tb_memory.ALL_REPORTED, 0):
+        coverage.take(random_world(source, 800, mask)[0].steps)
+    assert coverage.missing() == []
+
+
+def test_what_was_not_reached_is_told():
+    coverage = MemoryCoverage()
+    assert len(coverage.missing()) == sum(map(len, EXPECTED.values()))
+    assert coverage.shallow() == ["instructions that have read registers at once: 0, not 2",
+                                  "instructions accepted at once: 0, not 4", "lines under way at once: 0, not 4"]
+    coverage.read_registers(LEAST_OVERLAP)
+    coverage.accepted(LEAST_WAITING)
+    coverage.requested(Counter({LEAST_LINES_UNDER_WAY: 3}))
+    assert coverage.shallow() == []
+
+
+@pytest.mark.parametrize("form, fields, value, reached", [
+    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 4 * thread, "lines of global memory: 2"),
+    ("STG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 64 * thread, "lines of global memory: 17 to 32"),
+    ("LDL", {"size": 5}, lambda thread: 8, "lines of local memory: 3 to 4"),
+    ("STS", {"size": 4}, lambda thread: 4 * thread, "conflict degree: 1"),
+    ("STS", {"size": 5}, lambda thread: 8 * thread, "conflict degree: 2"),
+    ("STS", {"size": 4}, lambda thread: 0, "conflict degree: 1"),
+    ("LD", {"size": 4}, lambda thread: SHARED_WINDOW + 128 * (thread % 8), "conflict degree: 5 to 8"),
+    ("LD", {"size": 4}, lambda thread: LOCAL_WINDOW + 4, "lines of local memory: 2"),
+    ("ATOMS", {"operation": 0, "type": 0}, lambda thread: 4 * (thread // 16),
+     "threads of an atomic operation at one word: 9 to 16"),
+    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 2, "error: MISALIGNED_ADDR, reported"),
+])
+def test_what_an_access_counts_as(form, fields, value, reached):
+    world = MemoryWorld(tb_memory.ALL_REPORTED)
+    world.set_pair(0, 0, map(value, range(32)))
+    coverage = MemoryCoverage()
+    variant = [""] if form == "ATOMS" else []
+    coverage.take([world.execute(MemoryStep(0, encode(form, *variant, Ra=0, Rd=64, **fields)))])
+    assert [what for what, count in coverage.rows() if count] == [reached]
 
 
 def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):

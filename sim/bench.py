@@ -19,7 +19,7 @@ from sim.benchmarks.classes import ClassRow, class_table
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
 from sim.benchmarks.ptx import PtxRow, ptx_table, total
-from sim.benchmarks.roofline import QUICK, RooflineRow, roofline_table
+from sim.benchmarks.roofline import QUICK, RooflineRow, left_out, roofline_table
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
@@ -134,6 +134,9 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if options.svg is not None:
             write_file(options.svg, roofline_svg(rows, options.preset).encode())
         report("roofline", rows, _roofline_text)
+        if not options.quick and (names := left_out(params)):
+            figures["left_out"] = names
+            print_text(f"No room for {', '.join(names)}\n\n")
     if "speed" in wanted:
         engines = [engine]
         if options.engine == "auto" and not options.quick:

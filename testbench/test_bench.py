@@ -280,6 +280,10 @@ def test_every_kernel_has_a_row(monkeypatch):
     names = roofline.roofline_table(machine)
     assert set(names) == {run.kernel for run in RUNS.values() if not run.traps and not run.label} | {
         make().name for make in streaming.STREAMING}
+    assert roofline.left_out(MACHINES["full"]) == []
+    machine.params = MACHINES["tiny"]
+    assert set(roofline.roofline_table(machine)) == set(names) - set(roofline.left_out(MACHINES["tiny"]))
+    assert roofline.left_out(MACHINES["tiny"]) == ["k16_votes", "k30_matmul_tiled", "k43_mandel_fixed"]
 
 
 def test_the_roofline_is_drawn_the_same_twice():

@@ -16,7 +16,7 @@ from sim.launch import Launch, lacking
 from testbench.programs.expected import complaints
 from testbench.programs.manifest import LEVELS, RUNS, Run, build
 
-__all__ = ["QUICK", "RooflineRow", "roofline_table"]
+__all__ = ["QUICK", "RooflineRow", "left_out", "roofline_table"]
 
 _LEVEL = LEVELS[-1]
 QUICK = ("k01_vecadd", "k49_dynamic_shared")
@@ -102,6 +102,11 @@ def _row(machine: BenchmarkMachine, program: _Program) -> RooflineRow:
 
 def _fits(program: _Program, params: SmParams) -> bool:
     return lacking(program.launch(), params) is None
+
+
+def left_out(params: SmParams) -> list[str]:
+    """The names of the programs that a machine has no room for."""
+    return [program.name for program in _programs() if not _fits(program, params)]
 
 
 def roofline_table(machine: BenchmarkMachine, names: Iterable[str] | None = None) -> list[RooflineRow]:

@@ -62,9 +62,9 @@ def _transpose(width: int) -> Streaming:
                      words.reshape(width, width).T.ravel())
 
 
-def _reduction(blocks: int, turns: int) -> Streaming:
-    words = _random(4, blocks * _THREADS * turns)
-    return Streaming("reduction", (blocks, 1, 1), (_THREADS, 1, 1), {"out": _zeros(1), "in": words, "turns": turns},
+def _reduction(blocks: int, repeats: int) -> Streaming:
+    words = _random(4, blocks * _THREADS * repeats)
+    return Streaming("reduction", (blocks, 1, 1), (_THREADS, 1, 1), {"out": _zeros(1), "in": words, "repeats": repeats},
                      _sum(words))
 
 
@@ -74,10 +74,10 @@ def _scan(count: int) -> Streaming:
                      words.reshape(-1, _THREADS).cumsum(axis=1, dtype=np.uint32).ravel())
 
 
-def _histogram(blocks: int, turns: int) -> Streaming:
-    words = _random(6, blocks * _THREADS * turns)
+def _histogram(blocks: int, repeats: int) -> Streaming:
+    words = _random(6, blocks * _THREADS * repeats)
     return Streaming("histogram", (blocks, 1, 1), (_THREADS, 1, 1),
-                     {"out": _zeros(_THREADS), "in": words, "turns": turns},
+                     {"out": _zeros(_THREADS), "in": words, "repeats": repeats},
                      np.bincount(words % _THREADS, minlength=_THREADS).astype(np.uint32))
 
 

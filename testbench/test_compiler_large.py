@@ -69,6 +69,20 @@ def test_many_branches_one_behind_the_other():
     assert words_left(module, 4, 4, oracle=False) == expected
 
 
+def test_many_loops_in_each_other():
+    """Each is one that threads may leave at different times, as far as the compiler can tell; two are."""
+    depth = 60
+    body = "\n".join([
+        *(f"shr.u32 s, t, {at if at < 2 else 5}; and.b32 s, s, 1; add.u32 n{at}, s, 1; mov.u32 r{at}, 0;\nL{at}:"
+          for at in range(depth)),
+        "add.u32 a, a, 1;",
+        *(f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};" for at in reversed(range(depth)))])
+    begun = time.process_time()
+    module = compiled(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
+    assert time.process_time() - begun < _SECONDS
+    assert words_left(module, 4, 4, oracle=False) == [1, 2, 2, 4]
+
+
 def test_many_copies_into_neighbours():
     body = "\n".join(f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
                      for at in range(1500))

@@ -88,9 +88,7 @@ def plan(function: Function) -> Plan:
 def _loop_regions(function: Function, graph: Shape, parting: set[Block]) -> list[Region]:
     """A region around each loop that threads leave at different times."""
     regions = []
-    for loop in graph.loops:
-        if not graph.leaves_apart(loop, parting):
-            continue
+    for loop in graph.left_apart(parting):
         level = graph.outer(loop)
         before = next((block for block in function.blocks
                        if block not in loop.blocks and loop.header in block.successors), None)

@@ -98,25 +98,21 @@ class Shape:
             waiting.extend(current.successors)
         return found
 
-    def leaves_apart(self, loop: Loop, parting: set[Block]) -> bool:
-        """Whether threads may leave a loop at different times or places."""
-        apart: set[Block] = set()
-        for block in parting & loop.blocks:
-            apart |= self.span(block)
-        for inner in self.loops:
-            if inner is not loop and inner.header in loop.blocks and self.leaves_apart(inner, parting):
-                apart |= inner.blocks
-        return any(source in apart or source in parting for source, _ in loop.exits())
+    def left_apart(self, parting: set[Block]) -> list[Loop]:
+        """The loops that threads may leave at different times or places, in the order of :attr:`loops`."""
+        spans = {block: self.span(block) for block in parting}
+        found: set[Loop] = set()
+        for loop in reversed(self.loops):       # inner ones first
+            apart: set[Block] = set().union(*(spans[block] for block in parting & loop.blocks),
+                                            *(inner.blocks for inner in found if inner.header in loop.blocks))
+            if any(source in apart or source in parting for source, _ in loop.exits()):
+                found.add(loop)
+        return [loop for loop in self.loops if loop in found]
 
     def blocks_apart(self, parting: set[Block]) -> set[Block]:
         """The blocks that only some of the threads that came may run."""
-        found: set[Block] = set()
-        for block in parting:
-            found |= self.span(block)
-        for loop in self.loops:
-            if self.leaves_apart(loop, parting):
-                found |= loop.blocks
-        return found
+        return set().union(*(self.span(block) for block in parting),
+                           *(loop.blocks for loop in self.left_apart(parting)))
 
 
 def _loop_level(loop: Loop) -> Level:

@@ -61,7 +61,7 @@ def _makes_different(op: Op, different: set[Value]) -> bool:
 def _leave_loops(function: Function, graph: Shape, definitions: Mapping[Value, list[tuple[Block, Op]]],
                  different: set[Value], parting: set[Block]) -> None:
     """What is defined in a loop that threads leave at different times differs behind it."""
-    leaving = [loop for loop in graph.loops if graph.leaves_apart(loop, parting)]
+    leaving = graph.left_apart(parting)
     if not leaving:
         return
     for block in function.blocks:

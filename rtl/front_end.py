@@ -19,6 +19,7 @@ from rtl.isa.trap_status import WarpStatus
 from rtl.issue import COMPLETING, IssueEvents, IssueUnit
 from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
+    ERROR_SOURCES,
     Event,
     FlowOperation,
     KindRule,
@@ -39,7 +40,6 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
-from rtl.retire import ERROR_SOURCES
 from rtl.trap import TrapUnit
 
 __all__ = ["FrontEnd", "takes"]

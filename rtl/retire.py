@@ -8,15 +8,13 @@ an error. What a flow instruction came to is told by the flow unit's results, wh
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-from rtl.layouts import completion, error_event, flow_result, issued, lane_write, warp_launch
+from rtl.layouts import ERROR_SOURCES, completion, error_event, flow_result, issued, lane_write, warp_launch
 from rtl.params import SmParams
 
-__all__ = ["COMPLETION_SOURCES", "ERROR_SOURCES", "RetirementPort"]
+__all__ = ["COMPLETION_SOURCES", "RetirementPort"]
 
 COMPLETION_SOURCES = ("issue", "lanes", "memory", "conversion", "barrier", "trap")
 """Who tells that an instruction is complete; flow instructions are complete with their result."""
-ERROR_SOURCES = ("lanes", "flow", "memory", "conversion", "barrier", "trap", "stack")
-"""Who tells of errors. The stack: a line that memory did not take, of no instruction; the pc is 0 (ours)."""
 
 
 class RetirementPort(wiring.Signature):

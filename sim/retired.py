@@ -7,7 +7,8 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
-from rtl.retire import COMPLETION_SOURCES, ERROR_SOURCES
+from rtl.layouts import ERROR_SOURCES
+from rtl.retire import COMPLETION_SOURCES
 from sim.engine import Change
 
 __all__ = ["Event", "EventReader"]
@@ -82,7 +83,7 @@ class EventReader:
     def __init__(self, port: Any) -> None:
         self._members = [
             _Member("launched", port.launched), _Member("issued", port.issued), _Member("written", port.written),
-            _Member("errors", port.errors, ERROR_SOURCES), _Member("flow", port.flow),
+            _Member("errors", port.errors, tuple(ERROR_SOURCES)), _Member("flow", port.flow),
             _Member("withdrawn", port.withdrawn), _Member("completed", port.completed, COMPLETION_SOURCES)]
         self.signals = [member.signal for member in self._members]
         self._values = [0] * len(self._members)

@@ -8,10 +8,9 @@ from amaranth.sim import Simulator
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
-from rtl.layouts import InstructionKind
+from rtl.layouts import ERROR_SOURCES, InstructionKind
 from rtl.params import PRESETS
 from rtl.trap import TrapUnit
-from rtl.trap.flow import ORIGINS
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
 
@@ -95,7 +94,7 @@ FAILURES = (
 
 def test_a_warp_comes_back_to_its_first_instruction_that_failed():
     """Errors of memory are of older instructions than others, whenever they are told: in different cycles or in one."""
-    dut, places = TrapUnit(PARAMS), list(ORIGINS)
+    dut, places = TrapUnit(PARAMS), list(ERROR_SOURCES)
 
     async def entered(ctx, groups):
         """Where a new warp comes back to, and one that has not failed."""

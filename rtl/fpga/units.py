@@ -15,9 +15,9 @@ from rtl.front_end import FrontEnd
 from rtl.host import HostPort
 from rtl.issue import IssueUnit
 from rtl.launch import Distributor
+from rtl.layouts import ERROR_SOURCES
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
-from rtl.retire import ERROR_SOURCES
 from rtl.trap import TrapUnit
 
 from .bare import BareSm

@@ -3,6 +3,7 @@
 Layouts that depend on the machine's size are functions of :class:`~rtl.params.SmParams`.
 """
 
+from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
 from .event import Event
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
@@ -59,11 +60,13 @@ __all__ = [
     "CONSTANT_BANKS",
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
+    "ERROR_SOURCES",
     "GATHER_REGISTERS",
     "HOST_ADDRESS_BITS",
     "KIND_RULES",
     "LINE_BITS",
     "REFERENCE_BITS",
+    "REPORT_BITS",
     "SERIAL_BITS",
     "STACK_RESULT_CYCLES",
     "TIMEOUT_BITS",
@@ -85,6 +88,7 @@ __all__ = [
     "LaunchRejection",
     "LaunchSettings",
     "MemoryPort",
+    "Origin",
     "RegisterAccess",
     "StackConfiguration",
     "StackEvents",
@@ -117,6 +121,7 @@ __all__ = [
     "operands_read",
     "place_of",
     "redirect",
+    "reported",
     "scoreboard_event",
     "shared_clear",
     "stack_request",

@@ -12,20 +12,17 @@ stack are its work. This unit says when.
                   causes, who waits --> SmTrap <-- stop trigger, wake-up: host
                                     |    `--> trapping, locked down, events: host; no CTA starts
                                     v
-    dispatched ENTER, LEAVE --> TrapFlow: what the flow unit does, the address to come back to
+    dispatched ENTER, LEAVE --> what the flow unit does, the address to come back to
 
-============  ====================================================================================
-module        content
-============  ====================================================================================
-decode        what a BPT, IDE or RTT asks for
-warps         every warp's part: whether it enters, where it is, when it goes on
-status        why warps trap, and their first errors, as S2R reads them
-machine       the whole multiprocessor's part: entry, release, lock-down
-flow          from ENTER and LEAVE to flow operations; the addresses of failed instructions
-watchdog      tells when nothing goes on
-records       what the parts hand to each other
-unit          the parts joined
-============  ====================================================================================
+=======  =========================================================================================
+module   content
+=======  =========================================================================================
+decode   what a BPT, IDE or RTT asks for
+warps    every warp's part: whether it enters, where it is, when it goes on
+status   why warps trap, as S2R reads it, and which of their instructions failed
+machine  the whole multiprocessor's part: entry, release, lock-down
+unit     the parts joined; from ENTER and LEAVE to flow operations; the watchdog
+=======  =========================================================================================
 
 A trap begins with a cause: the host's stop trigger, a warp error that is reported, BPT.TRAP, a step that is done.
 Every warp that lives then enters before its next instruction, when all its earlier ones are complete; those that mask

@@ -1,6 +1,9 @@
 """What a BPT, IDE or RTT asks for."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,9 +14,26 @@ from rtl.isa.table import BY_NAME
 from rtl.isa.trap_status import TRAP_REASONS
 from rtl.word import field_of, pattern_of
 
-from .records import TrapOperation
+__all__ = ["TrapDecoder", "TrapOperation"]
 
-__all__ = ["TrapDecoder"]
+
+class TrapOperation(enum.Enum, shape=4):
+    """What an instruction does to its warp."""
+
+    GO_ON = 0
+    """Nothing: the warp goes on."""
+    TRAP = 1
+    """BPT.TRAP, a cause."""
+    FAIL = 2
+    """BPT.TRAP in the trap: the warp is paused."""
+    PAUSE = 3
+    PAUSE_QUIET = 4
+    MASK = 5
+    UNMASK = 6
+    WAIT = 7
+    """RTT: the warp waits for its release."""
+    TERMINATE = 8
+    """RTT.TERMINATE: the warp leaves at once."""
 
 
 class TrapDecoder(Component):
@@ -25,7 +45,7 @@ class TrapDecoder(Component):
     inside : In(1)
         The warp is in the trap.
     operation, reason, mode, interrupts, error : Out
-        ``reason`` is that of BPT.TRAP, ``mode`` RTT's. With an ``error`` the operation is nothing.
+        ``reason`` is that of BPT.TRAP, ``mode`` RTT's. With an ``error`` the operation is GO_ON.
     """
 
     def __init__(self) -> None:
@@ -37,34 +57,35 @@ class TrapDecoder(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         (breakpoint_form,), (mask_form,), (return_form,) = BY_NAME["BPT"], BY_NAME["IDE"], BY_NAME["RTT"]
-        word, operation, error = self.word, self.operation, self.error
-        reason = field_of(word, breakpoint_form.fields["reason"])
-        outside = Mux(self.inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING)
+        word, inside, legal = self.word, self.inside, Signal()
+        reason, terminates = field_of(word, breakpoint_form.fields["reason"]), Signal()
+
+        def does(operation: Any, legal: Any = 1, error: WarpError = WarpError.ILLEGAL_INSTR_ENCODING) -> Any:
+            """The operation, or the error of one that is not legal."""
+            return [self.operation.eq(Mux(legal, operation, TrapOperation.GO_ON)),
+                    self.error.eq(Mux(legal, WarpError.NONE, error))]
+
         m.d.comb += [
             self.reason.eq(reason), self.mode.as_value().eq(field_of(word, return_form.fields["mode"])),
-            error.eq(WarpError.ILLEGAL_INSTR_ENCODING)]
+            legal.eq((reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)),
+            terminates.eq(self.mode == ReturnFromTrapMode.TERMINATE), *does(TrapOperation.GO_ON, 0)]
         with m.Switch(word):
             with m.Case(pattern_of(breakpoint_form)), m.Switch(field_of(word, breakpoint_form.fields["mode"])):
                 with m.Case(BreakpointMode.TRAP.value):
-                    legal = Signal()
-                    m.d.comb += [
-                        legal.eq((reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)),
-                        operation.eq(Mux(legal, TrapOperation.TRAP, TrapOperation.GO_ON)),
-                        error.eq(Mux(legal, WarpError.NONE, WarpError.ILLEGAL_INSTR_PARAM))]
+                    m.d.comb += does(Mux(inside, TrapOperation.FAIL, TrapOperation.TRAP), legal,
+                                     WarpError.ILLEGAL_INSTR_PARAM)
                 with m.Case(BreakpointMode.INT.value):
-                    m.d.comb += [self.interrupts.eq(1), error.eq(WarpError.NONE)]
+                    m.d.comb += [self.interrupts.eq(1), *does(TrapOperation.GO_ON)]
                 with m.Case(BreakpointMode.DRAIN.value):
-                    m.d.comb += error.eq(WarpError.NONE)
-                for mode, pauses in ((BreakpointMode.PAUSE, TrapOperation.PAUSE),
-                                     (BreakpointMode.PAUSE_QUIET, TrapOperation.PAUSE_QUIET)):
-                    with m.Case(mode.value):
-                        m.d.comb += [operation.eq(pauses), error.eq(outside)]
+                    m.d.comb += does(TrapOperation.GO_ON)
+                with m.Case(BreakpointMode.PAUSE.value):
+                    m.d.comb += does(TrapOperation.PAUSE, inside)
+                with m.Case(BreakpointMode.PAUSE_QUIET.value):
+                    m.d.comb += does(TrapOperation.PAUSE_QUIET, inside)
             with m.Case(pattern_of(mask_form)):
                 disables = field_of(word, mask_form.fields["disable"])
-                m.d.comb += [
-                    operation.eq(Mux(disables, TrapOperation.MASK, TrapOperation.UNMASK)), error.eq(WarpError.NONE)]
+                m.d.comb += does(Mux(disables, TrapOperation.MASK, TrapOperation.UNMASK))
             with m.Case(pattern_of(return_form)):
-                m.d.comb += operation.eq(TrapOperation.RETURN)
-                with m.If(self.mode != ReturnFromTrapMode.PREEMPTED):
-                    m.d.comb += error.eq(outside)
+                m.d.comb += does(Mux(terminates, TrapOperation.TERMINATE, TrapOperation.WAIT),
+                                 inside & (self.mode != ReturnFromTrapMode.PREEMPTED))
         return m

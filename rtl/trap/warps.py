@@ -2,18 +2,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.kinds import ReturnFromTrapMode
-from rtl.isa.trap_status import TRAP_REASONS
 from rtl.layouts import Event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
-from .records import TrapOperation
+from .decode import TrapOperation
 
 __all__ = ["WarpTraps", "change", "trap_request"]
 
@@ -30,10 +28,8 @@ def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
 
 
 def trap_request(params: SmParams) -> data.StructLayout:
-    """An instruction of a warp, one of no error: BPT.TRAP has a ``reason``, RTT a ``mode``."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "operation": TrapOperation, "reason": range(TRAP_REASONS.stop),
-        "mode": ReturnFromTrapMode})
+    """An instruction of a warp, one of no error. ``pends``: a BPT.TRAP that is masked."""
+    return data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation, "pends": 1})
 
 
 class WarpTraps(Component):
@@ -44,12 +40,11 @@ class WarpTraps(Component):
 
     Members
     -------
-    launch : In(Event of a warp)
+    begins : In(warps)
+        It is launched.
     live, taken, drained, waiting : In(warps)
         It has begun and not ended; it issues an instruction; none of its instructions is in flight; it waits at a
         barrier.
-    withdrawn : In(Event of a warp)
-        Its arrival has just been taken back.
     move : In(Event of a warp)
         Its ENTER or LEAVE is dispatched.
     result, refused : In(Event of a warp), In(1)
@@ -65,95 +60,96 @@ class WarpTraps(Component):
         There is a handler; the host steps; wakes these warps, if they are paused; those who wait at RTT leave.
     hold, enter, leave, resume, withdraw : Out(warps)
         For issue and barrier unit; see IssueUnit, BarrierUnit.
-    masked, inside, outside, paused, quiet, returning, rolled_back : Out(warps)
+    masked, inside, outside, paused, quiet, returning : Out(warps)
         ``masked``: its causes that can be masked wait. ``outside``: and not on the way in. ``returning``: it waits at
-        RTT. ``rolled_back``: to its BAR.
-    causes : Out(warps)
-        It wants the multiprocessor to trap.
-    traps, pauses, fails, entered, stepped, left : Out(warps)
-        For one cycle: it executes a BPT.TRAP outside; it is paused, not quietly; by an error or BPT.TRAP inside; it is
-        inside now, and after a step; it is outside again.
-    mode : Out(ReturnFromTrapMode)
-        How the warp of ``move`` leaves.
+        RTT.
+    causes, insisting : Out(1)
+        A warp wants the multiprocessor to trap; for a cause that nobody can mask.
+    traps, stepped, left : Out(warps)
+        For one cycle: it executes a BPT.TRAP outside; it is inside now after a step; it is outside again.
+    pauses, fails : Out(1)
+        For one cycle: a warp is paused, not quietly; by an error or BPT.TRAP inside.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps, bits = params.warps, params.warp_bits
-        flags = ("hold", "enter", "leave", "resume", "withdraw", "masked", "inside", "outside", "paused", "quiet",
-                 "returning", "rolled_back", "causes", "traps", "pauses", "fails", "entered", "stepped", "left")
+        taken = ("begins", "live", "taken", "drained", "waiting", "failing", "wants", "insists", "wake")
+        told = ("hold", "enter", "leave", "resume", "withdraw", "masked", "inside", "outside", "paused", "quiet",
+                "returning", "traps", "stepped", "left")
         super().__init__({
-            "launch": In(Event(bits)), "live": In(warps), "taken": In(warps), "drained": In(warps),
-            "waiting": In(warps), "withdrawn": In(Event(bits)), "move": In(Event(bits)), "result": In(Event(bits)),
-            "refused": In(1), "asked": In(Event(trap_request(params))), "failing": In(warps), "wants": In(warps),
-            "insists": In(warps), "trapping": In(1), "urgent": In(1), "installed": In(1), "step": In(1),
-            "wake": In(warps), "release": In(1), "mode": Out(ReturnFromTrapMode),
-            **{name: Out(warps) for name in flags}})
+            "move": In(Event(bits)), "result": In(Event(bits)), "refused": In(1),
+            "asked": In(Event(trap_request(params))), "trapping": In(1), "urgent": In(1), "installed": In(1),
+            "step": In(1), "release": In(1), **{name: In(warps) for name in taken},
+            **{name: Out(warps) for name in told},
+            **{name: Out(1) for name in ("causes", "insisting", "pauses", "fails")}})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, inside = self._params.warps, self.inside
-        masked, framed, moving, leaving = self.masked, Signal(warps), Signal(warps), Signal(warps)
+        warps, live, inside, begins = self._params.warps, self.live, self.inside, self.begins
+        masked, paused, returning, left = self.masked, self.paused, self.returning, self.left
+        framed, moving, leaving = Signal(warps), Signal(warps), Signal(warps)
         # One instruction is left to it; it has issued that one, which is a cause.
         stepping, done = Signal(warps), Signal(warps)
 
         # What happens, to whom.
-        request, operation = self.asked.payload, self.asked.payload.operation
-        begins, comes, result = (Signal(warps, name=name) for name in ("begins", "comes", "result_of"))
-        of = Signal(warps)
+        asked, operation, of = self.asked.valid, self.asked.payload.operation, Signal(warps)
+        comes, result, entered, stops, fails = (Signal(warps, name=name) for name in (
+            "comes", "result_of", "entered", "stops", "failing_inside"))
+        wakes, released = Signal(warps), Signal(warps)
+
+        def told(*kinds: TrapOperation) -> Any:
+            return operation.as_value().matches(*kinds)
 
         def asks(*kinds: TrapOperation) -> Any:
-            return Mux(operation.as_value().matches(*kinds), of, 0)
+            return Mux(told(*kinds), of, 0)
 
         m.d.comb += [
-            of.eq(one_hot(request.warp, warps, self.asked.valid)),
-            begins.eq(one_hot(self.launch.payload, warps, self.launch.valid)),
+            of.eq(one_hot(self.asked.payload.warp, warps, asked)),
             comes.eq(one_hot(self.move.payload, warps, self.move.valid)),
             result.eq(one_hot(self.result.payload, warps, self.result.valid)),
-            self.outside.eq(self.live & ~inside & ~moving), self.entered.eq(result & moving & ~inside),
-            self.stepped.eq(self.entered & done), self.traps.eq(asks(TrapOperation.TRAP) & ~inside)]
+            self.outside.eq(live & ~inside & ~moving), entered.eq(result & moving & ~inside),
+            self.stepped.eq(entered & done), self.traps.eq(asks(TrapOperation.TRAP)),
+            wakes.eq(paused & Mux(self.trapping, self.wake, 0)), released.eq(Mux(self.release, returning, 0)),
+            left.eq((result & moving & inside & ~self.refused.replicate(warps)) | (released & ~framed))]
 
         # Causes, and entry. A step is done when nobody has one to do: a BAR completes the barrier of others that step
         # before they are taken from it.
-        steps, enters, stops = stepping | (done & ~masked & ~self.drained), Signal(warps), done & ~masked
+        failing, insists, enters = self.failing & ~inside, self.outside & self.insists, Signal(warps)
+        steps = (live & (stepping | (stops & ~self.drained))).any()
         m.d.comb += [
-            self.causes.eq(self.outside & (self.insists | ~masked & (self.wants | Mux(
-                (self.live & steps).any(), 0, done)))),
-            enters.eq(self.live & ~inside & Mux(self.trapping, ~masked | self.urgent.replicate(warps), 0)),
-            self.hold.eq(enters | (self.outside & self.insists) | stops | self.paused | self.returning | leaving),
+            stops.eq(done & ~masked), fails.eq(self.failing & (inside | moving)),
+            self.fails.eq(fails.any() | (asked & told(TrapOperation.FAIL))),
+            self.insisting.eq((failing | insists).any()),
+            self.causes.eq((failing | insists | (self.outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
+                           | self.fails),
+            enters.eq(live & ~inside & Mux(self.trapping, ~masked | self.urgent.replicate(warps), 0)),
+            self.hold.eq(enters | insists | stops | paused | returning | leaving),
             self.enter.eq(enters & ~self.waiting), self.leave.eq(leaving), self.withdraw.eq(enters & self.waiting)]
 
         # Pauses. Errors and BPT.TRAP outside are causes; inside and on the way in they pause.
-        m.d.comb += [
-            self.fails.eq((self.failing | asks(TrapOperation.TRAP)) & (inside | moving)),
-            self.pauses.eq(self.fails | asks(TrapOperation.PAUSE) | (self.entered & ~framed))]
-        wakes = self.paused & Mux(self.trapping, self.wake, 0)
-        change(m, self.paused, (self.pauses | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
-        change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (self.pauses, 0))
+        loud, bare = fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE) | (entered & ~framed), entered & ~framed
+        m.d.comb += self.pauses.eq(self.fails | (asked & told(TrapOperation.PAUSE)) | bare.any())
+        change(m, paused, (loud | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
+        change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (loud, 0))
 
         # In and out. Without a handler to go on with, a warp that is woken waits to be released.
-        m.submodules.modes = modes = memory.Memory(shape=ReturnFromTrapMode, depth=warps, init=[])
-        write, read = modes.write_port(), modes.read_port(domain="comb")
-        ends, released = request.mode == ReturnFromTrapMode.TERMINATE, Mux(self.release, self.returning, 0)
-        returns, refused = asks(TrapOperation.RETURN), self.refused.replicate(warps)
-        m.d.comb += [
-            write.en.eq(self.asked.valid & (operation == TrapOperation.RETURN)), write.addr.eq(request.warp),
-            write.data.eq(request.mode), read.addr.eq(self.move.payload), self.mode.eq(read.data),
-            self.left.eq((result & moving & inside & ~refused) | (released & ~framed))]
-        change(m, moving, (comes, 1), (result, 0), (begins, 0))
-        change(m, leaving, (Mux(ends, returns, 0), 1), (result & moving, 0), (released, framed), (begins, 0))
-        change(m, self.returning, (Mux(ends, 0, returns), 1), (wakes & ~framed, 1), (released | begins, 0))
-        change(m, framed, (comes & ~inside, self.installed.replicate(warps)), (self.entered & refused, 0),
-               (self.left | begins, 0))
-        change(m, inside, (self.entered, 1), (self.left | begins, 0))
-        change(m, self.rolled_back, (one_hot(self.withdrawn.payload, warps, self.withdrawn.valid), 1),
-               (self.entered | begins, 0))
+        change(m, moving, (comes, 1), (result | begins, 0))
+        change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed), (begins, 0))
+        change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released | begins, 0))
+        change(m, framed, (comes & ~inside, self.installed.replicate(warps)),
+               (Mux(self.refused, entered, 0) | left | begins, 0))
+        change(m, inside, (entered, 1), (left | begins, 0))
+        m.d.sync += [
+            Assert(~(comes & moving).any(), "a warp moves that is on its way"),
+            Assert(~(comes & inside & ~leaving).any(), "a warp leaves that was not asked to"),
+            Assert(~(of & returning).any(), "a warp that waits at RTT executes an instruction")]
 
         # Masks, steps, and who goes on.
         change(m, masked, (asks(TrapOperation.MASK), 1), (asks(TrapOperation.UNMASK) | begins, 0))
-        change(m, stepping, (self.taken | self.entered | begins, 0), (self.left, self.step.replicate(warps)))
-        change(m, done, (stepping & self.taken & ~self.left, 1), (self.entered | begins, 0))
-        pends = Mux(request.reason == TRAP_REASONS.stop - 1, 0, self.traps & masked)
+        change(m, stepping, (self.taken | entered | begins, 0), (left, self.step.replicate(warps)))
+        change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
         m.d.sync += self.resume.eq(
-            asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK) | pends | (wakes & framed))
+            asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
+            | Mux(self.asked.payload.pends, of, 0) | (wakes & framed))
         return m

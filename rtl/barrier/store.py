@@ -17,8 +17,11 @@ _BARRIERS = SYNCALL_BARRIER + 1
 
 
 def barrier_row(params: SmParams) -> data.StructLayout:
-    """What is kept of a barrier: its ``state``, and the warps that wait there, a bit a warp slot."""
-    return data.StructLayout({"state": BarrierState, "waiting": params.warps})
+    """What is kept of a barrier: its ``state``, and the warps that wait there, a bit a warp slot. ``reduces``: one of
+    them wants a result; ``gave_false`` and ``gave_true``: so many of them gave that to a reduction."""
+    count = range(params.warps + 1)
+    return data.StructLayout({
+        "state": BarrierState, "waiting": params.warps, "reduces": 1, "gave_false": count, "gave_true": count})
 
 
 class BarrierStore(Component):
@@ -27,7 +30,7 @@ class BarrierStore(Component):
     Members
     -------
     launch : In(Event of warp_launch)
-        A CTA begins with its warp number 0, and counts as having all its warps from then on.
+        A CTA begins with its warp number 0, and counts as having all its warps from then on. No ``write`` may come.
     ended : In(Event of a warp)
         This warp is no longer alive.
     ended_cta : Out
@@ -57,54 +60,47 @@ class BarrierStore(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        begins = Signal()
-        m.d.comb += begins.eq(self.launch.valid & (self.launch.payload.number == 0))
-        self._membership(m, begins)
-        self._barriers(m, begins)
+        params, launched = self._params, self.launch.payload
+        begins = self.launch.valid & (launched.number == 0)
+
+        # Which CTA a warp belongs to.
+        ctas = self._memory(m, "ctas", params.warp_bits, params.warps)
+        self._write(m, ctas, self.launch.valid, launched.warp, launched.cta)
+        m.d.comb += [
+            self.warp_cta.eq(self._read(m, ctas, self.warp)),
+            self.ended_cta.eq(self._read(m, ctas, self.ended.payload))]
+
+        # How many of its warps live: as many as it will ever have lost in this slot, less those that it has lost.
+        lost, whole = (self._memory(m, name, range(params.warps + 1), params.warps) for name in ("lost", "whole"))
+        self._write(m, lost, self.ended.valid, self.ended_cta, self._read(m, lost, self.ended_cta) + 1)
+        self._write(m, whole, begins, launched.cta, self._read(m, lost, launched.cta) + launched.cta_warps)
+        m.d.comb += self.live.eq(self._read(m, whole, self.cta) - self._read(m, lost, self.cta))
+
+        # Which barriers are used.
+        masks, one = self._memory(m, "masks", _BARRIERS, params.warps), Signal(_BARRIERS)
+        m.d.comb += [one.eq(Const(1) << self.number), self.used.eq(self._read(m, masks, self.cta))]
+        self._write(m, masks, begins | self.write, Mux(begins, launched.cta, self.cta),
+                    Mux(begins, 0, Mux(self.keep, self.used | one, self.used & ~one)))
+
+        # Barriers; the register becomes the block RAM's own.
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
+        rows = self._memory(m, "rows", barrier_row(params), params.warps * _BARRIERS, attributes)
+        fetched, some, place = Signal(barrier_row(params)), Signal(), Cat(self.cta, self.number)
+        self._write(m, rows, self.write, place, self.new)
+        m.d.sync += [fetched.eq(self._read(m, rows, place)), some.eq((self.used & one).any())]
+        m.d.comb += self.row.eq(Mux(some, fetched.as_value(), 0))
         return m
 
-    def _membership(self, m: Module, begins: Signal) -> None:
-        """Which CTA a warp belongs to, and how many of its warps live: as many as it will ever have lost in this slot,
-        less those that it has lost."""
-        params, launch = self._params, self.launch
-        m.submodules.ctas = ctas = memory.Memory(shape=params.warp_bits, depth=params.warps, init=[])
-        write, of_warp, of_ended = ctas.write_port(), ctas.read_port(domain="comb"), ctas.read_port(domain="comb")
-        m.d.comb += [
-            write.en.eq(launch.valid), write.addr.eq(launch.payload.warp), write.data.eq(launch.payload.cta),
-            of_warp.addr.eq(self.warp), self.warp_cta.eq(of_warp.data),
-            of_ended.addr.eq(self.ended.payload), self.ended_cta.eq(of_ended.data)]
+    def _memory(self, m: Module, name: str, shape: Any, depth: int, attributes: Any = None) -> Any:
+        m.submodules[name] = made = memory.Memory(shape=shape, depth=depth, init=[], attrs=attributes)
+        return made
 
-        counts = {"shape": range(params.warps + 1), "depth": params.warps, "init": []}
-        m.submodules.lost, m.submodules.whole = lost, whole = memory.Memory(**counts), memory.Memory(**counts)
-        losing, beginning = lost.write_port(), whole.write_port()
-        before, at_begin, now = (lost.read_port(domain="comb") for _ in range(3))
-        limit = whole.read_port(domain="comb")
-        m.d.comb += [
-            before.addr.eq(self.ended_cta), losing.en.eq(self.ended.valid), losing.addr.eq(self.ended_cta),
-            losing.data.eq(before.data + 1), at_begin.addr.eq(launch.payload.cta), beginning.en.eq(begins),
-            beginning.addr.eq(launch.payload.cta), beginning.data.eq(at_begin.data + launch.payload.cta_warps),
-            limit.addr.eq(self.cta), now.addr.eq(self.cta), self.live.eq(limit.data - now.data)]
+    def _read(self, m: Module, of: Any, address: Any) -> Any:
+        """What lies there."""
+        port = of.read_port(domain="comb")
+        m.d.comb += port.addr.eq(address)
+        return port.data
 
-    def _barriers(self, m: Module, begins: Signal) -> None:
-        params = self._params
-        # The register becomes the block RAM's own.
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        m.submodules.rows = rows = memory.Memory(
-            shape=barrier_row(params), depth=params.warps * _BARRIERS, init=[], attrs=attributes)
-        m.submodules.masks = masks = memory.Memory(shape=_BARRIERS, depth=params.warps, init=[])
-        row, row_write = rows.read_port(domain="comb"), rows.write_port()
-        mask, mask_write = masks.read_port(domain="comb"), masks.write_port()
-        fresh, fetched, some = Signal(params.warps), Signal(barrier_row(params)), Signal()
-        one: Any = Const(1, _BARRIERS) << self.number
-        place = Cat(self.cta, self.number)
-        m.d.sync += [fetched.eq(row.data), some.eq(self.used.bit_select(self.number, 1))]
-        m.d.comb += [
-            mask.addr.eq(self.cta), self.used.eq(Mux(fresh.bit_select(self.cta, 1), 0, mask.data)),
-            row.addr.eq(place), self.row.eq(Mux(some, fetched.as_value(), 0)),
-            row_write.addr.eq(place), row_write.en.eq(self.write), row_write.data.eq(self.new),
-            mask_write.addr.eq(self.cta), mask_write.en.eq(self.write),
-            mask_write.data.eq(Mux(self.keep, self.used | one, self.used & ~one))]
-        with m.If(self.write):
-            m.d.sync += fresh.bit_select(self.cta, 1).eq(0)
-        with m.If(begins):
-            m.d.sync += fresh.bit_select(self.launch.payload.cta, 1).eq(1)
+    def _write(self, m: Module, of: Any, enable: Any, address: Any, value: Any) -> None:
+        port = of.write_port()
+        m.d.comb += [port.en.eq(enable), port.addr.eq(address), port.data.eq(value)]

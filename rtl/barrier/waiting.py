@@ -1,6 +1,6 @@
 """Which warps wait, what each gave to the reductions of its barrier, and the last result of each."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -9,6 +9,7 @@ from rtl.component import Component
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierReduction
 from rtl.layouts import Event
+from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = ["WaitingWarps", "arrival"]
@@ -24,30 +25,29 @@ def arrival() -> data.StructLayout:
 
 
 class WaitingWarps(Component):
-    """Notes warps that wait, lets those of a barrier go at once, and keeps each warp's last result.
+    """Knows who waits; changes the group of warps that wait at one barrier, and lets it go at once; keeps each warp's
+    last result.
 
     Members
     -------
-    begin : In(Event of a warp)
-        A new warp: its result is 0.
+    launch : In(Event of a warp)
+        A new warp: its result is 0. No ``note`` may come, and nothing is noted of the ``group``.
     warp : In
         The warp of all that follows.
+    came : Out(arrival)
+        What it came for last.
+    fetch, fetched : In(1), In(warps)
+        These are the ``group`` from the next cycle on.
     wait, arrival : In(1), In(arrival)
-        It begins to wait.
-    withdraw : In(1)
-        It waits no longer, and does not go on either.
-    place, given : Out, Out
-        Where it waits, and the population that it gave.
-    others : In(warps)
-        Warps that wait at its barrier, too.
-    others_false, others_true : Out(1), Out(1)
-        What these gave.
-    release, released, state : In(1), In(warps), In(BarrierState)
-        These warps go on. Those that reduce have their results of ``state`` noted in the next cycles.
-    busy : Out(1)
-        Results are still to be noted. No ``release`` and no ``note`` may come, and ``state`` must stay.
-    waiting, meeting : Out(warps), Out(warps)
-        Who waits at a barrier, who at BAR.SYNCALL.
+        The warp begins to wait, and belongs to the group.
+    drop, withdraw : In(1), In(1)
+        It belongs to the group no longer; it waits no longer, and does not go on either.
+    release : In(1)
+        The group waits no longer.
+    settle, state : In(1), In(BarrierState)
+        The lowest warp of the group leaves it, and has its result of ``state`` noted, if it reduces.
+    group, waiting, meeting : Out(warps)
+        Who waits at the barrier; at any that programs can name; at BAR.SYNCALL.
     note, noted : In(1), In(32)
         A result for ``warp``.
     result : Out(32)
@@ -58,47 +58,40 @@ class WaitingWarps(Component):
         self._params = params
         warps, bits = params.warps, params.warp_bits
         super().__init__({
-            "begin": In(Event(bits)), "warp": In(bits), "wait": In(1), "arrival": In(arrival()), "withdraw": In(1),
-            "place": Out(range(SYNCALL_BARRIER + 1)), "given": Out(range(WARP_THREADS + 1)), "others": In(warps),
-            "others_false": Out(1), "others_true": Out(1), "release": In(1), "released": In(warps),
-            "state": In(BarrierState), "busy": Out(1), "waiting": Out(warps), "meeting": Out(warps), "note": In(1),
-            "noted": In(32), "result": Out(32)})
-        self.arrivals = memory.Memory(shape=arrival(), depth=warps, init=[])
-        """What each warp came for last."""
+            "launch": In(Event(bits)), "warp": In(bits), "came": Out(arrival()), "fetch": In(1), "fetched": In(warps),
+            "wait": In(1), "arrival": In(arrival()), "drop": In(1), "withdraw": In(1), "release": In(1),
+            "settle": In(1), "state": In(BarrierState), "group": Out(warps), "waiting": Out(warps),
+            "meeting": Out(warps), "note": In(1), "noted": In(32), "result": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, warp = self._params, self.warp
-        m.submodules.arrivals = arrivals = self.arrivals
-        write, read, owing = arrivals.write_port(), arrivals.read_port(domain="comb"), arrivals.read_port(domain="comb")
-        m.d.comb += [
-            write.en.eq(self.wait), write.addr.eq(warp), write.data.eq(self.arrival), read.addr.eq(warp),
-            self.place.eq(read.data.number), self.given.eq(read.data.population)]
+        params, group, one = self._params, self.group, Signal(self._params.warps)
+        m.d.comb += one.eq(one_hot(self.warp, params.warps))
 
-        # Who waits. What they gave is asked for of many at once.
-        meets, reduces = self.arrival.number == SYNCALL_BARRIER, Signal(params.warps)
-        gave_false, gave_true = Signal(params.warps), Signal(params.warps)
-        with m.If(self.release):
-            m.d.sync += [self.waiting.eq(self.waiting & ~self.released), self.meeting.eq(self.meeting & ~self.released)]
-        with m.If(self.withdraw):
-            m.d.sync += self.waiting.bit_select(warp, 1).eq(0)
-        with m.If(self.wait):
-            for flags, flag in ((self.waiting, ~meets), (self.meeting, meets), (reduces, self.arrival.reduces),
-                                (gave_false, self.arrival.some_false), (gave_true, self.arrival.some_true)):
-                m.d.sync += flags.bit_select(warp, 1).eq(flag)
-        m.d.comb += [
-            self.others_false.eq((self.others & gave_false).any()),
-            self.others_true.eq((self.others & gave_true).any())]
+        # Who waits.
+        with m.If(self.fetch):
+            m.d.sync += group.eq(self.fetched)
+        with m.Elif(self.settle):
+            m.d.sync += group.eq(group & (group - 1))
+        with m.Elif(self.wait | self.drop):
+            m.d.sync += group.eq(Mux(self.wait, group | one, group & ~one))
+        meets, gone = self.arrival.number == SYNCALL_BARRIER, Mux(self.release, group, Mux(self.withdraw, one, 0))
+        for flags, begins in ((self.waiting, self.wait & ~meets), (self.meeting, self.wait & meets)):
+            m.d.sync += flags.eq((flags & ~gone) | Mux(begins, one, 0))
 
-        # Results, one noted in a cycle.
+        # What each came for, and its result.
+        m.submodules.arrivals = arrivals = memory.Memory(shape=arrival(), depth=params.warps, init=[])
         m.submodules.results = results = memory.Memory(shape=32, depth=params.warps, init=[])
+        arriving, came, owing = arrivals.write_port(), *(arrivals.read_port(domain="comb") for _ in range(2))
         noting, result = results.write_port(), results.read_port(domain="comb")
-        owed, known = Signal(params.warps), Signal(params.warps)
-        next_owed, reduced = Signal(params.warp_bits), Signal(32)
+        settled, reduced = Signal(params.warp_bits), Signal(32)
         m.d.comb += [
-            self.busy.eq(owed.any()), next_owed.eq(lowest(owed)), owing.addr.eq(next_owed), result.addr.eq(warp),
-            self.result.eq(Mux(known.bit_select(warp, 1), result.data, 0)), noting.en.eq(self.note | self.busy),
-            noting.addr.eq(Mux(self.busy, next_owed, warp)), noting.data.eq(Mux(self.busy, reduced, self.noted))]
+            arriving.en.eq(self.wait), arriving.addr.eq(self.warp), arriving.data.eq(self.arrival),
+            came.addr.eq(self.warp), self.came.eq(came.data), settled.eq(lowest(group)), owing.addr.eq(settled),
+            result.addr.eq(self.warp), self.result.eq(result.data),
+            noting.en.eq(self.launch.valid | self.note | (self.settle & owing.data.reduces)),
+            noting.addr.eq(Mux(self.launch.valid, self.launch.payload, Mux(self.note, self.warp, settled))),
+            noting.data.eq(Mux(self.launch.valid, 0, Mux(self.note, self.noted, reduced)))]
         with m.Switch(owing.data.reduction):
             with m.Case(BarrierReduction.POPC):
                 m.d.comb += reduced.eq(self.state.population)
@@ -106,12 +99,10 @@ class WaitingWarps(Component):
                 m.d.comb += reduced.eq(~self.state.some_false)
             with m.Case(BarrierReduction.OR):
                 m.d.comb += reduced.eq(self.state.some_true)
-        with m.If(self.busy):
-            m.d.sync += owed.eq(owed & (owed - 1))
-        with m.If(self.release):
-            m.d.sync += owed.eq(self.released & reduces)
-        with m.If(noting.en):
-            m.d.sync += known.bit_select(noting.addr, 1).eq(1)
-        with m.If(self.begin.valid):
-            m.d.sync += known.bit_select(self.begin.payload, 1).eq(0)
+        m.d.sync += [
+            Assert(~(self.launch.valid & (self.note | self.settle)), "a result is noted beside that of a new warp"),
+            Assert(~(self.wait & (one & (self.waiting | self.meeting)).any()), "a warp arrives that waits"),
+            Assert(~(self.release & (group & ~(self.waiting | self.meeting)).any()), "a warp is let go that does not "
+                   "wait"),
+            Assert(~(self.withdraw & ~(one & self.waiting).any()), "a warp is withdrawn that does not wait")]
         return m

@@ -1,6 +1,7 @@
 """Why each warp traps: what S2R reads of that, and which of its instructions failed."""
 
 from functools import reduce
+from itertools import combinations
 from operator import or_
 from typing import Any
 
@@ -11,22 +12,23 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.trap_status import STOP_AT, TRAP_REASONS, WarpStatus
-from rtl.layouts import ERROR_SOURCES, Origin, error_event
+from rtl.layouts import ERROR_SOURCES, Event, Origin, error_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
-
-from .warps import change
 
 __all__ = ["WarpStatuses"]
 
 _ERROR_BITS = max(error.value for error in WarpError).bit_length()
-_LAST = [name for name, origin in ERROR_SOURCES.items() if origin is Origin.LAST]
-"""Their place here is their number."""
+_PLACES = {name: place for place, name in enumerate(ERROR_SOURCES)}
 
 
 class WarpStatuses(Component):
-    """Flags are registers, a bit a warp. Codes of errors, and the addresses of instructions that may have been
-    overtaken, are in LUT memory, one for each source of errors, since several tell at once.
+    """What must be seen of all warps in one cycle is registers, a bit a warp. What belongs to errors is in LUT memory:
+    one for each source, since several tell at once, with the code and, of what may have been overtaken, the address.
+
+    A source's error of a warp counts if the source has told of the warp more often than was seen to, modulo 2. It has
+    been seen to when the warp is on its way into the trap or back, or a new one begins. The code goes to what S2R
+    reads when the warp enters.
 
     A memory instruction is older than whatever else has failed, since it has issued when the flow results before it
     were known; the first of several is the one that is told first. A push is older than what could not be overtaken;
@@ -44,17 +46,20 @@ class WarpStatuses(Component):
         A warp executes a BPT.TRAP with this reason.
     stepped : In(warps)
         It traps after a step.
-    clear, forget : In(warps), In(warps)
-        All this is forgotten; but for where the warp comes back to.
+    clear : In(warps)
+        Flags are forgotten.
     warp, status : In, Out(WarpStatus)
         What S2R reads of a warp.
     live, all_flags : In(warps), Out(9)
         What it reads of all that live, but for the stop trigger.
     trapped, wants, insists : Out(warps)
         It has executed a BPT.TRAP; one that can be masked; it has a reason that nobody can mask.
-    entering, was_last, overtaken, pc : In, Out(1), Out(1), Out(32)
-        Of a warp that enters the trap: the instruction that it issued last failed; one failed that may have been
-        overtaken, and its address.
+    launch : In(Event of a warp)
+        A new warp: nothing of it has failed.
+    moves, enters, moved : In(1), In(1), In
+        This warp is on its way into the trap, or back.
+    was_last, overtaken, pc : Out(1), Out(1), Out(32)
+        Of that: the instruction that it issued last failed; one failed that may have been overtaken, and its address.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -63,12 +68,10 @@ class WarpStatuses(Component):
         super().__init__({
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "failing": Out(warps),
             "outside": In(warps), "traps": In(warps), "reason": In(range(TRAP_REASONS.stop)), "stepped": In(warps),
-            "clear": In(warps), "forget": In(warps), "warp": In(bits), "status": Out(WarpStatus), "live": In(warps),
+            "clear": In(warps), "warp": In(bits), "status": Out(WarpStatus), "live": In(warps),
             "all_flags": Out(STOP_AT), "trapped": Out(warps), "wants": Out(warps), "insists": Out(warps),
-            "entering": In(bits), "was_last": Out(1), "overtaken": Out(1), "pc": Out(32)})
-        self._failed = {origin: Signal(warps, name=f"failed_{origin.name.lower()}")
-                        for origin in Origin if origin is not Origin.NEXT}
-        """Warps of which an instruction failed, by origin of the error."""
+            "launch": In(Event(bits)), "moves": In(1), "enters": In(1), "moved": In(bits), "was_last": Out(1),
+            "overtaken": Out(1), "pc": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -76,13 +79,12 @@ class WarpStatuses(Component):
         failed, stepped, masks = Signal(warps), Signal(warps), self.wants
         reasons = {reason: Signal(warps, name=f"reason_{reason}") for reason in TRAP_REASONS}
         *_, last = reasons.values()
-        clear = Signal(warps)
-        m.d.comb += clear.eq(self.clear | self.forget)
+        m.d.comb += self.failing.eq(reduce(or_, (one_hot(event.warp, warps, event.valid) for event in self.errors)))
         for flags, causes in ((failed, self.failing & self.outside), (stepped, self.stepped),
                               (masks, Mux(self.reason == TRAP_REASONS.stop - 1, 0, self.traps)),
                               *((flags, Mux(self.reason == reason, self.traps, 0))
                                 for reason, flags in reasons.items())):
-            change(m, flags, (causes, 1), (clear, 0))
+            m.d.sync += flags.eq((flags | causes) & ~self.clear)
         every = [failed, *reasons.values(), stepped]
         m.d.comb += [
             self.insists.eq(failed | last), self.trapped.eq(masks | last),
@@ -94,55 +96,59 @@ class WarpStatuses(Component):
 
     def _errors(self, m: Module) -> None:
         """The codes of errors, and where the warp comes back to."""
-        params, failed = self._params, self._failed
-        codes, of_source = {}, {}
+        width, moved, launched = len(ERROR_SOURCES), self.moved, self.launch.payload
+        at_moves, at_launches = (self._memory(m, name, width) for name in ("at_moves", "at_launches"))
+        codes = self._memory(m, "codes", _ERROR_BITS)
+
+        def seen(warp: Any) -> Any:
+            """Of each source, how often what it told of the warp was seen to, modulo 2."""
+            return self._read(m, at_moves, warp) ^ self._read(m, at_launches, warp)
+
+        before, found, at_moved, at_launched = seen(moved), {}, [], []
         for event, (name, origin) in zip(self.errors, ERROR_SOURCES.items(), strict=True):
             overtaken = origin in (Origin.FLOW, Origin.MEMORY)
-            shape = data.StructLayout({"error": _ERROR_BITS, "pc": 32 if overtaken else 0})
-            m.submodules[name] = table = memory.Memory(shape=shape, depth=params.warps, init=[])
-            write, code = table.write_port(), table.read_port(domain="comb")
-            of_source[name], codes[name] = one_hot(event.warp, params.warps, event.valid), code.data.error
-            counts = self.outside & ~failed[origin] if overtaken else self.outside
+            table = self._memory(m, name, data.StructLayout({
+                "told": 1, "error": _ERROR_BITS, "pc": 32 if overtaken else 0}))
+            told, was_seen = self._read(m, table, event.warp).told, seen(event.warp)[_PLACES[name]]
+            # An entry that fails is told by the flow unit, too.
+            counts = self.outside.bit_select(event.warp, 1) if origin is Origin.FLOW else 1
+            write = table.write_port()
             m.d.comb += [
-                write.en.eq(event.valid & counts.bit_select(event.warp, 1)), write.addr.eq(event.warp),
-                write.data.error.eq(event.error), write.data.pc.eq(event.pc), code.addr.eq(self.warp)]
-            if overtaken:
-                instruction = table.read_port(domain="comb")
-                m.d.comb += instruction.addr.eq(self.entering)
-                with m.If(failed[origin].bit_select(self.entering, 1)):
-                    m.d.comb += [self.overtaken.eq(1), self.pc.eq(instruction.data.pc)]
+                write.en.eq(event.valid & (told == was_seen) & counts), write.addr.eq(event.warp),
+                write.data.told.eq(~told), write.data.error.eq(event.error), write.data.pc.eq(event.pc)]
+            failure = self._read(m, table, moved)
+            found.setdefault(origin, []).append((failure.told ^ before[_PLACES[name]], failure))
+            at_moved.append(failure.told)
+            at_launched.append(self._read(m, table, launched).told)
+        for memories, other, when, warp, told in (
+                (at_moves, at_launches, self.moves, moved, at_moved),
+                (at_launches, at_moves, self.launch.valid, launched, at_launched)):
+            write = memories.write_port()
+            m.d.comb += [write.en.eq(when), write.addr.eq(warp), write.data.eq(Cat(told) ^ self._read(m, other, warp))]
+
+        # What the warp comes back to, and its code: later origins are of older instructions.
+        code = codes.write_port()
         m.d.comb += [
-            self.was_last.eq(failed[Origin.LAST].bit_select(self.entering, 1)),
-            self.failing.eq(reduce(or_, of_source.values()))]
+            code.en.eq(self.moves & self.enters), code.addr.eq(moved),
+            self.was_last.eq(Cat(pending for pending, _ in found[Origin.LAST]).any()),
+            self.status.error.as_value().eq(Mux(self.status.failed, self._read(m, codes, self.warp), 0))]
+        for origin in Origin:
+            for pending, failure in found[origin]:
+                with m.If(pending):
+                    m.d.comb += code.data.eq(failure.error)
+                    if origin in (Origin.FLOW, Origin.MEMORY):
+                        m.d.comb += [self.overtaken.eq(1), self.pc.eq(failure.pc)]
+        last = [event for event, origin in zip(self.errors, ERROR_SOURCES.values(), strict=True)
+                if origin is Origin.LAST]
+        m.d.sync += [Assert(~(one.valid & two.valid & (one.warp == two.warp)),
+                            "the last instruction of a warp fails twice") for one, two in combinations(last, 2)]
 
-        # Which source it was, of those of last instructions.
-        which = [Signal(params.warps, name=f"which_{bit}") for bit in range((len(_LAST) - 1).bit_length())]
-        told: Any = Signal(params.warps)
-        m.d.comb += told.eq(reduce(or_, (of_source[name] for name in _LAST)) & self.outside)
-        for bit, bits in enumerate(which):
-            change(m, bits, (told, reduce(or_, (of_source[name] for place, name in enumerate(_LAST)
-                                                if place >> bit & 1))))
-        change(m, failed[Origin.LAST], (told, 1), (self.clear, 0))
-        for name, origin in (("flow", Origin.FLOW), ("memory", Origin.MEMORY)):
-            change(m, failed[origin], (of_source[name] & self.outside, 1), (self.clear, 0))
+    def _memory(self, m: Module, name: str, shape: Any) -> Any:
+        """A word a warp."""
+        m.submodules[name] = made = memory.Memory(shape=shape, depth=self._params.warps, init=[])
+        return made
 
-        # The code of the instruction that the warp comes back to.
-        error: Any = Signal(_ERROR_BITS)
-        of: dict[Origin, Any] = {origin: flags.bit_select(self.warp, 1) for origin, flags in failed.items()}
-        with m.If(of[Origin.MEMORY]):
-            m.d.comb += error.eq(codes["memory"])
-        with m.Elif(of[Origin.FLOW]):
-            m.d.comb += error.eq(codes["flow"])
-        with m.Elif(of[Origin.LAST]), m.Switch(Cat(bits.bit_select(self.warp, 1) for bits in which)):
-            for place, name in enumerate(_LAST):
-                with m.Case(place):
-                    m.d.comb += error.eq(codes[name])
-        with m.Else():
-            m.d.comb += error.eq(codes["stack"])
-        m.d.comb += self.status.error.as_value().eq(Mux(self.status.failed, error, 0))
-        events = dict(zip(ERROR_SOURCES, self.errors, strict=True))
-        for place, name in enumerate(_LAST):
-            for other in _LAST[:place]:
-                one, two = events[name], events[other]
-                m.d.sync += Assert(~(one.valid & two.valid & (one.warp == two.warp)),
-                                   "the last instruction of a warp fails twice")
+    def _read(self, m: Module, of: Any, warp: Any) -> Any:
+        port = of.read_port(domain="comb")
+        m.d.comb += port.addr.eq(warp)
+        return port.data

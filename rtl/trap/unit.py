@@ -170,8 +170,9 @@ class TrapUnit(Component):
             warps.failing.eq(statuses.failing), warps.wants.eq(statuses.wants), warps.insists.eq(statuses.insists),
             statuses.errors.eq(self.errors), statuses.outside.eq(warps.outside), statuses.traps.eq(warps.traps),
             statuses.reason.eq(self.decoder.reason), statuses.stepped.eq(warps.stepped),
-            statuses.clear.eq(warps.left | warps.begins),
-            statuses.forget.eq(one_hot(self.forget_warp, self._params.warps, self.forget)),
+            statuses.clear.eq(
+                warps.left | warps.begins | one_hot(self.forget_warp, self._params.warps, self.forget)),
+            statuses.launch.valid.eq(self.launch.valid), statuses.launch.payload.eq(self.launch.payload.warp),
             statuses.warp.eq(self.status_warp), statuses.live.eq(self.live), self.status.eq(statuses.status),
             self.all_status.eq(Cat(statuses.all_flags, self.command.stop))]
 
@@ -188,7 +189,8 @@ class TrapUnit(Component):
             write.en.eq(asked.valid), write.addr.eq(moved.warp), write.data.eq(self.decoder.mode),
             mode.addr.eq(moved.warp), moves.eq(self.dispatch.valid & is_kind(moved.kind, lambda rule: rule.injected)),
             enters.eq(moved.kind == InstructionKind.ENTER), self.warps.move.valid.eq(moves),
-            self.warps.move.payload.eq(moved.warp), statuses.entering.eq(moved.warp)]
+            self.warps.move.payload.eq(moved.warp), statuses.moves.eq(moves), statuses.enters.eq(enters),
+            statuses.moved.eq(moved.warp)]
 
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES

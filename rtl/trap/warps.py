@@ -135,14 +135,14 @@ class WarpTraps(Component):
 
         # In and out. Without a handler to go on with, a warp that is woken waits to be released.
         change(m, moving, (comes, 1), (result | begins, 0))
-        change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed), (begins, 0))
-        change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released | begins, 0))
-        change(m, framed, (comes & ~inside, self.installed.replicate(warps)),
-               (Mux(self.refused, entered, 0) | left | begins, 0))
+        change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed))
+        change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released, 0))
+        change(m, framed, (comes & ~inside, self.installed.replicate(warps)), (Mux(self.refused, entered, 0), 0))
         change(m, inside, (entered, 1), (left | begins, 0))
         m.d.sync += [
             Assert(~(comes & moving).any(), "a warp moves that is on its way"),
             Assert(~(comes & inside & ~leaving).any(), "a warp leaves that was not asked to"),
+            Assert(~(begins & (leaving | returning)).any(), "a warp begins that leaves the trap or waits in it"),
             Assert(~(of & returning).any(), "a warp that waits at RTT executes an instruction")]
 
         # Masks, steps, and who goes on.

@@ -1,15 +1,17 @@
 """The error status: what went wrong first, and what else has happened."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
+from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.trap_status import TRAP_REASONS
-from rtl.layouts import RegisterAccess, TrapEvents, TrapReport, error_event, place_of
+from rtl.layouts import REPORT_BITS, RegisterAccess, TrapEvents, TrapReport, error_event, place_of
 from rtl.params import SmParams
+from rtl.pick import pick
 from rtl.population import population
 
 __all__ = ["ErrorStatus"]
@@ -24,7 +26,7 @@ class ErrorStatus(Component):
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept.
+        Reported ones. Of several in a cycle the first in the array is kept, a ``report`` behind them all.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -34,9 +36,7 @@ class ErrorStatus(Component):
         super().__init__({
             "access": Out(RegisterAccess()),
             "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
-            "events": In(TrapEvents), "report_mask": Out(32), "interrupt": Out(1)})
-        self._sources = sources
-        self._event = error_event(params)
+            "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -63,11 +63,10 @@ class ErrorStatus(Component):
             m.d.sync += [error.eq(0), warp.eq(0)]
 
         # What happens.
-        raised, kept = Signal(32), Signal()
-        first, valid = Signal(self._event), Cat(event.valid for event in self.errors)
-        for event in reversed(list(self.errors)):
-            with m.If(event.valid):
-                m.d.comb += first.eq(event)
+        raised, kept, valid = Signal(32), Signal(), Cat(event.valid for event in self.errors)
+        first = pick([*(Cat(event.error, event.warp, event.pc) for event in self.errors),
+                      Cat(Const(0, WarpError.as_shape().width), report.warp, report.pc)],
+                     lowest(Cat(valid, report.valid)))
         pending = error.any() & ~writes["HWW_WARP_ESR"]
         overflow = Cat(event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in self.errors).any()
         several = (population(valid) > 1) | (valid.any() & pending)
@@ -83,8 +82,6 @@ class ErrorStatus(Component):
         m.d.comb += [raised[trap_bit(reason)].eq(report.valid & (report.reason == reason)) for reason in TRAP_REASONS]
         m.d.sync += status.eq(status & ~Mux(writes["HWW_GLOBAL_ESR"], access.data, 0) | raised)
         with m.If(kept):
-            m.d.sync += [
-                error.eq(Mux(valid.any(), first.error.as_value(), 0)),
-                warp.eq(Mux(valid.any(), first.warp, report.warp)), pc.eq(Mux(valid.any(), first.pc, report.pc))]
+            m.d.sync += Cat(error[:WarpError.as_shape().width], warp[:len(report.warp)], pc).eq(first)
         m.d.comb += self.interrupt.eq(error.any() | (status & (mask | ALWAYS_INTERRUPT)).any())
         return m

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.layouts import dispatched
+from rtl.layouts import dispatched, reported
 from rtl.params import SmParams
 
 from .decode import ConversionDecoder
@@ -42,7 +42,7 @@ class ConversionQueue(Component):
         m.submodules.places = places = DispatchQueue(self._layout)
         arriving, taken = self.dispatch.payload, places.arriving.payload
         threads = arriving.active & arriving.guard
-        fails = threads.any() & self.report_mask.bit_select(arriving.fault.as_value(), 1)
+        fails = threads.any() & reported(self.report_mask, arriving.fault)
         m.d.comb += [
             decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands),
             places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),

@@ -13,6 +13,7 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.table import BY_NAME
 from rtl.layouts import (
+    REPORT_BITS,
     Event,
     InstructionKind,
     LaneClient,
@@ -22,6 +23,7 @@ from rtl.layouts import (
     is_kind,
     issued,
     offered_operation,
+    reported,
     scoreboard_event,
 )
 from rtl.params import WARP_THREADS, SmParams
@@ -36,7 +38,6 @@ __all__ = ["Entrance"]
 
 _PASSING_WORD = BY_NAME["VOTE"][0].default
 """An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do."""
-_REPORT_BITS = 32
 
 
 class Entrance(Component):
@@ -74,7 +75,7 @@ class Entrance(Component):
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
-            "report_mask": In(_REPORT_BITS), "warp": Out(params.warp_bits),
+            "report_mask": In(REPORT_BITS), "warp": Out(params.warp_bits),
             "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "active": In(WARP_THREADS),
             "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
@@ -104,10 +105,10 @@ class Entrance(Component):
 
         # Errors. A constant that is missing is none if nobody wants it.
         m.d.comb += [
-            missing.eq(instruction.constant_missing & self._reports(WarpError.INVALID_CONST_ADDR)),
+            missing.eq(instruction.constant_missing & reported(self.report_mask, WarpError.INVALID_CONST_ADDR)),
             failed.eq(computes & missing & selection.computing.any()),
             error.eq(Mux(refused, instruction.error, WarpError.INVALID_CONST_ADDR)),
-            self.error.valid.eq((refused & self._reports(instruction.error)) | failed),
+            self.error.valid.eq((refused & reported(self.report_mask, instruction.error)) | failed),
             self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
 
         m.d.comb += self.forgets.eq(
@@ -129,10 +130,6 @@ class Entrance(Component):
             passed.write_barrier.eq(Mux(reads, NO_BARRIER, completed.write_barrier)),
             passed.read_barrier.eq(Mux(reads, operation.barrier, completed.read_barrier))]
         return m
-
-    def _reports(self, error: WarpError | Value) -> Value:
-        code = Value.cast(error)
-        return self.report_mask.bit_select(code[:min(len(code), (_REPORT_BITS - 1).bit_length())], 1)
 
     def _to_lanes(self, m: Module, failed: Value) -> None:
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""

@@ -21,10 +21,9 @@ class RegisterWrites(Component):
 
     Members
     -------
-    request : In(barrier_request)
-        A B2R.
-    state, result : In(BarrierState), In(32)
-        Of its barrier and of its warp. With ``.WARP`` it reads 0: a warp that executes waits at no barrier (ours).
+    request, state, result : In(barrier_request), In(BarrierState), In(32)
+        A B2R, its barrier's state and its warp's result. With ``.WARP`` it reads 0: a warp that executes waits at no
+        barrier (ours).
     wanted : Out(1)
         It writes a register or a predicate.
     send, sent : In(1), Out(1)

@@ -42,8 +42,8 @@ class WarpStatuses(Component):
         Their warps.
     outside : In(warps)
         Warps whose errors count.
-    traps, reason : In(warps), In
-        A warp executes a BPT.TRAP with this reason.
+    trap, traps, reason : In(1), In(warps), In
+        The warp of which something is dispatched executes a BPT.TRAP with this reason.
     stepped : In(warps)
         It traps after a step.
     clear : In(warps)
@@ -56,10 +56,10 @@ class WarpStatuses(Component):
         It has executed a BPT.TRAP; one that can be masked; it has a reason that nobody can mask.
     launch : In(Event of a warp)
         A new warp: nothing of it has failed.
-    moves, enters, moved : In(1), In(1), In
-        This warp is on its way into the trap, or back.
+    dispatched, moves, enters : In, In(1), In(1)
+        Something of this warp is dispatched; it is on its way into the trap, or back.
     was_last, overtaken, pc : Out(1), Out(1), Out(32)
-        Of that: the instruction that it issued last failed; one failed that may have been overtaken, and its address.
+        Of it: the instruction that it issued last failed; one failed that may have been overtaken, and its address.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -67,11 +67,12 @@ class WarpStatuses(Component):
         warps, bits = params.warps, params.warp_bits
         super().__init__({
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "failing": Out(warps),
-            "outside": In(warps), "traps": In(warps), "reason": In(range(TRAP_REASONS.stop)), "stepped": In(warps),
+            "outside": In(warps), "trap": In(1), "traps": In(warps), "reason": In(range(TRAP_REASONS.stop)),
+            "stepped": In(warps),
             "clear": In(warps), "warp": In(bits), "status": Out(WarpStatus), "live": In(warps),
             "all_flags": Out(STOP_AT), "trapped": Out(warps), "wants": Out(warps), "insists": Out(warps),
-            "launch": In(Event(bits)), "moves": In(1), "enters": In(1), "moved": In(bits), "was_last": Out(1),
-            "overtaken": Out(1), "pc": Out(32)})
+            "launch": In(Event(bits)), "dispatched": In(bits), "moves": In(1), "enters": In(1),
+            "was_last": Out(1), "overtaken": Out(1), "pc": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -79,24 +80,32 @@ class WarpStatuses(Component):
         failed, stepped, masks = Signal(warps), Signal(warps), self.wants
         reasons = {reason: Signal(warps, name=f"reason_{reason}") for reason in TRAP_REASONS}
         *_, last = reasons.values()
+        clear, of = self.clear, one_hot(self.warp, warps)
         m.d.comb += self.failing.eq(reduce(or_, (one_hot(event.warp, warps, event.valid) for event in self.errors)))
         for flags, causes in ((failed, self.failing & self.outside), (stepped, self.stepped),
                               (masks, Mux(self.reason == TRAP_REASONS.stop - 1, 0, self.traps)),
                               *((flags, Mux(self.reason == reason, self.traps, 0))
                                 for reason, flags in reasons.items())):
-            m.d.sync += flags.eq((flags | causes) & ~self.clear)
-        every = [failed, *reasons.values(), stepped]
+            m.d.sync += flags.eq((flags | causes) & ~clear)
         m.d.comb += [
             self.insists.eq(failed | last), self.trapped.eq(masks | last),
-            Cat(status.failed, status.reasons, status.stepped).eq(Cat(flags.bit_select(self.warp, 1)
-                                                                      for flags in every)),
-            self.all_flags.eq(Cat((flags & self.live).any() for flags in every))]
+            self.all_flags.eq(Cat((flags & self.live).any() for flags in (failed, *reasons.values(), stepped)))]
+
+        # What S2R reads of a warp. To select among so many flags would take more than to have them twice.
+        kept = self._memory(m, "reasons", len(reasons))
+        write, before = kept.write_port(), self._read(m, kept, self.dispatched)
+        new = Cat(self.reason == reason for reason in reasons)
+        m.d.comb += [
+            write.en.eq(self.trap), write.addr.eq(self.dispatched),
+            write.data.eq(new | Mux((self.trapped & self.traps).any(), before, 0)),
+            status.failed.eq((failed & of).any()), status.stepped.eq((stepped & of).any()),
+            status.reasons.eq(Mux((self.trapped & of).any(), self._read(m, kept, self.warp), 0))]
         self._errors(m)
         return m
 
     def _errors(self, m: Module) -> None:
         """The codes of errors, and where the warp comes back to."""
-        width, moved, launched = len(ERROR_SOURCES), self.moved, self.launch.payload
+        width, moved, launched = len(ERROR_SOURCES), self.dispatched, self.launch.payload
         at_moves, at_launches = (self._memory(m, name, width) for name in ("at_moves", "at_launches"))
         codes = self._memory(m, "codes", _ERROR_BITS)
 
@@ -111,7 +120,7 @@ class WarpStatuses(Component):
                 "told": 1, "error": _ERROR_BITS, "pc": 32 if overtaken else 0}))
             told, was_seen = self._read(m, table, event.warp).told, seen(event.warp)[_PLACES[name]]
             # An entry that fails is told by the flow unit, too.
-            counts = self.outside.bit_select(event.warp, 1) if origin is Origin.FLOW else 1
+            counts = (self.outside & one_hot(event.warp, self._params.warps)).any() if origin is Origin.FLOW else 1
             write = table.write_port()
             m.d.comb += [
                 write.en.eq(event.valid & (told == was_seen) & counts), write.addr.eq(event.warp),

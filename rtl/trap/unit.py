@@ -126,26 +126,25 @@ class TrapUnit(Component):
 
     def _instructions(self, m: Module) -> None:
         """BPT, IDE and RTT."""
-        decoder, instruction, asked, warps = self.decoder, self.dispatch.payload, self.warps.asked, self.warps
-        asks, refused, failed = Signal(), Signal(), Signal()
-        masked = warps.masked.bit_select(instruction.warp, 1)
-        operation, traps, inside = decoder.operation, Signal(), Signal()
+        decoder, instruction, warps, statuses = self.decoder, self.dispatch.payload, self.warps, self.statuses
+        asks, refused, failed, traps = Signal(), Signal(), Signal(), Signal()
+        operation, masked = decoder.operation, (warps.masked & warps.here).any()
         m.d.comb += [
-            self.room.eq(1), inside.eq(self.inside.bit_select(instruction.warp, 1)),
-            decoder.word.eq(instruction.word), decoder.inside.eq(inside),
+            self.room.eq(1), warps.here.eq(one_hot(instruction.warp, self._params.warps)),
+            statuses.dispatched.eq(instruction.warp), decoder.word.eq(instruction.word),
+            decoder.inside.eq((self.inside & warps.here).any()),
             asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
             failed.eq(decoder.error != WarpError.NONE), refused.eq(reported(self.report_mask, decoder.error)),
-            traps.eq(operation == TrapOperation.TRAP),
-            asked.valid.eq(asks & ~refused), asked.payload.warp.eq(instruction.warp),
-            asked.payload.operation.eq(operation),
-            asked.payload.pends.eq(traps & masked & (decoder.reason != TRAP_REASONS.stop - 1))]
+            traps.eq(asks & (operation == TrapOperation.TRAP)), warps.asks.eq(asks & ~refused),
+            warps.operation.eq(operation), warps.pends.eq(traps & masked & (decoder.reason != TRAP_REASONS.stop - 1)),
+            statuses.trap.eq(traps), statuses.traps.eq(warps.traps), statuses.reason.eq(decoder.reason)]
 
         told, report, error = self.completion, self.report, self.error
         m.d.sync += [told[name].eq(instruction[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
         m.d.sync += [
             told.valid.eq(asks), error.valid.eq(asks & refused), error.warp.eq(instruction.warp),
             error.pc.eq(instruction.pc), error.error.eq(decoder.error), report.warp.eq(instruction.warp),
-            report.valid.eq(asks & (traps | (operation == TrapOperation.FAIL))),
+            report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))),
             report.pc.eq(instruction.pc + INSTRUCTION_BYTES), report.reason.eq(decoder.reason),
             self.events.interrupt.eq(asks & ~failed & decoder.interrupts)]
 
@@ -168,8 +167,7 @@ class TrapUnit(Component):
         statuses, warps = self.statuses, self.warps
         m.d.comb += [
             warps.failing.eq(statuses.failing), warps.wants.eq(statuses.wants), warps.insists.eq(statuses.insists),
-            statuses.errors.eq(self.errors), statuses.outside.eq(warps.outside), statuses.traps.eq(warps.traps),
-            statuses.reason.eq(self.decoder.reason), statuses.stepped.eq(warps.stepped),
+            statuses.errors.eq(self.errors), statuses.outside.eq(warps.outside), statuses.stepped.eq(warps.stepped),
             statuses.clear.eq(
                 warps.left | warps.begins | one_hot(self.forget_warp, self._params.warps, self.forget)),
             statuses.launch.valid.eq(self.launch.valid), statuses.launch.payload.eq(self.launch.payload.warp),
@@ -184,13 +182,11 @@ class TrapUnit(Component):
         moves, enters, saved, rolled_back = Signal(), Signal(), Signal(32), self._rolled_back(m, moved)
         m.submodules.modes = modes = memory.Memory(shape=ReturnFromTrapMode, depth=self._params.warps, init=[])
         write, mode = modes.write_port(), modes.read_port(domain="comb")
-        asked = self.warps.asked
         m.d.comb += [
-            write.en.eq(asked.valid), write.addr.eq(moved.warp), write.data.eq(self.decoder.mode),
+            write.en.eq(self.warps.asks), write.addr.eq(moved.warp), write.data.eq(self.decoder.mode),
             mode.addr.eq(moved.warp), moves.eq(self.dispatch.valid & is_kind(moved.kind, lambda rule: rule.injected)),
-            enters.eq(moved.kind == InstructionKind.ENTER), self.warps.move.valid.eq(moves),
-            self.warps.move.payload.eq(moved.warp), statuses.moves.eq(moves), statuses.enters.eq(enters),
-            statuses.moved.eq(moved.warp)]
+            enters.eq(moved.kind == InstructionKind.ENTER), self.warps.moves.eq(moves), statuses.moves.eq(moves),
+            statuses.enters.eq(enters)]
 
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES

@@ -3,7 +3,6 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -13,7 +12,7 @@ from rtl.params import SmParams
 
 from .decode import TrapOperation
 
-__all__ = ["WarpTraps", "change", "trap_request"]
+__all__ = ["WarpTraps", "change"]
 
 
 def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
@@ -25,11 +24,6 @@ def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
         else:
             new = (new & ~warps) | (value & warps)
     m.d.sync += bits.eq(new)
-
-
-def trap_request(params: SmParams) -> data.StructLayout:
-    """An instruction of a warp, one of no error. ``pends``: a BPT.TRAP that is masked."""
-    return data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation, "pends": 1})
 
 
 class WarpTraps(Component):
@@ -45,11 +39,12 @@ class WarpTraps(Component):
     live, taken, drained, waiting : In(warps)
         It has begun and not ended; it issues an instruction; none of its instructions is in flight; it waits at a
         barrier.
-    move : In(Event of a warp)
-        Its ENTER or LEAVE is dispatched.
+    here : In(warps)
+        Of this one something is dispatched.
+    moves, asks, operation, pends : In(1), In(1), In(TrapOperation), In(1)
+        ENTER or LEAVE; or an instruction of no error. ``pends``: a BPT.TRAP that is masked.
     result, refused : In(Event of a warp), In(1)
         Its flow result comes, and is an error.
-    asked : In(Event of trap_request)
     failing : In(warps)
         A reported error of it comes.
     wants, insists : In(warps)
@@ -73,14 +68,15 @@ class WarpTraps(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warps, bits = params.warps, params.warp_bits
-        taken = ("begins", "live", "taken", "drained", "waiting", "failing", "wants", "insists", "wake")
+        warps = params.warps
+        taken = ("begins", "here", "live", "taken", "drained", "waiting", "failing", "wants", "insists", "wake")
         told = ("hold", "enter", "leave", "resume", "withdraw", "masked", "inside", "outside", "paused", "quiet",
                 "returning", "traps", "stepped", "left")
         super().__init__({
-            "move": In(Event(bits)), "result": In(Event(bits)), "refused": In(1),
-            "asked": In(Event(trap_request(params))), "trapping": In(1), "urgent": In(1), "installed": In(1),
-            "step": In(1), "release": In(1), **{name: In(warps) for name in taken},
+            "result": In(Event(params.warp_bits)), "operation": In(TrapOperation),
+            **{name: In(1) for name in ("moves", "asks", "pends", "refused", "trapping", "urgent", "installed", "step",
+                                        "release")},
+            **{name: In(warps) for name in taken},
             **{name: Out(warps) for name in told},
             **{name: Out(1) for name in ("causes", "insisting", "pauses", "fails")}})
 
@@ -93,20 +89,18 @@ class WarpTraps(Component):
         stepping, done = Signal(warps), Signal(warps)
 
         # What happens, to whom.
-        asked, operation, of = self.asked.valid, self.asked.payload.operation, Signal(warps)
-        comes, result, entered, stops, fails = (Signal(warps, name=name) for name in (
-            "comes", "result_of", "entered", "stops", "failing_inside"))
+        comes = Mux(self.moves, self.here, 0)
+        result, entered, stops, fails = (Signal(warps, name=name) for name in (
+            "result_of", "entered", "stops", "failing_inside"))
         wakes, released = Signal(warps), Signal(warps)
 
         def told(*kinds: TrapOperation) -> Any:
-            return operation.as_value().matches(*kinds)
+            return self.asks & self.operation.as_value().matches(*kinds)
 
         def asks(*kinds: TrapOperation) -> Any:
-            return Mux(told(*kinds), of, 0)
+            return Mux(told(*kinds), self.here, 0)
 
         m.d.comb += [
-            of.eq(one_hot(self.asked.payload.warp, warps, asked)),
-            comes.eq(one_hot(self.move.payload, warps, self.move.valid)),
             result.eq(one_hot(self.result.payload, warps, self.result.valid)),
             self.outside.eq(live & ~inside & ~moving), entered.eq(result & moving & ~inside),
             self.stepped.eq(entered & done), self.traps.eq(asks(TrapOperation.TRAP)),
@@ -119,7 +113,7 @@ class WarpTraps(Component):
         steps = (live & (stepping | (stops & ~self.drained))).any()
         m.d.comb += [
             stops.eq(done & ~masked), fails.eq(self.failing & (inside | moving)),
-            self.fails.eq(fails.any() | (asked & told(TrapOperation.FAIL))),
+            self.fails.eq(fails.any() | told(TrapOperation.FAIL)),
             self.insisting.eq((failing | insists).any()),
             self.causes.eq((failing | insists | (self.outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
                            | self.fails),
@@ -129,7 +123,7 @@ class WarpTraps(Component):
 
         # Pauses. Errors and BPT.TRAP outside are causes; inside and on the way in they pause.
         loud, bare = fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE) | (entered & ~framed), entered & ~framed
-        m.d.comb += self.pauses.eq(self.fails | (asked & told(TrapOperation.PAUSE)) | bare.any())
+        m.d.comb += self.pauses.eq(self.fails | told(TrapOperation.PAUSE) | bare.any())
         change(m, paused, (loud | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
         change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (loud, 0))
 
@@ -143,7 +137,7 @@ class WarpTraps(Component):
             Assert(~(comes & moving).any(), "a warp moves that is on its way"),
             Assert(~(comes & inside & ~leaving).any(), "a warp leaves that was not asked to"),
             Assert(~(begins & (leaving | returning)).any(), "a warp begins that leaves the trap or waits in it"),
-            Assert(~(of & returning).any(), "a warp that waits at RTT executes an instruction")]
+            Assert(~(self.asks & (self.here & returning).any()), "a warp that waits at RTT executes an instruction")]
 
         # Masks, steps, and who goes on.
         change(m, masked, (asks(TrapOperation.MASK), 1), (asks(TrapOperation.UNMASK) | begins, 0))
@@ -151,5 +145,5 @@ class WarpTraps(Component):
         change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
         m.d.sync += self.resume.eq(
             asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
-            | Mux(self.asked.payload.pends, of, 0) | (wakes & framed))
+            | Mux(self.pends, self.here, 0) | (wakes & framed))
         return m

@@ -16,6 +16,8 @@ from rtl.layouts import ERROR_SOURCES, Event, Origin, error_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
+from .warps import shared
+
 __all__ = ["WarpStatuses"]
 
 _ERROR_BITS = max(error.value for error in WarpError).bit_length()
@@ -80,9 +82,12 @@ class WarpStatuses(Component):
         failed, stepped, masks = Signal(warps), Signal(warps), self.wants
         reasons = {reason: Signal(warps, name=f"reason_{reason}") for reason in TRAP_REASONS}
         *_, last = reasons.values()
-        clear, of = self.clear, one_hot(self.warp, warps)
-        m.d.comb += self.failing.eq(reduce(or_, (one_hot(event.warp, warps, event.valid) for event in self.errors)))
-        for flags, causes in ((failed, self.failing & self.outside), (stepped, self.stepped),
+        of = shared(m, "of", one_hot(self.warp, warps))
+        failing = shared(m, "failing_now", reduce(or_, (one_hot(event.warp, warps, event.valid)
+                                                        for event in self.errors)))
+        clear = shared(m, "cleared", self.clear)
+        m.d.comb += self.failing.eq(failing)
+        for flags, causes in ((failed, failing & self.outside), (stepped, self.stepped),
                               (masks, Mux(self.reason == TRAP_REASONS.stop - 1, 0, self.traps)),
                               *((flags, Mux(self.reason == reason, self.traps, 0))
                                 for reason, flags in reasons.items())):

@@ -36,7 +36,7 @@ from rtl.params import SmParams
 from .decode import TrapDecoder, TrapOperation
 from .machine import SmTrap
 from .status import WarpStatuses
-from .warps import WarpTraps
+from .warps import WarpTraps, shared
 
 __all__ = ["TrapUnit"]
 
@@ -128,11 +128,12 @@ class TrapUnit(Component):
         """BPT, IDE and RTT."""
         decoder, instruction, warps, statuses = self.decoder, self.dispatch.payload, self.warps, self.statuses
         asks, refused, failed, traps = Signal(), Signal(), Signal(), Signal()
-        operation, masked = decoder.operation, (warps.masked & warps.here).any()
+        here = shared(m, "dispatched_of", one_hot(instruction.warp, self._params.warps))
+        operation, masked = decoder.operation, (warps.masked & here).any()
         m.d.comb += [
-            self.room.eq(1), warps.here.eq(one_hot(instruction.warp, self._params.warps)),
+            self.room.eq(1), warps.here.eq(here),
             statuses.dispatched.eq(instruction.warp), decoder.word.eq(instruction.word),
-            decoder.inside.eq((self.inside & warps.here).any()),
+            decoder.inside.eq((self.inside & here).any()),
             asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
             failed.eq(decoder.error != WarpError.NONE), refused.eq(reported(self.report_mask, decoder.error)),
             traps.eq(asks & (operation == TrapOperation.TRAP)), warps.asks.eq(asks & ~refused),
@@ -156,7 +157,7 @@ class TrapUnit(Component):
         m.d.comb += [getattr(warps, name).eq(getattr(self, name)) for name in ("live", "taken", "drained", "waiting")]
         m.d.comb += [getattr(warps, name).eq(command[name]) for name in ("installed", "step", "wake")]
         m.d.comb += [
-            warps.begins.eq(one_hot(launch.payload.warp, self._params.warps, launch.valid)),
+            warps.begins.eq(shared(m, "begins_of", one_hot(launch.payload.warp, self._params.warps, launch.valid))),
             warps.result.valid.eq(self.result_valid), warps.result.payload.eq(self.result_warp),
             warps.refused.eq(self.result_error != WarpError.NONE), warps.trapping.eq(machine.trapping),
             warps.urgent.eq(machine.urgent), warps.release.eq(machine.release),

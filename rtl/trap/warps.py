@@ -12,7 +12,7 @@ from rtl.params import SmParams
 
 from .decode import TrapOperation
 
-__all__ = ["WarpTraps", "change"]
+__all__ = ["WarpTraps", "change", "shared"]
 
 
 def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
@@ -24,6 +24,14 @@ def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
         else:
             new = (new & ~warps) | (value & warps)
     m.d.sync += bits.eq(new)
+
+
+def shared(m: Module, name: str, value: Any) -> Signal:
+    """Bits that are wanted in many places: synthesis does not rearrange logic across such a wire, which else becomes
+    larger by making each of them anew wherever it is wanted."""
+    signal = Signal(len(value), name=name, attrs={"keep": 1})
+    m.d.comb += signal.eq(value)
+    return signal
 
 
 class WarpTraps(Component):
@@ -83,16 +91,18 @@ class WarpTraps(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         warps, live, inside, begins = self._params.warps, self.live, self.inside, self.begins
-        masked, paused, returning, left = self.masked, self.paused, self.returning, self.left
+        masked, paused, returning = self.masked, self.paused, self.returning
         framed, moving, leaving = Signal(warps), Signal(warps), Signal(warps)
         # One instruction is left to it; it has issued that one, which is a cause.
         stepping, done = Signal(warps), Signal(warps)
 
         # What happens, to whom.
-        comes = Mux(self.moves, self.here, 0)
-        result, entered, stops, fails = (Signal(warps, name=name) for name in (
-            "result_of", "entered", "stops", "failing_inside"))
-        wakes, released = Signal(warps), Signal(warps)
+        comes, released = Mux(self.moves, self.here, 0), Mux(self.release, returning, 0)
+        result = shared(m, "result_of", one_hot(self.result.payload, warps, self.result.valid))
+        entered = shared(m, "entered", result & moving & ~inside)
+        wakes = shared(m, "wakes", paused & Mux(self.trapping, self.wake, 0))
+        left = shared(m, "gone", (result & moving & inside & ~self.refused.replicate(warps)) | (released & ~framed))
+        stops, outside = shared(m, "stops", done & ~masked), shared(m, "outside", live & ~inside & ~moving)
 
         def told(*kinds: TrapOperation) -> Any:
             return self.asks & self.operation.as_value().matches(*kinds)
@@ -101,28 +111,26 @@ class WarpTraps(Component):
             return Mux(told(*kinds), self.here, 0)
 
         m.d.comb += [
-            result.eq(one_hot(self.result.payload, warps, self.result.valid)),
-            self.outside.eq(live & ~inside & ~moving), entered.eq(result & moving & ~inside),
-            self.stepped.eq(entered & done), self.traps.eq(asks(TrapOperation.TRAP)),
-            wakes.eq(paused & Mux(self.trapping, self.wake, 0)), released.eq(Mux(self.release, returning, 0)),
-            left.eq((result & moving & inside & ~self.refused.replicate(warps)) | (released & ~framed))]
+            self.outside.eq(outside), self.stepped.eq(entered & done), self.traps.eq(asks(TrapOperation.TRAP)),
+            self.left.eq(left)]
 
         # Causes, and entry. A step is done when nobody has one to do: a BAR completes the barrier of others that step
         # before they are taken from it.
-        failing, insists, enters = self.failing & ~inside, self.outside & self.insists, Signal(warps)
+        failing, fails = self.failing & ~inside, shared(m, "failing_inside", self.failing & (inside | moving))
+        insists = shared(m, "holds", outside & self.insists)
+        enters = shared(m, "enters", live & ~inside & Mux(self.trapping, ~masked | self.urgent.replicate(warps), 0))
         steps = (live & (stepping | (stops & ~self.drained))).any()
         m.d.comb += [
-            stops.eq(done & ~masked), fails.eq(self.failing & (inside | moving)),
             self.fails.eq(fails.any() | told(TrapOperation.FAIL)),
             self.insisting.eq((failing | insists).any()),
-            self.causes.eq((failing | insists | (self.outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
+            self.causes.eq((failing | insists | (outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
                            | self.fails),
-            enters.eq(live & ~inside & Mux(self.trapping, ~masked | self.urgent.replicate(warps), 0)),
             self.hold.eq(enters | insists | stops | paused | returning | leaving),
             self.enter.eq(enters & ~self.waiting), self.leave.eq(leaving), self.withdraw.eq(enters & self.waiting)]
 
         # Pauses. Errors and BPT.TRAP outside are causes; inside and on the way in they pause.
-        loud, bare = fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE) | (entered & ~framed), entered & ~framed
+        bare = entered & ~framed
+        loud = shared(m, "loud", fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE) | bare)
         m.d.comb += self.pauses.eq(self.fails | told(TrapOperation.PAUSE) | bare.any())
         change(m, paused, (loud | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
         change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (loud, 0))

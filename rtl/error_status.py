@@ -1,17 +1,15 @@
 """The error status: what went wrong first, and what else has happened."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError, trap_bit
 from rtl.isa.trap_status import TRAP_REASONS
 from rtl.layouts import REPORT_BITS, RegisterAccess, TrapEvents, TrapReport, error_event, place_of
 from rtl.params import SmParams
-from rtl.pick import pick
 from rtl.population import population
 
 __all__ = ["ErrorStatus"]
@@ -64,9 +62,11 @@ class ErrorStatus(Component):
 
         # What happens.
         raised, kept, valid = Signal(32), Signal(), Cat(event.valid for event in self.errors)
-        first = pick([*(Cat(event.error, event.warp, event.pc) for event in self.errors),
-                      Cat(Const(0, WarpError.as_shape().width), report.warp, report.pc)],
-                     lowest(Cat(valid, report.valid)))
+        first = Signal.like(self.errors[0])
+        m.d.comb += [first.warp.eq(report.warp), first.pc.eq(report.pc)]
+        for event in reversed(list(self.errors)):
+            with m.If(event.valid):
+                m.d.comb += first.eq(event)
         pending = error.any() & ~writes["HWW_WARP_ESR"]
         overflow = Cat(event.valid & (event.error == WarpError.STACK_OVERFLOW) for event in self.errors).any()
         several = (population(valid) > 1) | (valid.any() & pending)
@@ -82,6 +82,6 @@ class ErrorStatus(Component):
         m.d.comb += [raised[trap_bit(reason)].eq(report.valid & (report.reason == reason)) for reason in TRAP_REASONS]
         m.d.sync += status.eq(status & ~Mux(writes["HWW_GLOBAL_ESR"], access.data, 0) | raised)
         with m.If(kept):
-            m.d.sync += Cat(error[:WarpError.as_shape().width], warp[:len(report.warp)], pc).eq(first)
+            m.d.sync += [error.eq(first.error.as_value()), warp.eq(first.warp), pc.eq(first.pc)]
         m.d.comb += self.interrupt.eq(error.any() | (status & (mask | ALWAYS_INTERRUPT)).any())
         return m

@@ -97,21 +97,23 @@ class WarpTraps(Component):
         stepping, done = Signal(warps), Signal(warps)
 
         # What happens, to whom.
+        refused = shared(m, "refused_now", self.refused)
         comes, released = Mux(self.moves, self.here, 0), Mux(self.release, returning, 0)
         result = shared(m, "result_of", one_hot(self.result.payload, warps, self.result.valid))
         entered = shared(m, "entered", result & moving & ~inside)
         wakes = shared(m, "wakes", paused & Mux(self.trapping, self.wake, 0))
-        left = shared(m, "gone", (result & moving & inside & ~self.refused.replicate(warps)) | (released & ~framed))
+        left = shared(m, "gone", (result & moving & inside & ~refused.replicate(warps)) | (released & ~framed))
         stops, outside = shared(m, "stops", done & ~masked), shared(m, "outside", live & ~inside & ~moving)
 
         def told(*kinds: TrapOperation) -> Any:
             return self.asks & self.operation.as_value().matches(*kinds)
 
         def asks(*kinds: TrapOperation) -> Any:
-            return Mux(told(*kinds), self.here, 0)
+            return Mux(shared(m, f"asks_{kinds[0].name.lower()}", told(*kinds)), self.here, 0)
 
         m.d.comb += [
-            self.outside.eq(outside), self.stepped.eq(entered & done), self.traps.eq(asks(TrapOperation.TRAP)),
+            self.outside.eq(outside), self.stepped.eq(entered & done),
+            self.traps.eq(shared(m, "traps_now", asks(TrapOperation.TRAP))),
             self.left.eq(left)]
 
         # Causes, and entry. A step is done when nobody has one to do: a BAR completes the barrier of others that step
@@ -139,7 +141,7 @@ class WarpTraps(Component):
         change(m, moving, (comes, 1), (result | begins, 0))
         change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed))
         change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released, 0))
-        change(m, framed, (comes & ~inside, self.installed.replicate(warps)), (Mux(self.refused, entered, 0), 0))
+        change(m, framed, (comes & ~inside, self.installed.replicate(warps)), (Mux(refused, entered, 0), 0))
         change(m, inside, (entered, 1), (left | begins, 0))
         m.d.sync += [
             Assert(~(comes & moving).any(), "a warp moves that is on its way"),

@@ -286,7 +286,7 @@ class BarrierUnit(Component):
     def _outcome(self, m: Module) -> None:
         """What the barrier becomes, and what is told of an instruction that is over."""
         request, store, warps, error = self._request, self.store, self.warps, self.error
-        held = self._waits | (request.operation == BarrierOperation.READ) | (self._error != WarpError.NONE)
+        stays = self._waits | (request.operation == BarrierOperation.READ) | (self._error != WarpError.NONE)
         m.d.comb += [
             store.new.eq(self._row), store.new.waiting.eq(warps.group),
             store.keep.eq(~self._completes & (self._row.state.as_value().any() | warps.group.any())),
@@ -295,4 +295,4 @@ class BarrierUnit(Component):
         m.d.comb += [self.completion[name].eq(request[name])
                      for name in ("warp", "serial", "write_barrier", "read_barrier")]
         m.d.sync += self.resume.eq(
-            Mux(warps.release, warps.group, 0) | one_hot(request.warp, self._params.warps, self._over & ~held))
+            Mux(warps.release, warps.group, 0) | one_hot(request.warp, self._params.warps, self._over & ~stays))

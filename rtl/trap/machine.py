@@ -27,7 +27,7 @@ class SmTrap(Component):
     release : Out(1)
         For one cycle: who waits at RTT leaves.
     locked_down : Out(1)
-        Trapped, and nothing goes on: every live warp is paused, or held at RTT by the stop trigger; or no warp lives,
+        Trapped, and nothing goes on: every live warp is paused, or kept at RTT by the stop trigger; or no warp lives,
         and the stop trigger holds.
     """
 

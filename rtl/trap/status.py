@@ -49,7 +49,7 @@ class WarpStatuses(Component):
     stepped : In(warps)
         It traps after a step.
     clear : In(warps)
-        Flags are forgotten.
+        Its flags are cleared.
     warp, status : In, Out(WarpStatus)
         What S2R reads of a warp.
     live, all_flags : In(warps), Out(9)
@@ -158,8 +158,9 @@ class WarpStatuses(Component):
                             "the last instruction of a warp fails twice") for one, two in combinations(last, 2)]
 
     def _memory(self, m: Module, name: str, shape: Any) -> Any:
-        """A word a warp."""
-        m.submodules[name] = made = memory.Memory(shape=shape, depth=self._params.warps, init=[])
+        """A word a warp; in LUT memory for few warps, too, where synthesis would take registers and multiplexers."""
+        attributes: Any = {"ram_style": "distributed"}
+        m.submodules[name] = made = memory.Memory(shape=shape, depth=self._params.warps, init=[], attrs=attributes)
         return made
 
     def _read(self, m: Module, of: Any, warp: Any) -> Any:

@@ -24,7 +24,7 @@ class ErrorStatus(Component):
     -------
     access : RegisterAccess
     errors : In(array of error_event)
-        Reported ones. Of several in a cycle the first in the array is kept, a ``report`` behind them all.
+        Reported ones. Of several in a cycle the first in the array is kept.
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
@@ -35,6 +35,8 @@ class ErrorStatus(Component):
             "access": Out(RegisterAccess()),
             "errors": In(data.ArrayLayout(error_event(params), sources)), "report": In(TrapReport(params)),
             "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
+        self._sources = sources
+        self._event = error_event(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -61,9 +63,8 @@ class ErrorStatus(Component):
             m.d.sync += [error.eq(0), warp.eq(0)]
 
         # What happens.
-        raised, kept, valid = Signal(32), Signal(), Cat(event.valid for event in self.errors)
-        first = Signal.like(self.errors[0])
-        m.d.comb += [first.warp.eq(report.warp), first.pc.eq(report.pc)]
+        raised, kept = Signal(32), Signal()
+        first, valid = Signal(self._event), Cat(event.valid for event in self.errors)
         for event in reversed(list(self.errors)):
             with m.If(event.valid):
                 m.d.comb += first.eq(event)
@@ -82,6 +83,8 @@ class ErrorStatus(Component):
         m.d.comb += [raised[trap_bit(reason)].eq(report.valid & (report.reason == reason)) for reason in TRAP_REASONS]
         m.d.sync += status.eq(status & ~Mux(writes["HWW_GLOBAL_ESR"], access.data, 0) | raised)
         with m.If(kept):
-            m.d.sync += [error.eq(first.error.as_value()), warp.eq(first.warp), pc.eq(first.pc)]
+            m.d.sync += [
+                error.eq(Mux(valid.any(), first.error.as_value(), 0)),
+                warp.eq(Mux(valid.any(), first.warp, report.warp)), pc.eq(Mux(valid.any(), first.pc, report.pc))]
         m.d.comb += self.interrupt.eq(error.any() | (status & (mask | ALWAYS_INTERRUPT)).any())
         return m

@@ -142,14 +142,14 @@ class WarpStatuses(Component):
 
         # What the warp comes back to, and its code: later origins are of older instructions.
         code = codes.write_port()
+        m.d.sync += [code.en.eq(self.moves & self.enters), code.addr.eq(moved)]
         m.d.comb += [
-            code.en.eq(self.moves & self.enters), code.addr.eq(moved),
             self.was_last.eq(Cat(pending for pending, _ in found[Origin.LAST]).any()),
             self.status.error.as_value().eq(Mux(self.status.failed, self._read(m, codes, self.warp), 0))]
         for origin in Origin:
             for pending, failure in found[origin]:
                 with m.If(pending):
-                    m.d.comb += code.data.eq(failure.error)
+                    m.d.sync += code.data.eq(failure.error)
                     if origin in (Origin.FLOW, Origin.MEMORY):
                         m.d.comb += [self.overtaken.eq(1), self.pc.eq(failure.pc)]
         last = [event for event, origin in zip(self.errors, ERROR_SOURCES.values(), strict=True)

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from rtl.crs.records import COUNT_BITS
+from rtl.crs.records import COUNT_BITS, StackState
+from rtl.crs.tokens import StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.issue import WaitReason
@@ -59,8 +60,8 @@ def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> Wa
         if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
     stack = core.front_end.control_flow.stack
-    pushed, committed = (ctx.get(copy.data[warp]) for copy in (stack.states.by_push, stack.states.by_commit))
-    latest = (pushed if pushed.tag == committed.tag else committed).state
+    pushed, committed = (ctx.get(part.data[warp]) for part in (stack.states.by_push, stack.states.by_commit))
+    latest = StackState.from_bits(pushed.as_bits() ^ committed.as_bits())
     depth = (latest.last + 1) % (1 << DEPTH_BITS)
     lines = (latest.entered - ctx.get(stack.engine.words["below"].data[warp])) % (1 << COUNT_BITS)
     region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
@@ -78,8 +79,10 @@ def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> Wa
 
 def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     """A token in the cache."""
-    token = ctx.get(stack.tokens.tokens.data[warp * CACHED_TOKENS + index % CACHED_TOKENS])
-    return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
+    line, place = divmod(warp * CACHED_TOKENS + index % CACHED_TOKENS, TOKENS_PER_LINE)
+    body, kind = (ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds))
+    token = StoredToken.from_bits(body)     # the kind lies behind it
+    return StackToken(TokenKind(kind), token.pc, token.mask, bool(token.counted))
 
 
 def _instruction(launch: Launch, memory: Memory, address: int) -> str:

@@ -63,12 +63,13 @@ class TracedStack(Elaboratable):
         m.d.comb += [port.addr.eq(warp) for port, warp in self._addresses]
         for warp, (seen, words) in enumerate(zip(self._observed, self._words, strict=True)):
             state: Any = Signal(StackState, name=f"state{warp}")
-            pushed, committed, flags = words["by_push"], words["by_commit"], stack.flags
+            pushed, committed = words["by_push"], words["by_commit"]
             m.d.comb += [
-                state.eq(Mux(pushed.tag == committed.tag, pushed.state.as_value(), committed.state.as_value())),
+                state.eq(pushed.as_value() ^ committed.as_value()),
                 seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
-                seen.last.eq(state.last), seen.busy.eq(flags.busy[warp]), seen.parked.eq(flags.parked[warp]),
-                seen.coming.eq(words["filling"] & ~flags.stale[warp])]
+                seen.last.eq(state.last), seen.busy.eq(stack.busy[warp]),
+                seen.parked.eq(stack.engine.parked[warp] | stack.engine.flushing[warp]),
+                seen.coming.eq(words["filling"] & ~stack.engine.stale[warp])]
             asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
             moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)
             pushed = asks & pushes

@@ -9,31 +9,23 @@ from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
 from rtl.layouts import DEPTH_BITS, Event, StackConfiguration, StackOperation, stack_request
 from rtl.params import SmParams
 
-from .records import (
-    COUNT_BITS,
-    LIMIT_BITS,
-    PLACE_BITS,
-    POINTER_CALLS,
-    Parking,
-    StackState,
-    Tags,
-    again,
-    change_stage,
-)
-from .tokens import role_of
+from .records import COUNT_BITS, POINTER_CALLS, Known, Parking, again, change_stage
 
 __all__ = ["StackAccess"]
 
-_PUSHES = (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL)
-_UNWINDS = (StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR)
 _FLAGS = {
     StackOperation.PUSH: ("push",), StackOperation.CALL: ("push", "counts"),
-    StackOperation.PREPARE_CALL: ("push", "counts", "prepares"), StackOperation.UNWIND: ("walk",),
-    StackOperation.POP_QUAD: ("walk", "quad"), StackOperation.RESTORE: ("walk", "frame", "mode", "leave"),
-    StackOperation.CLEAR: ("walk", "clear"), StackOperation.GET_POINTER: ("get",), StackOperation.SET_POINTER: ("set",),
-    StackOperation.GET_BASE: ("base",), StackOperation.SET_BASE: ("move",), StackOperation.WRITE_BACK: ("write_back",),
-    StackOperation.LAUNCH: ("launch",), StackOperation.SET_MODE: ("mode",)}
+    StackOperation.PREPARE_CALL: ("push", "counts", "prepares"), StackOperation.UNWIND: ("walk", "holds"),
+    StackOperation.POP_QUAD: ("walk", "quad", "holds"),
+    StackOperation.RESTORE: ("walk", "frame", "mode", "leave", "holds"),
+    StackOperation.CLEAR: ("walk", "clear", "holds"),
+    StackOperation.GET_POINTER: ("get",), StackOperation.SET_POINTER: ("set", "holds"),
+    StackOperation.GET_BASE: ("base",), StackOperation.SET_BASE: ("move", "holds"),
+    StackOperation.WRITE_BACK: ("write_back", "holds"), StackOperation.LAUNCH: ("launch", "holds"),
+    StackOperation.SET_MODE: ("mode",)}
 """The flags of :class:`Step` that are set for an operation."""
+_PUSHES = tuple(operation for operation, flags in _FLAGS.items() if "push" in flags)
+_UNWINDS = tuple(operation for operation, flags in _FLAGS.items() if "walk" in flags)
 
 
 class StackAccess(Component):
@@ -41,7 +33,9 @@ class StackAccess(Component):
     token read (``follows``); combinational.
 
     A request waits while its warp is busy, if it is a push also while the warp's lines are all dirty, and in the cycle
-    after a request of the same warp, whose state is being written then.
+    after a request of the same warp, whose state is being written then. An unwind whose warp was busy waits one cycle
+    more, since its token is not read before. A write-back of a warp whose lines memory has
+    is done at once.
 
     Members
     -------
@@ -49,92 +43,80 @@ class StackAccess(Component):
     again, again_taken : In(Event(again)), Out(1)
     follows : In(1)
     busy, full : In(warps), In(warps)
-    last_valid, last_warp : In(1), In
+    before : In(Event(warp))
         Whose step is in the next stage.
-    warp : Out
-        Whose turn it is, as far as it has one. What follows is of this warp.
-    state, tags, below, cleaned : In
-    limit, memory, checks_calls : In(LIMIT_BITS), In(1), In(1)
-        See StackRegions.
-    quad, frame : In(1), In(1)
-        What the warp's unwind looks for, if it comes back.
-    enters : Out(1)
-        The limit is to be that of the trap handler.
-    asks, pushes : Out(1), Out(1)
-        There is a request of a warp that is not busy. It is of the kind that pushes.
-    reads, place : Out(1), Out(PLACE_BITS)
-        A token may be looked at, and where.
+    warp, known : Out, In(Known)
+        Whose turn it is, as far as it has one, and what is known of it.
+    asks, blocked : Out(1), Out(1)
+        There is a request, and its warp was not busy a cycle ago; it waits since it is a push, and all lines are dirty.
+    reads : Out(1)
+        The topmost token may be looked at.
     valid, stage : Out(1), Out(change_stage)
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        bits, warps = params.warp_bits, params.warps
+        warps = params.warps
         super().__init__({
             "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
             "again": In(Event(again(params))), "again_taken": Out(1), "follows": In(1), "busy": In(warps),
-            "full": In(warps),
-            "last_valid": In(1), "last_warp": In(bits), "warp": Out(bits), "state": In(StackState), "tags": In(Tags),
-            "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS), "limit": In(LIMIT_BITS), "memory": In(1),
-            "checks_calls": In(1), "quad": In(1), "frame": In(1), "enters": Out(1), "asks": Out(1), "pushes": Out(1),
-            "reads": Out(1),
-            "place": Out(PLACE_BITS), "valid": Out(1), "stage": Out(change_stage(params))})
+            "full": In(warps), "before": In(Event(params.warp_bits)), "warp": Out(params.warp_bits), "known": In(Known),
+            "asks": Out(1), "blocked": Out(1), "reads": Out(1), "valid": Out(1),
+            "stage": Out(change_stage(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        request, back, state, stage = self.request.payload, self.again.payload, self.state, self.stage
-        operation, step, returns = request.operation, self.stage.step, self.again.valid
+        request, back, known, stage = self.request.payload, self.again.payload, self.known, self.stage
+        state, operation, step, returns = known.state, request.operation, stage.step, self.again.valid
 
         # Whose turn it is.
-        unwinds, waits, busy = Signal(), Signal(), Signal()
+        pushes, unwinds, busy, was_busy = Signal(), Signal(), Signal(), Signal()
         with m.Switch(operation):
             with m.Case(*_PUSHES):
-                m.d.comb += self.pushes.eq(1)
+                m.d.comb += pushes.eq(1)
             with m.Case(*_UNWINDS):
                 m.d.comb += unwinds.eq(1)
         m.d.comb += [
             self.warp.eq(Mux(returns, back.warp, request.warp)), self.again_taken.eq(returns & ~self.follows),
-            busy.eq(self.busy.bit_select(request.warp, 1)), self.asks.eq(self.request.valid & ~busy),
-            waits.eq(busy | (self.pushes & self.full.bit_select(request.warp, 1))
-                     | (self.last_valid & (self.last_warp == request.warp))),
-            self.request.ready.eq(~waits & ~returns & ~self.follows),
+            busy.eq(self.busy.bit_select(request.warp, 1)), self.asks.eq(self.request.valid & ~was_busy),
+            self.blocked.eq(self.request.valid & ~busy & pushes & self.full.bit_select(request.warp, 1)),
+            self.request.ready.eq(~(busy | (was_busy & unwinds) | self.blocked | returns | self.follows
+                                    | (self.before.valid & (self.before.payload == request.warp)))),
             self.valid.eq(self.again_taken | (self.request.valid & self.request.ready)),
-            self.reads.eq(returns | (self.asks & unwinds)), self.place.eq(state.last)]
+            self.reads.eq(returns | (self.asks & unwinds))]
+        m.d.sync += was_busy.eq(self.request.valid & busy)
 
         # What is to be done.
+        lines = Signal(COUNT_BITS)
+        settled = ~known.memory | (stage.clean & known.written)
         with m.If(returns):
             walks = (back.parking == Parking.WALK) | (back.parking == Parking.SINK)
             m.d.comb += [
-                step.walk.eq(walks), step.quad.eq(self.quad), step.frame.eq(self.frame), step.prior.eq(1),
-                step.single.eq(1),
-                step.load.eq(back.parking == Parking.LOAD), step.fault.eq(back.fault)]
+                step.walk.eq(walks), step.quad.eq(known.quad), step.frame.eq(known.frame), step.prior.eq(1),
+                step.holds.eq(1), step.load.eq(back.parking == Parking.LOAD), step.fault.eq(back.fault)]
         with m.Else():
-            m.d.comb += [step.pair.eq(request.pair), step.single.eq(~self.pushes)]
+            m.d.comb += step.pair.eq(request.pair)
             with m.If(request.enable), m.Switch(operation):
                 for meant, flags in _FLAGS.items():
                     with m.Case(meant):
-                        m.d.comb += [step[flag].eq(1) for flag in flags]
+                        value = ~settled if meant == StackOperation.WRITE_BACK else 1
+                        m.d.comb += [step[flag].eq(value) for flag in flags]
 
         # What is known. GETCRSPTR and the trap frame count whole lines.
         sets = (operation == StackOperation.SET_POINTER) & ~returns
         whole = ((operation == StackOperation.GET_POINTER) | (operation == StackOperation.SET_MODE)) & ~returns
-        low, steps = stage.number[:PLACE_BITS], stage.number[PLACE_BITS:]
-        reaches = (steps == self.limit) & low[1:].all() & (low[0] | step.pair)
+        token, pointer = stage.token, request.operand
+        m.d.comb += [stage[name].eq(known[name]) for name in ("below", "cleaned", "limit", "memory")]
         m.d.comb += [
-            stage.beyond.eq(steps > self.limit), stage.limited.eq(~stage.number[-1] & (stage.beyond | reaches)),
-            self.enters.eq(operation == StackOperation.SET_MODE), stage.warp.eq(self.warp),
-            stage.number.eq(Mux(sets, request.operand[:DEPTH_BITS],
-                                state.last | Mux(whole, TOKENS_PER_LINE - 1, 0))),
-            stage.places.eq(state.last), stage.lines.eq(state.entered - self.below),
-            stage.held.eq(state.entered - self.below),
-            stage.dirty.eq(state.dirtied - self.cleaned), stage.clean.eq(state.dirtied == self.cleaned),
-            stage.below.eq(self.below), stage.cleaned.eq(self.cleaned),
-            stage.calls.eq(Mux(sets, request.operand[POINTER_CALLS:31], state.calls)),
-            stage.kill.eq(Mux(sets, request.operand[31], state.kill)), stage.sunk.eq(state.sunk),
-            stage.tags.eq(self.tags),
-            stage.limit.eq(self.limit), stage.memory.eq(self.memory),
-            stage.calls_full.eq(self.checks_calls & (state.calls >= API_CALL_LIMIT)),
-            stage.token.pc.eq(request.operand), stage.token.mask.eq(request.mask), stage.token.kind.eq(request.kind),
-            stage.token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL)),
-            stage.token.role.as_value().eq(role_of(request.kind)), stage.configuration.eq(self.configuration)]
+            stage.warp.eq(self.warp), stage.top.eq(state.last), stage.sunk.eq(state.sunk),
+            stage.number.eq(Mux(sets, pointer[:DEPTH_BITS], state.last | Mux(whole, TOKENS_PER_LINE - 1, 0))),
+            stage.calls.eq(Mux(sets, pointer[POINTER_CALLS:31], state.calls)),
+            stage.kill.eq(Mux(sets, pointer[31], state.kill)),
+            lines.eq(state.entered - known.below), stage.lines.eq(lines), stage.held.eq(lines),
+            stage.lone.eq(lines == 1),
+            stage.sees.eq(step.walk & ~step.clear & ~step.fault & ~state.last[-1] & (state.entered != known.below)),
+            stage.dirty.eq(state.dirtied - known.cleaned), stage.clean.eq(state.dirtied == known.cleaned),
+            stage.calls_full.eq(known.checks_calls & (state.calls >= API_CALL_LIMIT)),
+            token.pc.eq(request.operand), token.mask.eq(request.mask), token.kind.eq(request.kind),
+            token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL)),
+            stage.configuration.eq(self.configuration)]
         return m

@@ -3,34 +3,40 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
-from amaranth.lib import data, enum, memory
+from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, Event
-from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.one_hot import one_hot
+from rtl.params import SmParams
 
-from .flags import engine_flags
-from .records import COUNT_BITS, FILLS_UP_TO, SLOT_BITS, SPILLS_FROM, Parking, StackState, again
+from .lines import LinePort
+from .records import (
+    CACHED_LINES,
+    COUNT_BITS,
+    FILLS_UP_TO,
+    PLACE_BITS,
+    SLOT_BITS,
+    SPILLS_FROM,
+    Parking,
+    StackState,
+    again,
+    change_flags,
+    commit_flags,
+)
+from .words import add_words, make_words, read, write
 
-__all__ = ["SpillFillEngine", "line_job"]
+__all__ = ["SpillFillEngine"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
-_WRITES = 6
-"""Lines of a warp on their way to memory, from which on no further one follows: two more may be under way before that
-is seen, and they are counted modulo 8."""
+_WRITES = 7
+"""Lines of a warp that may be on their way to memory: they are counted modulo 8."""
 
 
-def line_job(params: SmParams) -> data.StructLayout:
-    """A line to write or read: the tokens of it that are on the stack, its slot, what ``cleaned`` is when it is
-    written."""
-    return data.StructLayout({"warp": params.warp_bits, "spill": 1, "address": LINE_ADDRESS_BITS, "slot": SLOT_BITS,
-                              "keep": TOKENS_PER_LINE, "cleaned": COUNT_BITS})
-
-
-class _State(enum.Enum, shape=3):
+class _State(enum.Enum, shape=2):
     """What the engine does."""
 
     SELECT = 0
@@ -39,8 +45,6 @@ class _State(enum.Enum, shape=3):
     """Its words are read."""
     DECIDE = 2
     ACT = 3
-    INSTALL = 4
-    """A line that has come is written into the cache."""
 
 
 class _View(data.Struct):
@@ -55,10 +59,11 @@ class _View(data.Struct):
     next_cleaned: unsigned(COUNT_BITS)
     """What ``cleaned`` is when the next line is written."""
     leaving: unsigned(1)
-    """One is about to be written."""
+    """Some are about to be written."""
     writes: unsigned(COUNT_BITS)
-    """Lines on their way to memory."""
+    """Lines on their way to memory, or about to be."""
     parked: unsigned(1)
+    flushing: unsigned(1)
     parking: Parking
     memory: unsigned(1)
     filling: unsigned(1)
@@ -73,175 +78,179 @@ class SpillFillEngine(Component):
 
     Members
     -------
-    warp : Out
+    warp, state, memory, region : Out, In(StackState), In(1), In(BLOCK_ADDRESS_BITS)
         Who is looked at.
-    hints, urgent, parked, stale : In(warps)
-        See WarpFlags.
-    stirred, lowered : In(1), In(1)
-        What StackCommit has said a cycle ago of the warp that is looked at.
-    state, memory, region : In(StackState), In(1), In(BLOCK_ADDRESS_BITS)
-        Of that warp.
-    park, park_warp, parking : In(1), In, In(Parking)
-        An operation is parked.
-    read_warp, below, cleaned, read_parking : In, Out(COUNT_BITS), Out(COUNT_BITS), Out(Parking)
-        The engine's words of another warp.
-    left_warp, left_below, left_cleaned : In, Out(COUNT_BITS), Out(COUNT_BITS)
-        Of a third one, as they are with what is written in this cycle.
-    job, job_free, spilling, spilling_warp : Out(Event(line_job)), In(1), In(1), In
-        What is to move; a line is on its way out of the cache.
-    clean, clean_warp, cleaned_count : In(1), In, In(COUNT_BITS)
-        That line is out.
-    acknowledged : In(Event(warp))
-        Memory has taken a line.
-    arrived, arrived_warp, arrived_error, consumed : In(1), In, In(1), Out(1)
-        A line has come, or cannot be read.
-    install, install_slot, installed, disturbed : Out(1), Out, In(1), In(1)
-        It is to be put into the cache; it is there with the end of this cycle; it is about to change its warp's window.
+    change, commit : In(change_flags), In(commit_flags)
+        What happens in this cycle.
+    read_warp, below, cleaned, written : In, Out(COUNT_BITS), Out(COUNT_BITS), Out(1)
+        The counters of another warp; whether memory has confirmed all its lines.
+    left_below, left_cleaned : Out(COUNT_BITS), Out(COUNT_BITS)
+        The counters of the warp of ``commit``, as they are with what is written in this cycle.
     again, again_free, waking : Out(Event(again)), In(1), Out(1)
         An operation comes back into the pipeline; ``waking``: perhaps in this cycle, nobody else may.
-    flags : Out(engine_flags)
+    lines : Out(LinePort)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        bits, warps = params.warp_bits, params.warps
+        bits = params.warp_bits
         super().__init__({
-            "warp": Out(bits), "hints": In(warps), "urgent": In(warps), "parked": In(warps), "stale": In(warps),
-            "stirred": In(1), "lowered": In(1),
-            "state": In(StackState), "memory": In(1), "region": In(BLOCK_ADDRESS_BITS),
-            "park": In(1), "park_warp": In(bits), "parking": In(Parking),
-            "read_warp": In(bits), "below": Out(COUNT_BITS), "cleaned": Out(COUNT_BITS), "read_parking": Out(Parking),
-            "left_warp": In(bits), "left_below": Out(COUNT_BITS), "left_cleaned": Out(COUNT_BITS),
-            "job": Out(Event(line_job(params))), "job_free": In(1), "spilling": In(1), "spilling_warp": In(bits),
-            "clean": In(1), "clean_warp": In(bits), "cleaned_count": In(COUNT_BITS),
-            "acknowledged": In(Event(bits)), "arrived": In(1), "arrived_warp": In(bits), "arrived_error": In(1),
-            "consumed": Out(1), "install": Out(1), "install_slot": Out(SLOT_BITS), "installed": In(1),
-            "disturbed": In(1),
-            "again": Out(Event(again(params))), "again_free": In(1), "waking": Out(1),
-            "flags": Out(engine_flags(params))})
-        self.words = {name: memory.Memory(shape=shape, depth=warps, init=[]) for name, shape in (
-            ("below", COUNT_BITS), ("cleaned", COUNT_BITS), ("acknowledged", COUNT_BITS), ("filling", 1),
-            ("parking", Parking))}
+            "warp": Out(bits), "state": In(StackState), "memory": In(1), "region": In(BLOCK_ADDRESS_BITS),
+            "change": In(change_flags(params)), "commit": In(commit_flags(params)), "read_warp": In(bits),
+            "below": Out(COUNT_BITS), "cleaned": Out(COUNT_BITS), "written": Out(1), "left_below": Out(COUNT_BITS),
+            "left_cleaned": Out(COUNT_BITS), "again": Out(Event(again(params))), "again_free": In(1),
+            "waking": Out(1), "lines": Out(LinePort(params))})
+        self.words = make_words(params.warps, below=COUNT_BITS, cleaned=COUNT_BITS, acknowledged=COUNT_BITS, filling=1,
+                                parking=Parking)
+        self.hints, self.urgent, self.parked, self.flushing, self.confirming, self.stale = (
+            Signal(params.warps, name=name)
+            for name in ("hints", "urgent", "parked", "flushing", "confirming", "stale"))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         view: Any = Signal(_View)
+        asks, confirmed = Signal(), Signal()
+        self._read(m, view, confirmed)
+        lines, back, job = self.lines, self.again, self.lines.job.payload
         state, arrival = Signal(_State), Signal()
-        self._read(m, view)
-        flags, job = self.flags, self.job.payload
 
-        # What is to be done: a spill; or a return into the pipeline, a fill, or both.
-        confirms = view.parking == Parking.WRITE_BACK
-        flushes = view.parked & ((view.parking == Parking.SINK) | confirms)
+        # What is to be done: lines to memory; or a return into the pipeline, a fill, or both.
         spill, wake, ask, poll = (Signal(name=name) for name in ("spill", "wake", "ask", "poll"))
-        dirty, over, low = Signal(), Signal(), Signal()
-        number, keep = Signal(LINE_BITS), Signal(TOKENS_PER_LINE)
-        spills = dirty & (view.writes < _WRITES)
-        next_number = (view.last[2:] - Mux(spills & ~arrival, view.dirty - 1, view.lines))[:LINE_BITS]
+        some, over, low, flushes, waits = (Signal(name=name) for name in ("some", "over", "low", "flushes", "waits"))
+        number, more, keep = Signal(LINE_BITS), Signal(SLOT_BITS), Signal(TOKENS_PER_LINE)
         m.d.comb += [
-            dirty.eq(view.memory & Mux(view.parked, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)),
-            over.eq(view.parked & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
-                ~confirms | (view.writes == 0))), view.lines != 0)),
+            flushes.eq(view.flushing | (view.parked & (view.parking == Parking.SINK))),
+            waits.eq(view.flushing | view.parked),
+            some.eq(view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)),
+            over.eq(waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
+                ~view.flushing | (view.writes == 0))), view.lines != 0)),
             low.eq(view.memory & ~flushes & ~view.filling & (view.lines <= FILLS_UP_TO))]
-        m.d.sync += [
-            spill.eq(spills), wake.eq(over & ~dirty), ask.eq(low & ~dirty),
-            poll.eq(dirty), keep.eq(Mux(
-                view.dirty == 1, Cat(view.last[:2] >= place for place in range(TOKENS_PER_LINE)), ~0))]
         with m.If(state == _State.DECIDE):
-            m.d.sync += number.eq(next_number)
+            m.d.sync += [
+                spill.eq(some & (view.writes <= Mux(flushes, _WRITES - CACHED_LINES, _WRITES - 1))), poll.eq(some),
+                wake.eq(over & ~some), ask.eq(low & ~some), more.eq(Mux(flushes, view.dirty - 1, 0)),
+                keep.eq(Cat((view.last[:PLACE_BITS] >= place) | ~flushes for place in range(TOKENS_PER_LINE))),
+                number.eq(view.last[PLACE_BITS:] - Mux(some & ~arrival, view.dirty - 1, view.lines))]
         m.d.comb += [
-            job.warp.eq(self.warp), job.spill.eq(spill), job.slot.eq(number), job.keep.eq(keep),
+            job.warp.eq(self.warp), job.spill.eq(spill), job.slot.eq(number), job.more.eq(more), job.keep.eq(keep),
             job.address.eq(Cat(Const(0, _LINES_PER_GRANULE_BITS), view.region) + number),
-            job.cleaned.eq(view.next_cleaned), self.install_slot.eq(number), flags.warp.eq(self.warp),
-            self.waking.eq((state == _State.ACT) & (wake | arrival)),
-            flags.wakes.eq(self.again.valid), self.again.payload.warp.eq(self.warp),
-            self.again.payload.parking.eq(view.parking), self.again.payload.fault.eq(arrival)]
-        below, filling = self.words["below"].write_port(), self.words["filling"].write_port()
-        m.d.comb += [
-            below.addr.eq(self.warp), below.data.eq(view.below - 1), below.en.eq(self.installed),
-            filling.addr.eq(self.warp), filling.en.eq(flags.asks | self.consumed), filling.data.eq(flags.asks)]
+            job.cleaned.eq(view.next_cleaned), lines.slot.eq(Cat(number[:SLOT_BITS], self.warp)),
+            self.waking.eq(((state == _State.ACT) & (wake | arrival)) | confirmed),
+            back.payload.warp.eq(Mux(confirmed, lines.acknowledged.payload, self.warp)),
+            back.payload.parking.eq(Mux(confirmed | view.flushing, Parking.WRITE_BACK, view.parking)),
+            back.payload.fault.eq(arrival & lines.error & ~confirmed)]
+        write(m, self.words["below"], lines.installed, self.warp, view.below - 1)
+        write(m, self.words["filling"], asks | lines.consumed, self.warp, asks)
 
-        # A line that has come is put in, thrown away, or is an error that an operation has waited for.
-        useless = view.stale | Mux(self.arrived_error, ~view.parked | confirms, view.lines > FILLS_UP_TO)
-        lowered = Signal()
-        m.d.sync += lowered.eq((state != _State.SELECT) & (lowered | self.lowered))
-        with m.If((state != _State.SELECT) & (self.stirred | ((state == _State.ACT) & ~arrival & spill & (
-                lowered | self.lowered)))):
+        # A line that has come is put in, thrown away, or is an error that an operation has waited for. What else was
+        # decided is given up if the warp's commit, or a line that it begins, makes it wrong.
+        free = self.again_free & ~confirmed
+        useless = view.stale | Mux(lines.error, ~view.parked, view.lines > FILLS_UP_TO)
+        disturbed = self.change.begins_line & (self.change.warp == self.warp)
+        looks, later, returns, confirms = (Signal(name=name) for name in ("looks", "later", "returns", "confirms"))
+        stirred, lowers, lowered = Signal(), Signal(), Signal()
+        commit, lately = self.commit, lines.lowered.payload == self.warp
+        m.d.sync += [stirred.eq(commit.stirs), lines.lowered.valid.eq(commit.lowers),
+                     lines.lowered.payload.eq(commit.warp), lowered.eq((state != _State.SELECT) & lowers)]
+        m.d.comb += lowers.eq(lowered | (lines.lowered.valid & lately))
+        with m.If((state != _State.SELECT) & ((stirred & lately) | (
+                (state == _State.ACT) & ~arrival & spill & lowers))):
             m.d.sync += state.eq(_State.SELECT)
-            m.d.comb += flags.again.eq(1)
+            m.d.comb += later.eq(1)
         with m.Else(), m.Switch(state):
             with m.Case(_State.SELECT):
                 hints = Signal.like(self.hints)
-                later = Cat(hint & (self.warp < place) for place, hint in enumerate(hints))
-                chosen = Mux(later.any(), lowest(later), lowest(hints))
+                behind = Cat(hint & (self.warp < place) for place, hint in enumerate(hints))
+                chosen = Mux(behind.any(), lowest(behind), lowest(hints))
                 m.d.comb += hints.eq(Mux(self.urgent.any(), self.urgent, self.hints))
-                m.d.sync += [arrival.eq(self.arrived), self.warp.eq(Mux(self.arrived, self.arrived_warp, chosen))]
-                with m.If(self.arrived | hints.any()):
+                m.d.sync += [arrival.eq(lines.arrived.valid),
+                             self.warp.eq(Mux(lines.arrived.valid, lines.arrived.payload, chosen))]
+                with m.If(lines.arrived.valid | hints.any()):
                     m.d.sync += state.eq(_State.READ)
             with m.Case(_State.READ):
-                m.d.comb += flags.looks.eq(~arrival)
+                m.d.comb += looks.eq(~arrival)
                 m.d.sync += state.eq(_State.DECIDE)
             with m.Case(_State.DECIDE):
                 m.d.sync += state.eq(_State.ACT)
             with m.Case(_State.ACT):
                 m.d.sync += state.eq(_State.SELECT)
                 with m.If(arrival & useless):
-                    m.d.comb += [self.consumed.eq(1), flags.again.eq(~self.arrived_error)]
-                with m.Elif(arrival & self.arrived_error):
-                    m.d.comb += [self.consumed.eq(self.again_free), self.again.valid.eq(self.again_free)]
+                    m.d.comb += [lines.consumed.eq(1), later.eq(~lines.error)]
+                with m.Elif(arrival & lines.error):
+                    m.d.comb += [lines.consumed.eq(free), returns.eq(free)]
                 with m.Elif(arrival):
-                    m.d.sync += state.eq(_State.INSTALL)
+                    m.d.comb += [lines.install.eq(1), lines.consumed.eq(lines.installed),
+                                 returns.eq(lines.installed & view.parked & ~flushes & free)]
+                    with m.If(lines.installed):
+                        m.d.sync += [state.eq(_State.READ), arrival.eq(0)]
+                    with m.Elif(~disturbed):
+                        m.d.sync += state.eq(_State.ACT)
                 with m.Elif(spill):
-                    m.d.comb += [self.job.valid.eq(self.job_free), flags.again.eq(self.job_free | self.arrived)]
-                    with m.If(~self.job_free & ~self.arrived):
+                    m.d.comb += [lines.job.valid.eq(lines.free), confirms.eq(view.flushing & lines.free),
+                                 later.eq(lines.free | lines.arrived.valid)]
+                    with m.If(~lines.free & ~lines.arrived.valid):
                         m.d.sync += state.eq(_State.ACT)
                 with m.Else():
-                    below_bottom = number[-1]
+                    fills = ask & ~number[-1]
                     m.d.comb += [
-                        flags.asks.eq(ask & ~below_bottom & self.job_free), self.job.valid.eq(flags.asks),
-                        self.again.valid.eq(wake & self.again_free),
-                        flags.again.eq(poll | (ask & ~below_bottom & ~self.job_free) | (wake & ~self.again_free))]
-            with m.Case(_State.INSTALL):
-                m.d.comb += [self.install.eq(1), self.consumed.eq(self.installed)]
-                with m.If(self.installed):
-                    m.d.sync += [state.eq(_State.READ), arrival.eq(0)]
-                with m.Elif(self.disturbed):
-                    m.d.sync += state.eq(_State.SELECT)
-        m.d.sync += Assert(~self.consumed | view.filling, "a line has come that nobody asked for")
+                        asks.eq(fills & lines.free), lines.job.valid.eq(asks), returns.eq(wake & free),
+                        confirms.eq(view.flushing & ~poll & ~wake),
+                        later.eq(poll | (fills & ~lines.free) | (wake & ~free))]
+        m.d.comb += back.valid.eq(returns | (confirmed & self.again_free))
+        m.d.sync += [Assert(~lines.consumed | view.filling, "a line has come that nobody asked for"),
+                     Assert(~back.valid | (self.parked | self.flushing).bit_select(back.payload.warp, 1),
+                            "an operation comes back that is not parked")]
+
+        # What is known of all warps at once.
+        change, told, spilled, size = self.change, lines.acknowledged, lines.spilled, len(self.hints)
+        kept = ~one_hot(self.warp, size, looks)
+        left_alone = ~one_hot(back.payload.warp, size, back.valid)
+        m.d.sync += [
+            self.parked.eq((self.parked | one_hot(commit.warp, size, commit.parks)) & left_alone),
+            self.flushing.eq((self.flushing | one_hot(change.warp, size, change.flushes)) & left_alone),
+            self.confirming.eq((self.confirming | one_hot(self.warp, size, confirms)) & self.flushing & left_alone),
+            self.stale.eq((self.stale & ~one_hot(self.warp, size, asks)) | one_hot(change.warp, size, change.drops)
+                          | one_hot(commit.warp, size, commit.empties)),
+            self.urgent.eq((self.urgent & kept) | one_hot(change.warp, size, change.spills | change.flushes)),
+            self.hints.eq((self.hints & kept) | one_hot(self.warp, size, later)
+                          | one_hot(commit.warp, size, commit.lacks | commit.parks)
+                          | (one_hot(spilled.payload.warp, size, spilled.valid)
+                             & (self.parked | (~spilled.payload.done).replicate(size)))
+                          | (self.flushing & one_hot(told.payload, size, told.valid)))]
         return m
 
-    def _read(self, m: Module, view: Any) -> None:
+    def _read(self, m: Module, view: Any, confirmed: Signal) -> None:
         """Reads the words of the warp that is looked at, and those of others."""
-        for name, word in self.words.items():
-            m.submodules[f"words_{name}"] = word
-
-        def read(name: str, warp: Any) -> Any:
-            port = self.words[name].read_port(domain="comb")
-            m.d.comb += port.addr.eq(warp)
-            return port.data
-
-        below, cleaned, acknowledged = (read(name, self.warp) for name in ("below", "cleaned", "acknowledged"))
-        leaves = self.spilling & (self.spilling_warp == self.warp)
+        lines, words = self.lines, self.words
+        add_words(m, words)
+        below, cleaned, acknowledged = (
+            read(m, words[name], self.warp) for name in ("below", "cleaned", "acknowledged"))
+        leaving = Mux(lines.leaving_warp == self.warp, lines.leaving, 0)
         m.d.sync += [
             view.last.eq(self.state.last), view.lines.eq(self.state.entered - below),
-            view.dirty.eq(self.state.dirtied - cleaned - leaves), view.leaving.eq(leaves), view.below.eq(below),
-            view.next_cleaned.eq(cleaned + leaves + 1), view.writes.eq(cleaned - acknowledged),
-            view.parked.eq(self.parked.bit_select(self.warp, 1)), view.parking.eq(read("parking", self.warp)),
-            view.memory.eq(self.memory), view.filling.eq(read("filling", self.warp)),
+            view.dirty.eq(self.state.dirtied - cleaned - leaving), view.leaving.eq(leaving != 0), view.below.eq(below),
+            view.next_cleaned.eq(cleaned + leaving + 1), view.writes.eq(cleaned + leaving - acknowledged),
+            view.parked.eq(self.parked.bit_select(self.warp, 1)), view.parking.eq(read(m, words["parking"], self.warp)),
+            view.flushing.eq(self.flushing.bit_select(self.warp, 1)), view.memory.eq(self.memory),
+            view.filling.eq(read(m, words["filling"], self.warp)),
             view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(self.region)]
-        m.d.comb += [self.below.eq(read("below", self.read_warp)), self.cleaned.eq(read("cleaned", self.read_warp)),
-                     self.read_parking.eq(read("parking", self.read_warp)),
-                     self.left_below.eq(Mux(self.installed & (self.warp == self.left_warp), view.below - 1,
-                                            read("below", self.left_warp))),
-                     self.left_cleaned.eq(Mux(self.clean & (self.clean_warp == self.left_warp), self.cleaned_count,
-                                              read("cleaned", self.left_warp)))]
 
-        cleans, parks, told = (self.words[name].write_port() for name in ("cleaned", "parking", "acknowledged"))
-        taken = self.acknowledged.payload
-        count = read("acknowledged", taken)
+        # Of others. A write-back is over when memory confirms the last line of a warp that has given it all.
+        told, left, commit = lines.acknowledged, lines.left, self.commit
+        count, given = read(m, words["acknowledged"], told.payload), read(m, words["cleaned"], told.payload)
+        next_count = Signal(COUNT_BITS)
         m.d.comb += [
-            cleans.en.eq(self.clean), cleans.addr.eq(self.clean_warp), cleans.data.eq(self.cleaned_count),
-            parks.en.eq(self.park), parks.addr.eq(self.park_warp), parks.data.eq(self.parking),
-            told.en.eq(self.acknowledged.valid), told.addr.eq(taken), told.data.eq(count + 1)]
-        m.d.sync += Assert(~self.acknowledged.valid | (count != read("cleaned", taken)),
-                           "memory has taken a line that nobody wrote")
+            self.below.eq(read(m, words["below"], self.read_warp)),
+            self.cleaned.eq(read(m, words["cleaned"], self.read_warp)),
+            self.written.eq(self.cleaned == read(m, words["acknowledged"], self.read_warp)),
+            self.left_below.eq(Mux(lines.installed & (self.warp == commit.warp), view.below - 1,
+                                   read(m, words["below"], commit.warp))),
+            self.left_cleaned.eq(Mux(left.valid & (left.payload == commit.warp), lines.cleaned,
+                                     read(m, words["cleaned"], commit.warp))),
+            next_count.eq(count + 1),
+            confirmed.eq(told.valid & self.confirming.bit_select(told.payload, 1) & (next_count == given)
+                         & ((lines.leaving == 0) | (lines.leaving_warp != told.payload)))]
+        write(m, words["cleaned"], left.valid, left.payload, lines.cleaned)
+        write(m, words["parking"], commit.parks, commit.warp, commit.parking)
+        write(m, words["acknowledged"], told.valid, told.payload, next_count)
+        m.d.sync += Assert(~told.valid | (count != given), "memory has taken a line that nobody wrote")

@@ -1,52 +1,74 @@
-"""Lines on their way between the stack cache and memory, token by token."""
+"""Lines on their way between the stack cache and memory."""
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
 from rtl.layouts import Event, MemoryPort, TokenLine
-from rtl.params import SmParams
+from rtl.params import LINE_ADDRESS_BITS, SmParams
 
-from .engine import line_job
-from .records import PLACE_BITS
-from .tokens import StoredToken, from_memory
+from .records import COUNT_BITS, SLOT_BITS
+from .tokens import StoredLine, from_memory
 
-__all__ = ["LineTransfer"]
-
-_LAST = TOKENS_PER_LINE - 1
+__all__ = ["LinePort", "LineTransfer", "line_job"]
 
 
-class LineTransfer(Component):
-    """A line that leaves is read token by token in cycles in which nobody else reads, a line that comes is written
-    token by token in cycles in which nobody else writes. The last token of a line goes with the others into the request
-    to memory; the next line may be read meanwhile.
+def line_job(params: SmParams) -> data.StructLayout:
+    """Lines to write, or one to read: the first one's address and slot, how many follow (``more``), the tokens of the
+    last one that are on the stack, what ``cleaned`` is when the first one is written."""
+    return data.StructLayout({"warp": params.warp_bits, "spill": 1, "address": LINE_ADDRESS_BITS, "slot": SLOT_BITS,
+                              "more": SLOT_BITS, "keep": TOKENS_PER_LINE, "cleaned": COUNT_BITS})
+
+
+class LinePort(wiring.Signature):
+    """What the spill and fill engine sees of the line transfer.
 
     Members
     -------
-    job, job_free : In(Event(line_job)), Out(1)
-    leaves, leaves_warp : Out(1), Out
-        A line of that warp is on its way out.
-    lowered, left_warp : In(1), In
-        What StackCommit has said a cycle ago, and of which warp. A line of that warp that is read, or whose last token
-        has been read, stays.
-    read_free, reads, place, token : In(1), Out(1), Out(place), In(StoredToken)
-        Where to read, and what was read a cycle ago.
-    clean, last_warp, cleaned : Out(1), Out, Out(3)
-        The line is out, and clean; what ``cleaned`` is then.
-    spilled : Out(Event(warp, done))
+    job, free : Out(Event(line_job)), In(1)
+        What is to move.
+    leaving, leaving_warp : In(COUNT_BITS), In
+        So many lines of that warp are on their way out of the cache.
+    lowered : Out(Event(warp))
+        What StackCommit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
+    left, cleaned : In(Event(warp)), In(COUNT_BITS)
+        A line is out, and clean; what ``cleaned`` is then.
+    spilled : In(Event(warp, done))
         A line is out (``done``), or stays, a cycle ago.
-    install, write_free, disturbed, installed : In(1), In(1), In(1), Out(1)
-        The line that has come is to be written into the cache; its last token is written in this cycle, unless its warp
-        is disturbed.
-    writes, written : Out(1), Out(StoredToken)
-        What is written, in the place of ``install_place``.
-    install_place : Out(2)
-    arrived, arrived_warp, arrived_error, consumed : Out(1), Out, Out(1), In(1)
-    acknowledged, write_fault : Out(Event(warp)), Out(Event(warp))
+    acknowledged : In(Event(warp))
+        Memory has taken a line.
+    arrived, error, consumed : In(Event(warp)), In(1), Out(1)
+        A line has come, or cannot be read.
+    install, slot, installed : Out(1), Out, In(1)
+        It is to be put into the cache; it is there with the end of this cycle.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        bits = params.warp_bits
+        super().__init__({
+            "job": Out(Event(line_job(params))), "free": In(1), "leaving": In(COUNT_BITS), "leaving_warp": In(bits),
+            "lowered": Out(Event(bits)), "left": In(Event(bits)), "cleaned": In(COUNT_BITS),
+            "spilled": In(Event(data.StructLayout({"warp": bits, "done": 1}))), "acknowledged": In(Event(bits)),
+            "arrived": In(Event(bits)), "error": In(1), "consumed": Out(1), "install": Out(1),
+            "slot": Out(bits + SLOT_BITS), "installed": In(1)})
+
+
+class LineTransfer(Component):
+    """A line that leaves is read in a cycle in which nobody else reads, a line that comes is written in one in which
+    nobody else writes.
+
+    Members
+    -------
+    engine : In(LinePort)
+    read_free, slot, line : In(1), Out(slot and warp), In(StoredLine)
+        Where to read, and what was read a cycle ago.
+    write_free, written : In(1), Out(StoredLine)
+        What is written when ``installed``.
+    write_fault : Out(Event(warp))
     spill, fill : Out(1), Out(1)
         A line is handed over to memory, or asked for.
     port : Out(MemoryPort)
@@ -56,16 +78,9 @@ class LineTransfer(Component):
         self._params = params
         bits = params.warp_bits
         super().__init__({
-            "job": In(Event(line_job(params))), "job_free": Out(1), "leaves": Out(1), "leaves_warp": Out(bits),
-            "lowered": In(1), "left_warp": In(bits), "last_warp": Out(bits),
-            "read_free": In(1), "reads": Out(1), "place": Out(bits + PLACE_BITS), "token": In(StoredToken),
-            "clean": Out(1), "cleaned": Out(3),
-            "spilled": Out(Event(data.StructLayout({"warp": bits, "done": 1}))),
-            "install": In(1), "write_free": In(1), "disturbed": In(1), "installed": Out(1), "writes": Out(1),
-            "written": Out(StoredToken), "install_place": Out(2),
-            "arrived": Out(1), "arrived_warp": Out(bits), "arrived_error": Out(1), "consumed": In(1),
-            "acknowledged": Out(Event(bits)), "write_fault": Out(Event(bits)), "spill": Out(1), "fill": Out(1),
-            "port": Out(MemoryPort(bits))})
+            "engine": In(LinePort(params)), "read_free": In(1), "slot": Out(SLOT_BITS + bits), "line": In(StoredLine),
+            "write_free": In(1), "written": Out(StoredLine), "write_fault": Out(Event(bits)), "spill": Out(1),
+            "fill": Out(1), "port": Out(MemoryPort(bits))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -74,80 +89,66 @@ class LineTransfer(Component):
         return m
 
     def _send(self, m: Module) -> None:
-        """From the cache to memory, and what is asked of it."""
-        request, out = self.port.request, self.port.request.payload
+        """From the cache to memory, and what is asked of it. A line is read in every second cycle at most."""
+        engine, request, out = self.engine, self.port.request, self.port.request.payload
         job: Any = Signal(line_job(self._params))
-        leaving: Any = Signal(line_job(self._params))
-        working, last, reads = Signal(), Signal(), Signal()
-        place, came, came_place = Signal(2), Signal(), Signal(2)
-        free = ~request.valid | request.ready
-
-        # The line that is read; the job behind may take its place with the last token.
-        ends, asks, stops, aborts = Signal(), Signal(), Signal(), Signal()
+        read: Any = Signal(line_job(self._params))
+        working, came, reads, asks, stops, aborts = (
+            Signal(name=name) for name in ("working", "came", "reads", "asks", "stops", "aborts"))
+        lowered, free, spills = engine.lowered, ~request.valid | request.ready, working & job.spill
         m.d.comb += [
-            reads.eq(working & job.spill & self.read_free & ((place != _LAST) | free)),
-            ends.eq(reads & (place == _LAST)), asks.eq(working & ~job.spill & free & ~last),
-            self.reads.eq(working & job.spill), self.place.eq(Cat(place, job.slot, job.warp)),
-            self.job_free.eq(~working),
-            self.leaves.eq((working & job.spill) | last), self.leaves_warp.eq(Mux(last, leaving.warp, job.warp))]
-        m.d.comb += [stops.eq(working & job.spill & self.lowered & (self.left_warp == job.warp)),
-                     aborts.eq(last & self.lowered & (self.left_warp == leaving.warp))]
-        with m.If(self.job.valid):
-            m.d.sync += [job.eq(self.job.payload), working.eq(1), place.eq(0)]
-        with m.Elif(ends | asks | stops):
-            m.d.sync += working.eq(0)
-        with m.Elif(reads):
-            m.d.sync += place.eq(place + 1)
-        m.d.sync += [came.eq(reads), came_place.eq(place), last.eq(ends & ~stops)]
-        with m.If(ends):
-            m.d.sync += leaving.eq(job)
+            stops.eq(spills & lowered.valid & (lowered.payload == job.warp)),
+            aborts.eq(came & lowered.valid & (lowered.payload == read.warp)),
+            reads.eq(spills & self.read_free & free & ~came & ~stops), asks.eq(working & ~job.spill & free),
+            self.slot.eq(Cat(job.slot, job.warp)), engine.free.eq(~working & ~came),
+            engine.leaving.eq(Mux(spills, job.more + 1, 0) + came), engine.leaving_warp.eq(job.warp)]
 
-        # Its tokens, as they come. One that is not on the stack is written as zeros, which is NONE.
-        tokens: list[Any] = [Signal(StoredToken, name=f"token{index}") for index in range(_LAST)]
-        kept = job.keep.bit_select(came_place, 1)
-        for index, token in enumerate(tokens):
-            with m.If(came & (came_place == index)):
-                m.d.sync += token.eq(Mux(kept, self.token.as_value(), 0))
+        # The line that is read next.
+        with m.If(engine.job.valid):
+            m.d.sync += [job.eq(engine.job.payload), working.eq(1)]
+        with m.Elif(reads):
+            m.d.sync += [job.slot.eq(job.slot + 1), job.address.eq(job.address + 1), job.cleaned.eq(job.cleaned + 1),
+                         job.more.eq(job.more - 1), working.eq(job.more != 0)]
+        with m.Elif(asks | stops):
+            m.d.sync += working.eq(0)
+        m.d.sync += came.eq(reads)
+        with m.If(reads):
+            m.d.sync += [read.eq(job), read.keep.eq(job.keep | (job.more != 0).replicate(TOKENS_PER_LINE))]
+
+        # The line that was read. A token that is not on the stack is written as zeros, which is NONE.
         line: Any = data.View(TokenLine, out.data)
-        done = last & ~aborts
-        m.d.comb += [out.mask.eq(Const(~0, LINE_BYTES)), self.clean.eq(done), self.cleaned.eq(leaving.cleaned),
-                     self.last_warp.eq(leaving.warp), self.spill.eq(done), self.fill.eq(asks)]
-        for stored, token in zip(line, [*tokens, self.token], strict=True):
-            with m.If(last):
+        done = came & ~aborts
+        m.d.comb += [out.mask.eq(Const(~0, LINE_BYTES)), engine.left.valid.eq(done), engine.left.payload.eq(read.warp),
+                     engine.cleaned.eq(read.cleaned), self.spill.eq(done), self.fill.eq(asks)]
+        for place, (stored, token) in enumerate(zip(line, self.line, strict=True)):
+            with m.If(came):
                 m.d.sync += [stored[name].eq(token[name]) for name in ("pc", "mask", "kind", "counted")]
-        with m.If(last & ~leaving.keep[_LAST]):
-            m.d.sync += line[_LAST].eq(0)
+            with m.If(came & ~read.keep[place]):
+                m.d.sync += stored.eq(0)
         with m.If(free):
             m.d.sync += request.valid.eq(done | asks)
-        with m.If(last | asks):
-            m.d.sync += [out.write.eq(last), out.tag.eq(Mux(last, leaving.warp, job.warp)),
-                         out.address.eq(Mux(last, leaving.address, job.address))]
-        m.d.sync += [
-            self.spilled.valid.eq(last | stops), self.spilled.payload.done.eq(done),
-            self.spilled.payload.warp.eq(Mux(last, leaving.warp, job.warp))]
+        with m.If(came | asks):
+            m.d.sync += [out.write.eq(came), out.tag.eq(job.warp), out.address.eq(Mux(came, read.address, job.address))]
+        m.d.sync += [engine.spilled.valid.eq(came | stops), engine.spilled.payload.done.eq(done),
+                     engine.spilled.payload.warp.eq(job.warp),
+                     Assert(~(engine.job.valid & ~engine.free), "a line is to move while another one does"),
+                     Assert(~came | free, "a line that was read has nowhere to go")]
 
     def _receive(self, m: Module) -> None:
         """From memory into the cache: what it says of writes goes on at once, lines wait here."""
-        response, answer = self.port.response, self.port.response.payload
+        engine, response, answer = self.engine, self.port.response, self.port.response.payload
         line: Any = Signal(TokenLine)
-        waiting: Any = Signal(data.StructLayout({"valid": 1, "warp": self._params.warp_bits, "error": 1}))
-        place = Signal(2)
-        m.d.comb += [
-            response.ready.eq(answer.write | ~waiting.valid), self.arrived.eq(waiting.valid),
-            self.arrived_warp.eq(waiting.warp), self.arrived_error.eq(waiting.error),
-            self.installed.eq(self.install & self.write_free & (place == _LAST) & ~self.disturbed),
-            self.writes.eq(self.install & self.write_free), self.install_place.eq(place)]
-        with m.If(~waiting.valid):
-            m.d.sync += [waiting.valid.eq(response.valid & ~answer.write), waiting.warp.eq(answer.tag),
-                         waiting.error.eq(answer.error), line.eq(answer.data)]
-        with m.Elif(self.consumed):
-            m.d.sync += waiting.valid.eq(0)
-        with m.If(~self.install):
-            m.d.sync += place.eq(0)
-        with m.Elif(self.write_free):
-            m.d.sync += place.eq(place + 1)
-        from_memory(m, line[place], self.written)
+        waiting = engine.arrived.valid
+        m.d.comb += [response.ready.eq(answer.write | ~waiting), engine.installed.eq(engine.install & self.write_free)]
+        with m.If(~waiting):
+            m.d.sync += [waiting.eq(response.valid & ~answer.write), engine.arrived.payload.eq(answer.tag),
+                         engine.error.eq(answer.error), line.eq(answer.data)]
+        with m.Elif(engine.consumed):
+            m.d.sync += waiting.eq(0)
+        for token, stored in zip(line, self.written, strict=True):
+            from_memory(m, token, stored)
         m.d.sync += [
-            self.acknowledged.valid.eq(response.valid & answer.write), self.acknowledged.payload.eq(answer.tag),
+            engine.acknowledged.valid.eq(response.valid & answer.write), engine.acknowledged.payload.eq(answer.tag),
             self.write_fault.valid.eq(response.valid & answer.write & answer.error),
-            self.write_fault.payload.eq(answer.tag)]
+            self.write_fault.payload.eq(answer.tag),
+            Assert(~engine.consumed | waiting, "a line is taken that has not come")]

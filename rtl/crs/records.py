@@ -5,37 +5,22 @@ from amaranth.lib import data, enum
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
-from rtl.layouts import DEPTH_BITS, StackConfiguration
-from rtl.params import SmParams
+from rtl.layouts import DEPTH_BITS, StackConfiguration, ThreadCode, ThreadCodes
+from rtl.params import WARP_THREADS, SmParams
 
 from .tokens import StoredToken
 
 __all__ = [
-    "CACHED_LINES",
-    "COUNT_BITS",
-    "FILLS_UP_TO",
-    "LIMIT_BITS",
-    "PLACE_BITS",
-    "POINTER_CALLS",
-    "SLOT_BITS",
-    "SPILLS_FROM",
-    "Origin",
-    "Parking",
-    "StackState",
-    "Step",
-    "Tags",
-    "again",
-    "change_stage",
-    "commit_stage",
-    "judge_stage",
-]
+    "CACHED_LINES", "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "PLACE_BITS", "POINTER_CALLS", "SLOT_BITS",
+    "SPILLS_FROM", "Known", "Origin", "Parking", "StackState", "Step", "again", "change_flags", "change_stage",
+    "commit_flags", "commit_stage", "judge_stage"]
 
 CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
 """Lines of a warp that fit on chip."""
 SLOT_BITS = (CACHED_LINES - 1).bit_length()
 """Width of a line's slot: its number modulo CACHED_LINES."""
-PLACE_BITS = SLOT_BITS + (TOKENS_PER_LINE - 1).bit_length()
-"""Width of a token's place among those of its warp on chip: its number modulo CACHED_TOKENS."""
+PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
+"""Width of a token's place in its line."""
 FILLS_UP_TO = CACHED_LINES - 2
 """Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
 SPILLS_FROM = CACHED_LINES - 1
@@ -46,7 +31,7 @@ made."""
 POINTER_CALLS = 23
 """Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
 lowest."""
-LIMIT_BITS = DEPTH_BITS - PLACE_BITS
+LIMIT_BITS = DEPTH_BITS - SLOT_BITS - PLACE_BITS
 """Width of a limit in steps of 16 tokens."""
 
 
@@ -72,18 +57,15 @@ class StackState(data.Struct):
     """The unwind under way has left lines behind: the stack is as it was only in its :class:`Origin`."""
 
 
-class Tags(data.Struct):
-    """One bit of each copy of a warp's state. They are the same when the push stage has written last."""
+Origin = data.StructLayout({"last": DEPTH_BITS, "calls": 8})
+"""The stack when an unwind began, to which it is put back if the unwind fails."""
 
-    pushed: unsigned(1)
-    committed: unsigned(1)
-
-
-class Origin(data.Struct):
-    """The stack when an unwind began, to which it is put back if the unwind fails."""
-
-    last: unsigned(DEPTH_BITS)
-    calls: unsigned(8)
+Known = data.StructLayout({
+    "state": StackState, "below": COUNT_BITS, "cleaned": COUNT_BITS, "written": 1, "limit": LIMIT_BITS,
+    "memory": 1, "checks_calls": 1, "quad": 1, "frame": 1})
+"""All that is read of a warp when a step of it begins: its state, the engine's counters, and whether memory has
+confirmed all lines it was given; the highest number that a token may have, in steps of 16 tokens, whether there is a
+region in memory, and whether calls are limited; what its unwind looks for, if one comes back."""
 
 
 class Parking(enum.Enum, shape=2):
@@ -99,49 +81,17 @@ class Parking(enum.Enum, shape=2):
     """Read the topmost line, which has room for the next token."""
 
 
-class Step(data.Struct):
-    """What the pipeline does for a warp."""
-
-    push: unsigned(1)
-    """A token is pushed, if there is room."""
-    counts: unsigned(1)
-    """It counts as a call."""
-    prepares: unsigned(1)
-    """At the limit of calls the kill bit is set."""
-    pair: unsigned(1)
-    """There has to be room for two."""
-    walk: unsigned(1)
-    """A token is looked at that may end an unwind."""
-    quad: unsigned(1)
-    """It has to be a QUAD token."""
-    frame: unsigned(1)
-    """It has to be a trap frame's."""
-    clear: unsigned(1)
-    """The unwind sees no token."""
-    get: unsigned(1)
-    """The stack pointer is read."""
-    set: unsigned(1)
-    """The stack pointer is set."""
-    base: unsigned(1)
-    """The base of the warp's memory is read."""
-    move: unsigned(1)
-    """It is set."""
-    launch: unsigned(1)
-    """The stack is emptied for a new warp."""
-    mode: unsigned(1)
-    """The trap handler is entered or left."""
-    leave: unsigned(1)
-    """The trap handler is left."""
-    write_back: unsigned(1)
-    """Dirty lines are to be written."""
-    load: unsigned(1)
-    """The topmost line has come."""
-    fault: unsigned(1)
-    """A line that is needed could not be read."""
-    single: unsigned(1)
-    """The warp has nothing else under way until this is over: any operation but a push."""
-    prior: unsigned(1)
-    """The unwind goes before requests."""
+Step = data.StructLayout(dict.fromkeys((
+    "push", "counts", "prepares", "pair", "walk", "quad", "frame", "clear", "get", "set", "base", "move", "launch",
+    "mode", "leave", "write_back", "load", "fault", "holds", "prior"), 1))
+"""What the pipeline does for a warp: a token is pushed, if there is room (``push``), which ``counts`` as a call, which
+at the limit of calls sets the kill bit (``prepares``), behind which there has to be room for another (``pair``). A
+token is looked at that may end an unwind (``walk``), which has to be a QUAD token's (``quad``), or a trap frame's
+(``frame``), or which is not seen at all (``clear``). The stack pointer is read (``get``) or ``set``; so is the ``base``
+of the warp's memory, or it is moved (``move``). The stack is emptied for a new warp (``launch``). The trap handler is
+entered or left (``mode``), or left (``leave``). Dirty lines are to be written (``write_back``). The topmost line has
+come (``load``), or one that is needed could not be read (``fault``). The warp has nothing else under way until this is
+over (``holds``): so with all that waits for the commit. The unwind goes before requests (``prior``)."""
 
 
 def again(params: SmParams) -> data.StructLayout:
@@ -152,51 +102,70 @@ def again(params: SmParams) -> data.StructLayout:
 def change_stage(params: SmParams) -> data.StructLayout:
     """From the access: a step and what is known of its warp.
 
-    ``number`` is what the step counts from: the topmost token, the one that is looked at, or a depth to set; ``places``
-    the topmost token's place in its line. ``lines`` are on chip from that token's line down. When the step began
-    ``held`` were on chip, ``dirty`` of them dirty; ``clean``: none.
-    ``limit`` is the highest number that a token may have, in steps of 16 tokens; ``beyond``: ``number`` is in a higher
-    step; ``limited``: there is no room behind it for a token, or for two of a pair. ``calls_full``: the limit of calls
-    is reached.
+    ``number`` is what the step counts from: the topmost token, the one that is looked at, or a depth to set; ``top``
+    the topmost token's place in its line. ``lines`` are on chip from that token's line down, only one if ``lone``;
+    ``sees``: the token is one of theirs, and looked at. When the step began ``held`` were on chip, ``dirty`` of them
+    dirty; ``clean``: none. ``calls_full``: the limit of calls is reached.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "places": 2, "lines": COUNT_BITS,
-        "held": COUNT_BITS,
-        "dirty": COUNT_BITS, "below": COUNT_BITS, "cleaned": COUNT_BITS, "calls": 8, "kill": 1, "sunk": 1, "tags": Tags,
-        "limit": LIMIT_BITS,
-        "memory": 1, "clean": 1, "beyond": 1, "limited": 1, "calls_full": 1, "token": StoredToken,
+        "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "top": PLACE_BITS, "lines": COUNT_BITS, "lone": 1,
+        "sees": 1, "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS,
+        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "calls_full": 1, "token": StoredToken,
         "configuration": StackConfiguration})
 
 
 def judge_stage(params: SmParams) -> data.StructLayout:
-    """From the change, beside the token.
+    """From the change, with the token that is looked at.
 
     ``number`` is that of the topmost token, if the step's token is popped and ends the unwind; ``last``: there is none.
-    ``seen``: there is a token to look at, ``popped``: for the last time; ``none``: there is none on the stack;
-    ``more``: another one is on chip. ``follows``: the token before was looked at a cycle ago. ``place`` is the token's
-    in its line. ``clamp``: a pointer beyond the limit is set. ``assign`` are the codes that threads of the token get.
+    ``seen``: there is a token to look at; ``none``: there is none on the stack; ``more``: another one is on chip.
+    ``follows``: the token before was looked at a cycle ago. ``clamp``: a pointer beyond the limit is set. ``calls`` is
+    the API call depth as the tokens above leave it.
+
+    Known of the token by its kind and place: its ``role``; it ends the unwind (``halts``), in error if ``wrong``; or it
+    does so if there are threads for it (``may_halt``). In a trap frame, ``framed``: all tokens above in the line are
+    MASKS tokens, ``masks``: it is another one; ``anyone``: all threads of its mask go on; ``by_pc``, ``by_mask``: the
+    codes that its threads get. Of the threads' codes as the tokens above leave them: who may go on if the token's mask
+    has him (``fits``), who has none (``free``); somebody waits for a RETURN token (``returned``) or for one of another
+    kind (``stuck``).
     """
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "last": 1, "lines": COUNT_BITS,
-        "held": COUNT_BITS,
-        "dirty": COUNT_BITS, "below": COUNT_BITS, "cleaned": COUNT_BITS, "kill": 1, "sunk": 1, "tags": Tags,
-        "limit": LIMIT_BITS, "memory": 1,
-        "clamp": 1, "clean": 1, "seen": 1, "popped": 1, "none": 1, "more": 1, "follows": 1, "place": 2, "assign": 3,
-        "error": WarpError, "value": 32})
+        "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS, "calls": 8,
+        "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "clamp": 1, "seen": 1, "none": 1,
+        "more": 1, "follows": 1, "token": StoredToken, "role": ThreadCode, "halts": 1, "wrong": 1, "may_halt": 1,
+        "framed": 1, "masks": 1, "anyone": 1, "by_pc": 3, "by_mask": 3, "codes": ThreadCodes, "fits": WARP_THREADS,
+        "free": WARP_THREADS, "stuck": 1, "returned": 1, "error": WarpError, "value": 32})
 
 
 def commit_stage(params: SmParams) -> data.StructLayout:
     """From the judgement: what the step makes of its warp's stack.
 
-    ``write``: a state is written, that of ``origin`` if ``back``; if ``ends``, no call is open, if ``forget``, no line
+    ``write``: a state is written, that of ``origin`` if ``back``; if ``ends``, no call is open, if ``empties``, no line
     is on chip any more. Else ``lines`` are on chip, fewer than before if ``dropped``; of them the topmost ``dirtied -
-    cleaned`` are dirty, if that is more than 0. ``moves``: the warp's memory is another. ``done``:
-    the warp's next request may follow. ``parks``: the step goes on by the spill and fill engine.
+    cleaned`` are dirty, if that is more than 0. ``moves``: the warp's memory is another. ``done``: the warp's next
+    request may follow. ``parks``: the step goes on by the spill and fill engine.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "memory": 1, "write": 1, "back": 1, "ends": 1, "forget": 1, "done": 1, "parks": 1,
-        "parking": Parking,
-        "moves": 1, "number": DEPTH_BITS, "lines": COUNT_BITS, "dropped": 1, "below": COUNT_BITS, "dirtied": COUNT_BITS,
-        "calls": 8, "kill": 1, "sunk": 1, "tags": Tags, "origin": Origin})
+        "warp": params.warp_bits, "memory": 1, "write": 1, "back": 1, "ends": 1, "empties": 1, "done": 1, "parks": 1,
+        "parking": Parking, "moves": 1, "number": DEPTH_BITS, "lines": COUNT_BITS, "dropped": 1, "below": COUNT_BITS,
+        "dirtied": COUNT_BITS, "calls": 8, "kill": 1, "sunk": 1, "origin": Origin})
 
 
+def change_flags(params: SmParams) -> data.StructLayout:
+    """From the second stage: a step begins that holds its warp; a write-back is parked. A token that was pushed has
+    made the last line that has room full, all others being dirty (``fills``); has taken the place of the lowest line
+    (``drops``); has left so many dirty lines that one is to be written to memory (``spills``); is the first of its
+    line (``begins_line``)."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "holds": 1, "flushes": 1, "fills": 1, "drops": 1, "spills": 1, "begins_line": 1})
+
+
+def commit_flags(params: SmParams) -> data.StructLayout:
+    """From the fourth stage: an operation is over, or parked, also where the topmost line has room and is not on chip;
+    the state is written (``writes``); no line is on chip any more (``empties``), or so few that the next is to be read
+    (``lacks``). What moves between cache and memory for the warp counts for nothing (``stirs``); also if less than two
+    lines are dirty (``lowers``): what is on its way out then may be changed."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "done": 1, "parks": 1, "parking": Parking, "writes": 1, "empties": 1, "lacks": 1,
+        "stirs": 1, "lowers": 1})

@@ -4,44 +4,47 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Value, unsigned
+from amaranth.hdl import Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.tokens import CACHED_TOKENS, TokenKind
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import ThreadCode
 from rtl.params import SmParams
 
-__all__ = ["StoredToken", "TokenStore", "from_memory", "role_of"]
+from .words import read, write
+
+__all__ = ["StoredLine", "StoredToken", "TokenStore", "from_memory", "role_of"]
 
 _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
 _KINDS = tuple(kind for kind in TokenKind if kind is not TokenKind.ILLEGAL)
+_BODY_BITS = 65
+"""Of a token, what is not its kind."""
 
 
 class StoredToken(data.Struct):
-    """A token on chip, 72 bits."""
+    """A token on chip, 69 bits."""
 
     pc: unsigned(32)
     mask: unsigned(32)
-    kind: TokenKind
     counted: unsigned(1)
-    role: ThreadCode
-    """The code that a thread must have to go on at this token: the kind, or NONE if no thread leaves early to wait for
-    it.
-    """
+    kind: TokenKind
+
+
+StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
 def role_of(kind: Any) -> Value:
-    """The role of a token of that kind."""
+    """The code that a thread must have to go on at a token of that kind: the kind, or NONE if no thread leaves early to
+    wait for it."""
     waited_for = reduce(or_, (kind == each for each in _WAITED_FOR))
     return Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value)
 
 
 def from_memory(m: Module, token: Any, stored: Any) -> None:
     """Makes ``stored``, a StoredToken, what a MemoryToken means."""
-    m.d.comb += [stored.pc.eq(token.pc), stored.mask.eq(token.mask), stored.counted.eq(token.counted),
-                 stored.role.as_value().eq(role_of(stored.kind))]
+    m.d.comb += [stored.pc.eq(token.pc), stored.mask.eq(token.mask), stored.counted.eq(token.counted)]
     with m.Switch(token.kind):
         for kind in _KINDS:
             with m.Case(kind.value):
@@ -51,34 +54,42 @@ def from_memory(m: Module, token: Any, stored: Any) -> None:
 
 
 class TokenStore(Component):
-    """CACHED_TOKENS tokens a warp in block RAM. One is written and one is read in every cycle.
+    """CACHED_TOKENS tokens a warp. In every cycle a line is read, and any tokens of a line are written.
 
-    A token is read two cycles after it was written at the earliest; what is read in the cycle in which its place is
-    written is of no use.
+    A line is read two cycles after it was written at the earliest; what is read in the cycle in which it is written is
+    of no use. Kinds are in LUTs, the rest, which comes late in the cycle, is in block RAM.
 
     Members
     -------
-    read : In(place)
-        A warp, and a token's number modulo CACHED_TOKENS.
-    token : Out(StoredToken)
+    read : In(slot and warp)
+    line : Out(StoredLine)
         What was there a cycle ago.
-    write, place, written : In(1), In(place), In(StoredToken)
+    write, slot, written : In(4), In(slot and warp), In(StoredLine)
+        Which tokens of a line are written.
     """
 
     def __init__(self, params: SmParams) -> None:
-        bits = params.warp_bits + (CACHED_TOKENS - 1).bit_length()
-        super().__init__({"read": In(bits), "token": Out(StoredToken), "write": In(1), "place": In(bits),
-                          "written": In(StoredToken)})
+        lines = params.warps * CACHED_TOKENS // TOKENS_PER_LINE
+        bits = params.warp_bits + (lines // params.warps - 1).bit_length()
+        super().__init__({"read": In(bits), "line": Out(StoredLine), "write": In(TOKENS_PER_LINE), "slot": In(bits),
+                          "written": In(StoredLine)})
         attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        self.tokens = memory.Memory(shape=StoredToken, depth=params.warps * CACHED_TOKENS, init=[], attrs=attributes)
+        self.bodies = [memory.Memory(shape=_BODY_BITS, depth=lines, init=[], attrs=attributes)
+                       for _ in range(TOKENS_PER_LINE)]
+        self.kinds = [memory.Memory(shape=TokenKind, depth=lines, init=[]) for _ in range(TOKENS_PER_LINE)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.tokens = self.tokens
-        # The register becomes the block RAM's own. A synchronous port would promise the old token to a read of what is
-        # just written, which takes much logic.
-        read, write = self.tokens.read_port(domain="comb"), self.tokens.write_port()
-        m.d.sync += self.token.eq(read.data)
-        m.d.comb += [read.addr.eq(self.read), write.addr.eq(self.place), write.en.eq(self.write),
-                     write.data.eq(self.written)]
+        at = Signal.like(self.read)
+        m.d.sync += at.eq(self.read)
+        for place, (bodies, kinds) in enumerate(zip(self.bodies, self.kinds, strict=True)):
+            m.submodules[f"bodies{place}"], m.submodules[f"kinds{place}"] = bodies, kinds
+            written, came = self.written[place], Signal(_BODY_BITS, name=f"body{place}")
+            write(m, bodies, self.write[place], self.slot, written.as_value()[:_BODY_BITS])
+            write(m, kinds, self.write[place], self.slot, written.kind)
+            # The register becomes the block RAM's own. A synchronous port would promise the old token to a read of what
+            # is just written, which takes much logic.
+            m.d.sync += came.eq(read(m, bodies, self.read))
+            m.d.comb += [self.line[place].as_value()[:_BODY_BITS].eq(came),
+                         self.line[place].kind.eq(read(m, kinds, at))]
         return m

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -15,22 +15,23 @@ from rtl.layouts import (
     MemoryPort,
     StackConfiguration,
     StackEvents,
+    StackOperation,
     ThreadCodes,
     stack_request,
     stack_result,
 )
+from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .access import StackAccess
 from .change import StackChange
-from .commit import StackCommit
 from .engine import SpillFillEngine
-from .flags import WarpFlags
 from .judge import TokenJudge
 from .lines import LineTransfer
-from .records import CACHED_LINES, Origin, Parking, again
+from .records import CACHED_LINES, PLACE_BITS, Origin, Parking, again
 from .states import StackRegions, StackStates
 from .tokens import TokenStore
+from .words import add_words, make_words, read, write
 
 __all__ = ["CallReturnStack"]
 
@@ -80,7 +81,7 @@ class CallReturnStack(Component):
         self.states = StackStates(params)
         self.tokens = TokenStore(params)
         self.engine = SpillFillEngine(params)
-        self.flags = WarpFlags(params)
+        self.busy, self.full = Signal(params.warps), Signal(params.warps)
 
     def elaborate(self, platform: object) -> Module:
         params, warps = self._params, self._params.warps
@@ -88,168 +89,119 @@ class CallReturnStack(Component):
         m.submodules.states = states = self.states
         m.submodules.tokens = tokens = self.tokens
         m.submodules.engine = engine = self.engine
-        m.submodules.flags = flags = self.flags
         m.submodules.regions = regions = StackRegions(params)
         m.submodules.lines = lines = LineTransfer(params)
         m.submodules.access = access = StackAccess(params)
         m.submodules.change = change = StackChange(params)
         m.submodules.judge = judge = TokenJudge(params)
-        m.submodules.commit = commit = StackCommit(params)
-        m.submodules.codes = codes = memory.Memory(shape=ThreadCodes, depth=warps, init=[])
-        m.submodules.origins = origins = memory.Memory(shape=Origin, depth=warps, init=[])
-        m.submodules.seeks = seeks = memory.Memory(shape=2, depth=warps, init=[])
-
-        def read(words: memory.Memory, warp: Any) -> Any:
-            port = words.read_port(domain="comb")
-            m.d.comb += port.addr.eq(warp)
-            return port.data
-
-        def write(words: memory.Memory, enable: Any, warp: Any, value: Any) -> None:
-            port = words.write_port()
-            m.d.comb += [port.en.eq(enable), port.addr.eq(warp), port.data.eq(value)]
-
-        request, stage, looked = self.request.payload, change.stage, judge.stage
-        returns: Any = Signal(Event(again(params)).members["payload"].shape)
-        returning, follows = Signal(), Signal()
+        codes, origins, seeks = add_words(m, make_words(warps, codes=ThreadCodes, origins=Origin, seeks=2))
+        request, stage, step, looked, left = (
+            self.request.payload, change.stage, change.stage.step, judge.stage, states.stage)
+        returning, follows, returns = Signal(), Signal(), Signal(again(params))
 
         # Access: what comes back, a request, or the next token of the unwind that is one stage ahead.
         connect(m, flipped(self.request), access.request)
-        seek = read(seeks, access.warp)
+        known: Any = access.known
         m.d.comb += [
             access.configuration.eq(self.configuration), access.again.valid.eq(returning),
-            access.again.payload.eq(returns),
-            access.follows.eq(follows), access.busy.eq(flags.busy), access.full.eq(flags.full),
-            access.last_valid.eq(change.valid), access.last_warp.eq(stage.warp), states.warp.eq(access.warp),
-            access.state.eq(states.state), access.tags.eq(states.tags), engine.read_warp.eq(access.warp),
-            access.below.eq(engine.below), access.cleaned.eq(engine.cleaned), regions.warp.eq(access.warp),
-            regions.trap.eq(access.enters), access.limit.eq(regions.limit), access.memory.eq(regions.memory),
-            access.checks_calls.eq(regions.checks_calls), Cat(access.quad, access.frame).eq(seek),
+            access.again.payload.eq(returns), access.follows.eq(follows), access.busy.eq(self.busy),
+            access.full.eq(self.full), access.before.valid.eq(change.valid), access.before.payload.eq(stage.warp),
+            states.warp.eq(access.warp), engine.read_warp.eq(access.warp), regions.warp.eq(access.warp),
+            regions.trap.eq(request.operation == StackOperation.SET_MODE), known.state.eq(states.state),
+            known.below.eq(engine.below), known.cleaned.eq(engine.cleaned),
+            known.written.eq(engine.written), known.limit.eq(regions.limit), known.memory.eq(regions.memory),
+            known.checks_calls.eq(regions.checks_calls), Cat(known.quad, known.frame).eq(read(m, seeks, access.warp)),
             self.killed.eq(states.state.kill),
-            follows.eq(change.more & ~(judge.valid & looked.follows & judge.over)
-                       & (stage.step.prior | ~(access.asks | returning)))]
-        write(codes, self.request.valid, request.warp, request.codes)
+            follows.eq(change.more & ~judge.cut & (step.prior | ~(access.asks | returning)))]
+        write(m, codes, self.request.valid, request.warp, request.codes)
 
-        # Change: pushes are done. The token of an unwind comes from the cache.
-        m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows),
-                     change.second.eq(follows & change.next_second)]
+        # Change: pushes are done. The line of the token that is looked at comes from the cache.
+        begins = change.valid & ~change.follows
+        m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows)]
         with m.If(follows):
-            m.d.sync += [stage.number.eq(change.next_number), stage.lines.eq(change.next_lines)]
+            m.d.sync += [stage.number.eq(change.next_number), stage.lines.eq(change.next_lines),
+                         stage.lone.eq(change.next_lone)]
         with m.Else():
             m.d.sync += stage.eq(access.stage)
-        begins = change.valid & ~change.follows
-        step = stage.step
-        write(seeks, begins & step.walk & ~step.prior, stage.warp, Cat(step.quad, step.frame))
-        write(origins, begins & step.walk & ~step.prior, stage.warp, Cat(stage.number, stage.calls))
+        write(m, seeks, begins & step.walk & ~step.prior, stage.warp, Cat(step.quad, step.frame))
+        write(m, origins, begins & step.walk & ~step.prior, stage.warp, Cat(stage.number, stage.calls))
         m.d.comb += [
-            change.base.eq(regions.base), states.push.eq(change.push), states.push_warp.eq(stage.warp),
-            states.pushed.eq(change.pushed), states.push_tags.eq(stage.tags), regions.write_warp.eq(stage.warp),
+            change.line.eq(tokens.line), change.codes.eq(read(m, codes, stage.warp)), change.before.eq(looked),
+            change.calls.eq(judge.next_calls), change.base.eq(regions.base),
+            states.push.eq(change.push), states.push_warp.eq(stage.warp),
+            states.pushed.eq(change.pushed), regions.write_warp.eq(stage.warp),
             regions.launch.eq(begins & step.launch), regions.move.eq(begins & step.move),
             regions.configuration.eq(stage.configuration), regions.mode.eq(begins & step.mode & ~step.prior),
             # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
             regions.enters.eq(stage.token.pc[0] & ~step.leave
                               & ~(stage.token.pc[1] & (self.entry != WarpError.NONE))),
-            self.entry.eq(Mux(change.missing, WarpError.MMU_FAULT,
-                              Mux(stage.limited, WarpError.STACK_OVERFLOW, WarpError.NONE))),
-            self.holes.eq(~stage.places), self.pushed.valid.eq(change.stored), self.pushed.payload.warp.eq(stage.warp),
-            self.pushed.payload.kind.eq(stage.token.kind)]
+            self.entry.eq(change.entry), self.holes.eq(~stage.top), self.pushed.valid.eq(change.stored),
+            self.pushed.payload.warp.eq(stage.warp), self.pushed.payload.kind.eq(stage.token.kind)]
 
-        # The tokens on chip: an unwind reads before a line that leaves, a push writes before one that has come.
-        pushes = change.valid & ~step.single
+        # The tokens on chip: an unwind reads before a line that leaves, a push writes before one that has come. Where an
+        # unwind begins is the last thing to be known.
+        pushes, reads, early = change.valid & step.push, ~follows & access.reads, Signal.like(tokens.read)
         m.d.comb += [
-            tokens.read.eq(Mux(follows, Cat(change.place, stage.warp),
-                               Mux(access.reads, Cat(access.place, access.warp), lines.place))),
-            lines.read_free.eq(~follows & ~access.reads), lines.token.eq(tokens.token), lines.write_free.eq(~pushes),
-            tokens.write.eq(change.stored | (lines.writes & ~pushes)),
-            tokens.place.eq(Mux(pushes, Cat(change.pushed.last[:4], stage.warp),
-                                Cat(lines.install_place, engine.install_slot, engine.warp))),
-            tokens.written.eq(Mux(pushes, stage.token.as_value(), lines.written.as_value()))]
+            early.eq(Mux(follows, Cat(change.place[PLACE_BITS:], stage.warp), lines.slot)),
+            tokens.read.eq(Mux(reads, Cat(states.slot_parts[0] ^ states.slot_parts[1], access.warp), early)),
+            lines.read_free.eq(~follows & ~access.reads), lines.line.eq(tokens.line), lines.write_free.eq(~pushes),
+            tokens.write.eq(one_hot(change.pushed_place[:PLACE_BITS], TOKENS_PER_LINE, change.stored)
+                            | engine.lines.installed.replicate(TOKENS_PER_LINE)),
+            tokens.slot.eq(Mux(pushes, Cat(change.pushed_place[PLACE_BITS:], stage.warp), engine.lines.slot)),
+            tokens.written.eq(Mux(pushes, Cat(stage.token for _ in range(TOKENS_PER_LINE)), lines.written.as_value()))]
 
         # Judge.
-        token: Any = judge.token
-        seen = change.judge.seen
-        known = read(codes, stage.warp)
-        assigns = change.follows & step.frame & ((change.judge.place != TOKENS_PER_LINE - 1) | change.second)
-        m.d.sync += [
-            judge.valid.eq(change.valid), looked.eq(change.judge), token.eq(tokens.token),
-            token.mask.eq(Mux(step.frame & (change.judge.place != 0) & ~change.second, tokens.token.pc,
-                              tokens.token.mask)
-                          & seen.replicate(32)),
-            judge.codes.eq(Mux(assigns, judge.next_codes.as_value(), known.as_value())),
-            judge.calls.eq(Mux(change.follows, judge.next_calls, stage.calls)), judge.masks.eq(judge.next_masks),
-            judge.over.eq(judge.next_over)]
-        m.d.comb += [judge.next_comes.eq(change.valid & change.follows),
-                     judge.again_free.eq(~returning & ~engine.waking),
-                     judge.origin.eq(read(origins, looked.warp))]
-        engine_again = engine.again
-        m.d.comb += engine.again_free.eq(~returning)
-        with m.If(judge.again | engine_again.valid):
-            m.d.sync += [returning.eq(1), returns.warp.eq(Mux(engine_again.valid, engine_again.payload.warp,
-                                                              looked.warp)),
-                         returns.fault.eq(engine_again.valid & engine_again.payload.fault),
-                         returns.parking.eq(Mux(engine_again.valid, engine_again.payload.parking, Parking.WALK))]
+        m.d.sync += [judge.valid.eq(change.valid), looked.eq(change.judge), judge.cut.eq(judge.over & change.follows)]
+        m.d.comb += [
+            judge.next_comes.eq(change.valid & change.follows), judge.again_free.eq(~returning & ~engine.waking),
+            judge.origin.eq(read(m, origins, looked.warp)), engine.again_free.eq(~returning)]
+        woken = engine.again
+        with m.If(judge.again | woken.valid):
+            m.d.sync += [returning.eq(1), returns.warp.eq(Mux(woken.valid, woken.payload.warp, looked.warp)),
+                         returns.fault.eq(woken.valid & woken.payload.fault),
+                         returns.parking.eq(Mux(woken.valid, woken.payload.parking, Parking.WALK))]
         with m.Elif(access.again_taken):
             m.d.sync += returning.eq(0)
 
         # Commit, and beside it the answer.
-        left: Any = commit.stage
+        done = states.flags
         m.d.sync += [
             self.result_valid.eq(judge.answered), self.result.eq(judge.answer), left.eq(judge.commit),
             self.committed.valid.eq(left.write & left.done), self.committed.payload.warp.eq(left.warp),
-            self.committed.payload.last.eq(commit.state.last)]
-        m.d.comb += [
-            states.commit.eq(left.write), states.commit_warp.eq(left.warp), states.committed.eq(commit.state),
-            states.commit_tags.eq(left.tags), engine.park.eq(commit.parks), engine.park_warp.eq(left.warp),
-            engine.parking.eq(commit.parking)]
+            self.committed.payload.last.eq(states.last)]
+        m.d.comb += [states.below.eq(engine.left_below), states.cleaned.eq(engine.left_cleaned)]
+
+        # Who has to wait: for an operation, or with a push since all lines are dirty, and the last is full.
+        began, spilled = change.flags, lines.engine.spilled
+        m.d.sync += [
+            self.busy.eq((self.busy | one_hot(began.warp, warps, began.holds)) & ~one_hot(done.warp, warps, done.done)),
+            self.full.eq((self.full | one_hot(began.warp, warps, began.fills))
+                         & ~one_hot(done.warp, warps, done.writes)
+                         & ~one_hot(spilled.payload.warp, warps, spilled.valid & spilled.payload.done))]
+        m.d.comb += self.ready.eq(~(self.busy | self.full | one_hot(stage.warp, warps, change.valid)))
 
         # Beside the pipeline, what moves between cache and memory.
-        stirred, lowered, lately = Signal(), Signal(), Signal(params.warp_bits)
-        m.d.sync += [stirred.eq(commit.stirs), lowered.eq(commit.lowers), lately.eq(left.warp)]
-        begins_line = pushes & (change.judge.place == TOKENS_PER_LINE - 1) & (stage.warp == engine.warp)
         connect(m, lines.port, flipped(self.port))
-        connect(m, engine.job, lines.job)
-        connect(m, lines.acknowledged, engine.acknowledged)
-        connect(m, lines.acknowledged, flags.acknowledged)
-        connect(m, lines.spilled, flags.spilled)
+        connect(m, engine.lines, lines.engine)
         connect(m, lines.write_fault, flipped(self.write_fault))
         m.d.comb += [
-            engine.hints.eq(flags.hints), engine.urgent.eq(flags.urgent), engine.parked.eq(flags.parked),
-            engine.stale.eq(flags.stale),
-            engine.stirred.eq(stirred & (lately == engine.warp)), engine.lowered.eq(lowered & (lately == engine.warp)),
-            engine.left_warp.eq(left.warp),
-            commit.below.eq(engine.left_below), commit.cleaned.eq(engine.left_cleaned),
-            states.other_warp.eq(engine.warp), engine.state.eq(states.other),
-            regions.other_warp.eq(engine.warp), engine.region.eq(regions.region),
-            engine.memory.eq(regions.other_memory),
-            engine.job_free.eq(lines.job_free), engine.spilling.eq(lines.leaves),
-            engine.spilling_warp.eq(lines.leaves_warp),
-            engine.clean.eq(lines.clean), engine.clean_warp.eq(lines.last_warp), engine.cleaned_count.eq(lines.cleaned),
-            engine.arrived.eq(lines.arrived), engine.arrived_warp.eq(lines.arrived_warp),
-            engine.arrived_error.eq(lines.arrived_error), lines.consumed.eq(engine.consumed),
-            lines.install.eq(engine.install), engine.installed.eq(lines.installed),
-            engine.disturbed.eq(begins_line), lines.disturbed.eq(begins_line), lines.lowered.eq(lowered),
-            lines.left_warp.eq(lately),
-            flags.change.warp.eq(stage.warp), flags.changes.eq(change.valid),
-            flags.change.begins.eq(begins & step.single),
-            flags.change.fills.eq(change.fills), flags.change.drops.eq(change.drops),
-            flags.change.spills.eq(change.spills),
-            flags.commit.warp.eq(left.warp), flags.commit.done.eq(commit.done), flags.commit.parks.eq(commit.parks),
-            flags.commit.write.eq(left.write), flags.commit.forget.eq(left.forget),
-            flags.commit.lacks.eq(commit.lacks), flags.engine.eq(engine.flags),
-            self.ready.eq(flags.ready)]
+            engine.change.eq(change.flags), engine.commit.eq(states.flags), states.other_warp.eq(engine.warp),
+            engine.state.eq(states.other), regions.other_warp.eq(engine.warp), engine.region.eq(regions.region),
+            engine.memory.eq(regions.other_memory)]
 
         # Events, and what the stages promise each other.
-        waits = self.request.valid & ~self.request.ready
         m.d.comb += [
             self.events.push.eq(change.stored), self.events.hit.eq(judge.hit), self.events.miss.eq(judge.miss),
-            self.events.spill.eq(lines.spill), self.events.fill.eq(lines.fill),
-            self.events.full.eq(waits & access.pushes & flags.full.bit_select(request.warp, 1)
-                                & ~flags.busy.bit_select(request.warp, 1)),
-            self.events.taken.eq(waits & (returning | follows))]
+            self.events.spill.eq(lines.spill), self.events.fill.eq(lines.fill), self.events.full.eq(access.blocked),
+            self.events.taken.eq(self.request.valid & ~self.request.ready & (returning | follows))]
         m.d.sync += [
             Assert(~begins | ((stage.lines <= CACHED_LINES) & (stage.dirty <= stage.lines)),
                    "more lines than there are"),
-            Assert(~(states.push & states.commit & (stage.warp == left.warp)), "a push of a warp that is busy"),
-            Assert(~left.done | flags.busy.bit_select(left.warp, 1), "a result that nobody waits for"),
-            Assert(~(engine_again.valid & judge.again), "two operations come back at once"),
-            Assert(~(change.stored & flags.busy.bit_select(stage.warp, 1)), "a push of a warp that is busy")]
+            Assert(~(states.push & left.write & (stage.warp == left.warp)), "a push of a warp that is over as well"),
+            Assert(~(change.stored & self.busy.bit_select(stage.warp, 1)), "a push of a warp that is busy"),
+            Assert(~left.done | self.busy.bit_select(left.warp, 1), "a result that nobody waits for"),
+            Assert(~(left.done & left.parks), "an operation is over, and goes on"),
+            Assert(~(change.stored & engine.lines.installed), "a token and a line are written at once"),
+            Assert(~(woken.valid & judge.again), "two operations come back at once"),
+            Assert(~(woken.valid & returning), "an operation comes back before another has gone")]
         return m

@@ -46,5 +46,8 @@ def lowest(requests: Any) -> Value:
         middle = (start + stop) // 2
         low_any, low = search(start, middle)
         high_any, high = search(middle, stop)
-        return low_any | high_any, Mux(low_any, low, high + (middle - start))
+        step = middle - start
+        # Without a carry where no sum is needed.
+        high = high | step if step & (step - 1) == 0 and stop - middle <= step else high + step
+        return low_any | high_any, Mux(low_any, low, high)
     return Value.cast(search(0, len(requests))[1])[:ceil_log2(len(requests))]

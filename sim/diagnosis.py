@@ -3,7 +3,7 @@
 from typing import Any
 
 from rtl.crs.records import COUNT_BITS, StackState
-from rtl.crs.tokens import StoredToken
+from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.issue import WaitReason
@@ -81,8 +81,8 @@ def _on_chip(ctx: Any, stack: Any, warp: int, index: int) -> StackToken:
     """A token in the cache."""
     line, place = divmod(warp * CACHED_TOKENS + index % CACHED_TOKENS, TOKENS_PER_LINE)
     body, kind = (ctx.get(stored[place].data[line]) for stored in (stack.tokens.bodies, stack.tokens.kinds))
-    token = StoredToken.from_bits(body)     # the kind lies behind it
-    return StackToken(TokenKind(kind), token.pc, token.mask, bool(token.counted))
+    token = StoredToken.from_bits(body | kind << BODY_BITS)
+    return StackToken(TokenKind(token.kind), token.pc, token.mask, bool(token.counted))
 
 
 def _instruction(launch: Launch, memory: Memory, address: int) -> str:

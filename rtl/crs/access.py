@@ -6,10 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
-from rtl.layouts import DEPTH_BITS, Event, StackConfiguration, StackOperation, stack_request
+from rtl.layouts import DEPTH_BITS, Event, StackOperation, stack_request
 from rtl.params import SmParams
 
-from .records import COUNT_BITS, POINTER_CALLS, Known, Parking, again, change_stage
+from .records import COUNT_BITS, POINTER_CALLS, Counters, Limits, Parking, Seek, StackState, again, change_stage
+from .tokens import role_of
 
 __all__ = ["StackAccess"]
 
@@ -39,14 +40,15 @@ class StackAccess(Component):
 
     Members
     -------
-    request, configuration : In(stream of stack_request), In(StackConfiguration)
+    request : In(stream of stack_request)
     again, again_taken : In(Event(again)), Out(1)
     follows : In(1)
     busy, full : In(warps), In(warps)
     before : In(Event(warp))
         Whose step is in the next stage.
-    warp, known : Out, In(Known)
-        Whose turn it is, as far as it has one, and what is known of it.
+    warp : Out
+        Whose turn it is, as far as it has one. What follows is of this warp.
+    state, counters, limits, seek : In(StackState), In(Counters), In(Limits), In(Seek)
     asks, blocked : Out(1), Out(1)
         There is a request, and its warp was not busy a cycle ago; it waits since it is a push, and all lines are dirty.
     reads : Out(1)
@@ -57,16 +59,17 @@ class StackAccess(Component):
     def __init__(self, params: SmParams) -> None:
         warps = params.warps
         super().__init__({
-            "request": In(stream.Signature(stack_request(params))), "configuration": In(StackConfiguration),
-            "again": In(Event(again(params))), "again_taken": Out(1), "follows": In(1), "busy": In(warps),
-            "full": In(warps), "before": In(Event(params.warp_bits)), "warp": Out(params.warp_bits), "known": In(Known),
-            "asks": Out(1), "blocked": Out(1), "reads": Out(1), "valid": Out(1),
-            "stage": Out(change_stage(params))})
+            "request": In(stream.Signature(stack_request(params))), "again": In(Event(again(params))),
+            "again_taken": Out(1), "follows": In(1), "busy": In(warps), "full": In(warps),
+            "before": In(Event(params.warp_bits)), "warp": Out(params.warp_bits), "state": In(StackState),
+            "counters": In(Counters), "limits": In(Limits), "seek": In(Seek), "asks": Out(1), "blocked": Out(1),
+            "reads": Out(1), "valid": Out(1), "stage": Out(change_stage(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        request, back, known, stage = self.request.payload, self.again.payload, self.known, self.stage
-        state, operation, step, returns = known.state, request.operation, stage.step, self.again.valid
+        request, back, stage, step = self.request.payload, self.again.payload, self.stage, self.stage.step
+        state, counters, limits, operation, returns = (
+            self.state, self.counters, self.limits, request.operation, self.again.valid)
 
         # Whose turn it is.
         pushes, unwinds, busy, was_busy = Signal(), Signal(), Signal(), Signal()
@@ -87,11 +90,11 @@ class StackAccess(Component):
 
         # What is to be done.
         lines = Signal(COUNT_BITS)
-        settled = ~known.memory | (stage.clean & known.written)
+        settled = ~limits.memory | (stage.clean & counters.written)
         with m.If(returns):
             walks = (back.parking == Parking.WALK) | (back.parking == Parking.SINK)
             m.d.comb += [
-                step.walk.eq(walks), step.quad.eq(known.quad), step.frame.eq(known.frame), step.prior.eq(1),
+                step.walk.eq(walks), step.quad.eq(self.seek.quad), step.frame.eq(self.seek.frame), step.prior.eq(1),
                 step.holds.eq(1), step.load.eq(back.parking == Parking.LOAD), step.fault.eq(back.fault)]
         with m.Else():
             m.d.comb += step.pair.eq(request.pair)
@@ -105,18 +108,19 @@ class StackAccess(Component):
         sets = (operation == StackOperation.SET_POINTER) & ~returns
         whole = ((operation == StackOperation.GET_POINTER) | (operation == StackOperation.SET_MODE)) & ~returns
         token, pointer = stage.token, request.operand
-        m.d.comb += [stage[name].eq(known[name]) for name in ("below", "cleaned", "limit", "memory")]
         m.d.comb += [
             stage.warp.eq(self.warp), stage.top.eq(state.last), stage.sunk.eq(state.sunk),
+            stage.below.eq(counters.below), stage.cleaned.eq(counters.cleaned), stage.limit.eq(limits.limit),
+            stage.memory.eq(limits.memory),
             stage.number.eq(Mux(sets, pointer[:DEPTH_BITS], state.last | Mux(whole, TOKENS_PER_LINE - 1, 0))),
             stage.calls.eq(Mux(sets, pointer[POINTER_CALLS:31], state.calls)),
             stage.kill.eq(Mux(sets, pointer[31], state.kill)),
-            lines.eq(state.entered - known.below), stage.lines.eq(lines), stage.held.eq(lines),
+            lines.eq(state.entered - counters.below), stage.lines.eq(lines), stage.held.eq(lines),
             stage.lone.eq(lines == 1),
-            stage.sees.eq(step.walk & ~step.clear & ~step.fault & ~state.last[-1] & (state.entered != known.below)),
-            stage.dirty.eq(state.dirtied - known.cleaned), stage.clean.eq(state.dirtied == known.cleaned),
-            stage.calls_full.eq(known.checks_calls & (state.calls >= API_CALL_LIMIT)),
+            stage.sees.eq(step.walk & ~step.clear & ~step.fault & ~state.last[-1] & (state.entered != counters.below)),
+            stage.dirty.eq(state.dirtied - counters.cleaned), stage.clean.eq(state.dirtied == counters.cleaned),
+            stage.calls_full.eq(limits.checks_calls & (state.calls >= API_CALL_LIMIT)),
             token.pc.eq(request.operand), token.mask.eq(request.mask), token.kind.eq(request.kind),
-            token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL)),
-            stage.configuration.eq(self.configuration)]
+            token.role.as_value().eq(role_of(request.kind)),
+            token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL))]
         return m

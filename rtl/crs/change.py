@@ -21,7 +21,7 @@ from .records import (
     change_stage,
     judge_stage,
 )
-from .tokens import StoredLine, role_of
+from .tokens import StoredLine
 
 __all__ = ["StackChange"]
 
@@ -131,7 +131,7 @@ class StackChange(Component):
             judge.halts.eq(judge.seen & Mux(step.frame, (kind == TokenKind.TRAP) & lowest,
                                             ~hole & (~fits | step.quad))),
             judge.wrong.eq(judge.halts & Mux(step.frame, ~judge.framed, ~fits)),
-            judge.may_halt.eq(judge.seen & ~step.frame & ~hole), judge.role.as_value().eq(role_of(kind)),
+            judge.may_halt.eq(judge.seen & ~step.frame & ~hole),
             judge.by_pc.eq(Array(Const(code, 3) for code in _BY_PC)[place]),
             judge.by_mask.eq(Array(Const(code, 3) for code in _BY_MASK)[place]),
             judge.calls.eq(Mux(self.follows, self.calls, stage.calls)),
@@ -144,7 +144,7 @@ class StackChange(Component):
             given = Mux(before.token.pc[thread], before.by_pc, Mux(before.token.mask[thread], before.by_mask, 0))
             m.d.comb += [
                 code.as_value().eq(Mux(assigned, old | Mux(old == 0, given, 0), self.codes[thread].as_value())),
-                judge.fits[thread].eq(judge.seen & ((code == judge.role) | judge.anyone)),
+                judge.fits[thread].eq(judge.seen & ((code == judge.token.role) | judge.anyone)),
                 judge.free[thread].eq(code == ThreadCode.NONE)]
 
         # What else the next stage has to know.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out
 
@@ -21,6 +21,7 @@ from .records import (
     PLACE_BITS,
     SLOT_BITS,
     SPILLS_FROM,
+    Counters,
     Parking,
     StackState,
     again,
@@ -47,28 +48,12 @@ class _State(enum.Enum, shape=2):
     ACT = 3
 
 
-class _View(data.Struct):
-    """A warp, as it is read."""
-
-    last: unsigned(DEPTH_BITS)
-    lines: unsigned(COUNT_BITS)
-    """On chip."""
-    dirty: unsigned(COUNT_BITS)
-    """Of those, and not about to be written."""
-    below: unsigned(COUNT_BITS)
-    next_cleaned: unsigned(COUNT_BITS)
-    """What ``cleaned`` is when the next line is written."""
-    leaving: unsigned(1)
-    """Some are about to be written."""
-    writes: unsigned(COUNT_BITS)
-    """Lines on their way to memory, or about to be."""
-    parked: unsigned(1)
-    flushing: unsigned(1)
-    parking: Parking
-    memory: unsigned(1)
-    filling: unsigned(1)
-    stale: unsigned(1)
-    region: unsigned(BLOCK_ADDRESS_BITS)
+_VIEW = data.StructLayout({
+    "last": DEPTH_BITS, "lines": COUNT_BITS, "dirty": COUNT_BITS, "below": COUNT_BITS, "next_cleaned": COUNT_BITS,
+    "leaving": 1, "writes": COUNT_BITS, "parked": 1, "flushing": 1, "parking": Parking, "memory": 1, "filling": 1,
+    "stale": 1, "region": BLOCK_ADDRESS_BITS})
+"""A warp, as it is read: ``lines`` on chip, ``dirty`` ones that are not about to be written; what ``cleaned`` is when
+the next line is written; some are about to be (``leaving``); ``writes`` are on their way to memory, or about to be."""
 
 
 class SpillFillEngine(Component):
@@ -82,8 +67,8 @@ class SpillFillEngine(Component):
         Who is looked at.
     change, commit : In(change_flags), In(commit_flags)
         What happens in this cycle.
-    read_warp, below, cleaned, written : In, Out(COUNT_BITS), Out(COUNT_BITS), Out(1)
-        The counters of another warp; whether memory has confirmed all its lines.
+    read_warp, counters : In, Out(Counters)
+        Those of another warp.
     left_below, left_cleaned : Out(COUNT_BITS), Out(COUNT_BITS)
         The counters of the warp of ``commit``, as they are with what is written in this cycle.
     again, again_free, waking : Out(Event(again)), In(1), Out(1)
@@ -97,7 +82,7 @@ class SpillFillEngine(Component):
         super().__init__({
             "warp": Out(bits), "state": In(StackState), "memory": In(1), "region": In(BLOCK_ADDRESS_BITS),
             "change": In(change_flags(params)), "commit": In(commit_flags(params)), "read_warp": In(bits),
-            "below": Out(COUNT_BITS), "cleaned": Out(COUNT_BITS), "written": Out(1), "left_below": Out(COUNT_BITS),
+            "counters": Out(Counters), "left_below": Out(COUNT_BITS),
             "left_cleaned": Out(COUNT_BITS), "again": Out(Event(again(params))), "again_free": In(1),
             "waking": Out(1), "lines": Out(LinePort(params))})
         self.words = make_words(params.warps, below=COUNT_BITS, cleaned=COUNT_BITS, acknowledged=COUNT_BITS, filling=1,
@@ -108,7 +93,7 @@ class SpillFillEngine(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        view: Any = Signal(_View)
+        view: Any = Signal(_VIEW)
         asks, confirmed = Signal(), Signal()
         self._read(m, view, confirmed)
         lines, back, job = self.lines, self.again, self.lines.job.payload
@@ -152,6 +137,8 @@ class SpillFillEngine(Component):
         commit, lately = self.commit, lines.lowered.payload == self.warp
         m.d.sync += [stirred.eq(commit.stirs), lines.lowered.valid.eq(commit.lowers),
                      lines.lowered.payload.eq(commit.warp), lowered.eq((state != _State.SELECT) & lowers)]
+        later_warps = Signal.like(self.hints)
+        m.d.sync += later_warps.eq(Cat(self.warp < place for place in range(len(later_warps))))
         m.d.comb += lowers.eq(lowered | (lines.lowered.valid & lately))
         with m.If((state != _State.SELECT) & ((stirred & lately) | (
                 (state == _State.ACT) & ~arrival & spill & lowers))):
@@ -159,13 +146,12 @@ class SpillFillEngine(Component):
             m.d.comb += later.eq(1)
         with m.Else(), m.Switch(state):
             with m.Case(_State.SELECT):
-                hints = Signal.like(self.hints)
-                behind = Cat(hint & (self.warp < place) for place, hint in enumerate(hints))
-                chosen = Mux(behind.any(), lowest(behind), lowest(hints))
-                m.d.comb += hints.eq(Mux(self.urgent.any(), self.urgent, self.hints))
+                chosen = lowest(self.hints)
+                for hints in (self.hints & later_warps, self.urgent, self.urgent & later_warps):
+                    chosen = Mux(hints.any(), lowest(hints), chosen)
                 m.d.sync += [arrival.eq(lines.arrived.valid),
                              self.warp.eq(Mux(lines.arrived.valid, lines.arrived.payload, chosen))]
-                with m.If(lines.arrived.valid | hints.any()):
+                with m.If(lines.arrived.valid | self.hints.any() | self.urgent.any()):
                     m.d.sync += state.eq(_State.READ)
             with m.Case(_State.READ):
                 m.d.comb += looks.eq(~arrival)
@@ -240,9 +226,9 @@ class SpillFillEngine(Component):
         count, given = read(m, words["acknowledged"], told.payload), read(m, words["cleaned"], told.payload)
         next_count = Signal(COUNT_BITS)
         m.d.comb += [
-            self.below.eq(read(m, words["below"], self.read_warp)),
-            self.cleaned.eq(read(m, words["cleaned"], self.read_warp)),
-            self.written.eq(self.cleaned == read(m, words["acknowledged"], self.read_warp)),
+            self.counters.below.eq(read(m, words["below"], self.read_warp)),
+            self.counters.cleaned.eq(read(m, words["cleaned"], self.read_warp)),
+            self.counters.written.eq(self.counters.cleaned == read(m, words["acknowledged"], self.read_warp)),
             self.left_below.eq(Mux(lines.installed & (self.warp == commit.warp), view.below - 1,
                                    read(m, words["below"], commit.warp))),
             self.left_cleaned.eq(Mux(left.valid & (left.payload == commit.warp), lines.cleaned,

@@ -65,7 +65,7 @@ class TokenJudge(Component):
         # The threads, and whether the token is where the unwind ends.
         matching, alive, passed = Signal(WARP_THREADS), Signal(), Signal()
         stops, bad = Signal(), Signal()
-        waited_for, needed = stage.role != ThreadCode.NONE, step.quad | step.frame
+        waited_for, needed = token.role != ThreadCode.NONE, step.quad | step.frame
         misaligned = ~step.quad & (
             token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | (token.pc[:HOLE_BITS].any() & ~step.frame))
         m.d.comb += [

@@ -5,15 +5,15 @@ from amaranth.lib import data, enum
 
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
-from rtl.layouts import DEPTH_BITS, StackConfiguration, ThreadCode, ThreadCodes
+from rtl.layouts import DEPTH_BITS, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
 from .tokens import StoredToken
 
 __all__ = [
     "CACHED_LINES", "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "PLACE_BITS", "POINTER_CALLS", "SLOT_BITS",
-    "SPILLS_FROM", "Known", "Origin", "Parking", "StackState", "Step", "again", "change_flags", "change_stage",
-    "commit_flags", "commit_stage", "judge_stage"]
+    "SPILLS_FROM", "Counters", "Limits", "Origin", "Parking", "Seek", "StackState", "Step", "again",
+    "change_flags", "change_stage", "commit_flags", "commit_stage", "judge_stage"]
 
 CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
 """Lines of a warp that fit on chip."""
@@ -60,12 +60,15 @@ class StackState(data.Struct):
 Origin = data.StructLayout({"last": DEPTH_BITS, "calls": 8})
 """The stack when an unwind began, to which it is put back if the unwind fails."""
 
-Known = data.StructLayout({
-    "state": StackState, "below": COUNT_BITS, "cleaned": COUNT_BITS, "written": 1, "limit": LIMIT_BITS,
-    "memory": 1, "checks_calls": 1, "quad": 1, "frame": 1})
-"""All that is read of a warp when a step of it begins: its state, the engine's counters, and whether memory has
-confirmed all lines it was given; the highest number that a token may have, in steps of 16 tokens, whether there is a
-region in memory, and whether calls are limited; what its unwind looks for, if one comes back."""
+Counters = data.StructLayout({"below": COUNT_BITS, "cleaned": COUNT_BITS, "written": 1})
+"""The engine's counters; ``written``: memory has confirmed all lines that it was given."""
+
+Limits = data.StructLayout({"limit": LIMIT_BITS, "memory": 1, "checks_calls": 1})
+"""The highest number that a token may have, in steps of 16 tokens; whether there is a region in memory; whether calls
+are limited."""
+
+Seek = data.StructLayout({"quad": 1, "frame": 1})
+"""What an unwind looks for, if not for a thread that goes on."""
 
 
 class Parking(enum.Enum, shape=2):
@@ -110,8 +113,7 @@ def change_stage(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "top": PLACE_BITS, "lines": COUNT_BITS, "lone": 1,
         "sees": 1, "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS,
-        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "calls_full": 1, "token": StoredToken,
-        "configuration": StackConfiguration})
+        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "calls_full": 1, "token": StoredToken})
 
 
 def judge_stage(params: SmParams) -> data.StructLayout:
@@ -122,7 +124,7 @@ def judge_stage(params: SmParams) -> data.StructLayout:
     ``follows``: the token before was looked at a cycle ago. ``clamp``: a pointer beyond the limit is set. ``calls`` is
     the API call depth as the tokens above leave it.
 
-    Known of the token by its kind and place: its ``role``; it ends the unwind (``halts``), in error if ``wrong``; or it
+    Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it
     does so if there are threads for it (``may_halt``). In a trap frame, ``framed``: all tokens above in the line are
     MASKS tokens, ``masks``: it is another one; ``anyone``: all threads of its mask go on; ``by_pc``, ``by_mask``: the
     codes that its threads get. Of the threads' codes as the tokens above leave them: who may go on if the token's mask
@@ -133,7 +135,7 @@ def judge_stage(params: SmParams) -> data.StructLayout:
         "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "last": 1, "lines": COUNT_BITS,
         "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS, "calls": 8,
         "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "clamp": 1, "seen": 1, "none": 1,
-        "more": 1, "follows": 1, "token": StoredToken, "role": ThreadCode, "halts": 1, "wrong": 1, "may_halt": 1,
+        "more": 1, "follows": 1, "token": StoredToken, "halts": 1, "wrong": 1, "may_halt": 1,
         "framed": 1, "masks": 1, "anyone": 1, "by_pc": 3, "by_mask": 3, "codes": ThreadCodes, "fits": WARP_THREADS,
         "free": WARP_THREADS, "stuck": 1, "returned": 1, "error": WarpError, "value": 32})
 

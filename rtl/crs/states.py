@@ -14,9 +14,9 @@ from rtl.params import SmParams
 from .records import (
     COUNT_BITS,
     FILLS_UP_TO,
-    LIMIT_BITS,
     PLACE_BITS,
     SLOT_BITS,
+    Limits,
     Parking,
     StackState,
     commit_flags,
@@ -78,27 +78,29 @@ class StackStates(Component):
     def _commit(self, m: Module) -> Any:
         """The state that an operation leaves. A topmost line that has room is dirty, whatever memory has behind its
         tokens."""
-        stage, flags, state = self.stage, self.flags, Signal(StackState)
-        lines, dirty, difference = Signal(COUNT_BITS), Signal(COUNT_BITS), Signal(COUNT_BITS)
-        room, waits = Signal(), Signal()
+        stage, flags = self.stage, self.flags
+        state: Any = Signal(StackState)
+        lines, difference = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        none, room, waits = Signal(), Signal(), Signal()
         top_line = state.last[PLACE_BITS:]
         bottom = Mux(lines == 0, state.last[-1], ~top_line[1:].any() & (top_line[0] == lines[1]))
         m.d.comb += [
             lines.eq(Mux(stage.empties, 0, stage.lines)), difference.eq(stage.dirtied - self.cleaned),
             # From -4 to 4, and never 4 if lines were dropped.
-            dirty.eq(Mux(stage.empties | (stage.dropped & difference[-1]), 0, difference)),
+            none.eq(stage.empties | (stage.dropped & difference[-1]) | (stage.dirtied == self.cleaned)),
             self.last.eq(state.last), room.eq(state.last[:PLACE_BITS] != TOKENS_PER_LINE - 1),
             waits.eq(stage.write & stage.done & room & (lines == 0)),
             state.last.eq(Mux(stage.back, stage.origin.last, stage.number)),
             state.calls.eq(Mux(stage.back, stage.origin.calls, Mux(stage.ends, 0, stage.calls))),
             state.kill.eq(stage.kill & (stage.back | ~stage.ends)), state.sunk.eq(stage.sunk),
             state.entered.eq(Mux(stage.empties, self.below, stage.below + stage.lines)),
-            state.dirtied.eq(Mux(dirty == 0, self.cleaned + (room & (lines != 0)), stage.dirtied)),
+            state.dirtied.eq(Mux(none, self.cleaned + (room & (lines != 0)), stage.dirtied)),
             flags.warp.eq(stage.warp), flags.writes.eq(stage.write), flags.empties.eq(stage.write & stage.empties),
             flags.done.eq(stage.done & ~waits), flags.parks.eq(stage.parks | waits),
             flags.parking.eq(Mux(waits, Parking.LOAD, stage.parking)),
             flags.lacks.eq(stage.write & stage.memory & (lines <= FILLS_UP_TO) & ~bottom),
-            flags.stirs.eq(stage.moves | flags.empties), flags.lowers.eq(flags.stirs | (stage.write & (dirty < 2)))]
+            flags.stirs.eq(stage.moves | flags.empties),
+            flags.lowers.eq(flags.stirs | (stage.write & (none | (difference == 1))))]
         return state
 
 
@@ -110,9 +112,8 @@ class StackRegions(Component):
 
     Members
     -------
-    warp, trap, limit, memory, checks_calls : In, In(1), Out(LIMIT_BITS), Out(1), Out(1)
-        The highest number that a token of ``warp`` may have, in steps of 16 tokens, with ``trap`` that in the trap
-        handler whatever the mode; whether it has a region; whether its calls are limited.
+    warp, trap, limits : In, In(1), Out(Limits)
+        The limits of ``warp``, with ``trap`` those in the trap handler whatever the mode.
     write_warp, base : In, Out(BLOCK_ADDRESS_BITS)
         Where the local memory of ``write_warp`` begins.
     launch, move, configuration : In(1), In(1), In(StackConfiguration)
@@ -127,10 +128,10 @@ class StackRegions(Component):
         self._warps = params.warps
         bits = params.warp_bits
         super().__init__({
-            "warp": In(bits), "trap": In(1), "limit": Out(LIMIT_BITS), "memory": Out(1), "checks_calls": Out(1),
-            "write_warp": In(bits), "base": Out(BLOCK_ADDRESS_BITS), "launch": In(1), "move": In(1),
-            "configuration": In(StackConfiguration), "mode": In(1), "enters": In(1),
-            "other_warp": In(bits), "region": Out(BLOCK_ADDRESS_BITS), "other_memory": Out(1)})
+            "warp": In(bits), "trap": In(1), "limits": Out(Limits), "write_warp": In(bits),
+            "base": Out(BLOCK_ADDRESS_BITS), "launch": In(1), "move": In(1), "configuration": In(StackConfiguration),
+            "mode": In(1), "enters": In(1), "other_warp": In(bits), "region": Out(BLOCK_ADDRESS_BITS),
+            "other_memory": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -143,8 +144,8 @@ class StackRegions(Component):
         known: Any = read(m, limits, self.warp)
         less, sized = Signal(CRS_GRANULE_BITS), asked.size != 0
         m.d.comb += [
-            self.limit.eq(Cat((read(m, traps, self.warp) | self.trap) & known.memory, known.granules)),
-            self.memory.eq(known.memory), self.checks_calls.eq(known.checks_calls),
+            self.limits.limit.eq(Cat((read(m, traps, self.warp) | self.trap) & known.memory, known.granules)),
+            self.limits.memory.eq(known.memory), self.limits.checks_calls.eq(known.checks_calls),
             self.other_memory.eq(read(m, limits, self.other_warp).memory), less.eq(Mux(sized, asked.size - 1, 0))]
         write(m, limits, self.launch, self.write_warp, Cat(less, sized, asked.check_calls))
         write(m, traps, self.launch | self.mode, self.write_warp, self.enters & ~self.launch)

@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -15,36 +15,38 @@ from rtl.params import SmParams
 
 from .words import read, write
 
-__all__ = ["StoredLine", "StoredToken", "TokenStore", "from_memory", "role_of"]
+__all__ = ["BODY_BITS", "StoredLine", "StoredToken", "TokenStore", "from_memory", "role_of"]
 
 _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
 _KINDS = tuple(kind for kind in TokenKind if kind is not TokenKind.ILLEGAL)
-_BODY_BITS = 65
-"""Of a token, what is not its kind."""
+BODY_BITS = 65
+"""Of a token, what comes late."""
 
 
 class StoredToken(data.Struct):
-    """A token on chip, 69 bits."""
+    """A token on chip, 72 bits. ``role`` is the code that a thread must have to go on at it: the kind, or NONE if no
+    thread leaves early to wait for it."""
 
     pc: unsigned(32)
     mask: unsigned(32)
     counted: unsigned(1)
     kind: TokenKind
+    role: ThreadCode
 
 
 StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
 def role_of(kind: Any) -> Value:
-    """The code that a thread must have to go on at a token of that kind: the kind, or NONE if no thread leaves early to
-    wait for it."""
+    """The role of a token of that kind."""
     waited_for = reduce(or_, (kind == each for each in _WAITED_FOR))
     return Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value)
 
 
 def from_memory(m: Module, token: Any, stored: Any) -> None:
     """Makes ``stored``, a StoredToken, what a MemoryToken means."""
-    m.d.comb += [stored.pc.eq(token.pc), stored.mask.eq(token.mask), stored.counted.eq(token.counted)]
+    m.d.comb += [stored.pc.eq(token.pc), stored.mask.eq(token.mask), stored.counted.eq(token.counted),
+                 stored.role.as_value().eq(role_of(stored.kind))]
     with m.Switch(token.kind):
         for kind in _KINDS:
             with m.Case(kind.value):
@@ -57,7 +59,7 @@ class TokenStore(Component):
     """CACHED_TOKENS tokens a warp. In every cycle a line is read, and any tokens of a line are written.
 
     A line is read two cycles after it was written at the earliest; what is read in the cycle in which it is written is
-    of no use. Kinds are in LUTs, the rest, which comes late in the cycle, is in block RAM.
+    of no use. Kinds and roles are in LUTs, the rest, which comes late in the cycle, is in block RAM.
 
     Members
     -------
@@ -74,9 +76,10 @@ class TokenStore(Component):
         super().__init__({"read": In(bits), "line": Out(StoredLine), "write": In(TOKENS_PER_LINE), "slot": In(bits),
                           "written": In(StoredLine)})
         attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        self.bodies = [memory.Memory(shape=_BODY_BITS, depth=lines, init=[], attrs=attributes)
+        self.bodies = [memory.Memory(shape=BODY_BITS, depth=lines, init=[], attrs=attributes)
                        for _ in range(TOKENS_PER_LINE)]
-        self.kinds = [memory.Memory(shape=TokenKind, depth=lines, init=[]) for _ in range(TOKENS_PER_LINE)]
+        self.kinds = [memory.Memory(shape=StoredToken.as_shape().size - BODY_BITS, depth=lines, init=[])
+                      for _ in range(TOKENS_PER_LINE)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -84,12 +87,11 @@ class TokenStore(Component):
         m.d.sync += at.eq(self.read)
         for place, (bodies, kinds) in enumerate(zip(self.bodies, self.kinds, strict=True)):
             m.submodules[f"bodies{place}"], m.submodules[f"kinds{place}"] = bodies, kinds
-            written, came = self.written[place], Signal(_BODY_BITS, name=f"body{place}")
-            write(m, bodies, self.write[place], self.slot, written.as_value()[:_BODY_BITS])
-            write(m, kinds, self.write[place], self.slot, written.kind)
+            written, came = self.written[place], Signal(BODY_BITS, name=f"body{place}")
+            write(m, bodies, self.write[place], self.slot, written.as_value()[:BODY_BITS])
+            write(m, kinds, self.write[place], self.slot, written.as_value()[BODY_BITS:])
             # The register becomes the block RAM's own. A synchronous port would promise the old token to a read of what
             # is just written, which takes much logic.
             m.d.sync += came.eq(read(m, bodies, self.read))
-            m.d.comb += [self.line[place].as_value()[:_BODY_BITS].eq(came),
-                         self.line[place].kind.eq(read(m, kinds, at))]
+            m.d.comb += self.line[place].eq(Cat(came, read(m, kinds, at)))
         return m

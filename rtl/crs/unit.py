@@ -1,7 +1,5 @@
 """The call/return stack, joined."""
 
-from typing import Any
-
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -28,7 +26,7 @@ from .change import StackChange
 from .engine import SpillFillEngine
 from .judge import TokenJudge
 from .lines import LineTransfer
-from .records import CACHED_LINES, PLACE_BITS, Origin, Parking, again
+from .records import CACHED_LINES, PLACE_BITS, Origin, Parking, Seek, again
 from .states import StackRegions, StackStates
 from .tokens import TokenStore
 from .words import add_words, make_words, read, write
@@ -39,8 +37,8 @@ __all__ = ["CallReturnStack"]
 class CallReturnStack(Component):
     """The call/return stacks of all warps: 16 tokens of each on chip, the rest in memory.
 
-    A warp has one operation at a time, except that anything may follow a push, two cycles later. Warps take turns in
-    any order, one request a cycle.
+    A warp has one operation at a time, except that anything may follow a push, a SET_MODE or a GET, two cycles later.
+    Warps take turns in any order, one request a cycle.
 
     Members
     -------
@@ -94,30 +92,29 @@ class CallReturnStack(Component):
         m.submodules.access = access = StackAccess(params)
         m.submodules.change = change = StackChange(params)
         m.submodules.judge = judge = TokenJudge(params)
-        codes, origins, seeks = add_words(m, make_words(warps, codes=ThreadCodes, origins=Origin, seeks=2))
+        codes, origins, seeks = add_words(m, make_words(warps, codes=ThreadCodes, origins=Origin, seeks=Seek))
         request, stage, step, looked, left = (
             self.request.payload, change.stage, change.stage.step, judge.stage, states.stage)
         returning, follows, returns = Signal(), Signal(), Signal(again(params))
 
         # Access: what comes back, a request, or the next token of the unwind that is one stage ahead.
         connect(m, flipped(self.request), access.request)
-        known: Any = access.known
         m.d.comb += [
-            access.configuration.eq(self.configuration), access.again.valid.eq(returning),
-            access.again.payload.eq(returns), access.follows.eq(follows), access.busy.eq(self.busy),
-            access.full.eq(self.full), access.before.valid.eq(change.valid), access.before.payload.eq(stage.warp),
-            states.warp.eq(access.warp), engine.read_warp.eq(access.warp), regions.warp.eq(access.warp),
-            regions.trap.eq(request.operation == StackOperation.SET_MODE), known.state.eq(states.state),
-            known.below.eq(engine.below), known.cleaned.eq(engine.cleaned),
-            known.written.eq(engine.written), known.limit.eq(regions.limit), known.memory.eq(regions.memory),
-            known.checks_calls.eq(regions.checks_calls), Cat(known.quad, known.frame).eq(read(m, seeks, access.warp)),
+            access.again.valid.eq(returning), access.again.payload.eq(returns), access.follows.eq(follows),
+            access.busy.eq(self.busy), access.full.eq(self.full), access.before.valid.eq(change.valid),
+            access.before.payload.eq(stage.warp), states.warp.eq(access.warp), access.state.eq(states.state),
+            engine.read_warp.eq(access.warp), access.counters.eq(engine.counters), regions.warp.eq(access.warp),
+            regions.trap.eq(request.operation == StackOperation.SET_MODE), access.limits.eq(regions.limits),
+            access.seek.eq(read(m, seeks, access.warp)),
             self.killed.eq(states.state.kill),
             follows.eq(change.more & ~judge.cut & (step.prior | ~(access.asks | returning)))]
         write(m, codes, self.request.valid, request.warp, request.codes)
 
         # Change: pushes are done. The line of the token that is looked at comes from the cache.
         begins = change.valid & ~change.follows
-        m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows)]
+        configuration = Signal(StackConfiguration)
+        m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows),
+                     configuration.eq(self.configuration)]
         with m.If(follows):
             m.d.sync += [stage.number.eq(change.next_number), stage.lines.eq(change.next_lines),
                          stage.lone.eq(change.next_lone)]
@@ -131,15 +128,15 @@ class CallReturnStack(Component):
             states.push.eq(change.push), states.push_warp.eq(stage.warp),
             states.pushed.eq(change.pushed), regions.write_warp.eq(stage.warp),
             regions.launch.eq(begins & step.launch), regions.move.eq(begins & step.move),
-            regions.configuration.eq(stage.configuration), regions.mode.eq(begins & step.mode & ~step.prior),
+            regions.configuration.eq(configuration), regions.mode.eq(begins & step.mode & ~step.prior),
             # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
             regions.enters.eq(stage.token.pc[0] & ~step.leave
                               & ~(stage.token.pc[1] & (self.entry != WarpError.NONE))),
             self.entry.eq(change.entry), self.holes.eq(~stage.top), self.pushed.valid.eq(change.stored),
             self.pushed.payload.warp.eq(stage.warp), self.pushed.payload.kind.eq(stage.token.kind)]
 
-        # The tokens on chip: an unwind reads before a line that leaves, a push writes before one that has come. Where an
-        # unwind begins is the last thing to be known.
+        # The tokens on chip: an unwind reads before a line that leaves, a push writes before one that has come. Where
+        # an unwind begins is the last thing to be known.
         pushes, reads, early = change.valid & step.push, ~follows & access.reads, Signal.like(tokens.read)
         m.d.comb += [
             early.eq(Mux(follows, Cat(change.place[PLACE_BITS:], stage.warp), lines.slot)),

@@ -40,8 +40,8 @@ HIT_CYCLES = 5
 """From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
 PUSH_CYCLES = 2
 """The same for a push for later."""
-ENTRY_CYCLES = 21
-"""The same for entering the trap handler: the mode takes four, each hole and token two, the result comes behind."""
+ENTRY_CYCLES = 19
+"""The same for entering the trap handler: the mode, each hole and each token take two, the result comes behind."""
 _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
 unwind."""

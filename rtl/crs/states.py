@@ -1,4 +1,4 @@
-"""What is kept of each warp's stack, in memories read by the warp's number."""
+"""What is kept of each warp's stack, in memories read by the warp's number; the fourth stage, which writes it."""
 
 from typing import Any
 
@@ -17,68 +17,110 @@ from .records import (
     PLACE_BITS,
     SLOT_BITS,
     Limits,
+    Origin,
     Parking,
+    Seek,
     StackState,
+    change_stage,
     commit_flags,
     commit_stage,
 )
 from .words import add_words, make_words, read, write
 
-__all__ = ["StackRegions", "StackStates"]
+__all__ = ["StackStates"]
 
 assert CRS_GRANULE // TOKEN_BYTES == 2 * TRAP_RESERVE, "a granule is two of the steps that limits are counted in"
+_Sizes = data.StructLayout({"granules": CRS_GRANULE_BITS, "memory": 1, "checks_calls": 1})
 
 
 class StackStates(Component):
-    """The states of all stacks: two reads and two writes in a cycle.
+    """The states of all stacks, where each lies in memory, and how far it may grow.
 
-    A push writes while another warp's unwind is over: so there are two memories, one for each writer, and a state is
-    what they differ in.
+    A push writes a state while another warp's unwind is over: so there are two memories, one for each writer, and a
+    state is what they differ in. User mode may not fill the last 16 entries of the region, the trap handler may.
+    Without a region in memory the entries on chip are all there is, in any mode.
 
     Members
     -------
-    warp, state : In, Out(StackState)
+    warp, trap, state, limits, seek : In, In(1), Out(StackState), Out(Limits), Out(Seek)
+        What is known of ``warp``, with ``trap`` its limits in the trap handler whatever the mode.
     slot_parts : Out(2 of SLOT_BITS)
-        Their difference is the slot of the topmost token's line.
-    other_warp, other : In, Out(StackState)
-        Another's.
-    push, push_warp, pushed : In(1), In, In(StackState)
-        Writes a state.
-    stage, below, cleaned : In(commit_stage), In(COUNT_BITS), In(COUNT_BITS)
-        The fourth stage, which may write that of another warp, with the engine's counters as they are now: lines may
-        have come and gone since the step was in the first stage.
+        Their difference is the slot of its topmost token's line.
+    begins, change, configuration, enters : In(1), In(change_stage), In(StackConfiguration), In(1)
+        A step that begins, in the second stage, and what came with it; its SET_MODE enters the trap handler.
+    push, pushed, base : In(1), In(StackState), Out(BLOCK_ADDRESS_BITS)
+        Writes the state of the warp that is there; where its local memory begins.
+    looked_warp, origin : In, Out(Origin)
+        Where its unwind began.
+    commit, below, cleaned : In(commit_stage), In(COUNT_BITS), In(COUNT_BITS)
+        The fourth stage, which may write the state of another warp, with the engine's counters as they are now: lines
+        may have come and gone since the step was in the first stage.
     last, flags : Out(DEPTH_BITS), Out(commit_flags)
         What comes of that: the topmost token, and more.
+    other_warp, other, region, memory : In, Out(StackState), Out(BLOCK_ADDRESS_BITS), Out(1)
+        Another warp's state, where its region begins, and whether it has one.
     """
 
     def __init__(self, params: SmParams) -> None:
         bits = params.warp_bits
         super().__init__({
-            "warp": In(bits), "state": Out(StackState), "other_warp": In(bits), "other": Out(StackState),
-            "slot_parts": Out(data.ArrayLayout(SLOT_BITS, 2)), "push": In(1), "push_warp": In(bits),
-            "pushed": In(StackState), "stage": In(commit_stage(params)), "below": In(COUNT_BITS),
-            "cleaned": In(COUNT_BITS), "last": Out(DEPTH_BITS), "flags": Out(commit_flags(params))})
-        self._copies = make_words(params.warps, by_push=StackState, by_commit=StackState)
-        self.by_push, self.by_commit = self._copies.values()
+            "warp": In(bits), "trap": In(1), "state": Out(StackState), "limits": Out(Limits), "seek": Out(Seek),
+            "slot_parts": Out(data.ArrayLayout(SLOT_BITS, 2)), "begins": In(1), "change": In(change_stage(params)),
+            "configuration": In(StackConfiguration), "enters": In(1), "push": In(1), "pushed": In(StackState),
+            "base": Out(BLOCK_ADDRESS_BITS), "looked_warp": In(bits), "origin": Out(Origin),
+            "commit": In(commit_stage(params)), "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS),
+            "last": Out(DEPTH_BITS), "flags": Out(commit_flags(params)), "other_warp": In(bits),
+            "other": Out(StackState), "region": Out(BLOCK_ADDRESS_BITS), "memory": Out(1)})
+        self._words = make_words(
+            params.warps, by_push=StackState, by_commit=StackState, sizes=_Sizes, traps=1, bases=BLOCK_ADDRESS_BITS,
+            locals=BLOCK_ADDRESS_BITS, regions=BLOCK_ADDRESS_BITS, origins=Origin, seeks=Seek)
+        self.by_push, self.by_commit = self._words["by_push"], self._words["by_commit"]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        add_words(m, self._copies)
-        for words, other, enable, warp, state in (
-                (self.by_push, self.by_commit, self.push, self.push_warp, self.pushed),
-                (self.by_commit, self.by_push, self.stage.write, self.stage.warp, self._commit(m))):
-            write(m, words, enable, warp, state.as_value() ^ read(m, other, warp).as_value())
-        for warp, state in ((self.warp, self.state), (self.other_warp, self.other)):
-            parts = [read(m, words, warp) for words in (self.by_push, self.by_commit)]
+        by_push, by_commit, sizes, traps, bases, local, regions, origins, seeks = add_words(m, self._words)
+        asked, stage, step, warp = self.configuration, self.change, self.change.step, self.change.warp
+
+        # The states.
+        for words, other, enable, writer, state in (
+                (by_push, by_commit, self.push, warp, self.pushed),
+                (by_commit, by_push, self.commit.write, self.commit.warp, self._commit(m))):
+            write(m, words, enable, writer, state.as_value() ^ read(m, other, writer).as_value())
+        for reader, state in ((self.warp, self.state), (self.other_warp, self.other)):
+            parts = [read(m, words, reader) for words in (by_push, by_commit)]
             m.d.comb += state.eq(parts[0].as_value() ^ parts[1].as_value())
-            if warp is self.warp:
+            if reader is self.warp:
                 m.d.comb += [slot.eq(part.last[PLACE_BITS:]) for slot, part in zip(self.slot_parts, parts, strict=True)]
+
+        # The highest number is the size in granules, less 1, twice, and 1 more in the trap handler.
+        known: Any = read(m, sizes, self.warp)
+        launches, less, sized = self.begins & step.launch, Signal(CRS_GRANULE_BITS), asked.size != 0
+        m.d.comb += [
+            self.limits.limit.eq(Cat((read(m, traps, self.warp) | self.trap) & known.memory, known.granules)),
+            self.limits.memory.eq(known.memory), self.limits.checks_calls.eq(known.checks_calls),
+            self.memory.eq(read(m, sizes, self.other_warp).memory), less.eq(Mux(sized, asked.size - 1, 0))]
+        write(m, sizes, launches, warp, Cat(less, sized, asked.check_calls))
+        write(m, traps, launches | (self.begins & step.mode & ~step.prior), warp, self.enters & ~step.launch)
+
+        # The region lies behind the threads' local memory.
+        moves = self.begins & (step.launch | step.move)
+        behind = Mux(step.launch, asked.local, read(m, local, warp))
+        write(m, bases, moves, warp, asked.base)
+        write(m, local, launches, warp, asked.local)
+        write(m, regions, moves, warp, (asked.base + behind)[:BLOCK_ADDRESS_BITS])
+        m.d.comb += [self.base.eq(read(m, bases, warp)), self.region.eq(read(m, regions, self.other_warp))]
+
+        # What an unwind looks for, and where it began.
+        unwinds = self.begins & step.walk & ~step.prior
+        write(m, seeks, unwinds, warp, Cat(step.quad, step.frame))
+        write(m, origins, unwinds, warp, Cat(stage.number, stage.calls))
+        m.d.comb += [self.seek.eq(read(m, seeks, self.warp)), self.origin.eq(read(m, origins, self.looked_warp))]
         return m
 
     def _commit(self, m: Module) -> Any:
         """The state that an operation leaves. A topmost line that has room is dirty, whatever memory has behind its
         tokens."""
-        stage, flags = self.stage, self.flags
+        stage, flags = self.commit, self.flags
         state: Any = Signal(StackState)
         lines, difference = Signal(COUNT_BITS), Signal(COUNT_BITS)
         none, room, waits = Signal(), Signal(), Signal()
@@ -102,58 +144,3 @@ class StackStates(Component):
             flags.stirs.eq(stage.moves | flags.empties),
             flags.lowers.eq(flags.stirs | (stage.write & (none | (difference == 1))))]
         return state
-
-
-class StackRegions(Component):
-    """Where each stack lies in memory, and how far it may grow.
-
-    User mode may not fill the last 16 entries of the region, the trap handler may. Without a region in memory the
-    entries on chip are all there is, in any mode.
-
-    Members
-    -------
-    warp, trap, limits : In, In(1), Out(Limits)
-        The limits of ``warp``, with ``trap`` those in the trap handler whatever the mode.
-    write_warp, base : In, Out(BLOCK_ADDRESS_BITS)
-        Where the local memory of ``write_warp`` begins.
-    launch, move, configuration : In(1), In(1), In(StackConfiguration)
-        A new stack for it; with ``move`` only the base is set.
-    mode, enters : In(1), In(1)
-        Its mode.
-    other_warp, region, other_memory : In, Out(BLOCK_ADDRESS_BITS), Out(1)
-        Where the region of ``other_warp`` begins, if it has one.
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        self._warps = params.warps
-        bits = params.warp_bits
-        super().__init__({
-            "warp": In(bits), "trap": In(1), "limits": Out(Limits), "write_warp": In(bits),
-            "base": Out(BLOCK_ADDRESS_BITS), "launch": In(1), "move": In(1), "configuration": In(StackConfiguration),
-            "mode": In(1), "enters": In(1), "other_warp": In(bits), "region": Out(BLOCK_ADDRESS_BITS),
-            "other_memory": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        asked = self.configuration
-        limits, traps, bases, sizes, regions = add_words(m, make_words(
-            self._warps, limits=data.StructLayout({"granules": CRS_GRANULE_BITS, "memory": 1, "checks_calls": 1}),
-            traps=1, bases=BLOCK_ADDRESS_BITS, sizes=BLOCK_ADDRESS_BITS, regions=BLOCK_ADDRESS_BITS))
-
-        # The highest number is the size in granules, less 1, twice, and 1 more in the trap handler.
-        known: Any = read(m, limits, self.warp)
-        less, sized = Signal(CRS_GRANULE_BITS), asked.size != 0
-        m.d.comb += [
-            self.limits.limit.eq(Cat((read(m, traps, self.warp) | self.trap) & known.memory, known.granules)),
-            self.limits.memory.eq(known.memory), self.limits.checks_calls.eq(known.checks_calls),
-            self.other_memory.eq(read(m, limits, self.other_warp).memory), less.eq(Mux(sized, asked.size - 1, 0))]
-        write(m, limits, self.launch, self.write_warp, Cat(less, sized, asked.check_calls))
-        write(m, traps, self.launch | self.mode, self.write_warp, self.enters & ~self.launch)
-
-        # The region lies behind the threads' local memory.
-        local = Mux(self.launch, asked.local, read(m, sizes, self.write_warp))
-        write(m, bases, self.launch | self.move, self.write_warp, asked.base)
-        write(m, sizes, self.launch, self.write_warp, asked.local)
-        write(m, regions, self.launch | self.move, self.write_warp, (asked.base + local)[:BLOCK_ADDRESS_BITS])
-        m.d.comb += [self.base.eq(read(m, bases, self.write_warp)), self.region.eq(read(m, regions, self.other_warp))]
-        return m

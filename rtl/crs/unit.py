@@ -26,8 +26,8 @@ from .change import StackChange
 from .engine import SpillFillEngine
 from .judge import TokenJudge
 from .lines import LineTransfer
-from .records import CACHED_LINES, PLACE_BITS, Origin, Parking, Seek, again
-from .states import StackRegions, StackStates
+from .records import CACHED_LINES, PLACE_BITS, Parking, again
+from .states import StackStates
 from .tokens import TokenStore
 from .words import add_words, make_words, read, write
 
@@ -87,14 +87,13 @@ class CallReturnStack(Component):
         m.submodules.states = states = self.states
         m.submodules.tokens = tokens = self.tokens
         m.submodules.engine = engine = self.engine
-        m.submodules.regions = regions = StackRegions(params)
         m.submodules.lines = lines = LineTransfer(params)
         m.submodules.access = access = StackAccess(params)
         m.submodules.change = change = StackChange(params)
         m.submodules.judge = judge = TokenJudge(params)
-        codes, origins, seeks = add_words(m, make_words(warps, codes=ThreadCodes, origins=Origin, seeks=Seek))
+        codes, = add_words(m, make_words(warps, codes=ThreadCodes))
         request, stage, step, looked, left = (
-            self.request.payload, change.stage, change.stage.step, judge.stage, states.stage)
+            self.request.payload, change.stage, change.stage.step, judge.stage, states.commit)
         returning, follows, returns = Signal(), Signal(), Signal(again(params))
 
         # Access: what comes back, a request, or the next token of the unwind that is one stage ahead.
@@ -103,35 +102,28 @@ class CallReturnStack(Component):
             access.again.valid.eq(returning), access.again.payload.eq(returns), access.follows.eq(follows),
             access.busy.eq(self.busy), access.full.eq(self.full), access.before.valid.eq(change.valid),
             access.before.payload.eq(stage.warp), states.warp.eq(access.warp), access.state.eq(states.state),
-            engine.read_warp.eq(access.warp), access.counters.eq(engine.counters), regions.warp.eq(access.warp),
-            regions.trap.eq(request.operation == StackOperation.SET_MODE), access.limits.eq(regions.limits),
-            access.seek.eq(read(m, seeks, access.warp)),
+            engine.read_warp.eq(access.warp), access.counters.eq(engine.counters), access.limits.eq(states.limits),
+            access.seek.eq(states.seek), states.trap.eq(request.operation == StackOperation.SET_MODE),
             self.killed.eq(states.state.kill),
             follows.eq(change.more & ~judge.cut & (step.prior | ~(access.asks | returning)))]
         write(m, codes, self.request.valid, request.warp, request.codes)
 
         # Change: pushes are done. The line of the token that is looked at comes from the cache.
         begins = change.valid & ~change.follows
-        configuration = Signal(StackConfiguration)
         m.d.sync += [change.valid.eq(access.valid | follows), change.follows.eq(follows),
-                     configuration.eq(self.configuration)]
+                     states.configuration.eq(self.configuration)]
         with m.If(follows):
             m.d.sync += [stage.number.eq(change.next_number), stage.lines.eq(change.next_lines),
                          stage.lone.eq(change.next_lone)]
         with m.Else():
             m.d.sync += stage.eq(access.stage)
-        write(m, seeks, begins & step.walk & ~step.prior, stage.warp, Cat(step.quad, step.frame))
-        write(m, origins, begins & step.walk & ~step.prior, stage.warp, Cat(stage.number, stage.calls))
         m.d.comb += [
             change.line.eq(tokens.line), change.codes.eq(read(m, codes, stage.warp)), change.before.eq(looked),
-            change.calls.eq(judge.next_calls), change.base.eq(regions.base),
-            states.push.eq(change.push), states.push_warp.eq(stage.warp),
-            states.pushed.eq(change.pushed), regions.write_warp.eq(stage.warp),
-            regions.launch.eq(begins & step.launch), regions.move.eq(begins & step.move),
-            regions.configuration.eq(configuration), regions.mode.eq(begins & step.mode & ~step.prior),
+            change.calls.eq(judge.next_calls), change.base.eq(states.base), states.begins.eq(begins),
+            states.change.eq(stage), states.push.eq(change.push), states.pushed.eq(change.pushed),
             # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
-            regions.enters.eq(stage.token.pc[0] & ~step.leave
-                              & ~(stage.token.pc[1] & (self.entry != WarpError.NONE))),
+            states.enters.eq(stage.token.pc[0] & ~step.leave
+                             & ~(stage.token.pc[1] & (self.entry != WarpError.NONE))),
             self.entry.eq(change.entry), self.holes.eq(~stage.top), self.pushed.valid.eq(change.stored),
             self.pushed.payload.warp.eq(stage.warp), self.pushed.payload.kind.eq(stage.token.kind)]
 
@@ -151,7 +143,8 @@ class CallReturnStack(Component):
         m.d.sync += [judge.valid.eq(change.valid), looked.eq(change.judge), judge.cut.eq(judge.over & change.follows)]
         m.d.comb += [
             judge.next_comes.eq(change.valid & change.follows), judge.again_free.eq(~returning & ~engine.waking),
-            judge.origin.eq(read(m, origins, looked.warp)), engine.again_free.eq(~returning)]
+            judge.origin.eq(states.origin), states.looked_warp.eq(looked.warp),
+            engine.again_free.eq(~returning)]
         woken = engine.again
         with m.If(judge.again | woken.valid):
             m.d.sync += [returning.eq(1), returns.warp.eq(Mux(woken.valid, woken.payload.warp, looked.warp)),
@@ -183,8 +176,7 @@ class CallReturnStack(Component):
         connect(m, lines.write_fault, flipped(self.write_fault))
         m.d.comb += [
             engine.change.eq(change.flags), engine.commit.eq(states.flags), states.other_warp.eq(engine.warp),
-            engine.state.eq(states.other), regions.other_warp.eq(engine.warp), engine.region.eq(regions.region),
-            engine.memory.eq(regions.other_memory)]
+            engine.state.eq(states.other), engine.region.eq(states.region), engine.memory.eq(states.memory)]
 
         # Events, and what the stages promise each other.
         m.d.comb += [

@@ -1,6 +1,6 @@
 """The first stage: whose turn it is, and what is known of its stack."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -9,7 +9,19 @@ from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE
 from rtl.layouts import DEPTH_BITS, Event, StackOperation, stack_request
 from rtl.params import SmParams
 
-from .records import COUNT_BITS, POINTER_CALLS, Counters, Limits, Parking, Seek, StackState, again, change_stage
+from .records import (
+    COUNT_BITS,
+    NEAR_BITS,
+    POINTER_CALLS,
+    TOP_STEP,
+    Counters,
+    Limits,
+    Parking,
+    Seek,
+    StackState,
+    again,
+    change_stage,
+)
 from .tokens import role_of
 
 __all__ = ["StackAccess"]
@@ -117,6 +129,8 @@ class StackAccess(Component):
             stage.kill.eq(Mux(sets, pointer[31], state.kill)),
             lines.eq(state.entered - counters.below), stage.lines.eq(lines), stage.held.eq(lines),
             stage.lone.eq(lines == 1),
+            stage.near.eq(Cat((state.last[TOP_STEP + 1:] ^ limits.limit[1:])[part::NEAR_BITS] == 0
+                              for part in range(NEAR_BITS))),
             stage.sees.eq(step.walk & ~step.clear & ~step.fault & ~state.last[-1] & (state.entered != counters.below)),
             stage.dirty.eq(state.dirtied - counters.cleaned), stage.clean.eq(state.dirtied == counters.cleaned),
             stage.calls_full.eq(limits.checks_calls & (state.calls >= API_CALL_LIMIT)),

@@ -14,8 +14,8 @@ from .records import (
     COUNT_BITS,
     PLACE_BITS,
     POINTER_CALLS,
-    SLOT_BITS,
     SPILLS_FROM,
+    TOP_STEP,
     StackState,
     change_flags,
     change_stage,
@@ -26,8 +26,6 @@ from .tokens import StoredLine
 __all__ = ["StackChange"]
 
 _LAST_PLACE = TOKENS_PER_LINE - 1
-_TOP_STEP = SLOT_BITS + PLACE_BITS
-"""Limits count steps of so many tokens, as a power of two."""
 _BY_PC = [ThreadCode.NONE.value, *(by_pc.value for _, by_pc in TRAP_FRAME)]
 _BY_MASK = [ThreadCode.NONE.value, *(by_mask.value for by_mask, _ in TRAP_FRAME)]
 """The codes that the threads of a frame's token get, by its place in the line."""
@@ -59,19 +57,18 @@ class StackChange(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        place = SLOT_BITS + PLACE_BITS
         super().__init__({
             "valid": In(1), "stage": In(change_stage(params)), "follows": In(1), "line": In(StoredLine),
             "codes": In(ThreadCodes), "before": In(judge_stage(params)), "calls": In(8),
-            "base": In(BLOCK_ADDRESS_BITS), "more": Out(1), "place": Out(place), "next_number": Out(DEPTH_BITS),
+            "base": In(BLOCK_ADDRESS_BITS), "more": Out(1), "place": Out(TOP_STEP), "next_number": Out(DEPTH_BITS),
             "next_lines": Out(COUNT_BITS), "next_lone": Out(1), "push": Out(1), "pushed": Out(StackState),
-            "stored": Out(1), "pushed_place": Out(place), "flags": Out(change_flags(params)), "entry": Out(WarpError),
-            "judge": Out(judge_stage(params))})
+            "stored": Out(1), "pushed_place": Out(TOP_STEP), "flags": Out(change_flags(params)),
+            "entry": Out(WarpError), "judge": Out(judge_stage(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         stage, step, judge, flags = self.stage, self.stage.step, self.judge, self.flags
-        low, place = stage.number[:_TOP_STEP], stage.number[:PLACE_BITS]
+        low, place = stage.number[:TOP_STEP], stage.number[:PLACE_BITS]
         topmost, lowest = place == _LAST_PLACE, place == 0
 
         # Up by one, down by one, or neither. Where a token lies is not taken from this sum, whose carries are late.
@@ -81,16 +78,16 @@ class StackChange(Component):
             refused.eq(step.counts & stage.calls_full), rises.eq(step.push & ~refused),
             up.eq(rises | step.get | (step.mode & ~step.walk)), down.eq(step.walk | step.set),
             number.eq((stage.number + Cat(up | down, down.replicate(DEPTH_BITS)))[:DEPTH_BITS + 1]),
-            self.place.eq(Cat(low[bit] ^ ~low[:bit].any() for bit in range(_TOP_STEP))),
-            self.pushed_place.eq(Cat(low[bit] ^ low[:bit].all() for bit in range(_TOP_STEP)))]
+            self.place.eq(Cat(low[bit] ^ ~low[:bit].any() for bit in range(TOP_STEP))),
+            self.pushed_place.eq(Cat(low[bit] ^ low[:bit].all() for bit in range(TOP_STEP)))]
 
         # The limit: a whole step below it there is room, and numbers go up by ones; those in the entries that are kept
         # for the trap handler are a step above the limit of user mode.
         limited, missing = Signal(), Signal()
-        steps, limit = stage.number[_TOP_STEP:], stage.limit
+        steps, limit = stage.number[TOP_STEP:], stage.limit
         ends = low[1:].all() & (low[0] | step.pair)
         m.d.comb += [
-            limited.eq((steps[1:] == limit[1:]) & Mux(steps[0], ends | ~limit[0], ends & ~limit[0])),
+            limited.eq(stage.near.all() & Mux(steps[0], ends | ~limit[0], ends & ~limit[0])),
             missing.eq((stage.lines == 0) & (stage.top != _LAST_PLACE)),
             self.entry.eq(Mux(missing, WarpError.MMU_FAULT,
                               Mux(limited, WarpError.STACK_OVERFLOW, WarpError.NONE)))]

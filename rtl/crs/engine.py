@@ -130,12 +130,13 @@ class SpillFillEngine(Component):
         # A line that has come is put in, thrown away, or is an error that an operation has waited for. What else was
         # decided is given up if the warp's commit, or a line that it begins, makes it wrong.
         free = self.again_free & ~confirmed
-        useless = view.stale | Mux(lines.error, ~view.parked, view.lines > FILLS_UP_TO)
+        useless = Signal()
         disturbed = self.change.begins_line & (self.change.warp == self.warp)
         looks, later, returns, confirms = (Signal(name=name) for name in ("looks", "later", "returns", "confirms"))
         stirred, lowers, lowered = Signal(), Signal(), Signal()
         commit, lately = self.commit, lines.lowered.payload == self.warp
-        m.d.sync += [stirred.eq(commit.stirs), lines.lowered.valid.eq(commit.lowers),
+        m.d.sync += [useless.eq(view.stale | Mux(lines.error, ~view.parked, view.lines > FILLS_UP_TO)),
+                     stirred.eq(commit.stirs), lines.lowered.valid.eq(commit.lowers),
                      lines.lowered.payload.eq(commit.warp), lowered.eq((state != _State.SELECT) & lowers)]
         later_warps = Signal.like(self.hints)
         m.d.sync += later_warps.eq(Cat(self.warp < place for place in range(len(later_warps))))

@@ -11,9 +11,9 @@ from rtl.params import WARP_THREADS, SmParams
 from .tokens import StoredToken
 
 __all__ = [
-    "CACHED_LINES", "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "PLACE_BITS", "POINTER_CALLS", "SLOT_BITS",
-    "SPILLS_FROM", "Counters", "Limits", "Origin", "Parking", "Seek", "StackState", "Step", "again",
-    "change_flags", "change_stage", "commit_flags", "commit_stage", "judge_stage"]
+    "CACHED_LINES", "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "NEAR_BITS", "PLACE_BITS", "POINTER_CALLS",
+    "SLOT_BITS", "SPILLS_FROM", "TOP_STEP", "Counters", "Limits", "Origin", "Parking", "Seek", "StackState", "Step",
+    "again", "change_flags", "change_stage", "commit_flags", "commit_stage", "judge_stage"]
 
 CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
 """Lines of a warp that fit on chip."""
@@ -31,8 +31,12 @@ made."""
 POINTER_CALLS = 23
 """Place of the API call depth in the format of GETCRSPTR and SETCRSPTR; the kill bit is the highest, the depth the
 lowest."""
-LIMIT_BITS = DEPTH_BITS - SLOT_BITS - PLACE_BITS
-"""Width of a limit in steps of 16 tokens."""
+TOP_STEP = SLOT_BITS + PLACE_BITS
+"""Limits count steps of so many tokens, as a power of two."""
+LIMIT_BITS = DEPTH_BITS - TOP_STEP
+"""Width of a limit."""
+NEAR_BITS = 3
+"""Parts in which a number is held against a limit."""
 
 
 class StackState(data.Struct):
@@ -108,12 +112,14 @@ def change_stage(params: SmParams) -> data.StructLayout:
     ``number`` is what the step counts from: the topmost token, the one that is looked at, or a depth to set; ``top``
     the topmost token's place in its line. ``lines`` are on chip from that token's line down, only one if ``lone``;
     ``sees``: the token is one of theirs, and looked at. When the step began ``held`` were on chip, ``dirty`` of them
-    dirty; ``clean``: none. ``calls_full``: the limit of calls is reached.
+    dirty; ``clean``: none. ``near``: the number's step and the limit's make up the same granule, part by part of their
+    bits. ``calls_full``: the limit of calls is reached.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "top": PLACE_BITS, "lines": COUNT_BITS, "lone": 1,
         "sees": 1, "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS,
-        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "calls_full": 1, "token": StoredToken})
+        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1,
+        "near": NEAR_BITS, "calls_full": 1, "token": StoredToken})
 
 
 def judge_stage(params: SmParams) -> data.StructLayout:

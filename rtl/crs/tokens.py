@@ -75,11 +75,10 @@ class TokenStore(Component):
         bits = params.warp_bits + (lines // params.warps - 1).bit_length()
         super().__init__({"read": In(bits), "line": Out(StoredLine), "write": In(TOKENS_PER_LINE), "slot": In(bits),
                           "written": In(StoredLine)})
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        self.bodies = [memory.Memory(shape=BODY_BITS, depth=lines, init=[], attrs=attributes)
-                       for _ in range(TOKENS_PER_LINE)]
-        self.kinds = [memory.Memory(shape=StoredToken.as_shape().size - BODY_BITS, depth=lines, init=[])
-                      for _ in range(TOKENS_PER_LINE)]
+        self.bodies, self.kinds = (
+            [memory.Memory(shape=bits, depth=lines, init=[], attrs=attributes) for _ in range(TOKENS_PER_LINE)]
+            for bits, attributes in ((BODY_BITS, {"ram_style": "block", "no_rw_check": 1}),
+                                     (StoredToken.as_shape().size - BODY_BITS, {"ram_style": "distributed"})))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

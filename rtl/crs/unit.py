@@ -187,6 +187,7 @@ class CallReturnStack(Component):
             Assert(~begins | ((stage.lines <= CACHED_LINES) & (stage.dirty <= stage.lines)),
                    "more lines than there are"),
             Assert(~(states.push & left.write & (stage.warp == left.warp)), "a push of a warp that is over as well"),
+            Assert(~(change.follows & step.push), "a push is done twice"),
             Assert(~(change.stored & self.busy.bit_select(stage.warp, 1)), "a push of a warp that is busy"),
             Assert(~left.done | self.busy.bit_select(left.warp, 1), "a result that nobody waits for"),
             Assert(~(left.done & left.parks), "an operation is over, and goes on"),

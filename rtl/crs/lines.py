@@ -34,7 +34,7 @@ class LinePort(wiring.Signature):
     leaving, leaving_warp : In(COUNT_BITS), In
         So many lines of that warp are on their way out of the cache.
     lowered : Out(Event(warp))
-        What StackCommit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
+        What the commit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
     left, cleaned : In(Event(warp)), In(COUNT_BITS)
         A line is out, and clean; what ``cleaned`` is then.
     spilled : In(Event(warp, done))

@@ -29,7 +29,7 @@ from rtl.layouts import (
     warp_exit,
     warp_launch,
 )
-from rtl.memory import MEMORY_UNIT_TAG_BITS, MemoryUnit
+from rtl.memory import MemoryUnit, memory_tag_bits
 from rtl.memory.instruction import MemoryEvents
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
@@ -84,7 +84,7 @@ class Core(Component):
             "error_status": Out(RegisterAccess()), "interrupt": Out(1), "command": In(TrapCommand(params)),
             "policy": In(Policy), "starting": In(1),
             "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)), "stack_memory": Out(MemoryPort(params.warp_bits)),
-            "unit_memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)), "exit": Out(warp_exit(params)),
+            "unit_memory": Out(MemoryPort(memory_tag_bits(params))), "exit": Out(warp_exit(params)),
             "drained": Out(params.warps), "trapping": Out(1), "trap_state": Out(TrapStatus(params)),
             "stack_events": Out(StackEvents),
             "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "diverged": Out(1),

@@ -53,12 +53,15 @@ def lines_of(addresses: dict[int, int], size: int) -> int:
     return len({byte // LINE_BYTES for address in addresses.values() for byte in range(address, address + size)})
 
 
-def conflicts(addresses: dict[int, int], size: int, lanes: int) -> int:
-    """Cycles in shared memory: for each beat and word the most words of a bank that somebody wants."""
-    cycles = 0
+def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
+    """Cycles in shared memory: for each beat and word the most words of a bank that somebody wants. In one pass
+    ``loads`` take different words for different parts of the lanes: as many parts as a thread has words.
+    """
+    cycles, words = 0, max(1, size // 4)
     for first in range(0, WARP_THREADS, lanes):
-        for word in range(max(1, size // 4)):
-            wanted = {addresses[thread] // 4 + word for thread in range(first, first + lanes) if thread in addresses}
+        for word in range(words):
+            wanted = {addresses[thread] // 4 + (word ^ (thread - first) * words // lanes if loads else word)
+                      for thread in range(first, first + lanes) if thread in addresses}
             banks = [number % lanes for number in wanted]
             cycles += max((banks.count(bank) for bank in banks), default=0)
     return cycles
@@ -100,10 +103,31 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
         threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
         chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
         cases += [Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
-                          conflicts(chosen, count, lanes)) for name, word in (
+                          conflicts(chosen, count, lanes, loads=name == "LDS")) for name, word in (
             ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
             ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
     return cases
+
+
+POINTER = 0
+"""A pair of registers with the address of a word of global memory, neighbouring ones for neighbouring threads; behind
+it one with an address of shared memory."""
+_ROUNDS = 6
+
+
+def rates() -> Iterator[tuple[str, list[int], float]]:
+    """Instructions that depend on nothing, and how many cycles each may take at most on 8 lanes."""
+    add = AtomicOperation.ADD.value
+    for name, word, most in (
+            ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
+            ("STG", encode("STG", Ra=POINTER, Rd=_DATA, wide=1, size=MemorySize.B32.value), 13),
+            ("LDS", encode("LDS", Ra=POINTER + 2, Rd=_RESULT, uniform_size=MemorySize.B32.value), 12),
+            ("STS", encode("STS", Ra=POINTER + 2, Rd=_DATA, size=MemorySize.B32.value), 12),
+            ("SHFL", encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=ShuffleMode.BFLY.value, lane=9, clamp=31),
+             12),
+            ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
+            ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48)):
+        yield name, [word] * _ROUNDS, most
 
 
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:

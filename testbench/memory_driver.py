@@ -1,6 +1,6 @@
 """Plays a world's instructions on the memory unit, with lanes and memory around it, and compares."""
 
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ _GRANULE = 512
 _SELECT_CYCLES = 3
 """From the selection of an instruction, which needs room, to its dispatch."""
 _SERIALS = 1 << 16
+_SHARED_GRANULE = 256
+"""What shared memory of a CTA begins at a multiple of."""
 _PATIENCE = 20_000
 """Cycles that an instruction may take."""
 
@@ -37,7 +39,8 @@ class StepEnd:
 
 
 class MemoryDriver:
-    """Sends all steps of a world, one after the other, and waits for their ends.
+    """Sends all steps of a world, one after the other, and waits for their ends, which must come in the same order for
+    each warp.
 
     Parameters
     ----------
@@ -52,6 +55,8 @@ class MemoryDriver:
         Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
     coverage : MemoryCoverage | None
         What is told how many instructions and requests are under way at once.
+    alone : bool
+        Whether an instruction is sent when the one before has ended.
 
     Attributes
     ----------
@@ -65,8 +70,8 @@ class MemoryDriver:
 
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
                  behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
-                 coverage: MemoryCoverage | None = None) -> None:
-        self.bench, self.world, self.params, self._idle = bench, world, params, idle
+                 coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
+        self.bench, self.world, self.params, self._idle, self._alone = bench, world, params, idle, alone
         self.dut = MemoryUnit(params)
         self.memory = world.memory.copy()
         self.server = MemoryServer(self.dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
@@ -77,7 +82,7 @@ class MemoryDriver:
         self._compare_memory = compare_memory
         self._coverage = MemoryCoverage() if coverage is None else coverage
         self._registers: dict[tuple[int, int], list[int]] = {}
-        self._sent: deque[MemoryStep] = deque()
+        self._sent: defaultdict[int, deque[tuple[int, MemoryStep]]] = defaultdict(deque)
         self._selected: deque[tuple[int, MemoryStep]] = deque()
         self._freed: set[int] = set()
 
@@ -105,11 +110,10 @@ class MemoryDriver:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
         ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
-        waited, oldest = 0, None
+        waited, ended = 0, 0
         async for _, _, room, completion, error, events, cleared in ticks:
             self.cycle += 1
-            waited = waited + 1 if self._sent and self._sent[0] is oldest else 0
-            oldest = self._sent[0] if self._sent else None
+            waited, ended = waited + 1 if self._under_way and self.steps == ended else 0, self.steps
             self.lines += events.line
             self.shared_cycles += events.shared
             self.atomics += events.atomic
@@ -127,12 +131,19 @@ class MemoryDriver:
             if self._selected and self._selected[0][0] <= self.cycle:
                 self._dispatch(ctx, self._selected.popleft()[1], sent)
                 sent += 1
-            elif steps and room and self.bench.random.random() >= self._idle:
+            elif (steps and room and self.bench.random.random() >= self._idle
+                    and not (self._alone and (self._under_way or self._selected))):
                 self._next(ctx, steps)
-            if not steps and not self._selected and not self._sent and self._clearing is None and self.lanes.quiet:
+            if not steps and not self._selected and not self._under_way and self._clearing is None and self.lanes.quiet:
                 return
             if waited > _PATIENCE:
-                self.bench.fail(f"no end of {self._name()} within {_PATIENCE:,} cycles")
+                names = ", ".join(self._name(warp) for warp, sent in self._sent.items() if sent)
+                self.bench.fail(f"no end of any of {names} within {_PATIENCE:,} cycles")
+
+    @property
+    def _under_way(self) -> bool:
+        """Whether instructions have not ended yet."""
+        return any(self._sent.values())
 
     def _next(self, ctx: Any, steps: deque[MemoryStep]) -> None:
         """Selects the next instruction, or does what is none."""
@@ -145,7 +156,7 @@ class MemoryDriver:
             if not self._selected:
                 steps.popleft()
                 ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
-        elif not self._sent and not self._selected:
+        elif not self._under_way and not self._selected:
             steps.popleft()
             self._clearing = self.world.cta_of(step.warp)
             ctx.set(self.dut.clear.payload, {
@@ -169,7 +180,7 @@ class MemoryDriver:
     def shared_base(self, slot: int) -> int:
         """Where a warp's CTA has its shared memory: the first CTA at the begin, the last one at the end."""
         left = self.params.shared_bytes - max(SHARED_BYTES, self.world.machine.launch.shared)
-        return self.world.cta_of(slot) * left // (CTAS - 1)
+        return self.world.cta_of(slot) * left // (CTAS - 1) & -_SHARED_GRANULE
 
     def _dispatch(self, ctx: Any, step: MemoryStep, serial: int) -> None:
         """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""
@@ -180,29 +191,33 @@ class MemoryDriver:
             "warp": step.warp, "serial": serial % _SERIALS, "pc": 8 * serial, "word": step.word,
             "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
             "write_barrier": step.write_barrier, "read_barrier": step.read_barrier}})
-        self._sent.append(step)
-        self._coverage.accepted(len(self._sent))
+        self._sent[step.warp].append((serial, step))
+        self._coverage.accepted(sum(map(len, self._sent.values())))
+
+    def _oldest(self, warp: int) -> tuple[int, MemoryStep]:
+        """A warp's instruction that has to end next: its number, and itself."""
+        if not self._sent[warp]:
+            self.bench.fail(f"warp {warp} has no instruction under way")
+        return self._sent[warp][0]
 
     def _error(self, error: Any) -> None:
-        step = self._sent[0]
-        self.bench.expect(f"error of {self._name()}", WarpError(error.error).name, step.error.name)
-        self.bench.expect("warp of an error", error.warp, step.warp)
-        self.bench.expect("pc of an error", error.pc, 8 * self.steps)
+        serial, step = self._oldest(error.warp)
+        self.bench.expect(f"error of {self._name(error.warp)}", WarpError(error.error).name, step.error.name)
+        self.bench.expect("pc of an error", error.pc, 8 * serial)
 
     def _completed(self, completion: Any, error: bool) -> None:
         """An instruction ended without writing registers."""
-        step = self._sent[0]
-        record = step.record
+        serial, step = self._oldest(completion.warp)
+        record, name = step.record, self._name(completion.warp)
         assert record is not None
-        self.bench.expect(f"error of {self._name()}", error, step.error is not WarpError.NONE)
+        self.bench.expect(f"error of {name}", error, step.error is not WarpError.NONE)
         if record.registers or record.predicates:
-            self.bench.fail(f"{self._name()} ended without writing its registers")
-        freed = {self.steps} <= self._freed
-        self.bench.expect("warp and serial number of a completion", (completion.warp, completion.serial),
-                          (step.warp, self.steps % _SERIALS))
+            self.bench.fail(f"{name} ended without writing its registers")
+        freed = serial in self._freed
+        self.bench.expect(f"serial number of a completion of {name}", completion.serial, serial % _SERIALS)
         self.bench.expect("write barrier", completion.write_barrier, step.write_barrier)
         self.bench.expect("read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier)
-        self._end()
+        self._end(completion.warp)
 
     def _lanes_ended(self, operation: LaneOperation) -> None:
         """The lanes have done an operation."""
@@ -211,41 +226,37 @@ class MemoryDriver:
         if operation.gather:
             self._gathered(operation)
             return
-        if not self._sent:
-            self.bench.fail("an operation of no instruction")
-        step = self._sent[0]
-        self.bench.expect(f"warp and serial number of an operation for {self._name()}",
-                          (operation.warp, operation.serial), (step.warp, self.steps % _SERIALS))
+        serial, step = self._oldest(operation.warp)
+        record, name = step.record, self._name(operation.warp)
+        self.bench.expect(f"serial number of an operation for {name}", operation.serial, serial % _SERIALS)
         self.bench.expect("write barrier", operation.barrier, step.write_barrier)
-        record = step.record
         assert record is not None
         if step.error is not WarpError.NONE or not (record.registers or record.predicates):
-            self.bench.fail(f"{self._name()} writes registers")
+            self.bench.fail(f"{name} writes registers")
         for register, (_, values) in record.registers.items():
-            self.bench.expect(f"R{register} after {self._name()}", self.lanes.registers[step.warp, register],
-                              list(values))
+            self.bench.expect(f"R{register} after {name}", self.lanes.registers[step.warp, register], list(values))
         for predicate, (threads, mask) in record.predicates.items():
-            self.bench.expect(f"P{predicate} after {self._name()}",
+            self.bench.expect(f"P{predicate} after {name}",
                               self.lanes.predicates[step.warp, predicate] & threads, mask)
-        self._end()
+        self._end(operation.warp)
 
     def _gathered(self, operation: LaneOperation) -> None:
         """An instruction has read its registers; it need not be the oldest one."""
-        ahead = (operation.serial - self.steps) % _SERIALS
-        if ahead >= len(self._sent) or self.steps + ahead in self._freed:
+        found = [(serial, step) for serial, step in self._sent[operation.warp]
+                 if serial % _SERIALS == operation.serial and serial not in self._freed]
+        if not found:
             self.bench.fail(f"registers read for instruction {operation.serial}, which does not wait for any")
-        step = self._sent[ahead]
-        self.bench.expect("warp of a gather", operation.warp, step.warp)
+        serial, step = found[0]
         self.bench.expect("read barrier", operation.barrier, step.read_barrier)
-        self._freed.add(self.steps + ahead)
-        self._coverage.read_registers(sum(number >= self.steps for number in self._freed))
+        self._freed.add(serial)
+        self._coverage.read_registers(sum(number in self._freed for sent in self._sent.values() for number, _ in sent))
 
-    def _name(self) -> str:
-        step = self._sent[0]
-        return f"instruction {self.steps}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
+    def _name(self, warp: int) -> str:
+        serial, step = self._oldest(warp)
+        return f"instruction {serial}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
 
-    def _end(self) -> None:
-        self._sent.popleft()
+    def _end(self, warp: int) -> None:
+        self._sent[warp].popleft()
         self.steps += 1
         self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
 

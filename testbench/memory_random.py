@@ -9,7 +9,6 @@ from rtl.isa.syntax import PT, RZ, Form
 from rtl.memory import MEMORY_FORMS
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.memory_world import (
-    BUFFER,
     BUFFER_BYTES,
     LOCAL_BYTES,
     REGISTERS,
@@ -17,6 +16,7 @@ from testbench.memory_world import (
     WARPS,
     MemoryStep,
     MemoryWorld,
+    buffer_of,
 )
 
 __all__ = ["random_word", "random_world"]
@@ -45,22 +45,22 @@ def _spread(random: Random) -> Callable[[int], int]:
                           lambda thread: chosen[thread]])
 
 
-def _pointers(random: Random, number: int) -> list[int]:
-    """An address for each thread. The kinds take turns: buffer, small, shared window, local window, all mixed."""
+def _pointers(random: Random, slot: int, number: int) -> list[int]:
+    """An address for each thread of a warp. The kinds take turns: buffer, small, shared window, local window, mixed."""
     spread = _spread(random)
-    kind = number % 6
-    start = {0: BUFFER, 1: 0, 2: SHARED_WINDOW, 3: LOCAL_WINDOW, 4: BUFFER, 5: 0}[kind]
+    kind, buffer = number % 6, buffer_of(slot)
+    start = {0: buffer, 1: 0, 2: SHARED_WINDOW, 3: LOCAL_WINDOW, 4: buffer, 5: 0}[kind]
     size = {0: BUFFER_BYTES, 1: SHARED_BYTES, 2: SHARED_BYTES, 3: LOCAL_BYTES, 4: BUFFER_BYTES, 5: LOCAL_BYTES}[kind]
     first = random.randrange(0, size, 16)
     addresses = [start + (first + spread(thread)) % size for thread in range(WARP_THREADS)]
     if kind == 4:
-        starts = ((BUFFER, BUFFER_BYTES), (SHARED_WINDOW, SHARED_BYTES), (LOCAL_WINDOW, LOCAL_BYTES))
+        starts = ((buffer, BUFFER_BYTES), (SHARED_WINDOW, SHARED_BYTES), (LOCAL_WINDOW, LOCAL_BYTES))
         for thread in range(WARP_THREADS):
             base, length = random.choice(starts)
             addresses[thread] = base + random.randrange(0, length, 16)
     if random.random() < 0.15:
         wrong = [random.randrange(1 << 40, 1 << 64, 16), 16, SHARED_WINDOW + SHARED_BYTES, LOCAL_WINDOW + LOCAL_BYTES,
-                 LOCAL_WINDOW + WINDOW_BYTES, addresses[0] + random.randrange(16), BUFFER + BUFFER_BYTES]
+                 LOCAL_WINDOW + WINDOW_BYTES, addresses[0] + random.randrange(16), buffer + BUFFER_BYTES]
         for _ in range(random.randint(1, 3)):
             addresses[random.randrange(WARP_THREADS)] = random.choice(wrong)
     return addresses
@@ -75,8 +75,8 @@ def _fitting(random: Random, form: Form) -> int:
     return random.choice(good if random.random() < 0.95 else [*_POINTERS, RZ])
 
 
-def random_word(random: Random, form: Form) -> int | None:
-    """A word of a form, or None when what came up is nothing that the machine has."""
+def random_word(random: Random, slot: int, form: Form) -> int | None:
+    """A word of a form for a warp, or None when what came up is nothing that the machine has."""
     word = form.default | form.match
     for name, field in form.fields.items():
         if field.mask & form.mask:
@@ -101,16 +101,16 @@ def random_word(random: Random, form: Form) -> int | None:
             value = 0
         word = field.put(word, value)
     if "address" in form.operands or form.name == "LDC":
-        word = _absolute(random, form, word)
+        word = _absolute(random, slot, form, word)
     return word if encoding_error(word, REGISTERS) is WarpError.NONE else None
 
 
-def _absolute(random: Random, form: Form, word: int) -> int:
+def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
     """Without a register the offset is the address: mostly one that is mapped."""
     if form.values(word)["Ra"] != RZ or random.random() < 0.2:
         return word
     field = form.fields["offset"]
-    base = BUFFER if form.name not in ("LDS", "STS", "LDL", "STL", "ATOMS", "LDC") else 0
+    base = buffer_of(slot) if form.name not in ("LDS", "STS", "LDL", "STL", "ATOMS", "LDC") else 0
     value = base + random.randrange(0, 128, 16)
     limit = field.scale << field.width - 1
     return field.put(word, value if value < limit else value - 2 * limit if value < 2 * limit else 0)
@@ -121,7 +121,7 @@ def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWo
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
     for slot in range(WARPS):
         for register in _POINTERS:
-            world.set_pair(slot, register, _pointers(random, register // 2))
+            world.set_pair(slot, register, _pointers(random, slot, register // 2))
         for register in _SHORT:
             numbers = [0, 1, 2, 16, 31, 0x181F, 0x1C03, random.getrandbits(13)]
             world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
@@ -132,12 +132,12 @@ def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWo
     while len(world.steps) < count:
         name, = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
         form = random.choice([form for form in MEMORY_FORMS if form.name == name])
-        word = random_word(random, form)
+        slot, word = random.randrange(WARPS), None
         while word is None:
-            word = random_word(random, form)
+            word = random_word(random, slot, form)
         threads = random.choice([_EVERYBODY] * 5 + [random.getrandbits(32), random.getrandbits(32),
                                                    1 << random.randrange(32), 0])
-        step = MemoryStep(random.randrange(WARPS), word, threads, random.randrange(8), random.randrange(8))
+        step = MemoryStep(slot, word, threads, random.randrange(8), random.randrange(8))
         world.execute(step)
         if step.fault is WarpError.MMU_FAULT and not _precise(form, step):
             world.steps.pop()

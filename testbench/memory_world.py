@@ -30,14 +30,16 @@ __all__ = [
     "WARPS",
     "MemoryStep",
     "MemoryWorld",
+    "buffer_of",
 ]
 
 WARPS = 4
-BLOCK_THREADS = 64
-"""Of a CTA: two warps."""
+BLOCK_THREADS = 32
+"""Of a CTA: a warp. Warps share no memory, so that it does not matter which one is ahead."""
 BUFFER = 0x0040_0000
-"""Where the buffer is, which addresses of 32 bits reach too, below the windows."""
+"""Where the first warp's buffer is, which addresses of 32 bits reach too, below the windows."""
 BUFFER_BYTES = 8192
+"""Of each warp's buffer; behind it as much is not mapped."""
 SHARED_BYTES = 1024
 """Of a CTA."""
 LOCAL_BYTES = 192
@@ -89,6 +91,11 @@ def _addresses(warp: Warp, step: MemoryStep) -> dict[int, int]:
                     strict=True))
 
 
+def buffer_of(slot: int) -> int:
+    """Where a warp's buffer is."""
+    return BUFFER + 2 * BUFFER_BYTES * slot
+
+
 class MemoryWorld:
     """A machine whose warps never run by themselves.
 
@@ -108,7 +115,8 @@ class MemoryWorld:
         made = launch([NOP], registers=REGISTERS, shared=shared, constants=constants, local=LOCAL_BYTES, crs=0,
                       grid=(CTAS, 1, 1), block=(BLOCK_THREADS, 1, 1))
         self.machine = Machine(made, warps=WARPS, report_mask=report_mask)
-        self.machine.memory.map("buffer", BUFFER, BUFFER_BYTES)
+        for slot in range(WARPS):
+            self.machine.memory.map(f"buffer {slot}", buffer_of(slot), BUFFER_BYTES)
         self.bank_places = {
             bank: self.machine.memory.allocate(f"bank {bank}", len(content)) for bank, content in made.banks.items()}
         for name, (base, size) in self.machine.memory.regions.items():

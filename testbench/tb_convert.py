@@ -98,8 +98,7 @@ def traces_of(driver: ConvertDriver) -> Traces:
         "dispatch": {"valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
                      "word": dut.dispatch.payload.word, "room": dut.room},
         "instruction": {
-            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads,
-            "second": dut.second},
+            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
         "datapath": {"source": dut.datapath.source, "result": dut.datapath.result},
         "lanes": {
             "valid": port.operation.valid, "ready": port.operation.ready, "gather": asked.gather,

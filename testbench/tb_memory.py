@@ -11,14 +11,14 @@ from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
-from testbench.memory_cases import counted, edges, faults, shared_counted, shuffles
+from testbench.memory_cases import POINTER, counted, edges, faults, rates, shared_counted, shuffles
 from testbench.memory_coverage import MemoryCoverage
 from testbench.memory_driver import PARAMS, MemoryDriver
 from testbench.memory_random import random_world
-from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld
+from testbench.memory_world import BUFFER, WARPS, MemoryStep, MemoryWorld, buffer_of
 
 __all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_lines",
-           "check_local_base", "check_random", "check_shuffles", "record", "run"]
+           "check_local_base", "check_random", "check_rates", "check_shuffles", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
@@ -56,7 +56,7 @@ def check_lines(bench: Bench) -> None:
     """A line is asked for once, whatever threads want it."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     cases = counted(world)
-    driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
+    driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)), alone=True)
     driver.load(world.start_registers())
     for case in cases:
         world.execute(case.step)
@@ -76,7 +76,7 @@ def check_banks(bench: Bench) -> None:
     for params in SIZES if bench.thorough else SIZES[:1]:
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
         cases = shared_counted(world, params.lanes)
-        driver = MemoryDriver(bench, world, params)
+        driver = MemoryDriver(bench, world, params, alone=True)
         driver.load(world.start_registers())
         for case in cases:
             world.execute(case.step)
@@ -87,6 +87,29 @@ def check_banks(bench: Bench) -> None:
                          case.count)
             before = end.shared_cycles
         bench.checked("counts of bank conflicts", len(cases))
+
+
+def check_rates(bench: Bench) -> None:
+    """Independent instructions of several warps overlap."""
+    rows = []
+    for name, words, most in rates():
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        for slot in range(WARPS):
+            world.set_pair(slot, POINTER, [buffer_of(slot) + 4 * thread for thread in range(32)])
+            world.set_register(slot, POINTER + 2, [4 * thread for thread in range(32)])
+        registers = world.start_registers()
+        for word in words:
+            for slot in range(WARPS):
+                world.execute(MemoryStep(slot, word))
+        driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
+        driver.load(registers)
+        driver.run()
+        half = len(driver.ends) // 2
+        rate = (driver.ends[-1].cycle - driver.ends[half].cycle) / (len(driver.ends) - 1 - half)
+        bench.expect(f"{name}: {rate} cycles an instruction, at most {most}", rate <= most, True)
+        rows.append([name, rate, most])
+    bench.table("cycles an instruction of several warps, memory answers after 20 cycles", ["", "cycles", "most"], rows)
+    bench.checked("rates", len(rows))
 
 
 def check_faults(bench: Bench) -> None:
@@ -189,6 +212,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_lines, check_banks, check_edges, check_faults, check_local_base, check_clear, check_shuffles,
-                  check_random, record):
+    for check in (check_lines, check_banks, check_rates, check_edges, check_faults, check_local_base, check_clear,
+                  check_shuffles, check_random, record):
         check(bench)

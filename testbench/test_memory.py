@@ -14,8 +14,8 @@ from rtl.isa.kinds import AtomicOperation
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ
 from rtl.memory import MEMORY_FORMS, MemoryDecoder, MemoryUnit
+from rtl.memory.atomic import AtomicArithmetic
 from rtl.memory.instruction import MemoryOperation
-from rtl.memory.modify import AtomicArithmetic
 from rtl.params import LOCAL_WINDOW, PRESETS, SHARED_WINDOW
 from sim.engine import choose
 from sim.testbench import run
@@ -28,8 +28,8 @@ from testbench.memory_world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 
 ENGINE, _ = choose()
 
-CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_edges, tb_memory.check_faults,
-          tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
+CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_edges,
+          tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
 
 
 def passes(body, seed=0):
@@ -135,11 +135,12 @@ def test_lines_and_conflicts_by_hand():
     word_each = {thread: 4 * thread for thread in range(32)}
     assert lines_of(word_each, 4) == 2
     assert lines_of({0: 60, 1: 64}, 4) == 2
-    assert conflicts(word_each, 4, 8) == 4
-    assert conflicts({thread: 8 * thread for thread in range(32)}, 4, 8) == 8
-    assert conflicts({thread: 32 * thread for thread in range(32)}, 4, 8) == 32
-    assert conflicts(dict.fromkeys(range(32), 12), 4, 8) == 4
-    assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8) == 64
+    for loads in (False, True):
+        assert conflicts(word_each, 4, 8, loads=loads) == 4
+        assert conflicts({thread: 8 * thread for thread in range(32)}, 4, 8, loads=loads) == 8
+        assert conflicts({thread: 32 * thread for thread in range(32)}, 4, 8, loads=loads) == 32
+        assert conflicts(dict.fromkeys(range(32), 12), 4, 8, loads=loads) == 4
+        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (16 if loads else 64)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

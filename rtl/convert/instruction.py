@@ -10,6 +10,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
     "DOUBLE_BITS",
+    "ENTRY_BITS",
     "SEGMENTS",
     "SHIFT_BITS",
     "SIZES",
@@ -21,6 +22,8 @@ __all__ = [
 
 DOUBLE_BITS = 64
 """Width of the widest source and result."""
+ENTRY_BITS = 2
+"""Width of the number of an instruction in the unit."""
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
 """Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)

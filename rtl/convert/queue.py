@@ -39,7 +39,7 @@ class ConversionQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = ConversionDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout)
+        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
         arriving, taken = self.dispatch.payload, places.arriving.payload
         threads = arriving.active & arriving.guard
         fails = threads.any() & reported(self.report_mask, arriving.fault)

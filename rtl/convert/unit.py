@@ -1,9 +1,10 @@
 """The conversion unit, joined."""
 
 from itertools import pairwise
+from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -11,26 +12,30 @@ from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, completion, dispatched, error_event
+from rtl.layouts import LaneClientPort, completion, dispatched, error_event, lane_operation
+from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
 from .buffers import ResultBuffer, SourceBuffer
 from .datapath import DATAPATH_STAGES, ConversionDatapath
-from .instruction import DOUBLE_BITS, SIZES, conversion_entry
+from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, conversion_entry
+from .narrow import NarrowConversion, is_narrow
 from .queue import ConversionQueue
 
 __all__ = ["ConversionUnit"]
 
 _THREAD_BITS = ceil_log2(WARP_THREADS)
+_ENTRIES = 1 << ENTRY_BITS
 _WRITE_CYCLES = 6
 """From the cycle in which a beat is wanted to the one in which it is surely written."""
 
 
 class ConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP: one instruction after the other, one thread a cycle.
+    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP, in order and in three steps that overlap: one's
+    registers are gathered while another one is computed and a third one's results are written.
 
-    An instruction's registers are gathered by one operation of the lanes, its results written by one for each register.
-    A result of two registers is computed twice, for one of its halves at a time.
+    POPC, and I2I without 64 bits, are computed a beat a cycle; everything else a thread a cycle. Results are written by
+    an operation of the lanes for each register.
 
     Members
     -------
@@ -55,102 +60,166 @@ class ConversionUnit(Component):
             "error": Out(error_event(params)), "report_mask": In(32)})
         self.queue = ConversionQueue(params)
         self.datapath = ConversionDatapath()
+        self.narrow = [NarrowConversion() for _ in range(params.lanes)]
+        self.sources = SourceBuffer(params)
+        self.results = ResultBuffer(params)
         self.current = Signal(conversion_entry(params))
-        self.second = Signal()
-        """The second register of the result is what is worked on."""
+        """The instruction that is computed."""
+        self._gathers, self._writes = (stream.Signature(lane_operation(params)).create() for _ in range(2))
+        self._begins, self._arrived, self._computed = (Signal(_ENTRIES, name=name) for name in (
+            "begins", "arrived", "computed"))
+        self._given, self._taken, self._left = (Signal(ENTRY_BITS + 1, name=name) for name in (
+            "given", "taken", "left"))
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
         m = Module()
-        m.submodules.queue, m.submodules.datapath = queue, datapath = self.queue, self.datapath
-        m.submodules.sources = sources = SourceBuffer(params)
-        m.submodules.results = results = ResultBuffer(params)
-        current, second, port = self.current, self.second, self.port
-        m.d.comb += [queue.dispatch.eq(self.dispatch), queue.report_mask.eq(self.report_mask),
-                     self.room.eq(queue.room)]
+        m.submodules.queue, m.submodules.datapath = self.queue, self.datapath
+        m.submodules.sources, m.submodules.results = self.sources, self.results
+        for number, lane in enumerate(self.narrow):
+            m.submodules[f"lane_{number}"] = lane
+        m.submodules.entries = entries = memory.Memory(shape=conversion_entry(self._params), depth=_ENTRIES, init=[])
+        self._gather(m, entries.write_port())
+        self._compute(m, entries.read_port(domain="comb"))
+        self._write(m, entries.read_port(domain="comb"))
+        return m
 
-        # Threads pass the datapath one behind the other.
-        computes, thread, is_double = Signal(), Signal(_THREAD_BITS), Signal()
-        source = Signal(DOUBLE_BITS)
-        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(DATAPATH_STAGES + 1)]
-        m.d.sync += [
-            source.eq(Mux(current.gathers, sources.value, current.operand)), passing[0].eq(Cat(computes, thread))]
-        m.d.sync += [after.eq(before) for before, after in pairwise(passing)]
+    def _gather(self, m: Module, note: Any) -> None:
+        """An instruction gets an entry, and its registers are read."""
+        queue, sources, gathered = self.queue, self.sources, self.port.gathered
+        here = Signal(conversion_entry(self._params))
+        m.submodules.asked = asked = fifo.SyncFIFO(width=ENTRY_BITS, depth=_ENTRIES)
+        asks, operation, entry = Signal(), self._gathers, self._given[:ENTRY_BITS]
+        last_entry, waits = Signal(ENTRY_BITS), Signal()
         m.d.comb += [
-            is_double.eq(current.instruction.to_size == SIZES.index(DOUBLE_BITS)), sources.thread.eq(thread),
-            datapath.instruction.eq(current.instruction), datapath.source.eq(source),
-            results.write.eq(passing[-1][0]), results.thread.eq(passing[-1][1:]),
-            results.value.eq(Mux(second, datapath.result[32:], datapath.result[:32])),
-            results.zero.eq(~datapath.result.any()),
-            results.sign.eq(Mux(is_double, datapath.result[-1], datapath.result[31]))]
-
-        # Registers come and go by the lanes.
-        gathered, wanted, operation = port.gathered, port.wanted, port.operation.payload
-        last_write = ~is_double | second | (current.destination == RZ)
+            queue.dispatch.eq(self.dispatch), queue.report_mask.eq(self.report_mask), self.room.eq(queue.room),
+            queue.entry.ready.eq(((self._given - self._left)[:ENTRY_BITS + 1] != _ENTRIES) & (
+                ~asks | operation.ready)),
+            note.en.eq(queue.entry.valid & queue.entry.ready), self._begins.eq(one_hot(entry, _ENTRIES, note.en)),
+            note.addr.eq(entry), note.data.eq(queue.entry.payload),
+            operation.valid.eq(asks), operation.payload.gather.eq(1), operation.payload.warp.eq(here.warp),
+            operation.payload.serial.eq(here.serial), operation.payload.threads.eq(here.threads),
+            operation.payload.registers[0].eq(here.registers[0]), operation.payload.registers[1].eq(here.registers[1]),
+            operation.payload.registers[2].eq(RZ), operation.payload.predicate.eq(PT), operation.payload.last.eq(1),
+            operation.payload.barrier.eq(here.read_barrier)]
+        with m.If(operation.ready):
+            m.d.sync += asks.eq(0)
+        new = queue.entry.payload
+        m.d.comb += waits.eq(~_nothing(new) & (new.gathers | (new.read_barrier != NO_BARRIER)))
+        with m.If(note.en):
+            m.d.sync += [here.eq(new), asks.eq(waits), last_entry.eq(entry), self._given.eq(self._given + 1)]
         m.d.comb += [
-            sources.write.eq(gathered.valid), sources.beat.eq(gathered.beat), results.beat.eq(wanted.beat),
-            port.values.eq(results.values), port.conditions.eq(results.conditions),
-            operation.warp.eq(current.warp), operation.serial.eq(current.serial), operation.threads.eq(current.threads),
-            operation.predicate.eq(PT)]
+            asked.w_en.eq(asks & operation.ready), asked.w_data.eq(last_entry),
+            asked.r_en.eq(gathered.valid & (gathered.beat == self._params.beats - 1)),
+            sources.write.eq(gathered.valid), sources.beat.eq(gathered.beat), sources.entry.eq(asked.r_data)]
         m.d.comb += [value.eq(Cat(words[0], words[1])) for value, words in
                      zip(sources.values, gathered["values"], strict=True)]
+        m.d.sync += [
+            self._arrived.eq((self._arrived & ~self._begins) | Mux(waits, 0, self._begins) | one_hot(
+                asked.r_data, _ENTRIES, gathered.valid)),
+            Assert(~gathered.valid | asked.r_rdy, "a gather that nobody has asked for")]
 
-        settling, nothing = Signal(_WRITE_CYCLES), Signal()
-        m.d.sync += settling.eq(settling >> 1)
-        m.d.comb += nothing.eq((current.error != WarpError.NONE) | ~current.threads.any()
-                               | (current.destination == RZ) & ~current.instruction.conditional)
+    def _compute(self, m: Module, entry: Any) -> None:
+        """Results, from the cycle on in which the first beat is there: no beat is wanted before it has come."""
+        params, current, results, sources, datapath = (
+            self._params, self.current, self.results, self.sources, self.datapath)
+        beats, lane_bits = params.beats, ceil_log2(params.lanes)
+        slot, taken = Signal(ENTRY_BITS), self._taken[:ENTRY_BITS]
+        thread, computes, narrow, done = Signal(_THREAD_BITS), Signal(), Signal(), Signal(_ENTRIES)
+        m.d.comb += [entry.addr.eq(taken), sources.read_entry.eq(slot), sources.thread.eq(thread)]
+
+        # Threads pass the datapath one behind the other; beats are computed at once.
+        source, is_double = Signal(DOUBLE_BITS), current.instruction.to_size == SIZES.index(DOUBLE_BITS)
+        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(DATAPATH_STAGES + 1)]
+        m.d.sync += [
+            source.eq(Mux(current.gathers, sources.value, current.operand)),
+            passing[0].eq(Cat(computes & ~narrow, thread))]
+        m.d.sync += [after.eq(before) for before, after in pairwise(passing)]
+        m.d.comb += [
+            datapath.instruction.eq(current.instruction), datapath.source.eq(source), results.entry.eq(slot),
+            results.thread.eq(Mux(narrow, thread, passing[-1][1:])), results.all.eq(narrow),
+            results.write.eq(Mux(narrow, computes, passing[-1][0]))]
+        flags = (~datapath.result.any(), Mux(is_double, datapath.result[-1], datapath.result[31]))
+        for lane, own, value in zip(self.narrow, sources.values_read, results.values_written, strict=True):
+            m.d.comb += [
+                lane.instruction.eq(current.instruction),
+                lane.source.eq(Mux(current.gathers, own[:32], current.operand[:32])),
+                value.low.eq(Mux(narrow, lane.result, datapath.result[:32])), value.high.eq(datapath.result[32:]),
+                value.zero.eq(Mux(narrow, ~lane.result.any(), flags[0])),
+                value.sign.eq(Mux(narrow, lane.result[-1], flags[1]))]
+
         with m.FSM(name="step"):
-            with m.State("TAKE"):
-                m.d.comb += queue.entry.ready.eq(1)
-                m.d.sync += [current.eq(queue.entry.payload), second.eq(0)]
-                with m.If(queue.entry.valid):
-                    m.next = "BEGIN"
-            with m.State("BEGIN"):
-                # What has nothing to do ends, but not before what came before it.
-                with m.If(nothing & ~settling.any()):
-                    m.d.comb += self.completion.valid.eq(1)
-                    m.next = "TAKE"
-                with m.Elif(nothing):
-                    m.next = "BEGIN"
-                with m.Elif(current.gathers | (current.read_barrier != NO_BARRIER)):
-                    m.next = "GATHER"
-                with m.Else():
-                    m.next = "COMPUTE"
-            with m.State("GATHER"):
-                m.d.comb += [
-                    port.operation.valid.eq(1), operation.gather.eq(1), operation.registers[0].eq(current.registers[0]),
-                    operation.registers[1].eq(current.registers[1]), operation.registers[2].eq(RZ),
-                    operation.last.eq(1), operation.barrier.eq(current.read_barrier)]
-                with m.If(port.operation.ready):
-                    m.next = "WAIT"
-            with m.State("WAIT"), m.If(gathered.valid):
+            with m.State("TAKE"), m.If((self._given != self._taken) & self._arrived.bit_select(taken, 1)):
+                m.d.sync += [
+                    current.eq(entry.data), slot.eq(taken), thread.eq(0), self._taken.eq(self._taken + 1),
+                    narrow.eq(is_narrow(entry.data.instruction))]
                 m.next = "COMPUTE"
+                with m.If(_nothing(entry.data)):
+                    m.d.comb += done.eq(one_hot(taken, _ENTRIES))
+                    m.next = "TAKE"
             with m.State("COMPUTE"):
                 m.d.comb += computes.eq(1)
-                m.d.sync += thread.eq(thread + 1)
-                with m.If(thread == WARP_THREADS - 1):
+                m.d.sync += thread.eq(thread + Mux(narrow, params.lanes, 1))
+                with m.If(narrow):
+                    m.d.comb += done.eq(one_hot(slot, _ENTRIES))
+                    with m.If(thread[lane_bits:] == beats - 1):
+                        m.next = "TAKE"
+                with m.Elif(thread == WARP_THREADS - 1):
                     m.next = "DRAIN"
             with m.State("DRAIN"), m.If(passing[-1].all()):
-                m.next = "WRITE"
-            with m.State("WRITE"):
-                m.d.comb += [
-                    port.operation.valid.eq(1), operation.registers[0].eq(current.destination | second),
-                    operation.registers[1].eq(RZ), operation.registers[2].eq(RZ), operation.last.eq(last_write),
-                    operation.conditional.eq(current.instruction.conditional & last_write),
-                    operation.barrier.eq(Mux(last_write, current.write_barrier, NO_BARRIER))]
-                with m.If(port.operation.ready):
-                    m.next = "GIVE"
-            with m.State("GIVE"), m.If(wanted.valid & (wanted.beat == params.beats - 1)):
-                m.d.sync += [second.eq(1), settling.eq(~0)]
-                m.next = "COMPUTE"
-                with m.If(last_write):
-                    m.next = "TAKE"
+                m.d.comb += done.eq(one_hot(slot, _ENTRIES))
+                m.next = "TAKE"
+        m.d.sync += self._computed.eq((self._computed & ~self._begins) | done)
 
-        # What ends without a write.
+    def _write(self, m: Module, entry: Any) -> None:
+        """Results on their way to registers, a register at a time; and the ends of instructions."""
+        params, port, results, written = self._params, self.port, self.results, Signal(ENTRY_BITS + 1)
+        m.submodules.writing = writing = fifo.SyncFIFO(width=2, depth=_ENTRIES)
+        operation, second, wanted, last = self._writes, Signal(), port.wanted, Signal()
+        settling, this, ready, ends = Signal(_WRITE_CYCLES), Signal(conversion_entry(params)), Signal(), Signal()
+        is_double = this.instruction.to_size == SIZES.index(DOUBLE_BITS)
+        nothing, quiet = _nothing(this), Signal()
+        final = wanted.valid & (wanted.beat == params.beats - 1)
         m.d.comb += [
-            self.completion.warp.eq(current.warp), self.completion.serial.eq(current.serial),
-            self.completion.write_barrier.eq(current.write_barrier),
-            self.completion.read_barrier.eq(current.read_barrier), self.error.warp.eq(current.warp),
-            self.error.pc.eq(current.pc), self.error.error.eq(current.error),
-            self.error.valid.eq(self.completion.valid & (current.error != WarpError.NONE))]
-        return m
+            entry.addr.eq(written[:ENTRY_BITS]), this.eq(entry.data), quiet.eq(~settling.any() & ~writing.r_rdy),
+            ready.eq((written != self._given) & self._computed.bit_select(written[:ENTRY_BITS], 1)),
+            last.eq(~is_double | second | (this.destination == RZ)), operation.valid.eq(ready & ~nothing),
+            operation.payload.warp.eq(this.warp), operation.payload.serial.eq(this.serial),
+            operation.payload.threads.eq(this.threads), operation.payload.predicate.eq(PT),
+            operation.payload.registers[0].eq(this.destination | second), operation.payload.registers[1].eq(RZ),
+            operation.payload.registers[2].eq(RZ), operation.payload.last.eq(last),
+            operation.payload.conditional.eq(this.instruction.conditional & last),
+            operation.payload.barrier.eq(Mux(last, this.write_barrier, NO_BARRIER)),
+            ends.eq(Mux(nothing, ready & quiet, operation.valid & operation.ready & last)),
+            writing.w_en.eq(operation.valid & operation.ready), writing.w_data.eq(Cat(second, last)),
+            writing.r_en.eq(final), results.beat.eq(wanted.beat), results.read_entry.eq(self._left[:ENTRY_BITS]),
+            results.second.eq(writing.r_data[0]), port.values.eq(results.values),
+            port.conditions.eq(results.conditions)]
+        m.d.sync += [
+            settling.eq(Mux(wanted.valid, ~0, settling >> 1)), written.eq(written + ends),
+            self._left.eq(self._left + (final & writing.r_data[1] | ends & nothing)),
+            Assert(~wanted.valid | writing.r_rdy, "data wanted that nobody offered"),
+            Assert(~writing.w_en | writing.w_rdy, "more writes than there can be under way")]
+        with m.If(writing.w_en):
+            m.d.sync += second.eq(~last)
+
+        # What has nothing to do ends, but not before what came before it.
+        m.d.comb += [
+            self.completion.valid.eq(ends & nothing), self.completion.warp.eq(this.warp),
+            self.completion.serial.eq(this.serial), self.completion.write_barrier.eq(this.write_barrier),
+            self.completion.read_barrier.eq(this.read_barrier), self.error.warp.eq(this.warp),
+            self.error.pc.eq(this.pc), self.error.error.eq(this.error),
+            self.error.valid.eq(self.completion.valid & (this.error != WarpError.NONE))]
+
+        # A write goes before a gather, unless the gather has been offered already.
+        gather, offered, gathers = self._gathers, Signal(), Signal()
+        m.d.comb += [
+            gathers.eq(offered | ~operation.valid), port.operation.valid.eq(gather.valid | operation.valid),
+            port.operation.payload.eq(Mux(gathers, gather.payload.as_value(), operation.payload.as_value())),
+            gather.ready.eq(port.operation.ready & gathers), operation.ready.eq(port.operation.ready & ~gathers)]
+        m.d.sync += offered.eq(gathers & gather.valid & ~port.operation.ready)
+
+
+def _nothing(entry: Any) -> Any:
+    """Whether an instruction writes nothing."""
+    return (entry.error != WarpError.NONE) | ~entry.threads.any() | (
+        (entry.destination == RZ) & ~entry.instruction.conditional)

@@ -4,28 +4,22 @@
 module       content
 ============ ==========================================================================
 unit         everything, joined
-queue        instructions that wait for their turn
-decode       what a word says, from the instruction table; ``instruction`` the result
-front        prepares the next instruction
-gather       reads its registers
-addresses    judges its addresses, against ``limits``
-places       where each thread's access goes
-words        each thread's operands and results
-sequence     takes an instruction through the parts below
-coalescer    requests for lines; ``answers`` what comes back; ``line`` the line itself
-exchange     loads and stores: words of threads, and of the line or of shared memory, which is in ``banks``
-atomic       atomic operations, by the arithmetic of ``modify``
-shuffle      SHFL
-switch       the way of words to other lanes, for the three
-results      writes registers
-narrow       numbers of one or two bytes; ``beats`` those of some threads
+front        instructions that wait, get a slot, and have their registers gathered
+decode       what a word says, from the instruction table; ``instruction`` the result, and what the rooms exchange
+addresses    the address stage, which judges addresses against ``limits``
+operands     places and data of the threads in flight
+access       the access stage: instructions in order; it is the coalescer
+lines        the miss queue: lines of memory that are under way
+crossbar     words between threads and banks
+banks        shared memory
+atomic       atomic operations
+writeback    results and the ends of instructions
 ============ ==========================================================================
 """
 
 from .banks import clear_request
-from .coalescer import MEMORY_UNIT_TAG_BITS
 from .decode import MEMORY_FORMS, MemoryDecoder
-from .instruction import MemoryEvents
+from .instruction import MemoryEvents, memory_tag_bits
 from .unit import MemoryUnit
 
-__all__ = ["MEMORY_FORMS", "MEMORY_UNIT_TAG_BITS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "clear_request"]
+__all__ = ["MEMORY_FORMS", "MemoryDecoder", "MemoryEvents", "MemoryUnit", "clear_request", "memory_tag_bits"]

@@ -1,4 +1,6 @@
-"""Where each thread's access goes, and the first thread that can't make its own."""
+"""The address stage: where each thread's access goes, and the first thread that can't make its own."""
+
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -8,103 +10,135 @@ from amaranth.utils import ceil_log2
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import ShuffleMode
 from rtl.isa.tokens import CRS_GRANULE
+from rtl.layouts import Event
 from rtl.params import ADDRESS_BITS, LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 from rtl.pick import pick
 
-from .instruction import MemoryInstruction, MemorySpace, place_layout
+from .instruction import MemoryInstruction, MemoryOperation, MemorySpace, ThreadSets, judged_layout, slot_bits
 from .limits import address_limits
+from .operands import place_layout
 
-__all__ = ["AddressStage", "ThreadSpaces"]
+__all__ = ["AddressStage", "address_job", "early_layout"]
 
 _WORD_BITS = 2
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _WINDOW_BITS = ceil_log2(WINDOW_BYTES)
 
 
-class ThreadSpaces(data.Struct):
-    """The threads that access memory at their place, their own words in local memory, or shared memory. A thread is
-    in one of the sets at most."""
+def address_job(params: SmParams) -> data.StructLayout:
+    """An instruction whose addresses are judged: its slot, its executing threads, and what its addresses are held
+    against."""
+    return data.StructLayout({
+        "slot": slot_bits(params), "instruction": MemoryInstruction, "threads": WARP_THREADS,
+        "limits": address_limits(params)})
 
-    memory: WARP_THREADS
-    local: WARP_THREADS
-    shared: WARP_THREADS
+
+def early_layout(params: SmParams) -> data.StructLayout:
+    """The ``lanes`` of an instruction's first beat whose threads access memory, whatever comes of later beats."""
+    return data.StructLayout({"slot": slot_bits(params), "lanes": params.lanes})
 
 
 class AddressStage(Component):
-    """Takes a beat of address registers a cycle; three cycles later its threads are in ``spaces``, or one in ``error``.
+    """Takes a beat of address registers a cycle. A cycle later its places are known, one more and its threads are in
+    ``sets``, or one of the instruction's has an error.
 
     Of a thread's errors MISALIGNED_ADDR goes first, but for INVALID_ADDR_SPACE, which leaves no address to look at. An
     address that memory does not have is MMU_FAULT here already.
 
     Members
     -------
-    start : In(1)
-        Forgets what came before.
-    valid, beat, low, high : In
-        The address registers of a beat's threads.
-    threads : In(32)
-        Those that execute the instruction.
-    instruction, limits : In(MemoryInstruction), In(address_limits)
-    busy : Out(1)
-        Beats are under way.
-    write, write_beat, places : Out
-        What a beat comes to: an address in memory or, for ``shared``, in the machine's shared memory. For ``local``
-        it is that of the thread's first word.
-    spaces : Out(ThreadSpaces)
-    error, thread : Out(WarpError), Out(5)
-        The lowest thread's error, if there is one.
+    valid, last, beat, low, high : In
+        The address registers of a beat's threads; the beats of an instruction follow each other. Or, when the
+        instruction's ``last`` registers are others, those.
+    addresses : In(1)
+        It is the former.
+    job : In(address_job)
+        Its instruction.
+    write, write_slot, write_beat, places : Out
+        What a beat comes to: an address in memory or, for shared memory, in the machine's; for local memory that of the
+        thread's first word, and for a shuffle four times the number of the thread that is read.
+    judged : Out(Event of judged_layout)
+        All of an instruction's registers have come.
+    loaded, inside : Out(32)
+        With it: the threads that get something but 0, and those that a shuffle leaves in their segment.
+    early : Out(Event of early_layout)
+        Some threads of an instruction's first beat access memory, and none of them has an error.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         registers = data.ArrayLayout(32, params.lanes)
         super().__init__({
-            "start": In(1), "valid": In(1), "beat": In(range(params.beats)), "low": In(registers),
-            "high": In(registers), "threads": In(WARP_THREADS), "instruction": In(MemoryInstruction),
-            "limits": In(address_limits(params)), "busy": Out(1), "write": Out(1),
-            "write_beat": Out(range(params.beats)), "places": Out(place_layout(params)), "spaces": Out(ThreadSpaces),
-            "error": Out(WarpError), "thread": Out(_THREAD_BITS)})
+            "valid": In(1), "addresses": In(1), "last": In(1), "beat": In(range(params.beats)), "low": In(registers),
+            "high": In(registers), "job": In(address_job(params)), "write": Out(1),
+            "write_slot": Out(slot_bits(params)), "write_beat": Out(range(params.beats)),
+            "places": Out(place_layout(params)), "judged": Out(Event(judged_layout(params))),
+            "loaded": Out(WARP_THREADS), "inside": Out(WARP_THREADS), "early": Out(Event(early_layout(self._params)))})
+        self._added: Any = Signal(address_job(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes = self._params.lanes
-        added, beat = Signal(), Signal.like(self.beat)
-        judged, judged_beat = Signal(), Signal.like(self.beat)
+        lanes, final = self._params.lanes, self._params.beats - 1
+        added, beat, ends, job = Signal(), Signal.like(self.beat), Signal(), self._added
+        later, later_beat, slot = Signal(), Signal.like(self.beat), Signal(slot_bits(self._params))
+        judged = self.judged
         errors = Signal(data.ArrayLayout(WarpError, lanes))
-        m.d.sync += [added.eq(self.valid), beat.eq(self.beat), judged.eq(added), judged_beat.eq(beat)]
-        m.d.comb += [self.busy.eq(self.valid | added | judged), self.write.eq(added), self.write_beat.eq(beat)]
+        m.d.sync += [
+            added.eq(self.valid & self.addresses), beat.eq(self.beat), job.eq(self.job),
+            ends.eq(self.valid & self.last & (self.beat == final)), later.eq(added), later_beat.eq(beat),
+            slot.eq(job.slot), judged.valid.eq(ends)]
+        m.d.comb += [self.write.eq(added), self.write_slot.eq(job.slot), self.write_beat.eq(beat)]
 
         # Addresses, then spaces and places.
-        sets = [Signal(lanes, name=f"in_{name}") for name in ("memory", "local", "shared")]
+        names = ThreadSets.as_shape().members
+        found = {name: Signal(lanes, name=f"in_{name}") for name in names}
+        sets = {name: Signal(WARP_THREADS, name=name) for name in names}
+        shuffles = Signal()
+        m.d.sync += shuffles.eq(job.instruction.operation == MemoryOperation.SHUFFLE)
         for lane in range(lanes):
             address = Signal(64, name=f"address_{lane}")
             m.d.sync += address.eq(self._sum(self.low[lane], self.high[lane]))
-            executes = self.threads.word_select(beat, lanes)[lane]
-            self._judge(m, lane, address, Cat(Const(lane, ceil_log2(lanes)), beat), executes, errors, sets)
-        for kept, found in zip((self.spaces.memory, self.spaces.local, self.spaces.shared), sets, strict=True):
+            executes = job.threads.word_select(beat, lanes)[lane]
+            self._judge(m, lane, address, Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS], executes, errors,
+                        found)
+        for name, kept in sets.items():
             with m.If(added):
-                m.d.sync += kept.word_select(beat, lanes).eq(found)
+                m.d.sync += kept.word_select(beat, lanes).eq(found[name])
 
         # The first error.
-        failing = Signal(lanes)
-        m.d.comb += failing.eq(Cat(errors[lane] != WarpError.NONE for lane in range(lanes)))
-        with m.If(self.start):
-            m.d.sync += self.error.eq(WarpError.NONE)
-        with m.Elif(judged & failing.any() & (self.error == WarpError.NONE)):
+        failing, error, earlier = Signal(lanes), Signal(WarpError), Signal(WarpError)
+        thread, earlier_thread = Signal(_THREAD_BITS), Signal(_THREAD_BITS)
+        m.d.comb += [failing.eq(Cat(errors[lane] != WarpError.NONE for lane in range(lanes))),
+                     error.eq(earlier), thread.eq(earlier_thread)]
+        with m.If(later & ((later_beat == 0) | (earlier == WarpError.NONE))):
             lane = lowest(failing)
-            m.d.sync += [self.error.eq(pick(errors, lane)), self.thread.eq(Cat(lane, judged_beat))]
+            m.d.comb += [error.eq(Mux(failing.any(), pick(errors, lane), WarpError.NONE)),
+                         thread.eq(Cat(lane, later_beat))]
+        m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
+        below = Mux(error != WarpError.NONE, (1 << thread) - 1, ~0)
+        m.d.comb += [
+            judged.payload.slot.eq(slot), judged.payload.error.eq(error), self.inside.eq(sets["local"]),
+            self.loaded.eq(sets["shared"] | Mux(shuffles, 0, sets["memory"] | sets["local"]))]
+        m.d.comb += [judged.payload.sets[name].eq(kept & below) for name, kept in sets.items()]
+        with m.If(shuffles):
+            m.d.comb += judged.payload.sets.local.eq(0)
+        m.d.comb += [
+            self.early.valid.eq(later & (later_beat == 0) & ~failing.any()), self.early.payload.slot.eq(slot),
+            self.early.payload.lanes.eq(sets["memory"][:lanes])]
         return m
 
     def _sum(self, low: Value, high: Value) -> Value:
-        wide = self.instruction.wide
-        whole = Cat(low, Mux(wide, high, 0)) + self.instruction.offset
+        instruction = self.job.instruction
+        wide = instruction.wide
+        whole = Cat(low, Mux(wide, high, 0)) + instruction.offset
         return Mux(wide, whole[:64], whole[:32])
 
-    def _judge(self, m: Module, lane: int, address: Signal, thread: Value, executes: Value, errors: data.View,
-               sets: list[Signal]) -> None:
+    def _judge(self, m: Module, lane: int, address: Signal, thread: Value, executes: Value, errors: Any,
+               sets: dict[str, Signal]) -> None:
         """Where one thread's address is. ``errors`` are a cycle later than the rest."""
-        instruction, limits = self.instruction, self.limits
+        instruction, limits = self._added.instruction, self._added.limits
         space, inner = Signal(MemorySpace), Signal(64)
         generic = (instruction.space == MemorySpace.GENERIC) | (instruction.space == MemorySpace.OUTSIDE)
         in_shared = generic & (address[_WINDOW_BITS:] == SHARED_WINDOW >> _WINDOW_BITS)
@@ -153,14 +187,43 @@ class AddressStage(Component):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
         with m.If(inside & (instruction.space == MemorySpace.OUTSIDE)):
             m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
-        m.d.sync += errors[lane].eq(Mux(executes, error, WarpError.NONE))
+        shuffles, (source, stays) = instruction.operation == MemoryOperation.SHUFFLE, self._source(
+            m, lane, address, thread)
+        m.d.sync += errors[lane].eq(Mux(executes & ~shuffles, error, WarpError.NONE))
+        m.d.comb += self.places[lane].eq(Mux(shuffles, source << _WORD_BITS, place))
+        with m.If(shuffles):
+            m.d.comb += [
+                sets["shared"][lane].eq(executes & self._added.threads.bit_select(source, 1)),
+                sets["local"][lane].eq(stays)]
+        with m.Else():
+            in_memory = (space != MemorySpace.SHARED) & (space != MemorySpace.LOCAL)
+            m.d.comb += [
+                sets["shared"][lane].eq(executes & (space == MemorySpace.SHARED)),
+                sets["local"][lane].eq(executes & (space == MemorySpace.LOCAL)),
+                sets["memory"][lane].eq(executes & ~zero & in_memory)]
 
-        memory_set, local_set, shared_set = sets
-        m.d.comb += [
-            self.places[lane].eq(place),
-            shared_set[lane].eq(executes & (space == MemorySpace.SHARED)),
-            local_set[lane].eq(executes & (space == MemorySpace.LOCAL)),
-            memory_set[lane].eq(executes & ~zero & (space != MemorySpace.SHARED) & (space != MemorySpace.LOCAL))]
+    def _source(self, m: Module, lane: int, operands: Value, thread: Value) -> tuple[Value, Value]:
+        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment.
+
+        The operands are the step, in the low word, and the clamp: the last thread of a segment is in its bits 4:0, the
+        segment's mask in bits 12:8.
+        """
+        instruction = self._added.instruction
+        step, clamp = operands[:_THREAD_BITS], operands[32:] | instruction.clamp
+        segment, lowest_thread = clamp[8:8 + _THREAD_BITS], thread & clamp[8:8 + _THREAD_BITS]
+        last = lowest_thread | clamp[:_THREAD_BITS] & ~segment
+        reached, inside = Signal(_THREAD_BITS + 2, name=f"reached_{lane}"), Signal(name=f"inside_{lane}")
+        with m.Switch(instruction.mode):
+            with m.Case(ShuffleMode.IDX):
+                m.d.comb += reached.eq(lowest_thread | step & ~segment)
+            with m.Case(ShuffleMode.UP):
+                m.d.comb += reached.eq(thread - step)
+            with m.Case(ShuffleMode.DOWN):
+                m.d.comb += reached.eq(thread + step)
+            with m.Case(ShuffleMode.BFLY):
+                m.d.comb += reached.eq(thread ^ step)
+        m.d.comb += inside.eq(Mux(instruction.mode == ShuffleMode.UP, reached.as_signed() >= last, reached <= last))
+        return Mux(inside, reached, thread)[:_THREAD_BITS], inside
 
 
 def _whole_words(size: Value) -> Value:

@@ -1,134 +1,221 @@
-"""Atomic operations, thread by thread."""
+"""Atomic operations: one thread a cycle."""
+
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.arbiter import lowest
 from rtl.component import Component
+from rtl.isa.kinds import AtomicOperation
+from rtl.layouts import Event
+from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 
-from .banks import bank_access
-from .instruction import WORDS, MemoryInstruction
-from .modify import AtomicArithmetic
-from .places import OFFSET_BITS, inner_place_layout
-from .switch import source_layout
-from .words import word_write
+from .access import AccessInstruction, atomic_job
+from .crossbar import result_write, source_layout
+from .instruction import OFFSET_BITS, WORDS, BeatKind, bank_read, bank_write, slot_bits
+from .operands import inner_layout
 
-__all__ = ["AtomicEngine"]
+__all__ = ["AtomicArithmetic", "AtomicPipeline"]
+
+_BITS = 64
 
 
-class AtomicEngine(Component):
-    """Takes the lowest thread that is left: finds its number, changes it, writes it. Four cycles a thread, and one for
-    each word of its operands.
+class AtomicArithmetic(Component):
+    """An atomic operation on one number; combinational.
+
+    Numbers are unsigned patterns of 32 or 64 bits, the upper half of narrow ones is 0.
 
     Members
     -------
-    start, threads, line : In(1), In(32), In(1)
-        Whose operations are to be done, and whether in the line that was read or in shared memory.
-    instruction : In(MemoryInstruction)
-    beat, places, word, values : Out, In, Out, In
-        A beat, its threads' places, a word of their operands, and what it is.
-    access : Out(bank_access)
-        An access to the banks.
+    operation, compare, signed, wide : In
+        As in the instruction; ``wide`` ones have 64 bits.
+    old, operand, swap : In(64)
+        ``swap`` is the second operand of a compare and swap.
+    new : Out(64)
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "operation": In(AtomicOperation), "compare": In(1), "signed": In(1), "wide": In(1), "old": In(_BITS),
+            "operand": In(_BITS), "swap": In(_BITS), "new": Out(_BITS)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        old, operand, less, equal, total = self.old, self.operand, Signal(), Signal(), Signal(_BITS)
+        m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
+        up, down = less, old.any() & (less | equal)
+        addend = Mux(self.operation == AtomicOperation.INC, 1, Mux(
+            self.operation == AtomicOperation.DEC, (1 << _BITS) - 1, operand))
+        m.d.comb += total.eq(old + addend)
+        with m.If(self.compare):
+            m.d.comb += self.new.eq(Mux(equal, self.swap, old))
+        with m.Else(), m.Switch(self.operation):
+            with m.Case(AtomicOperation.ADD):
+                m.d.comb += self.new.eq(total)
+            with m.Case(AtomicOperation.MIN):
+                m.d.comb += self.new.eq(Mux(less, old, operand))
+            with m.Case(AtomicOperation.MAX):
+                m.d.comb += self.new.eq(Mux(less, operand, old))
+            with m.Case(AtomicOperation.INC):
+                m.d.comb += self.new.eq(Mux(up, total, 0))
+            with m.Case(AtomicOperation.DEC):
+                m.d.comb += self.new.eq(Mux(down, total, operand))
+            with m.Case(AtomicOperation.AND):
+                m.d.comb += self.new.eq(old & operand)
+            with m.Case(AtomicOperation.OR):
+                m.d.comb += self.new.eq(old | operand)
+            with m.Case(AtomicOperation.XOR):
+                m.d.comb += self.new.eq(old ^ operand)
+            with m.Default():
+                m.d.comb += self.new.eq(operand)
+        return m
+
+    def _ordered(self, number: Value) -> Value:
+        """The number, signed or not, as one without sign and in the same order. INC and DEC are never signed."""
+        plain = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
+        flip = self.signed & ~plain
+        return number ^ Cat(Const(0, 31), flip & ~self.wide, Const(0, 31), flip & self.wide)
+
+
+class AtomicPipeline(Component):
+    """Takes the threads in ascending order, one a cycle, or one in as many cycles as its operands have words.
+
+    Stages: the thread is chosen; its place and operands are fetched; its number is read; it has come; it is changed; it
+    is written. Where one of the three threads before has the same place, the number is what that one has left.
+
+    Members
+    -------
+    job : In(stream of atomic_job)
+    ready : In(1)
+        Nobody else uses the banks; nobody else does as long as this is ``busy``.
+    busy : Out(1)
+    slot, instruction : Out, In(AccessInstruction)
+        Whose operations they are.
+    beat, inner : Out, In(inner_layout)
+    word, values : Out, In(a word for each lane)
+        A word of the beat's threads.
+    read, write : Out(bank_read), Out(bank_write)
     sources, found : Out(source_layout), In
-        Which banks' words the lanes want a cycle later or, when ``fetching``, whose operands; and these words.
-    fetching : Out(1)
-    write : Out(word_write)
-        Old values, in the place of the first operand.
-    busy, done : Out(1)
-        ``done`` in the last cycle of being busy.
+        Which banks' words are wanted a cycle after a read, and these words.
+    result : Out(result_write)
+        Old values.
+    modified : Out(Event of a tag)
+        A line is modified.
+    done : Out(Event of a slot)
+        Operations in shared memory are done.
     event : Out(1)
         An operation is done.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        banks = data.ArrayLayout(32, params.lanes)
+        words = data.ArrayLayout(32, params.lanes)
+        tag = atomic_job(params)["tag"].shape
         super().__init__({
-            "start": In(1), "threads": In(WARP_THREADS), "line": In(1), "instruction": In(MemoryInstruction),
-            "beat": Out(range(params.beats)), "places": In(inner_place_layout(params)),
-            "word": Out(range(WORDS)), "values": In(banks), "access": Out(bank_access(params)),
-            "sources": Out(source_layout(params)), "found": In(banks), "fetching": Out(1),
-            "write": Out(word_write(params)), "busy": Out(1), "done": Out(1), "event": Out(1)})
+            "job": In(stream.Signature(atomic_job(params))), "ready": In(1), "busy": Out(1),
+            "slot": Out(slot_bits(params)), "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
+            "inner": In(inner_layout(params)), "word": Out(range(WORDS)), "values": In(words),
+            "read": Out(bank_read(params)), "write": Out(bank_write(params)), "sources": Out(source_layout(params)),
+            "found": In(words), "result": Out(result_write(params)), "modified": Out(Event(tag)),
+            "done": Out(Event(slot_bits(params))), "event": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, instruction = self._params, self.instruction
+        params = self._params
+        bank_bits, lane_bits = ceil_log2(params.lanes), ceil_log2(params.lanes)
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
-        left, line, wide = Signal(WARP_THREADS), Signal(), instruction.words != 1
-        thread, place = Signal(range(WARP_THREADS)), Signal(params.shared_bits)
-        old, new = Signal(data.ArrayLayout(32, 2)), Signal(data.ArrayLayout(32, 2))
-        operands = Signal(data.ArrayLayout(32, WORDS))
-        bank, last_word = place[2:2 + ceil_log2(params.lanes)], Mux(instruction.compare, Mux(wide, 3, 1), wide)
-        lane, beat = thread[:ceil_log2(params.lanes)], thread[ceil_log2(params.lanes):]
+        job = Signal(atomic_job(params))
+        instruction: Any = Signal(AccessInstruction)
+        wide, last_word = Signal(), Signal(range(WORDS))
         m.d.comb += [
-            self.beat.eq(beat), self.access.line.eq(line), self.sources[0].eq(bank), self.sources[1].eq(bank | 1),
-            self.write.beat.eq(beat), self.busy.eq(1), arithmetic.operation.eq(instruction.atomic),
+            self.slot.eq(Mux(self.busy, job.slot, self.job.payload.slot)), wide.eq(instruction.words != 1),
+            last_word.eq(Mux(instruction.compare, Mux(wide, 3, 1), wide)), self.job.ready.eq(self.ready & ~self.busy)]
+
+        # The next thread, and its operands word by word.
+        left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
+        operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
+        begins, waiting = self.job.valid & self.job.ready, Signal(WARP_THREADS)
+        lane, chosen = thread[:lane_bits], lowest(waiting)
+        m.d.comb += [
+            self.beat.eq(thread[lane_bits:]), fetched.eq(has_thread & (self.word == last_word)),
+            waiting.eq(Mux(begins, self.job.payload.threads, left)),
+            takes.eq(begins | left.any() & (~has_thread | fetched))]
+        with m.If(begins):
+            m.d.sync += [job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1)]
+        with m.If(takes):
+            m.d.sync += [thread.eq(chosen), left.eq(waiting & ~one_hot(chosen, WARP_THREADS))]
+        with m.If(takes | fetched):
+            m.d.sync += has_thread.eq(takes)
+        with m.If(has_thread):
+            m.d.sync += self.word.eq(Mux(fetched, 0, self.word + 1))
+        place = pick(self.inner, lane)
+        m.d.sync += operands[self.word].eq(pick(self.values, lane))
+
+        # What goes from stage to stage: read, come, changed, written, and one behind.
+        stage = data.StructLayout({
+            "valid": 1, "last": 1, "place": params.shared_bits, "thread": range(WARP_THREADS),
+            "operands": data.ArrayLayout(32, WORDS)})
+        reads, comes, changes, writes = (Signal(stage, name=name) for name in ("reads", "comes", "changes", "writes"))
+        m.d.comb += reads.operands.eq(operands)
+        m.d.sync += [
+            reads.valid.eq(fetched), reads.last.eq(~left.any()), reads.thread.eq(thread),
+            reads.place.eq(Mux(job.line, place[:OFFSET_BITS], place)), comes.eq(reads), changes.eq(comes),
+            writes.eq(changes)]
+
+        # The number: as it was read, or as an earlier thread has left it.
+        distance = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
+        m.d.sync += [
+            distance[name].eq(other.valid & (other.place == reads.place))
+            for name, other in (("first", comes), ("second", changes), ("third", writes))]
+        m.d.sync += distance["next"].eq(distance["first"])
+        fresh, old, new, before = (Signal(64, name=name) for name in ("fresh", "old", "new", "before"))
+        m.d.comb += fresh.eq(Cat(self.found[0], Mux(wide, self.found[1], 0)))
+        m.d.sync += [
+            old.eq(Mux(distance["second"], new, Mux(distance["third"], before, fresh))), new.eq(arithmetic.new),
+            before.eq(new)]
+        m.d.comb += [
+            arithmetic.old.eq(Mux(distance["next"], new, old)), arithmetic.operation.eq(instruction.atomic),
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
-            arithmetic.wide.eq(wide), arithmetic.old.eq(old), arithmetic.operand.eq(Cat(
-                operands[0], Mux(wide, operands[1], 0))),
-            arithmetic.swap.eq(Mux(wide, Cat(operands[2], operands[3]), operands[1]))]
+            arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(
+                changes.operands[0], Mux(wide, changes.operands[1], 0))),
+            arithmetic.swap.eq(Mux(wide, Cat(changes.operands[2], changes.operands[3]), changes.operands[1]))]
 
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += self.busy.eq(0)
-                m.d.sync += [left.eq(self.threads), line.eq(self.line), thread.eq(lowest(self.threads))]
-                with m.If(self.start):
-                    m.next = "FETCH"
-            with m.State("FETCH"):
-                found = pick(self.places, lane)
-                m.d.comb += [self.fetching.eq(1), self.sources[0].eq(lane)]
-                m.d.sync += [
-                    place.eq(Mux(line, found[:OFFSET_BITS], found)), left.bit_select(thread, 1).eq(0),
-                    operands[self.word].eq(self.found[0]), self.word.eq(self.word + 1)]
-                with m.If(self.word == last_word):
-                    m.d.sync += self.word.eq(0)
-                    m.next = "READ"
-            with m.State("READ"):
-                self._address(m, place)
-                m.next = "OLD"
-            with m.State("OLD"):
-                m.d.sync += [old[0].eq(self.found[0]), old[1].eq(Mux(wide, self.found[1], 0))]
-                m.next = "CHANGE"
-            with m.State("CHANGE"):
-                m.d.sync += new.eq(arithmetic.new)
-                self._keep(m, lane, 0, old[0])
-                m.next = "WRITE"
-            with m.State("WRITE"):
-                self._address(m, place)
-                self._store(m, place, new, wide)
-                with m.If(wide):
-                    self._keep(m, lane, 1, old[1])
-                m.d.sync += thread.eq(lowest(left))
-                m.d.comb += [self.event.eq(1), self.done.eq(~left.any())]
-                m.next = "FETCH"
-                with m.If(~left.any()):
-                    m.next = "IDLE"
+        # Banks. Both words of a wide number are in one row.
+        read, write = self.read, self.write
+        bank = writes.place[2:2 + bank_bits]
+        m.d.comb += [
+            read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
+            read.tag.eq(job.tag), read.slot.eq(job.slot), write.line.eq(job.line), write.tag.eq(job.tag)]
+        m.d.comb += [row.eq(reads.place[2 + bank_bits:]) for row in read.rows]
+        m.d.sync += [self.sources[0].eq(reads.place[2:2 + bank_bits]), self.sources[1].eq(
+            reads.place[2:2 + bank_bits] | 1)]
+        for number, access in enumerate(write.banks):
+            upper = wide & (number & 1)
+            m.d.comb += [
+                access.row.eq(writes.place[2 + bank_bits:]), access.value.eq(Mux(upper, new[32:], new[:32])),
+                access.bytes.eq(Mux(writes.valid & (bank == Mux(upper, number & ~1, number)), 15, 0))]
+
+        # Old values, of wide numbers a word after the other.
+        result, high = self.result, Signal(32)
+        second = Signal()
+        m.d.sync += [second.eq(changes.valid & wide), high.eq(arithmetic.old[32:])]
+        who = Mux(second, writes.thread, changes.thread)
+        m.d.comb += [
+            result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.valid | second)),
+            result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
+        m.d.comb += [word.eq(second) for word in result.words]
+        m.d.comb += [value.eq(Mux(second, high, arithmetic.old[:32])) for value in result.values]
+        ends = writes.valid & writes.last
+        with m.If(ends):
+            m.d.sync += self.busy.eq(0)
+        m.d.sync += Assert(~(changes.valid & second), "two results of an atomic operation in one cycle")
+        m.d.comb += [
+            self.event.eq(writes.valid), self.modified.valid.eq(ends & job.line), self.modified.payload.eq(job.tag),
+            self.done.valid.eq(ends & ~job.line), self.done.payload.eq(job.slot)]
         return m
-
-    def _address(self, m: Module, place: Signal) -> None:
-        """All banks see the row in which the number is."""
-        m.d.comb += self.access.used.eq(1)
-        m.d.comb += [bank.row.eq(place[2 + ceil_log2(self._params.lanes):]) for bank in self.access.banks]
-
-    def _keep(self, m: Module, lane: Any, word: int, value: Any) -> None:
-        """The old value goes to the thread."""
-        m.d.comb += [self.write.lanes.eq(1 << lane), self.write.word.eq(word)]
-        m.d.comb += [kept.eq(value) for kept in self.write.values]
-
-    def _store(self, m: Module, place: Signal, new: data.View, wide: Any) -> None:
-        bank = place[2:2 + ceil_log2(self._params.lanes)]
-        for index, access in enumerate(self.access.banks):
-            m.d.comb += access.value.eq(new[0])
-            with m.If(bank == index):
-                m.d.comb += access.bytes.eq(15)
-            if index & 1:
-                with m.If(wide):
-                    m.d.comb += access.value.eq(new[1])
-                    with m.If(bank == index - 1):
-                        m.d.comb += access.bytes.eq(15)

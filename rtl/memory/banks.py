@@ -2,29 +2,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.params import SmParams
 
-from .instruction import WordLayout
+from .instruction import bank_read, bank_write, row_bits
 
-__all__ = ["SharedBanks", "bank_access", "clear_request", "row_bits"]
-
-
-def row_bits(params: SmParams) -> int:
-    """Width of the number of a row: a word in each bank, of which there are as many as lanes."""
-    return params.shared_bits - 2 - ceil_log2(params.lanes)
-
-
-def bank_access(params: SmParams) -> data.StructLayout:
-    """If ``used``, for each bank of shared memory or of the ``line``, the word that is read, and which of its ``bytes``
-    are written; none when it is only read."""
-    bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
-    return data.StructLayout({"used": 1, "line": 1, "banks": data.ArrayLayout(bank, params.lanes)})
+__all__ = ["SharedBanks", "clear_request"]
 
 
 def clear_request(params: SmParams) -> data.StructLayout:
@@ -33,23 +20,22 @@ def clear_request(params: SmParams) -> data.StructLayout:
 
 
 class SharedBanks(Component):
-    """One access to each bank in a cycle. Word w is in bank w modulo the number of banks.
+    """One read of each bank in a cycle, and one write. Word w is in bank w modulo the number of banks.
 
     Members
     -------
-    access : In(bank_access)
-        Those without ``line`` are for shared memory. When there is none the banks may be cleared.
-    values : Out(a word for each bank)
+    read, values : In(bank_read), Out(a word for each bank)
         What was read a cycle ago.
+    write : In(bank_write)
     clear : In(stream of clear_request)
-        Whole rows are cleared, one in each cycle in which nobody uses the banks. A transfer tells that it is done.
+        Whole rows are cleared, one in each cycle in which nobody writes. A transfer tells that it is done.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "access": In(bank_access(params)), "values": Out(data.ArrayLayout(32, params.lanes)),
-            "clear": In(stream.Signature(clear_request(params)))})
+            "read": In(bank_read(params)), "write": In(bank_write(params)),
+            "values": Out(data.ArrayLayout(32, params.lanes)), "clear": In(stream.Signature(clear_request(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -57,7 +43,9 @@ class SharedBanks(Component):
         clear, row_bytes = self.clear.payload, 4 * params.lanes
         row, left, clearing, used = Signal(bits), Signal(bits + 1), Signal(), Signal()
         clears = clearing & ~used & left.any()
-        m.d.comb += [used.eq(self.access.used & ~self.access.line), self.clear.ready.eq(clearing & ~left.any())]
+        m.d.comb += [
+            used.eq(~self.write.line & Cat(bank.bytes for bank in self.write.banks).any()),
+            self.clear.ready.eq(clearing & ~left.any())]
         with m.If(~clearing & self.clear.valid):
             m.d.sync += [
                 clearing.eq(1), row.eq(clear.shared_base // row_bytes),
@@ -69,13 +57,12 @@ class SharedBanks(Component):
 
         # The register becomes the block RAM's own; nobody wants what is read where something is written.
         attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        for bank in range(params.lanes):
+        for bank, access in enumerate(self.write.banks):
             m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=attributes)
             read, write = words.read_port(domain="comb"), words.write_port(granularity=8)
-            access = self.access.banks[bank]
             m.d.sync += self.values[bank].eq(read.data)
             m.d.comb += [
-                read.addr.eq(access.row), write.addr.eq(Mux(clears, row, access.row)),
+                read.addr.eq(self.read.rows[bank]), write.addr.eq(Mux(clears, row, access.row)),
                 write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(
-                    Mux(clears, 15, Mux(used, access.bytes, 0)))]
+                    Mux(clears, 15, Mux(self.write.line, 0, access.bytes)))]
         return m

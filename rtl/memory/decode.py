@@ -135,13 +135,15 @@ class MemoryDecoder(wiring.Component):
         m.d.comb += [
             instruction.operation.eq(MemoryOperation.SHUFFLE), instruction.destination.eq(number),
             instruction.predicate.eq(flag), instruction.results.eq((number != RZ) | (flag != PT)),
-            instruction.words.eq(1), instruction.mode.as_value().eq(self._field(form.fields["mode"]))]
-        for key, register in zip("abc", instruction.gathers[0], strict=True):
+            instruction.words.eq(1), instruction.size.eq(2),
+            instruction.mode.as_value().eq(self._field(form.fields["mode"]))]
+        m.d.comb += instruction.wide.eq(1)
+        for key, register in zip("bca", instruction.gathers[0], strict=True):
             operand = operands[key]
             if isinstance(operand, Register):
                 m.d.comb += register.eq(self._field(form.fields[operand.field]))
             elif isinstance(operand, Immediate):
-                immediate = instruction.step if key == "b" else instruction.clamp
+                immediate = instruction.offset if key == "b" else instruction.clamp
                 m.d.comb += [register.eq(RZ), immediate.eq(self._field(form.fields[operand.field]))]
 
     def _table(self, form: Form, name: str, function: Callable[[int], int]) -> Value:

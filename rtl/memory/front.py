@@ -1,55 +1,109 @@
-"""The next instruction: its registers are read and its addresses judged while the one before is under way."""
+"""Instructions on their way in: they wait, are decoded, get a slot, and have their registers read."""
 
-from amaranth.hdl import Module
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.params import SmParams
+from rtl.dispatch_queue import DispatchQueue
+from rtl.isa.syntax import PT
+from rtl.layouts import BLOCK_ADDRESS_BITS, Event, dispatched, lane_operation
+from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
-from .instruction import MemoryInstruction, MemoryOperation, queued
+from .decode import MemoryDecoder
+from .instruction import MemoryInstruction, MemoryOperation, entry_bits, queued, slot_bits
 
-__all__ = ["MemoryFront"]
+__all__ = ["MemoryFront", "begun_layout", "gather_layout"]
+
+
+def begun_layout(params: SmParams) -> data.StructLayout:
+    """An instruction that gets a slot. ``idle``: it has nothing to do, and no register is read for it."""
+    return data.StructLayout({
+        "slot": slot_bits(params), "job": queued(params), "instruction": MemoryInstruction, "idle": 1})
+
+
+def gather_layout(params: SmParams) -> data.StructLayout:
+    """A gather that the lanes have taken: the ``second`` of its instruction, and whether it is the ``last``."""
+    return data.StructLayout({"slot": slot_bits(params), "second": 1, "last": 1})
 
 
 class MemoryFront(Component):
-    """Prepares one instruction, and hands it on when it is asked for it.
+    """Slots are given in a ring, in the order of dispatch. Gathers come back in the order in which they are asked for.
 
     Members
     -------
-    head_valid, begin : In(1), Out(1)
-        There is an instruction; it is the next one.
-    job, instruction : In(queued), In(MemoryInstruction)
-        The one at the last ``begin``.
-    gather, gathered : Out(1), In(1)
-        Read the registers; they are read, and the addresses are judged.
-    ready, take : Out(1), In(1)
-        The instruction can be taken, and is.
-    idle : Out(1)
-        It has nothing to do, and no register was read: nobody executes it, or it only orders or hints.
+    dispatch, room : In(Event of dispatched), Out(1)
+        A memory instruction; there is room for one whenever it comes, if it is selected now.
+    local_base : In(BLOCK_ADDRESS_BITS)
+        Of the warp that the dispatched instruction is of.
+    busy, kept : In(1 bit a slot), In(1 bit an entry)
+        The slots, and the places for operands, that are in use.
+    begun : Out(Event of begun_layout)
+        An instruction gets a slot.
+    operation, taken : Out(stream of lane_operation), Out(Event of gather_layout)
+        Its gathers.
     """
 
     def __init__(self, params: SmParams) -> None:
+        self._params = params
         super().__init__({
-            "head_valid": In(1), "begin": Out(1), "job": In(queued(params)), "instruction": In(MemoryInstruction),
-            "gather": Out(1), "gathered": In(1), "ready": Out(1), "take": In(1), "idle": Out(1)})
+            "dispatch": In(Event(dispatched(params))), "room": Out(1), "local_base": In(BLOCK_ADDRESS_BITS),
+            "busy": In(1 << slot_bits(params)), "kept": In(1 << entry_bits(params)),
+            "begun": Out(Event(begun_layout(params))), "operation": Out(stream.Signature(lane_operation(params))),
+            "taken": Out(Event(gather_layout(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.idle.eq(~self.job.threads.any() | (self.instruction.operation == MemoryOperation.NONE))
-        with m.FSM():
-            with m.State("IDLE"):
-                m.d.comb += self.begin.eq(self.head_valid)
-                with m.If(self.head_valid):
-                    m.next = "BEGIN"
-            with m.State("BEGIN"):
-                m.d.comb += self.gather.eq(~self.idle)
-                m.next = "GATHER"
-                with m.If(self.idle):
-                    m.next = "READY"
-            with m.State("GATHER"), m.If(self.gathered):
-                m.next = "READY"
-            with m.State("READY"):
-                m.d.comb += self.ready.eq(1)
-                with m.If(self.take):
-                    m.next = "IDLE"
+        params = self._params
+        m.submodules.queue = queue = DispatchQueue(queued(params), bypass=True)
+        m.submodules.decoder = decoder = MemoryDecoder()
+        arriving, waits, head = self.dispatch.payload, queue.arriving.payload, queue.head
+        m.d.comb += [
+            queue.arriving.valid.eq(self.dispatch.valid), self.room.eq(queue.room),
+            waits.threads.eq(arriving.active & arriving.guard), waits.local_base.eq(self.local_base),
+            decoder.word.eq(head.payload.word)]
+        m.d.comb += [waits[name].eq(arriving[name]) for name in (
+            "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
+
+        # The instruction whose registers are being read; it takes its slot in its first cycle here. Its first gather is
+        # offered a cycle before, if there is none of another one.
+        slot, here, asks, second, begun = Signal(slot_bits(params)), Signal(), Signal(), Signal(), self.begun
+        job, asked_job = Signal(queued(params)), Signal(queued(params))
+        instruction: Any = Signal(MemoryInstruction)
+        asked: Any = Signal(MemoryInstruction)
+        next_slot, ends, comes, idle, early = Signal.like(slot), Signal(), Signal(), Signal(), Signal()
+        operation, taken = self.operation.payload, self.taken
+        m.d.comb += [
+            next_slot.eq(slot + here), ends.eq(~asks | (self.operation.ready & taken.payload.last)),
+            head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1)
+                          & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
+            comes.eq(head.valid & head.ready), early.eq(~asks),
+            idle.eq(~head.payload.threads.any() | (decoder.instruction.operation == MemoryOperation.NONE)),
+            asked.eq(Mux(early, decoder.instruction.as_value(), instruction.as_value())),
+            asked_job.eq(Mux(early, head.payload.as_value(), job.as_value()))]
+        m.d.sync += begun.valid.eq(comes)
+        with m.If(self.operation.valid & self.operation.ready):
+            m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
+        with m.If(comes):
+            m.d.sync += [
+                job.eq(head.payload), instruction.eq(decoder.instruction), slot.eq(next_slot), here.eq(1),
+                begun.payload.idle.eq(idle)]
+            with m.If(~early | ~self.operation.ready | idle):
+                m.d.sync += [second.eq(0), asks.eq(~idle)]
+        m.d.comb += [begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(instruction)]
+        with m.If(begun.valid):
+            m.d.sync += Assert(~self.busy.bit_select(slot, 1), "a slot in use is given again")
+
+        m.d.comb += [
+            self.operation.valid.eq(asks | comes & ~idle), operation.gather.eq(1), operation.warp.eq(asked_job.warp),
+            operation.serial.eq(asked_job.serial), operation.registers.eq(pick(asked.gathers, second & ~early)),
+            operation.predicate.eq(PT), operation.threads.eq((1 << WARP_THREADS) - 1),
+            operation.index.eq(taken.payload.second), operation.last.eq(taken.payload.last),
+            operation.barrier.eq(asked_job.read_barrier),
+            taken.valid.eq(self.operation.valid & self.operation.ready),
+            taken.payload.slot.eq(Mux(early, next_slot, slot)), taken.payload.second.eq(second & ~early),
+            taken.payload.last.eq(taken.payload.second == asked.second)]
         return m

@@ -1,23 +1,42 @@
-"""What the memory unit does with an instruction: the decoded form that its parts share."""
+"""What the memory unit does with an instruction: the decoded form, and what its rooms hand to each other."""
 
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
+from amaranth.utils import ceil_log2
 
+from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, ShuffleMode
+from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import BLOCK_ADDRESS_BITS, GATHER_REGISTERS, SERIAL_BITS
-from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
+from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
+    "LINE_WORDS",
+    "OFFSET_BITS",
     "WORDS",
+    "BeatKind",
+    "BeatOwner",
     "MemoryEvents",
     "MemoryInstruction",
     "MemoryOperation",
     "MemorySpace",
+    "ThreadSets",
     "WordLayout",
-    "access_job",
-    "place_layout",
+    "bank_read",
+    "bank_write",
+    "beat_job",
+    "entry_bits",
+    "judged_layout",
+    "memory_tag_bits",
     "queued",
+    "row_bits",
+    "slot_bits",
 ]
+
+LINE_WORDS = LINE_BYTES // 4
+"""Words of a line."""
+OFFSET_BITS = ceil_log2(LINE_BYTES)
+"""Lower bits of an address, which tell where in its line it is."""
 
 WORDS = 4
 """Words that a thread can load or store at once, or that make the operands of an atomic operation."""
@@ -29,7 +48,7 @@ class MemoryOperation(enum.Enum, shape=3):
     """What an instruction does with its addresses."""
 
     NONE = 0
-    """It orders or hints, which needs nothing: the unit does one instruction after the other, without a cache."""
+    """It orders or hints: it is complete when the warp's instructions before it are; there is no data cache."""
     LOAD = 1
     STORE = 2
     ATOMIC = 3
@@ -65,8 +84,8 @@ class MemoryInstruction(data.Struct):
     """The address has 64 bits."""
     offset: signed(33)
     gathers: data.ArrayLayout(data.ArrayLayout(8, GATHER_REGISTERS), 2)
-    """Registers that are read: first a register pair for the address and the first word of data, or what a shuffle
-    reads; then the other three words of data. RZ where there is none."""
+    """Registers that are read: first a register pair for the address, or step and clamp of a shuffle, and the first
+    word of data; then the other three words of data. RZ where there is none."""
     second: unsigned(1)
     """There are other words of data."""
     destination: unsigned(8)
@@ -80,10 +99,8 @@ class MemoryInstruction(data.Struct):
     bank: unsigned(5)
     """The constant bank."""
     mode: ShuffleMode
-    step: unsigned(5)
-    """Of a shuffle, unless a register holds it."""
     clamp: unsigned(13)
-    """Of a shuffle, unless a register holds it."""
+    """Of a shuffle, unless a register holds it; the step is its ``offset``."""
 
 
 class MemoryEvents(data.Struct):
@@ -107,14 +124,88 @@ def queued(params: SmParams) -> data.StructLayout:
         "write_barrier": 3, "read_barrier": 3, "local_base": BLOCK_ADDRESS_BITS})
 
 
-def access_job() -> data.StructLayout:
-    """Accesses of ``threads``, of ``words`` words or less each: to shared memory or, for ``line``, to lines of memory.
-    In ``local`` memory they are of word ``word`` alone. ``modify`` stands for atomic operations."""
+def slot_bits(params: SmParams) -> int:
+    """Width of the number of an instruction in flight: eight of them, or more on more than eight lanes, which take them
+    faster."""
+    return max(3, min(4, ceil_log2(params.lanes)))
+
+
+def entry_bits(params: SmParams) -> int:
+    """Width of the number of a place for the operands of an instruction: the low bits of its slot."""
+    return max(2, min(slot_bits(params), 4 - ceil_log2(params.beats)))
+
+
+def memory_tag_bits(params: SmParams) -> int:
+    """Width of the unit's tags at the memory port: as many lines as they can tell apart are under way."""
+    return slot_bits(params)
+
+
+def row_bits(params: SmParams) -> int:
+    """Width of the number of a row: a word in each bank of shared memory, of which there are as many as lanes."""
+    return params.shared_bits - 2 - ceil_log2(params.lanes)
+
+
+class ThreadSets(data.Struct):
+    """The threads that access memory at their place, their own words in local memory, or shared memory. A thread is
+    in one of the sets at most. For a shuffle ``shared`` are those that read a thread which executes it, and ``local``
+    those that read one of their segment."""
+
+    memory: WARP_THREADS
+    local: WARP_THREADS
+    shared: WARP_THREADS
+
+
+def judged_layout(params: SmParams) -> data.StructLayout:
+    """What came of an instruction's addresses: the lowest thread's error, if there is one, and the threads below it
+    that access something."""
+    return data.StructLayout({"slot": slot_bits(params), "sets": ThreadSets, "error": WarpError})
+
+
+class BeatKind(enum.Enum, shape=2):
+    """Which banks a beat's words are in."""
+
+    SHARED = 0
+    LINE = 1
+    """The line of a tag."""
+    LANES = 2
+    """The first data words of all threads, for shuffles: bank and row are a thread's lane and beat."""
+
+
+class BeatOwner(enum.Enum, shape=2):
+    """Who is told that the last of some beats has passed the crossbar."""
+
+    NOBODY = 0
+    ACCESS = 1
+    """An instruction of shared memory, or a shuffle."""
+    FILL = 2
+    """A line that is to be written."""
+    ANSWER = 3
+    """A line that was read."""
+
+
+def beat_job(params: SmParams) -> data.StructLayout:
+    """A word of each of some ``lanes`` of a beat, which passes between threads and banks.
+
+    The word is number ``word`` of the thread's, but for the lanes of its second half, or of its second to fourth
+    quarter, the one that ``spread`` makes of it: so are all banks at work for threads with neighbouring words of 64 or
+    128 bits. In ``local`` memory each word has a line of its own. ``size`` and ``signed`` are the instruction's.
+    ``last`` of its ``owner``.
+    """
     return data.StructLayout({
-        "threads": WARP_THREADS, "line": 1, "local": 1, "word": range(WORDS), "write": 1, "modify": 1,
-        "words": range(WORDS + 1), "size": 3, "signed": 1})
+        "slot": slot_bits(params), "beat": range(params.beats), "lanes": params.lanes, "kind": BeatKind, "write": 1,
+        "tag": memory_tag_bits(params), "word": range(WORDS), "spread": 2, "local": 1, "size": 3, "signed": 1,
+        "owner": BeatOwner, "last": 1})
 
 
-def place_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of a beat, the address in memory, or in the machine's shared memory."""
-    return data.ArrayLayout(ADDRESS_BITS, params.lanes)
+def bank_read(params: SmParams) -> data.StructLayout:
+    """A word of each bank is read, if ``used``; it is there a cycle later."""
+    return data.StructLayout({
+        "used": 1, "kind": BeatKind, "tag": memory_tag_bits(params), "slot": slot_bits(params),
+        "rows": data.ArrayLayout(row_bits(params), params.lanes)})
+
+
+def bank_write(params: SmParams) -> data.StructLayout:
+    """Bytes of a word of each bank are written: of shared memory, or of the ``line`` of a tag."""
+    bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
+    return data.StructLayout({
+        "line": 1, "tag": memory_tag_bits(params), "banks": data.ArrayLayout(bank, params.lanes)})

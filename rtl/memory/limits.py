@@ -12,18 +12,18 @@ from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, GridConfiguration, w
 from rtl.params import SmParams
 from rtl.pick import pick
 
-from .instruction import MemoryInstruction, queued
-
 __all__ = ["REPORT_BITS", "AddressLimits", "address_limits", "local_move"]
 
 REPORT_BITS = 32
 """Width of the report mask."""
+_BANK_BITS = 5
+"""Width of the number of a constant bank in an instruction."""
 
 
 def address_limits(params: SmParams) -> data.StructLayout:
     """What addresses of an instruction's warp are held against: sizes in bytes of a CTA's shared memory and of a
-    thread's local memory, where those of this warp begin, and the constant bank that the instruction names. An access
-    beyond its end is an error if ``report_constants``."""
+    thread's local memory, where those of this warp began when it was dispatched, and the constant bank that the
+    instruction names. An access beyond its end is an error if ``report_constants``."""
     configuration = GridConfiguration.as_shape()
     return data.StructLayout({
         "shared": configuration["shared"].shape, "local": configuration["local"].shape,
@@ -46,8 +46,8 @@ class AddressLimits(Component):
     move : In(local_move)
     warp, local_base : In, Out
         Where that warp's block of local memory is now.
-    job, instruction : In(queued), In(MemoryInstruction)
-        An instruction; it has noted where local memory was when it came.
+    of_warp, of_base, of_bank : In
+        An instruction's warp, where that warp's local memory was when it came, and the constant bank that it names.
     limits : Out(address_limits)
         For that instruction.
     """
@@ -58,11 +58,12 @@ class AddressLimits(Component):
             "grid": In(GridConfiguration), "report_mask": In(REPORT_BITS),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "move": In(local_move(params)), "warp": In(params.warp_bits), "local_base": Out(BLOCK_ADDRESS_BITS),
-            "job": In(queued(params)), "instruction": In(MemoryInstruction), "limits": Out(address_limits(params))})
+            "of_warp": In(params.warp_bits), "of_base": In(BLOCK_ADDRESS_BITS), "of_bank": In(_BANK_BITS),
+            "limits": Out(address_limits(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        limits, bank = self.limits, self.instruction.bank
+        limits = self.limits
         shared_write, shared = self._kept(m, "shared_base", self._params.shared_bits)
         local_write, local = self._kept(m, "local_base", BLOCK_ADDRESS_BITS)
         for write, name in ((shared_write, "shared_base"), (local_write, "local_base")):
@@ -72,12 +73,12 @@ class AddressLimits(Component):
             m.d.comb += [
                 local_write.en.eq(1), local_write.addr.eq(self.move.warp), local_write.data.eq(self.move.base)]
         m.d.comb += [
-            shared.addr.eq(self.job.warp), local.addr.eq(self.warp), self.local_base.eq(local.data),
-            limits.shared_base.eq(shared.data), limits.local_base.eq(self.job.local_base),
+            shared.addr.eq(self.of_warp), local.addr.eq(self.warp), self.local_base.eq(local.data),
+            limits.shared_base.eq(shared.data), limits.local_base.eq(self.of_base),
             limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
             limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
-        with m.If(bank < CONSTANT_BANKS):
-            m.d.comb += limits.bank.eq(pick(self.grid.banks, bank))
+        with m.If(self.of_bank < CONSTANT_BANKS):
+            m.d.comb += limits.bank.eq(pick(self.grid.banks, self.of_bank))
         return m
 
     def _kept(self, m: Module, name: str, shape: int) -> tuple[Any, Any]:

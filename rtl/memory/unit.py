@@ -1,13 +1,12 @@
 """The memory unit, joined."""
 
-from typing import Any
-
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.layouts import (
+    BLOCK_ADDRESS_BITS,
     GridConfiguration,
     LaneClientPort,
     MemoryPort,
@@ -16,39 +15,45 @@ from rtl.layouts import (
     error_event,
     warp_launch,
 )
-from rtl.params import SmParams
+from rtl.one_hot import one_hot
+from rtl.params import WARP_THREADS, SmParams
 
+from .access import AccessInstruction, AccessStage
 from .addresses import AddressStage
-from .answers import AnswerStage
-from .atomic import AtomicEngine
-from .banks import SharedBanks, bank_access, clear_request
-from .coalescer import MEMORY_UNIT_TAG_BITS, Coalescer
-from .decode import MemoryDecoder
-from .exchange import WordExchange
-from .front import MemoryFront
-from .gather import RegisterGather
-from .instruction import MemoryEvents, MemoryInstruction, MemoryOperation, queued
+from .atomic import AtomicPipeline
+from .banks import SharedBanks, clear_request
+from .crossbar import Crossbar, WordSwitch
+from .front import MemoryFront, gather_layout
+from .instruction import (
+    BeatKind,
+    BeatOwner,
+    MemoryEvents,
+    MemoryInstruction,
+    MemoryOperation,
+    entry_bits,
+    memory_tag_bits,
+    slot_bits,
+)
 from .limits import REPORT_BITS, AddressLimits, local_move
-from .line import LineRegister
-from .places import PlaceBuffer
-from .queue import MemoryQueue
-from .results import ResultWriter
-from .sequence import MemorySequence
-from .shuffle import ShuffleEngine
-from .switch import WordSwitch
-from .words import OperandBuffer, ResultBuffer
+from .lines import MissQueue
+from .operands import OperandMemory, PlaceMemory
+from .writeback import WriteBack
 
 __all__ = ["MemoryUnit"]
 
+_GATHERS = 8
+"""Gathers that the lanes have taken and not brought yet, at most."""
+
 
 class MemoryUnit(Component):
-    """Executes the instructions of pipe MEMORY, one at a time and in order; they complete in that order too. While one
-    is under way, the next one's registers are read and its addresses judged.
+    """Executes the instructions of pipe MEMORY, several at a time.
 
-    A warp's accesses happen in program order, each as a whole before the next begins. Of one instruction's threads the
-    highest one's store stays where several meet, and atomic operations go thread by thread, ascending. An error in an
-    address is the lowest thread's, and nothing has happened then. A fault that memory tells of (MMU_FAULT) comes before
-    any register is written; but a store or an atomic operation may have changed other lines by then (ours).
+    A warp's instructions access memory, and complete, in program order. Accesses of different warps to one line of
+    memory, or to shared memory, happen one instruction after the other, in the order of dispatch. Of one instruction's
+    threads the highest one's store stays where several meet, and atomic operations go thread by thread, ascending. An
+    error in an address is the lowest thread's, and nothing has happened then. A fault that memory tells of (MMU_FAULT)
+    comes before any register is written; but a store or an atomic operation may have changed other lines by then
+    (ours). An instruction is complete when memory has answered all its lines.
 
     Words of local memory lie so that word k of thread t is word 32 * k + t of the warp's block. Constant banks begin at
     multiples of 16 bytes.
@@ -85,151 +90,188 @@ class MemoryUnit(Component):
             "error": Out(error_event(params)), "report_mask": In(REPORT_BITS), "grid": In(GridConfiguration),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "local_base": In(local_move(params)),
-            "clear": In(stream.Signature(clear_request(params))), "memory": Out(MemoryPort(MEMORY_UNIT_TAG_BITS)),
+            "clear": In(stream.Signature(clear_request(params))), "memory": Out(MemoryPort(memory_tag_bits(params))),
             "events": Out(MemoryEvents)})
+        self.front = MemoryFront(params)
+        self.limits = AddressLimits(params)
+        self.addresses = AddressStage(params)
+        self.places = PlaceMemory(params)
+        self.operands = OperandMemory(params)
+        self.access = AccessStage(params)
+        self.queue = MissQueue(params)
+        self.crossbar = Crossbar(params)
+        self.atomic = AtomicPipeline(params)
+        self.banks = SharedBanks(params)
+        self.switch = WordSwitch(params)
+        self.write_back = WriteBack(params)
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
         m = Module()
-        m.submodules.queue = queue = MemoryQueue(params)
-        m.submodules.decoder = decoder = MemoryDecoder()
-        m.submodules.front = front = MemoryFront(params)
-        m.submodules.sequence = sequence = MemorySequence(params)
-        m.submodules.gather = gather = RegisterGather(params)
-        m.submodules.limits = limits = AddressLimits(params)
-        m.submodules.addresses = addresses = AddressStage(params)
-        m.submodules.places = places = PlaceBuffer(params)
-        m.submodules.operands = operands = OperandBuffer(params)
-        m.submodules.coalescer = coalescer = Coalescer(params)
-        m.submodules.line = line = LineRegister(params)
-        m.submodules.answers = answers = AnswerStage()
-        m.submodules.banks = banks = SharedBanks(params)
-        m.submodules.exchange = exchange = WordExchange(params)
-        m.submodules.atomic = atomic = AtomicEngine(params)
-        m.submodules.shuffle = shuffle = ShuffleEngine(params)
-        m.submodules.switch = switch = WordSwitch(params)
-        m.submodules.words = words = ResultBuffer(params)
-        m.submodules.results = results = ResultWriter(params)
-
-        # The next instruction, and the one that is under way.
-        next_job: Any = Signal(queued(params))
-        next_instruction: Any = Signal(MemoryInstruction)
-        job: Any = Signal(queued(params))
-        instruction: Any = Signal(MemoryInstruction)
-        head, side = queue.head, Signal()
-        m.d.comb += [
-            queue.dispatch.eq(self.dispatch), self.room.eq(queue.room), decoder.word.eq(head.payload.word),
-            head.ready.eq(front.begin), front.head_valid.eq(head.valid), sequence.ready.eq(front.ready),
-            front.take.eq(sequence.take), operands.side.eq(side), places.side.eq(side)]
-        with m.If(front.begin):
-            m.d.sync += [next_job.eq(head.payload), next_instruction.eq(decoder.instruction)]
-        with m.If(sequence.take):
-            m.d.sync += [
-                job.eq(next_job), instruction.eq(next_instruction), side.eq(~side), sequence.idle.eq(front.idle),
-                sequence.spaces.eq(addresses.spaces), sequence.address_error.eq(addresses.error),
-                sequence.address_thread.eq(addresses.thread)]
-        for part in (front, gather, limits):
-            m.d.comb += [part.job.eq(next_job), part.instruction.eq(next_instruction)]
-        for part in (sequence, results):
-            m.d.comb += [part.job.eq(job), part.instruction.eq(instruction)]
-        for part in (atomic, shuffle):
-            m.d.comb += part.instruction.eq(instruction)
-        m.d.comb += [
-            addresses.instruction.eq(next_instruction), sequence.report_mask.eq(self.report_mask),
-            self.completion.eq(sequence.completion), self.error.eq(sequence.error)]
-
-        # Registers: addresses and operands in, results out.
-        self._lanes(m, gather, results)
-        gathered, final = self.port.gathered, params.beats - 1
-        m.d.comb += [
-            gather.start.eq(front.gather), addresses.start.eq(front.gather),
-            gather.arrived.eq(gathered.valid & (gathered.beat == final)),
-            front.gathered.eq(gather.done & ~addresses.busy),
-            addresses.valid.eq(gathered.valid & (gathered.index == 0)), addresses.beat.eq(gathered.beat),
-            addresses.threads.eq(next_job.threads)]
-        self._fill(m, operands, next_instruction)
-        for lane in range(params.lanes):
-            m.d.comb += [addresses.low[lane].eq(gathered.values[lane][0]),
-                         addresses.high[lane].eq(gathered.values[lane][1])]
-        m.d.comb += [
-            limits.grid.eq(self.grid), limits.report_mask.eq(self.report_mask), limits.launch.eq(self.launch),
-            limits.move.eq(self.local_base), limits.warp.eq(self.dispatch.payload.warp),
-            queue.local_base.eq(limits.local_base), addresses.limits.eq(limits.limits)]
-        m.d.comb += [
-            places.write.eq(addresses.write), places.write_beat.eq(addresses.write_beat),
-            places.written.eq(addresses.places)]
-
-        # Lines of memory.
-        request, access = self.memory.request, sequence.access
-        asked, serving = Signal(), Signal()
-        connect(m, coalescer.request, flipped(request))
-        connect(m, flipped(self.memory.response), answers.response)
-        m.d.comb += [
-            asked.eq(request.valid & request.ready), serving.eq(exchange.busy | atomic.busy),
-            coalescer.start.eq(sequence.lines), coalescer.job.eq(access), coalescer.places.eq(places.places),
-            places.beat.eq(coalescer.beat), coalescer.tag.eq(answers.tag), coalescer.tag_free.eq(answers.tag_free),
-            coalescer.stop.eq(answers.fault), coalescer.line.eq(line.line), coalescer.written.eq(line.written),
-            coalescer.filling.eq(serving), coalescer.modified.eq(atomic.done), answers.start.eq(sequence.take),
-            answers.note.eq(asked), answers.threads.eq(coalescer.threads), answers.serving.eq(serving),
-            line.clear.eq(coalescer.clear), line.load.eq(answers.load),
-            line.loaded.eq(self.memory.response.payload.data), sequence.fault.eq(answers.fault),
-            sequence.lines_busy.eq(coalescer.busy | answers.busy | serving), sequence.shared_busy.eq(serving)]
-
-        # The words of threads, and those of a line or of shared memory.
-        serves, reads_line = sequence.shared | answers.serve, Signal()
-        banked = Signal(bank_access(params))
-        m.d.comb += [
-            exchange.start.eq(coalescer.fill | serves & ~access.modify), exchange.job.eq(access),
-            exchange.threads.eq(Mux(coalescer.fill, coalescer.threads, atomic.threads)),
-            exchange.places.eq(places.inner), atomic.start.eq(serves & access.modify), atomic.line.eq(access.line),
-            atomic.threads.eq(Mux(access.line, answers.served_threads, access.threads)),
-            atomic.places.eq(places.inner), shuffle.start.eq(sequence.shuffle),
-            shuffle.threads.eq(job.threads), sequence.shuffle_busy.eq(shuffle.busy),
-            line.access.eq(banked), banks.access.eq(banked),
-            banked.eq(Mux(atomic.busy, atomic.access.as_value(), exchange.access.as_value())),
-            switch.words.eq(Mux(reads_line, line.values.as_value(), banks.values.as_value()))]
-        m.d.sync += reads_line.eq(banked.line)
-        with m.If(shuffle.busy | atomic.fetching):
-            m.d.comb += switch.words.eq(operands.values)
-        for part, turn in ((exchange, ~atomic.busy & ~shuffle.busy), (atomic, atomic.busy), (shuffle, shuffle.busy)):
-            m.d.comb += [part.values.eq(operands.values), part.found.eq(switch.values)]
-            with m.If(turn):
-                m.d.comb += [
-                    operands.beat.eq(part.beat), operands.word.eq(part.word), places.inner_beat.eq(part.beat),
-                    switch.sources.eq(part.sources), words.write.eq(part.write)]
-        connect(m, flipped(self.clear), banks.clear)
-
-        # Results.
-        spaces: Any = sequence.spaces
-        m.d.comb += [
-            results.start.eq(sequence.results), sequence.results_done.eq(results.done),
-            results.inside.eq(shuffle.inside),
-            results.loaded.eq(Mux(instruction.operation == MemoryOperation.SHUFFLE, shuffle.given,
-                                  spaces.memory | spaces.local | spaces.shared)),
-            words.beat.eq(results.beat), words.word.eq(results.word), results.words.eq(words.values),
-            self.events.line.eq(asked), self.events.write.eq(request.payload.write),
-            self.events.shared.eq(banked.used & ~banked.line), self.events.atomic.eq(atomic.event)]
+        for name in ("front", "limits", "addresses", "places", "operands", "access", "queue", "crossbar", "atomic",
+                     "banks", "switch", "write_back"):
+            m.submodules[name] = getattr(self, name)
+        self._front(m)
+        self._addresses(m)
+        self._access(m)
+        self._banks(m)
+        self._write_back(m)
         return m
 
-    def _lanes(self, m: Module, gather: RegisterGather, results: ResultWriter) -> None:
-        """A write goes before a gather, unless the gather has been offered already."""
-        port, offered, gathers = self.port, Signal(), Signal()
+    def _front(self, m: Module) -> None:
+        """Dispatch; what is kept of each instruction in flight; gathers."""
+        front, limits, back = self.front, self.limits, self.write_back
+        connect(m, front.begun, back.begun)
         m.d.comb += [
-            gathers.eq(offered | ~results.operation.valid),
-            port.operation.valid.eq(gather.operation.valid | results.operation.valid),
-            port.operation.payload.eq(Mux(
-                gathers, gather.operation.payload.as_value(), results.operation.payload.as_value())),
-            gather.operation.ready.eq(port.operation.ready & gathers),
-            results.operation.ready.eq(port.operation.ready & ~gathers), results.wanted.eq(port.wanted),
-            port.values.eq(results.values), port.flags.eq(results.flags)]
-        m.d.sync += offered.eq(gathers & gather.operation.valid & ~port.operation.ready)
+            front.dispatch.valid.eq(self.dispatch.valid), front.dispatch.payload.eq(self.dispatch.payload),
+            self.room.eq(front.room), limits.grid.eq(self.grid), limits.report_mask.eq(self.report_mask),
+            limits.launch.eq(self.launch), limits.move.eq(self.local_base),
+            limits.warp.eq(self.dispatch.payload.warp), front.local_base.eq(limits.local_base),
+            front.busy.eq(back.busy)]
 
-    def _fill(self, m: Module, operands: OperandBuffer, instruction: Any) -> None:
-        """The first gather brings the first word behind the address, unless it is a shuffle's, which has none."""
-        gathered, fill = self.port.gathered, operands.fill
-        first = (gathered.index == 0) & (instruction.operation != MemoryOperation.SHUFFLE)
+        # Operands are kept until nobody needs them any more: those of loads until the lines are found.
+        begun, access, queue, count = front.begun, self.access, self.queue, 1 << slot_bits(self._params)
+        kept, loads, entries, passed = Signal(count), Signal(count), 1 << entry_bits(self._params), self.crossbar.passed
+        begins = one_hot(begun.payload.slot, count, begun.valid)
+        of_access = one_hot(passed.payload.slot, count, passed.valid & (passed.payload.owner == BeatOwner.ACCESS))
+        finished, done, issued, filled = (one_hot(event.payload, count, event.valid) for event in (
+            access.finished, self.atomic.done, queue.issued, queue.filled))
         m.d.comb += [
-            fill.beat.eq(gathered.beat), fill.words.eq(Mux(gathered.valid, Mux(first, 0b0001, 0b1110), 0))]
+            back.ended.eq(finished | of_access | done), back.issued.eq(issued),
+            front.kept.eq(Cat(Cat(kept[slot] for slot in range(entry, count, entries)).any()
+                              for entry in range(entries)))]
+        m.d.sync += [
+            kept.eq((kept | begins) & ~(finished | of_access | done | filled | issued & loads | back.done)),
+            loads.eq((loads & ~begins) | Mux(
+                begun.payload.instruction.operation == MemoryOperation.LOAD, begins, 0))]
+
+    def _addresses(self, m: Module) -> None:
+        """What gathers bring: addresses to be judged, and data."""
+        params, port = self._params, self.port
+        front, limits, stage, operands, places = self.front, self.limits, self.addresses, self.operands, self.places
+        gathered, begun, taken = port.gathered, front.begun.payload, front.taken
+        m.submodules.gathers = gathers = fifo.SyncFIFO(width=gather_layout(params).size, depth=_GATHERS)
+        gather, final = Signal(gather_layout(params)), gathered.beat == params.beats - 1
+        m.d.comb += [
+            gathers.w_en.eq(taken.valid), gathers.w_data.eq(taken.payload), gather.eq(gathers.r_data),
+            gathers.r_en.eq(gathered.valid & final)]
+        m.d.sync += [
+            Assert(~taken.valid | gathers.w_rdy, "more gathers than there can be under way"),
+            Assert(~gathered.valid | gathers.r_rdy, "a gather that nobody has asked for")]
+
+        # The instruction that a gather is of.
+        layout = data.StructLayout({
+            "instruction": MemoryInstruction, "threads": WARP_THREADS, "warp": params.warp_bits,
+            "local_base": BLOCK_ADDRESS_BITS})
+        m.submodules.jobs = jobs = memory.Memory(shape=layout, depth=1 << slot_bits(params), init=[])
+        note, job = jobs.write_port(), jobs.read_port(domain="comb")
+        m.d.comb += [
+            note.en.eq(front.begun.valid), note.addr.eq(begun.slot), note.data.instruction.eq(begun.instruction),
+            job.addr.eq(gather.slot), limits.of_warp.eq(job.data.warp), limits.of_base.eq(job.data.local_base),
+            limits.of_bank.eq(job.data.instruction.bank), stage.job.slot.eq(gather.slot),
+            stage.job.instruction.eq(job.data.instruction), stage.job.threads.eq(job.data.threads),
+            stage.job.limits.eq(limits.limits)]
+        m.d.comb += [note.data[name].eq(begun.job[name]) for name in ("threads", "warp", "local_base")]
+        m.d.comb += [
+            stage.valid.eq(gathered.valid), stage.addresses.eq(~gather.second), stage.last.eq(gather.last),
+            stage.beat.eq(gathered.beat), operands.fill.eq(gathered.valid), operands.fill_slot.eq(gather.slot),
+            operands.fill_second.eq(gather.second), operands.fill_beat.eq(gathered.beat),
+            operands.filled.eq(gathered.values), places.write.eq(stage.write), places.write_slot.eq(stage.write_slot),
+            places.write_beat.eq(stage.write_beat), places.written.eq(stage.places)]
         for lane, values in enumerate(gathered.values):
-            m.d.comb += fill.values[0][lane].eq(values[2])
-            m.d.comb += [fill.values[word + 1][lane].eq(value) for word, value in enumerate(values)]
+            m.d.comb += [stage.low[lane].eq(values[0]), stage.high[lane].eq(values[1])]
+
+    def _access(self, m: Module) -> None:
+        """Instructions in order, into lines of memory and beats of shared memory."""
+        access, queue, back, places, params = self.access, self.queue, self.write_back, self.places, self._params
+        begun, stage = self.front.begun, self.addresses
+        connect(m, stage.judged, access.judged)
+        connect(m, stage.early, access.early)
+        connect(m, access.found, queue.found)
+        connect(m, queue.memory, flipped(self.memory))
+        m.d.comb += [
+            access.idle.valid.eq(begun.valid & begun.payload.idle), access.idle.payload.eq(begun.payload.slot),
+            queue.begun.valid.eq(begun.valid), queue.begun.payload.eq(begun.payload.slot),
+            places.line_slot.eq(access.line_slot), places.line_beat.eq(access.line_beat), access.lines.eq(places.lines),
+            access.fault.eq(queue.fault), access.lines_busy.eq(
+                queue.busy | queue.pending.bit_select(access.line_slot, 1))]
+        m.submodules.instructions = kept = memory.Memory(
+            shape=AccessInstruction, depth=1 << slot_bits(params), init=[])
+        note = kept.write_port()
+        m.d.comb += [note.en.eq(begun.valid), note.addr.eq(begun.payload.slot)]
+        m.d.comb += [note.data[name].eq(begun.payload.instruction[name]) for name in (
+            "operation", "size", "words", "is_signed", "atomic", "compare")]
+        for part in (access, self.atomic):
+            read = kept.read_port(domain="comb")
+            m.d.comb += [read.addr.eq(part.slot), part.instruction.eq(read.data)]
+        m.d.comb += [
+            back.judged.valid.eq(stage.judged.valid), back.judged.payload.eq(stage.judged.payload),
+            back.loaded.eq(stage.loaded), back.inside.eq(stage.inside), back.pending.eq(queue.pending),
+            back.fault.eq(queue.fault)]
+
+    def _banks(self, m: Module) -> None:
+        """The crossbar and the atomic operations take turns at the banks. Of those that want to pass, answers of memory
+        go first, then lines that are filled, then shared memory."""
+        params, access, queue, crossbar, atomic = self._params, self.access, self.queue, self.crossbar, self.atomic
+        banks, switch, operands, places = self.banks, self.switch, self.operands, self.places
+        open_ = ~atomic.busy & ~atomic.job.valid
+        for job in (access.job, queue.fill, queue.answer):
+            with m.If(job.valid):
+                m.d.comb += [crossbar.job.valid.eq(open_), crossbar.job.payload.eq(job.payload)]
+        m.d.comb += [
+            queue.answer.ready.eq(crossbar.job.ready & open_),
+            queue.fill.ready.eq(crossbar.job.ready & open_ & ~queue.answer.valid),
+            access.job.ready.eq(crossbar.job.ready & open_ & ~queue.answer.valid & ~queue.fill.valid),
+            atomic.ready.eq(~crossbar.busy), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
+            atomic.job.payload.eq(Mux(
+                queue.atomic.valid, queue.atomic.payload.as_value(), access.atomic.payload.as_value())),
+            queue.atomic.ready.eq(atomic.job.ready), access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
+        connect(m, atomic.modified, queue.modified)
+        connect(m, crossbar.passed, queue.passed)
+        connect(m, flipped(self.clear), banks.clear)
+
+        # Places and operands.
+        m.d.comb += [
+            places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
+            places.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.beat)),
+            operands.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.data_slot))]
+        m.d.comb += [beat.eq(Mux(atomic.busy, atomic.beat, wanted))
+                     for beat, wanted in zip(operands.beats, crossbar.data_beats, strict=True)]
+        m.d.comb += [word.eq(Mux(atomic.busy, atomic.word, wanted))
+                     for word, wanted in zip(operands.words, crossbar.data_words, strict=True)]
+
+        # Banks, and what they give a cycle later.
+        read, write = Signal.like(crossbar.read), Signal.like(crossbar.write)
+        kind, of_lanes = Signal(BeatKind), Signal(data.ArrayLayout(32, params.lanes))
+        m.d.comb += [
+            read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value())),
+            write.eq(Mux(atomic.busy, atomic.write.as_value(), crossbar.write.as_value()))]
+        m.d.sync += [kind.eq(read.kind), of_lanes.eq(operands.values)]
+        for memory_ in (banks, queue):
+            m.d.comb += [memory_.read.eq(read), memory_.write.eq(write)]
+        with m.Switch(kind):
+            with m.Case(BeatKind.SHARED):
+                m.d.comb += switch.words.eq(banks.values)
+            with m.Case(BeatKind.LINE):
+                m.d.comb += switch.words.eq(queue.values)
+            with m.Default():
+                m.d.comb += switch.words.eq(of_lanes)
+        m.d.comb += switch.sources.eq(Mux(atomic.busy, atomic.sources.as_value(), crossbar.sources.as_value()))
+        for part in (crossbar, atomic):
+            m.d.comb += [part.inner.eq(places.inner), part.values.eq(operands.values), part.found.eq(switch.values)]
+        m.d.comb += [
+            self.write_back.result.eq(Mux(atomic.busy, atomic.result.as_value(), crossbar.result.as_value())),
+            self.events.line.eq(queue.asked), self.events.write.eq(queue.asked_write),
+            self.events.shared.eq(crossbar.shared | atomic.event & ~write.line), self.events.atomic.eq(atomic.event)]
+
+    def _write_back(self, m: Module) -> None:
+        """Results. A write goes before a gather, unless the gather has been offered already."""
+        port, gather, back, offered, gathers = self.port, self.front.operation, self.write_back, Signal(), Signal()
+        m.d.comb += [
+            gathers.eq(offered | ~back.operation.valid),
+            port.operation.valid.eq(gather.valid | back.operation.valid),
+            port.operation.payload.eq(Mux(
+                gathers, gather.payload.as_value(), back.operation.payload.as_value())),
+            gather.ready.eq(port.operation.ready & gathers), back.operation.ready.eq(port.operation.ready & ~gathers),
+            back.wanted.eq(port.wanted), port.values.eq(back.values), port.flags.eq(back.flags),
+            back.report_mask.eq(self.report_mask), self.completion.eq(back.completion), self.error.eq(back.error)]
+        m.d.sync += offered.eq(gathers & gather.valid & ~port.operation.ready)

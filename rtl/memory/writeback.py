@@ -1,0 +1,194 @@
+"""Writeback: results on their way to registers, and the end of instructions."""
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib.wiring import In, Out
+
+from rtl.arbiter import lowest
+from rtl.component import Component
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import SERIAL_BITS, Event, completion, error_event, lane_operation
+from rtl.one_hot import one_hot
+from rtl.params import WARP_THREADS, SmParams
+
+from .crossbar import result_write
+from .front import begun_layout
+from .instruction import WORDS, judged_layout, slot_bits
+
+__all__ = ["ResultMemory", "WriteBack"]
+
+_WRITE_CYCLES = 7
+"""From the cycle in which the last beat of a write is wanted to the one in which it is surely written."""
+
+
+class ResultMemory(Component):
+    """Four words of 32 bits for each thread of each slot.
+
+    Members
+    -------
+    write : In(result_write)
+    slot, beat, word, values : In, In, In, Out(a word for each lane)
+        In the next cycle.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        super().__init__({
+            "write": In(result_write(params)), "slot": In(slot_bits(params)), "beat": In(range(params.beats)),
+            "word": In(range(WORDS)), "values": Out(data.ArrayLayout(32, params.lanes))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for lane, value in enumerate(self.values):
+            m.submodules[f"lane_{lane}"] = kept = memory.Memory(
+                shape=32, depth=WORDS * self._params.beats << slot_bits(self._params), init=[],
+                attrs={"ram_style": "block"})
+            write, read = kept.write_port(), kept.read_port()
+            m.d.comb += [
+                write.en.eq(self.write.lanes[lane]), write.data.eq(self.write.values[lane]),
+                write.addr.eq(Cat(self.write.beat, self.write.words[lane], self.write.slot)),
+                read.addr.eq(Cat(self.beat, self.word, self.slot)), value.eq(read.data)]
+        return m
+
+
+class WriteBack(Component):
+    """Instructions of a warp end in the order in which they came, those of several warps in any. An instruction that
+    writes nothing ends when what its warp has written before is in the registers.
+
+    Members
+    -------
+    begun : In(Event of begun_layout)
+    judged, loaded, inside : In(Event of judged_layout), In(32), In(32)
+        Its error; the threads that get something but 0; what goes to the predicate.
+    ended, issued : In(1 bit a slot)
+        All accesses of an instruction end now; or they have ended, or will when nothing of it is ``pending``.
+    pending, fault : In(1 bit a slot)
+    busy, done : Out(1 bit a slot)
+        Slots that are in use; those whose accesses are all over.
+    result : In(result_write)
+    operation, wanted, values, flags
+        Of a LaneClientPort.
+    report_mask : In(32)
+    completion, error : Out(completion), Out(error_event)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._params = params
+        count = 1 << slot_bits(params)
+        super().__init__({
+            "begun": In(Event(begun_layout(params))), "judged": In(Event(judged_layout(params))),
+            "loaded": In(WARP_THREADS), "inside": In(WARP_THREADS), "ended": In(count), "issued": In(count),
+            "pending": In(count), "fault": In(count), "busy": Out(count), "done": Out(count),
+            "result": In(result_write(params)),
+            "operation": Out(stream.Signature(lane_operation(params))),
+            "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
+            "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
+            "report_mask": In(32), "completion": Out(completion(params)), "error": Out(error_event(params))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        params, bits = self._params, slot_bits(self._params)
+        count, begun = 1 << bits, self.begun.payload
+
+        # What is known of each slot.
+        slots = range(count)
+        issued, writes, wrong, given, settled = (Signal(count, name=name) for name in (
+            "issued", "writes", "wrong", "given", "settled"))
+        warps = Signal(data.ArrayLayout(params.warp_bits, count))
+        older = Signal(data.ArrayLayout(count, count))
+        enters = one_hot(begun.slot, count, self.begun.valid)
+        writing = writes & ~wrong & ~self.fault
+        m.d.comb += self.done.eq(self.busy & (issued | self.ended) & ~self.pending)
+        m.d.sync += [
+            self.busy.eq((self.busy | enters) & ~settled), issued.eq((issued & ~enters) | self.issued | self.ended),
+            writes.eq((writes & ~enters) | Mux(begun.instruction.results.any() & ~begun.idle, enters, 0)),
+            wrong.eq((wrong & ~enters) | one_hot(self.judged.payload.slot, count, self.judged.valid & (
+                self.judged.payload.error != WarpError.NONE))),
+            Assert(~((self.issued | self.ended) & ~self.busy & ~enters).any(), "an access of no instruction")]
+        for slot in slots:
+            with m.If(enters[slot]):
+                m.d.sync += [
+                    warps[slot].eq(begun.job.warp),
+                    older[slot].eq(self.busy & Cat(other == begun.job.warp for other in warps))]
+            with m.Else():
+                m.d.sync += older[slot].eq(older[slot] & ~enters)
+
+        # The next one that ends: after those of its warp that are older. What it ends with is in the registers later.
+        chosen, chosen_slot, ends, free = Signal(), Signal(bits), Signal(), Signal(count)
+        mine, choice = one_hot(chosen_slot, count, chosen), Signal(count)
+        m.d.comb += choice.eq(self.done & ~given & ~mine & ~Cat(
+            (older[slot] & self.busy & Mux(writing[slot], ~given, ~0)).any() for slot in slots))
+        with m.If(ends | ~chosen):
+            m.d.sync += [chosen.eq(choice.any()), chosen_slot.eq(lowest(choice))]
+        m.d.sync += given.eq((given & ~enters) | Mux(ends, mine, 0))
+
+        layout = data.StructLayout({
+            "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "write_barrier": 3,
+            "read_barrier": 3, "destination": 8, "results": range(WORDS + 1), "predicate": 3})
+        m.submodules.records = records = memory.Memory(shape=layout, depth=count, init=[])
+        note, record = records.write_port(), records.read_port(domain="comb")
+        m.d.comb += [note.en.eq(self.begun.valid), note.addr.eq(begun.slot), record.addr.eq(chosen_slot)]
+        m.d.comb += [note.data[name].eq(begun.job[name]) for name in (
+            "warp", "serial", "pc", "threads", "write_barrier")]
+        m.d.comb += [note.data[name].eq(begun.instruction[name]) for name in ("destination", "results", "predicate")]
+        m.d.comb += note.data.read_barrier.eq(Mux(begun.idle, begun.job.read_barrier, NO_BARRIER))
+
+        # Registers are written one by one.
+        writes_it, index, operation, of = Signal(), Signal(range(WORDS)), self.operation.payload, record.data
+        last = index == of.results - 1
+        m.d.comb += [
+            writes_it.eq(writing.bit_select(chosen_slot, 1)), self.operation.valid.eq(chosen & writes_it),
+            operation.warp.eq(of.warp), operation.serial.eq(of.serial),
+            operation.registers[0].eq(Mux(of.destination == RZ, RZ, of.destination + index)),
+            operation.registers[1].eq(RZ), operation.registers[2].eq(RZ),
+            operation.predicate.eq(Mux(last, of.predicate, PT)), operation.threads.eq(of.threads),
+            operation.index.eq(index), operation.last.eq(last), operation.barrier.eq(of.write_barrier),
+            ends.eq(chosen & Mux(writes_it, self.operation.ready & last, 1))]
+        with m.If(self.operation.valid & self.operation.ready):
+            m.d.sync += index.eq(Mux(last, 0, index + 1))
+
+        # Their data, in the order in which the lanes want them.
+        m.submodules.asked = asked = fifo.SyncFIFO(width=bits + 3, depth=8)
+        m.submodules.results = results = ResultMemory(params)
+        m.submodules.masks = masks = memory.Memory(
+            shape=data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS}), depth=count, init=[])
+        keep, mask = masks.write_port(), masks.read_port(domain="comb")
+        wanted, slot, final, final_beat = self.wanted, Signal(bits), Signal(), Signal()
+        loaded = Signal(params.lanes)
+        m.d.comb += [
+            asked.w_en.eq(self.operation.valid & self.operation.ready), asked.w_data.eq(Cat(index, last, chosen_slot)),
+            Cat(results.word, final, slot).eq(asked.r_data), results.slot.eq(slot), results.beat.eq(wanted.beat),
+            final_beat.eq(wanted.valid & (wanted.beat == params.beats - 1)), asked.r_en.eq(final_beat),
+            results.write.eq(self.result), keep.en.eq(self.judged.valid), keep.addr.eq(self.judged.payload.slot),
+            keep.data.loaded.eq(self.loaded), keep.data.inside.eq(self.inside), mask.addr.eq(slot)]
+        m.d.sync += [
+            loaded.eq(mask.data.loaded.word_select(wanted.beat, params.lanes)),
+            self.flags.eq(mask.data.inside.word_select(wanted.beat, params.lanes)),
+            Assert(~wanted.valid | asked.r_rdy, "data wanted that nobody offered"),
+            Assert(~asked.w_en | asked.w_rdy, "more writes than there can be under way")]
+        m.d.comb += [value.eq(Mux(enabled, word, 0))
+                     for value, word, enabled in zip(self.values, results.values, loaded, strict=True)]
+        passing: Value = Cat(slot, final_beat & final)
+        for _ in range(_WRITE_CYCLES):
+            later = Signal(bits + 1, name="later")
+            m.d.sync += later.eq(passing)
+            passing = later
+        m.d.comb += [
+            free.eq(one_hot(passing[:bits], count, passing[bits])),
+            settled.eq(free | Mux(ends & ~writes_it, mine, 0))]
+
+        # What ends without a write.
+        m.submodules.errors = errors = memory.Memory(shape=WarpError, depth=count, init=[])
+        mark, judgement = errors.write_port(), errors.read_port(domain="comb")
+        error = Mux(self.fault.bit_select(chosen_slot, 1), WarpError.MMU_FAULT, Mux(
+            wrong.bit_select(chosen_slot, 1), judgement.data.as_value(), 0))
+        m.d.comb += [
+            mark.en.eq(self.judged.valid), mark.addr.eq(self.judged.payload.slot),
+            mark.data.eq(self.judged.payload.error), judgement.addr.eq(chosen_slot),
+            self.completion.valid.eq(ends & ~writes_it),
+            self.error.valid.eq(self.completion.valid & error.any() & self.report_mask.bit_select(error[:5], 1)),
+            self.error.warp.eq(of.warp), self.error.pc.eq(of.pc), self.error.error.eq(error)]
+        m.d.comb += [self.completion[name].eq(of[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
+        return m

@@ -1,6 +1,5 @@
 """Atomic operations: one thread a cycle."""
 
-
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value

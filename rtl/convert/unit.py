@@ -177,7 +177,7 @@ class ConversionUnit(Component):
         operation, second, wanted, last = self._writes, Signal(), port.wanted, Signal()
         settling, this, ready, ends = Signal(_WRITE_CYCLES), Signal(conversion_entry(params)), Signal(), Signal()
         is_double = this.instruction.to_size == SIZES.index(DOUBLE_BITS)
-        nothing, quiet = _nothing(this), Signal()
+        nothing, quiet, recent = _nothing(this), Signal(), Signal()
         final = wanted.valid & (wanted.beat == params.beats - 1)
         m.d.comb += [
             entry.addr.eq(written[:ENTRY_BITS]), this.eq(entry.data), quiet.eq(~settling.any() & ~writing.r_rdy),
@@ -189,20 +189,21 @@ class ConversionUnit(Component):
             operation.payload.registers[2].eq(RZ), operation.payload.last.eq(last),
             operation.payload.conditional.eq(this.instruction.conditional & last),
             operation.payload.barrier.eq(Mux(last, this.write_barrier, NO_BARRIER)),
-            ends.eq(Mux(nothing, ready & quiet, operation.valid & operation.ready & last)),
+            ends.eq(Mux(nothing, ready & quiet & ~recent, operation.valid & operation.ready & last)),
             writing.w_en.eq(operation.valid & operation.ready), writing.w_data.eq(Cat(second, last)),
             writing.r_en.eq(final), results.beat.eq(wanted.beat), results.read_entry.eq(self._left[:ENTRY_BITS]),
             results.second.eq(writing.r_data[0]), port.values.eq(results.values),
             port.conditions.eq(results.conditions)]
         m.d.sync += [
-            settling.eq(Mux(wanted.valid, ~0, settling >> 1)), written.eq(written + ends),
+            recent.eq(self.completion.valid), settling.eq(Mux(wanted.valid, ~0, settling >> 1)),
+            written.eq(written + ends),
             self._left.eq(self._left + (final & writing.r_data[1] | ends & nothing)),
             Assert(~wanted.valid | writing.r_rdy, "data wanted that nobody offered"),
             Assert(~writing.w_en | writing.w_rdy, "more writes than there can be under way")]
         with m.If(writing.w_en):
             m.d.sync += second.eq(~last)
 
-        # What has nothing to do ends, but not before what came before it.
+        # What has nothing to do ends, but not before what came before it, and two cycles apart: issue relies on it.
         m.d.comb += [
             self.completion.valid.eq(ends & nothing), self.completion.warp.eq(this.warp),
             self.completion.serial.eq(this.serial), self.completion.write_barrier.eq(this.write_barrier),

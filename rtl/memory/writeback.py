@@ -21,6 +21,8 @@ __all__ = ["ResultMemory", "WriteBack"]
 
 _WRITE_CYCLES = 7
 """From the cycle in which the last beat of a write is wanted to the one in which it is surely written."""
+_APART = 3
+"""Cycles from a completion to the next one, at least: issue relies on it."""
 
 
 class ResultMemory(Component):
@@ -137,6 +139,7 @@ class WriteBack(Component):
 
         # Registers are written one by one.
         writes_it, index, operation, of = Signal(), Signal(range(WORDS)), self.operation.payload, record.data
+        recent = Signal(_APART - 1)
         last = index == of.results - 1
         m.d.comb += [
             writes_it.eq(writing.bit_select(chosen_slot, 1)), self.operation.valid.eq(chosen & writes_it),
@@ -145,7 +148,8 @@ class WriteBack(Component):
             operation.registers[1].eq(RZ), operation.registers[2].eq(RZ),
             operation.predicate.eq(Mux(last, of.predicate, PT)), operation.threads.eq(of.threads),
             operation.index.eq(index), operation.last.eq(last), operation.barrier.eq(of.write_barrier),
-            ends.eq(chosen & Mux(writes_it, self.operation.ready & last, 1))]
+            ends.eq(chosen & Mux(writes_it, self.operation.ready & last, ~recent.any()))]
+        m.d.sync += recent.eq(Cat(self.completion.valid, recent))
         with m.If(self.operation.valid & self.operation.ready):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
 

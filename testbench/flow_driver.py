@@ -11,9 +11,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.control_flow import ControlFlow
+from rtl.execute.common import CommonDecoder
+from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowQueue
-from rtl.isa.condition import Flags
+from rtl.isa.condition import ConditionCode, Flags
 from rtl.isa.errors import WarpError
+from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
@@ -26,6 +29,7 @@ from rtl.layouts import (
     flow_result,
 )
 from rtl.params import WARP_THREADS, SmParams
+from rtl.word import field_of
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -82,6 +86,8 @@ class FlowBench(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.queue = queue = FlowQueue(self._params)
+        m.submodules.common = common = CommonDecoder()
+        m.submodules.test = test = ConditionTest()
         m.submodules.unit = unit = self.unit
         dispatched, launch, stack = queue.dispatch.payload, unit.launch.payload, unit.stack
         connect(m, unit.port, flipped(self.port))
@@ -91,7 +97,9 @@ class FlowBench(Component):
             queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
             queue.trap.eq(self.move), dispatched.kind.eq(Mux(moves, InstructionKind.ENTER, InstructionKind.FLOW)),
             dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
-            dispatched.guard.eq(self.guard), dispatched.cc.eq(self.conditions),
+            common.word.eq(self.word), test.flags.eq(self.conditions),
+            test.test.eq(Mux(common.tested, field_of(self.word, FIELDS["test"]), ConditionCode.T.value)),
+            dispatched.guard.eq(self.guard & test.passed),
             dispatched.operands[0].eq(self.operand), dispatched.same.eq(self.same), dispatched.fault.eq(self.fault),
             unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),
             launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),

@@ -1,6 +1,6 @@
 """What the execute unit does beside arithmetic, case by case: each is a part of a script, and checks as it goes."""
 
-from rtl.isa.condition import ConditionCode
+from rtl.isa.condition import TRUTH, ConditionCode
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierReduction, Compare, VoteMode
@@ -98,11 +98,14 @@ def launched(p: Pipeline) -> Script:
         p.bench.expect("CC", set(p.written[value].values), {flags})
         guarded = p.issue(encode("MOV32I", Rd=1, imm32=0, guard=1), warp=2)
         yield from p.wait(p.params.beats)
-        p.issue(encode("SSY", "i", target=64), warp=2)
+        count = len(p.dispatches)
+        for test in ConditionCode:
+            p.issue(encode("BRA", "i", target=64, test=test.value), warp=2)
+            yield
         yield from _quiet(p)
         p.bench.expect("threads of a guard", p.written[guarded].threads, ALL if predicates else 0)
-        p.bench.expect("CC for other units", p.dispatches[-1][1].payload.cc.as_bits(), sum(
-            flags << 4 * thread for thread in _THREADS))
+        p.bench.expect("threads of each test of CC", [event.payload.guard for _, event in p.dispatches[count:]],
+                       [ALL if TRUTH[test.value] >> flags & 1 else 0 for test in ConditionCode])
     # One thread's predicate is written: the others' stay clear, although they were set before the launch.
     p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
     yield from _quiet(p)
@@ -166,7 +169,10 @@ def dispatched(p: Pipeline) -> Script:
         (encode("JMP", "c", offset=8, bank=2), {"constant": 0x80}, ALL, ALL, WarpError.NONE),
         (encode("BAR", "ii", mode=BarrierMode.RED.value, reduction=BarrierReduction.OR.value, Pc=0, Pc_not=1), {},
          ALL, 0xAAAA_AAAA, WarpError.NONE),
-        (encode("BPT", reason=1, mode=3), {}, ALL, ALL, WarpError.NONE))
+        (encode("BPT", reason=1, mode=3), {}, ALL, ALL, WarpError.NONE),
+        *((encode("BRA", "i", target=64, guard=8, test=test), {}, 0xAAAA_AAAA & sum(
+            (truth >> nibble & 1) << thread for thread, nibble in enumerate(nibbles)), ALL, WarpError.NONE)
+          for test, truth in enumerate(TRUTH)))
     begin = p.cycle
     serials = []
     for word, what, *_ in cases:
@@ -187,7 +193,6 @@ def dispatched(p: Pipeline) -> Script:
         p.bench.expect(f"same of {word:#x}", sent.same, ALL)
         p.bench.expect(f"constant of {word:#x}", sent.operands[0], what.get("constant", 0))
         p.bench.expect("scoreboards", (sent.write_barrier, sent.read_barrier), (2, 5))
-        p.bench.expect("CC", sent.cc.as_bits(), sum(nibble << 4 * thread for thread, nibble in enumerate(nibbles)))
 
 
 def collected(p: Pipeline) -> Script:

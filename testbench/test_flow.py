@@ -9,8 +9,8 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.control_flow import ControlFlow
+from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowDecoder, FlowUnit
-from rtl.flow.condition import ConditionTest
 from rtl.flow.decode import FLOW_FORMS
 from rtl.flow.target import TargetResolver
 from rtl.isa.condition import TRUTH
@@ -73,7 +73,7 @@ def test_the_decoder_reads_what_the_table_says():
                 continue
             seen.add((form.name, form.variant))
             values = form.values(word)
-            for name in ("uniform", "limited", "counted", "keep_reference", "test"):
+            for name in ("uniform", "limited", "counted", "keep_reference"):
                 if name in values:
                     assert got[name] == values[name], (hex(word), name)
             target = form.operands.get("target")

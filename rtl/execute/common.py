@@ -6,7 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Predicate, Target
+from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Predicate
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
@@ -19,10 +19,9 @@ def _patterns(chosen: Callable[[Form], bool]) -> Iterable[str]:
     return {pattern_of(form): None for form in FORMS if chosen(form)}
 
 
-def _tests_with_register(form: Form) -> bool:
-    """A branch to where a register says, which tests CC."""
-    target = form.operands.get("target")
-    return "test" in form.fields and isinstance(target, Target | Constant) and target.index is not None
+def _tests(form: Form) -> bool:
+    """A flow instruction that tests CC."""
+    return form.pipe is Pipe.FLOW and "test" in form.fields
 
 
 def _reads_barrier_predicate(form: Form) -> bool:
@@ -44,7 +43,7 @@ class CommonDecoder(wiring.Component):
     guarded : Out(1)
         It has a guard.
     tested : Out(1)
-        It needs a register, and its test of CC decides who executes it.
+        Its test of CC decides who executes it.
     votes : Out(1)
         It is a BAR with a predicate operand.
     misaligned : Out(1)
@@ -65,7 +64,7 @@ class CommonDecoder(wiring.Component):
         assert all(form.fields["offset"] == constants[0].fields["offset"] for form in constants)
         m.d.comb += [
             self.guarded.eq(~word.matches(*_patterns(lambda form: not form.guarded))),
-            self.tested.eq(word.matches(*_patterns(_tests_with_register))),
+            self.tested.eq(word.matches(*_patterns(_tests))),
             self.votes.eq(word.matches(*_patterns(_reads_barrier_predicate))),
             self.misaligned.eq(word.matches(*_patterns(_goes_to_constant)) & (offset & _WORD_ALIGNMENT).any())]
         return m

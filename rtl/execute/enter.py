@@ -180,7 +180,7 @@ class Entrance(Component):
         m.d.comb += [record[name].eq(instruction[name]) for name in (
             "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")]
         m.d.comb += [
-            record.active.eq(self.active), record.guard.eq(selection.guard), record.cc.eq(self.conditions),
+            record.active.eq(self.active), record.guard.eq(selection.guard),
             record.predicate.eq(selection.barrier_predicate), record.operands[0].eq(instruction.constant),
             record.same.eq(~0)]
         with m.If(selection.misaligned):

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.flow.condition import ConditionTest
 from rtl.isa.condition import ConditionCode, Flags
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT, WORD_BITS
@@ -15,6 +14,7 @@ from rtl.pick import pick
 from rtl.word import field_of
 
 from .common import CommonDecoder
+from .condition import ConditionTest
 from .instruction import LaneInstruction
 
 __all__ = ["ThreadSelection"]
@@ -34,7 +34,7 @@ class ThreadSelection(wiring.Component):
     active, predicates, conditions : In
         Of the warp; ``predicates`` has a mask of threads for each number.
     guard : Out(32)
-        The threads whose guard holds; all where there is none.
+        The threads whose guard holds, and of a flow instruction the test of CC; all where there is neither.
     computing : Out(32)
         Those that execute it if it is one of the lanes.
     collecting : Out(32)
@@ -66,15 +66,17 @@ class ThreadSelection(wiring.Component):
         masks = [*self.predicates, _EVERYBODY]
         fields = {name: field_of(self.word, field) for name, field in FIELDS.items()}
 
+        guard = Signal(WARP_THREADS)
+
         def operand(number: Any, negated: Any) -> Any:
             return pick(masks, number) ^ negated.replicate(WARP_THREADS)
 
         m.d.comb += [
             common.word.eq(self.word), test.flags.eq(self.conditions),
             test.test.eq(Mux(common.tested, fields["test"], ConditionCode.T.value)),
-            self.guard.eq(Mux(common.guarded, operand(fields["guard"], fields["guard_not"]), _EVERYBODY)),
-            self.collecting.eq(self.active & self.guard & test.passed),
-            self.computing.eq(self.active & self.guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
+            guard.eq(Mux(common.guarded, operand(fields["guard"], fields["guard_not"]), _EVERYBODY)),
+            self.guard.eq(guard & test.passed), self.collecting.eq(self.active & self.guard),
+            self.computing.eq(self.active & guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
             self.barrier_predicate.eq(Mux(common.votes, operand(fields["Pc"], fields["Pc_not"]), _EVERYBODY)),
             self.misaligned.eq(common.misaligned)]
         m.d.comb += [source.eq(operand(read.number, read.negated))

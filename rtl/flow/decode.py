@@ -1,10 +1,9 @@
 """From an instruction word to what the flow unit does with it."""
 
-from amaranth.hdl import Const, Module
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.condition import ConditionCode
 from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
@@ -54,8 +53,6 @@ class FlowDecoder(wiring.Component):
         for name in ("uniform", "limited", "keep_reference", "counted"):
             if name in form.fields:
                 m.d.comb += instruction[name].eq(field_of(self.word, form.fields[name]))
-        test = field_of(self.word, form.fields["test"]) if "test" in form.fields else Const(ConditionCode.T.value, 5)
-        m.d.comb += instruction.test.eq(test)
         target = form.operands.get("target")
         if isinstance(target, Target):
             m.d.comb += [instruction.offset.eq(field_of(self.word, form.fields[target.field])),

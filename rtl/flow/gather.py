@@ -9,7 +9,6 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation, ThreadCode, flow_launch, flow_request
 from rtl.params import WARP_THREADS, SmParams
 
-from .condition import ConditionTest
 from .stages import decide_stage
 from .states import WarpState
 from .target import TargetResolver
@@ -20,7 +19,7 @@ _OPERAND_ONLY = (FlowOperation.SET_POINTER, FlowOperation.SET_BASE)
 
 
 class ThreadGather(Component):
-    """Guard, condition and target of an instruction; combinational. A launch goes before an instruction.
+    """Threads and target of an instruction; combinational. A launch goes before an instruction.
 
     A launch is an instruction, too: with all threads active and no code, those it does not want leave as KILLED.
 
@@ -40,14 +39,12 @@ class ThreadGather(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.condition = condition = ConditionTest()
         m.submodules.resolver = resolver = TargetResolver()
         request, launch, gathered = self.request.payload, self.launch.payload, self.gathered.payload
         instruction, launches = request.instruction, self.launch.valid
         m.d.comb += [
             self.gathered.valid.eq(self.launch.valid | self.request.valid),
             self.launch.ready.eq(self.gathered.ready), self.request.ready.eq(self.gathered.ready & ~launches),
-            condition.test.eq(instruction.test), condition.flags.eq(request.cc),
             resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
             resolver.fault.eq(request.fault)]
 
@@ -56,7 +53,7 @@ class ThreadGather(Component):
         threads, active, same = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
         m.d.comb += [
             active.eq(self.state.active | launches.replicate(WARP_THREADS)),
-            threads.eq(active & Mux(launches, ~launch.threads, request.guard & condition.passed)),
+            threads.eq(active & Mux(launches, ~launch.threads, request.guard)),
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
             gathered.left.eq(active & ~threads & everybody), gathered.some.eq(threads.any()),

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
-from rtl.isa.condition import ConditionCode
 from rtl.isa.errors import WarpError
 from rtl.layouts import InstructionKind, TrapMove, dispatched, flow_request
 from rtl.params import SmParams
@@ -45,14 +44,13 @@ class FlowQueue(Component):
         m.d.comb += [
             decoder.word.eq(arriving.word), places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
             taken.pc.eq(arriving.pc), taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard),
-            taken.cc.eq(arriving.cc), taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same),
+            taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same),
             taken.fault.eq(arriving.fault), self.room.eq(places.room)]
         # What a warp is made to do concerns all its threads, and has its target from the trap unit.
         with m.If((arriving.kind == InstructionKind.ENTER) | (arriving.kind == InstructionKind.LEAVE)):
             m.d.comb += [
                 taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
-                taken.instruction.constant.eq(1), taken.instruction.test.eq(ConditionCode.T),
-                taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target), taken.guard.eq(~0), taken.same.eq(~0),
-                taken.fault.eq(WarpError.NONE)]
+                taken.instruction.constant.eq(1), taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target),
+                taken.guard.eq(~0), taken.same.eq(~0), taken.fault.eq(WarpError.NONE)]
         connect(m, places.head, flipped(self.request))
         return m

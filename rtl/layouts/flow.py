@@ -3,7 +3,6 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
-from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.params import WARP_THREADS, SmParams
@@ -70,8 +69,6 @@ class FlowInstruction(data.Struct):
     """The kill bit keeps all from taking the branch."""
     keep_reference: unsigned(1)
     """An EXIT whose CTA keeps its reference count."""
-    test: unsigned(5)
-    """Test of CC."""
     offset: unsigned(32)
     """The target, or what is added to it."""
 
@@ -89,14 +86,13 @@ class TrapMove(data.Struct):
 def flow_request(params: SmParams) -> data.StructLayout:
     """A flow instruction of one warp, with what it reads.
 
-    ``pc`` is the instruction's own address. ``guard`` are the threads whose guard holds, ``cc`` their condition
-    codes. ``operand`` is what the instruction reads from a register of the lowest thread that executes it, or
-    from a constant bank; ``same`` are the threads whose register has that value. ``fault`` tells why the operand
-    could not be read.
+    ``pc`` is the instruction's own address. ``guard`` are the threads whose guard and test of CC hold. ``operand`` is
+    what the instruction reads from a register of the lowest thread that executes it, or from a constant bank;
+    ``same`` are the threads whose register has that value. ``fault`` tells why the operand could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "instruction": FlowInstruction, "guard": WARP_THREADS,
-        "cc": data.ArrayLayout(Flags, WARP_THREADS), "operand": 32, "same": WARP_THREADS, "fault": WarpError})
+        "operand": 32, "same": WARP_THREADS, "fault": WarpError})
 
 
 def flow_launch(params: SmParams) -> data.StructLayout:

@@ -3,7 +3,6 @@
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 
-from rtl.isa.condition import Flags
 from rtl.isa.control_code import CODE_BITS, GROUP_INSTRUCTIONS
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
@@ -79,17 +78,17 @@ def issued(params: SmParams) -> data.StructLayout:
 def dispatched(params: SmParams) -> data.StructLayout:
     """An instruction that goes to a unit beside the lanes, with all that it reads but registers in numbers.
 
-    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds (all where there is no
-    guard). ``cc`` are the condition codes, ``predicate`` the predicate operand of BAR after its negation, all ones
+    ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a flow instruction the
+    test of CC (all where there is neither). ``predicate`` is the predicate operand of BAR after its negation, all ones
     elsewhere. For FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of registers Ra and Rb in the lowest
-    thread that executes the instruction (of the active ones, for which the guard and the test of CC hold), and ``same``
+    thread that executes the instruction (of the active ones in ``guard``), and ``same``
     the executing threads whose Ra has that value; of a field that holds no register the value means nothing. For other
     kinds operand 0 is the constant operand, operand 1 the word behind it for one of 64 bits, and ``same`` is all
     threads. ``fault`` tells why the constant could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "active": WARP_THREADS, "guard": WARP_THREADS, "cc": data.ArrayLayout(Flags, WARP_THREADS),
+        "active": WARP_THREADS, "guard": WARP_THREADS,
         "predicate": WARP_THREADS, "operands": data.ArrayLayout(32, 2), "same": WARP_THREADS, "fault": WarpError,
         "write_barrier": 3, "read_barrier": 3})
 

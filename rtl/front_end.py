@@ -184,26 +184,26 @@ class FrontEnd(Component):
         connect(m, asked, flow.request)
         connect(m, flipped(launch), flow.launch)
         connect(m, flow.port, flipped(self.stack_memory))
+        connect(m, flow.result, flipped(self.result))
+        connect(m, flow.result, self.issue.result)
         sets = asked.payload.instruction.operation == FlowOperation.SET_BASE
         m.d.comb += [
             self.local_base.valid.eq(asked.valid & asked.ready & sets),
             self.local_base.payload.warp.eq(asked.payload.warp), self.local_base.payload.base.eq(asked.payload.operand),
-            self.result.valid.eq(flow.result_valid), self.result.payload.eq(flow.result),
-            self.issue.result.valid.eq(flow.result_valid), self.issue.result.payload.eq(flow.result),
             self.issue.launched.valid.eq(launch.valid & launch.ready),
             self.issue.launched.payload.eq(launch.payload.warp),
-            self.barrier.terminated.eq(flow.result_valid & flow.result.terminated),
-            self.barrier.terminated_warp.eq(flow.result.warp), self.barrier.barriers.eq(self.barriers),
+            self.barrier.terminated.eq(flow.result.valid & flow.result.payload.terminated),
+            self.barrier.terminated_warp.eq(flow.result.payload.warp), self.barrier.barriers.eq(self.barriers),
             self.stack_events.eq(flow.events), self.diverged.eq(flow.diverged)]
 
     def _trap(self, m: Module) -> None:
         """Who traps, and what that means for the others."""
-        trap, issue, barrier, result = self.trap, self.issue, self.barrier, self.control_flow
+        trap, issue, barrier, result = self.trap, self.issue, self.barrier, self.control_flow.result
         self._pass(m, trap, ("command", "starting", "status_warp", "all_status", "forget", "forget_warp"))
         m.d.comb += [
             self.warp_status.eq(trap.status), self.trap_state.eq(trap.state), trap.live.eq(issue.live),
-            trap.taken.eq(issue.taken), trap.drained.eq(issue.drained), trap.result_valid.eq(result.result_valid),
-            trap.result_warp.eq(result.result.warp), trap.result_error.eq(result.result.error),
+            trap.taken.eq(issue.taken), trap.drained.eq(issue.drained), trap.result_valid.eq(result.valid),
+            trap.result_warp.eq(result.payload.warp), trap.result_error.eq(result.payload.error),
             trap.errors.eq(self.errors), self.queue.trap.eq(trap.flow), issue.hold.eq(trap.hold),
             issue.enter.eq(trap.enter), issue.leave.eq(trap.leave), trap.waiting.eq(barrier.waiting),
             barrier.withdraw.eq(trap.withdraw), trap.withdrawn.eq(barrier.withdrawn), barrier.inside.eq(trap.inside),
@@ -217,12 +217,12 @@ class FrontEnd(Component):
         for name, error in zip(ERROR_SOURCES, list(self.errors), strict=True):
             if name == "stack":
                 m.d.comb += [
-                    error.valid.eq(flow.write_fault & mask.bit_select(WarpError.MMU_FAULT.value, 1)),
-                    error.warp.eq(flow.write_fault_warp), error.error.eq(WarpError.MMU_FAULT)]
+                    error.valid.eq(flow.write_fault.valid & mask.bit_select(WarpError.MMU_FAULT.value, 1)),
+                    error.warp.eq(flow.write_fault.payload), error.error.eq(WarpError.MMU_FAULT)]
             elif name == "flow":
-                m.d.comb += [
-                    error.valid.eq(flow.result_valid & (flow.result.error != WarpError.NONE)),
-                    error.warp.eq(flow.result.warp), error.pc.eq(flow.result.pc), error.error.eq(flow.result.error)]
+                result = flow.result.payload
+                m.d.comb += [error[each].eq(result[each]) for each in ("warp", "pc", "error")]
+                m.d.comb += error.valid.eq(flow.result.valid & (result.error != WarpError.NONE))
             else:
                 m.d.comb += error.eq(errors[name])
         for unit in (self.barrier, self.trap, flow):

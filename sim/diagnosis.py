@@ -54,7 +54,7 @@ def warp_states(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> dict[int, 
 
 def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> WarpState:
     """Of one warp."""
-    state = ctx.get(core.front_end.control_flow.flow.states.states.data[warp])
+    state = ctx.get(core.front_end.control_flow.flow.states.data[warp])
     masks = dict.fromkeys(MASK_OF.values(), 0)
     for thread, code in enumerate(state.codes):
         if (name := MASK_OF.get(ThreadCode(code))) is not None:

@@ -104,7 +104,7 @@ class FlowBench(Component):
             unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),
             launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),
             launch.stack.eq(self.configuration), unit.report_mask.eq(self.report_mask),
-            self.result_valid.eq(unit.result_valid), self.result.eq(unit.result),
+            self.result_valid.eq(unit.result.valid), self.result.eq(unit.result.payload),
             self.pushed.eq(stack.pushed.valid), self.pushed_warp.eq(stack.pushed.payload.warp),
             self.committed.eq(stack.committed.valid), self.committed_warp.eq(stack.committed.payload.warp),
             self.committed_depth.eq(stack.committed.payload.last + 1)]

@@ -123,7 +123,7 @@ def record(bench: Bench) -> None:
 def traces_of(driver: FlowDriver) -> Traces:
     """What is worth seeing of the unit."""
     flow, stack = driver.dut.unit.flow, driver.dut.unit.stack
-    request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result
+    request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result.payload
     return {
         "instruction": {
             "valid": flow.request.valid, "ready": flow.request.ready, "warp": Trace(request.warp, "dec"),
@@ -134,7 +134,7 @@ def traces_of(driver: FlowDriver) -> Traces:
             "operation": asked.operation, "enable": asked.enable, "kind": asked.kind, "pc": asked.operand,
             "mask": asked.mask, "answered": stack.result_valid, "popped": stack.result.kind},
         "result": {
-            "valid": flow.result_valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
+            "valid": flow.result.valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
             "terminated": result.terminated, "error": result.error},
         "memory": {
             "request": stack.port.request.valid, "write": stack.port.request.payload.write,

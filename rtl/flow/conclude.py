@@ -6,11 +6,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.layouts import ThreadCode, flow_result, stack_result
+from rtl.layouts import Event, ThreadCode, flow_result, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .stages import outcome_stage
-from .states import WarpState
+from .stages import WarpState, outcome_stage
 
 __all__ = ["FlowConclusion"]
 
@@ -23,47 +22,45 @@ class FlowConclusion(Component):
 
     Members
     -------
-    valid, outcome, stack : In(1), In(outcome_stage), In(stack_result)
+    stack, outcome : In(Event of stack_result), In(outcome_stage)
     report_mask : In(32)
         Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one of entering the trap
         handler always is.
-    old : In(WarpState)
-        The warp's threads as they were.
-    result_valid, result : Out(1), Out(flow_result)
-    new : Out(WarpState)
+    old, new : In(WarpState), Out(WarpState)
+        The warp's threads as they were, and as they are then.
+    result : Out(Event of flow_result)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "valid": In(1), "outcome": In(outcome_stage(params)), "stack": In(stack_result(params)),
-            "report_mask": In(REPORT_BITS), "old": In(WarpState),
-            "result_valid": Out(1), "result": Out(flow_result(params)), "new": Out(WarpState)})
+            "stack": In(Event(stack_result(params))), "outcome": In(outcome_stage(params)),
+            "report_mask": In(REPORT_BITS), "old": In(WarpState), "new": Out(WarpState),
+            "result": Out(Event(flow_result(params)))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        outcome, stack, result = self.outcome, self.stack, self.result
+        outcome, stack, result = self.outcome, self.stack.payload, self.result.payload
         error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
         m.d.comb += [
             error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
+            refused.eq(stack.error != WarpError.NONE), failed.eq((outcome.error != WarpError.NONE) | refused),
             reported.eq(self.report_mask.bit_select(error.as_value()[:(REPORT_BITS - 1).bit_length()], 1)
-                        | outcome.loud),
-            refused.eq(stack.error != WarpError.NONE), failed.eq((error != WarpError.NONE) & ~stack.empty),
-            self.result_valid.eq(self.valid & ~outcome.mute)]
+                        | outcome.loud)]
 
         # Where to go on.
-        following = Signal(32)
         m.d.comb += [
-            following.eq(outcome.pc + INSTRUCTION_BYTES), result.warp.eq(stack.warp),
-            result.terminated.eq(stack.empty), result.value.eq(stack.value), result.kept.eq(outcome.kept & ~failed),
+            self.result.valid.eq(self.stack.valid & ~outcome.mute), result.warp.eq(stack.warp),
+            result.terminated.eq(stack.empty), result.value.eq(stack.value),
+            result.kept.eq(outcome.kept & (stack.empty | ~failed)),
             result.error.eq(Mux(reported, error, WarpError.NONE))]
-        with m.If(error != WarpError.NONE):
-            m.d.comb += result.pc.eq(Mux(reported, outcome.pc, following))
-        with m.Elif(stack.resume & ~outcome.quad):
+        with m.If(Mux(failed, reported, outcome.stays)):
+            m.d.comb += result.pc.eq(outcome.pc)
+        with m.Elif(~failed & stack.resume & ~outcome.quad):
             m.d.comb += result.pc.eq(stack.pc)
-        with m.Elif(outcome.jumps):
+        with m.Elif(~failed & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
         with m.Else():
-            m.d.comb += result.pc.eq(following)
+            m.d.comb += result.pc.eq(outcome.pc + INSTRUCTION_BYTES)
 
         # Who goes on. What marks threads can't fail, nor asks it the stack for more than to remember their codes.
         # Threads that wanted to return when the warp ends have exited.

@@ -7,7 +7,6 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation, StackOperation, StackPort, ThreadCode
 from rtl.params import SmParams
@@ -17,12 +16,18 @@ from .stages import decide_stage, outcome_stage
 
 __all__ = ["FlowDecision"]
 
-_STRAIGHT = {
-    FlowOperation.POP_QUAD: StackOperation.POP_QUAD, FlowOperation.GET_POINTER: StackOperation.GET_POINTER,
-    FlowOperation.SET_POINTER: StackOperation.SET_POINTER, FlowOperation.GET_BASE: StackOperation.GET_BASE,
-    FlowOperation.SET_BASE: StackOperation.SET_BASE, FlowOperation.LAUNCH: StackOperation.LAUNCH,
-    FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
-"""What the stack does with these is the whole instruction."""
+_ASKED = {
+    FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.CALL: StackOperation.PUSH,
+    FlowOperation.PUSH: StackOperation.PUSH, FlowOperation.LEAVE: StackOperation.UNWIND,
+    FlowOperation.PUSH_QUAD: StackOperation.PUSH, FlowOperation.POP_QUAD: StackOperation.POP_QUAD,
+    FlowOperation.GET_POINTER: StackOperation.GET_POINTER, FlowOperation.SET_POINTER: StackOperation.SET_POINTER,
+    FlowOperation.GET_BASE: StackOperation.GET_BASE, FlowOperation.SET_BASE: StackOperation.SET_BASE,
+    FlowOperation.WRITE_BACK: StackOperation.WRITE_BACK, FlowOperation.LAUNCH: StackOperation.LAUNCH,
+    FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE, FlowOperation.RESTORE: StackOperation.RESTORE,
+    FlowOperation.TERMINATE: StackOperation.CLEAR}
+"""What each asks of the stack. ENTER_TRAP asks several things."""
+_COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
+"""The same of those whose token counts as a call."""
 
 
 class FlowDecision(Component):
@@ -44,115 +49,119 @@ class FlowDecision(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         super().__init__({
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
             "decided": Out(1), "outcome": Out(outcome_stage(params)), "waits": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, outcome = self.gathered.payload, self.outcome
-        request, following = self.stack.request.payload, Signal(32)
-        m.d.comb += following.eq(stage.pc + INSTRUCTION_BYTES)
+        m.submodules.entry = entry = TrapEntry()
+        stage, request, taken = self.gathered.payload, self.stack.request.payload, self.decided
+        branches, calls, enters = (self._does(each) for each in (
+            FlowOperation.BRANCH, FlowOperation.CALL, FlowOperation.ENTER_TRAP))
 
-        some, others, stay = stage.some, stage.others, stage.stay
-        takes = some & ~(stage.limited & self.stack.killed)
-        wrong = stage.target_error != WarpError.NONE
-        operation = stage.operation
-
-        # Two pushes of one instruction: those that stay are below, those that branch later on top. Whether the first
-        # was done is told in the cycle behind it, which an indexed branch always has; a second follows then.
-        second, telling, two, pushed_first = Signal(), Signal(), Signal(), Signal()
-        first = stage.indexed & ~second
-        later = second | ~stay
-        m.submodules.entry = entry = TrapEntry(self._params)
-        enters = operation == FlowOperation.ENTER_TRAP
-        served = ~self.stack.request.valid | self.stack.request.ready
+        # Two pushes of one instruction: those that stay are below, those that branch later on top. A cycle after the
+        # first the stack tells whether it was done; a second follows then.
+        pair, second, telling, pushed = stage.stay & stage.others, Signal(), Signal(), Signal()
         m.d.comb += [
-            self.stack.request.valid.eq(self.gathered.valid & (~second | (two & ~telling))),
-            self.stack.configuration.eq(stage.stack),
-            self.decided.eq(self.stack.request.valid & self.stack.request.ready),
-            self.gathered.ready.eq(
-                ~self.gathered.valid | (served & ~first & ~(telling & two) & ~(enters & ~entry.last))),
-            entry.taken.eq(self.gathered.valid & enters & self.stack.request.ready), entry.stage.eq(stage),
-            entry.holes.eq(self.stack.holes), entry.refusal.eq(self.stack.entry)]
-        with m.If(served & self.gathered.valid):
-            m.d.sync += [second.eq(first | (telling & two)), telling.eq(first), two.eq(stay & others)]
+            self.stack.request.valid.eq(self.gathered.valid & ~telling), self.stack.configuration.eq(stage.stack),
+            taken.eq(self.stack.request.valid & self.stack.request.ready),
+            self.gathered.ready.eq(~self.gathered.valid | taken & Mux(enters, entry.last, second | ~pair)),
+            entry.enters.eq(enters), entry.taken.eq(taken), entry.codes.eq(stage.codes),
+            entry.target_error.eq(stage.target_error), entry.holes.eq(self.stack.holes),
+            entry.refusal.eq(self.stack.entry)]
+        m.d.sync += telling.eq(taken & pair & ~second)
+        with m.If(taken):
+            m.d.sync += second.eq(pair & ~second)
         with m.If(telling):
-            m.d.sync += pushed_first.eq(self.stack.pushed)
+            m.d.sync += pushed.eq(self.stack.pushed)
 
-        # What of the stack, and what holds unless it fails.
-        living = Cat(_lives(code) for code in stage.codes)
+        # The token: the threads that branch later come back to the branch, others go on behind it, or at the target.
+        later = second | ~stage.stay
+        own, behind = branches & later | entry.begins, branches & ~later | calls
+        aside = branches | enters & entry.begun
         m.d.comb += [
-            request.warp.eq(stage.warp), request.kind.eq(stage.kind), request.operand.eq(stage.target),
-            request.mask.eq(stage.group | stage.left), request.enable.eq(1), request.pair.eq(stay & others & ~second),
-            outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
-            outcome.active.eq(stage.left), outcome.mute.eq(second)]
-        with m.Switch(operation):
-            with m.Case(FlowOperation.BRANCH):
-                strays = stage.uniform & stay
-                goes = takes & ~wrong & ~strays
-                m.d.comb += [
-                    request.operation.eq(StackOperation.PUSH), request.mask.eq(Mux(later, stage.rest, stage.left)),
-                    request.operand.eq(Mux(later, stage.pc, following)),
-                    request.enable.eq(goes & Mux(second, pushed_first, stay | others)),
-                    outcome.jumps.eq(goes), outcome.moves.eq(goes & ~second), outcome.active.eq(stage.group)]
-                with m.If(takes & strays):
-                    m.d.comb += outcome.error.eq(WarpError.DIVERGENT)
-                with m.Elif(takes):
-                    m.d.comb += outcome.error.eq(stage.target_error)
-            with m.Case(FlowOperation.CALL):
-                m.d.comb += [
-                    request.operation.eq(Mux(stage.counted, StackOperation.CALL, StackOperation.PUSH)),
-                    request.operand.eq(following), request.enable.eq(~wrong), outcome.jumps.eq(1),
-                    outcome.error.eq(stage.target_error)]
-            with m.Case(FlowOperation.PUSH):
-                m.d.comb += [
-                    request.operation.eq(Mux(stage.counted, StackOperation.PREPARE_CALL, StackOperation.PUSH)),
-                    request.enable.eq(~wrong), outcome.error.eq(stage.target_error)]
-            with m.Case(FlowOperation.LEAVE):
-                m.d.comb += [
-                    request.operation.eq(StackOperation.UNWIND), request.enable.eq(~stay),
-                    outcome.moves.eq(some & stay), outcome.marks.eq(some & stay),
-                    outcome.kept.eq(some & stage.keep_reference)]
-            with m.Case(FlowOperation.PUSH_QUAD):
-                m.d.comb += [
-                    request.operation.eq(StackOperation.PUSH), request.operand.eq(0), outcome.moves.eq(1),
-                    outcome.active.eq(living)]
-            with m.Case(FlowOperation.WRITE_BACK):
-                m.d.comb += [request.operation.eq(StackOperation.WRITE_BACK), request.enable.eq(some)]
-            with m.Case(FlowOperation.ENTER_TRAP):
-                m.d.comb += [
-                    request.operation.eq(entry.operation), request.enable.eq(entry.enable), request.kind.eq(entry.kind),
-                    request.operand.eq(entry.operand), request.mask.eq(entry.mask), outcome.active.eq(living),
-                    outcome.jumps.eq(1), outcome.moves.eq(entry.enters), outcome.marks.eq(entry.enters),
-                    outcome.mute.eq(~entry.last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
-            with m.Case(FlowOperation.LEAVE_TRAP):
-                m.d.comb += [
-                    request.operation.eq(StackOperation.SET_MODE), request.operand.eq(0), outcome.jumps.eq(1),
-                    outcome.target.eq(stage.pc)]
-            with m.Case(*_STRAIGHT):
-                m.d.comb += [outcome.quad.eq(operation == FlowOperation.POP_QUAD)]
-                for meant, asked in _STRAIGHT.items():
-                    with m.If(operation == meant):
-                        m.d.comb += request.operation.eq(asked)
-                launches = operation == FlowOperation.LAUNCH
-                m.d.comb += [outcome.jumps.eq(launches), outcome.moves.eq(launches), outcome.marks.eq(launches)]
-        m.d.comb += self.waits.eq((operation == FlowOperation.LEAVE) | (operation == FlowOperation.POP_QUAD)
-                                  | (operation == FlowOperation.WRITE_BACK) | (operation == FlowOperation.RESTORE))
+            request.warp.eq(stage.warp), request.kind.eq(Mux(enters, entry.kind, stage.kind)),
+            request.pair.eq(pair & ~second),
+            request.operand.eq(self._if(own, stage.pc) | self._if(behind, stage.following)
+                               | self._if(~(own | behind | enters & entry.begun), stage.target) | entry.operand),
+            request.mask.eq(self._if(~aside | entry.begins, stage.group)
+                            | self._if(~aside | entry.begins | branches & ~later, stage.left)
+                            | self._if(branches & later, stage.rest) | entry.mask)]
 
-        # Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts, and
-        # so for the trap handler. What a frame brings back depends on nobody.
-        frees = enters | (operation == FlowOperation.POP_QUAD)
-        restores, terminates = operation == FlowOperation.RESTORE, operation == FlowOperation.TERMINATE
-        leaves = (operation == FlowOperation.LEAVE) | (operation == FlowOperation.LAUNCH)
-        for thread, code in enumerate(stage.codes):
-            left = Mux(leaves & stage.group[thread], stage.code.as_value(), code.as_value())
-            freed = Mux(restores | (frees & living[thread]), ThreadCode.NONE.value, left)
-            m.d.comb += request.codes[thread].eq(Mux(terminates, ThreadCode.EXIT.value, freed))
+        self._ask(m, entry, second, pushed)
+        self._mark(m, enters)
         return m
 
+    def _ask(self, m: Module, entry: TrapEntry, second: Signal, pushed: Signal) -> None:
+        """What of the stack, and what holds unless it fails."""
+        stage, outcome, request = self.gathered.payload, self.outcome, self.stack.request.payload
+        takes, strays = stage.some & ~(stage.limited & self.stack.killed), stage.uniform & stage.stay
+        right = stage.target_error == WarpError.NONE
+        m.d.comb += [
+            request.enable.eq(1), outcome.warp.eq(stage.warp), outcome.pc.eq(stage.pc), outcome.target.eq(stage.target),
+            outcome.active.eq(stage.left)]
+        with m.Switch(stage.operation):
+            for operation, asked in _ASKED.items():
+                with m.Case(operation):
+                    m.d.comb += request.operation.eq(Mux(stage.counted, _COUNTED.get(operation, asked), asked))
+            with m.Default():
+                m.d.comb += request.operation.eq(entry.operation)
+        with m.Switch(stage.operation):
+            with m.Case(FlowOperation.BRANCH):
+                goes = takes & right & ~strays
+                m.d.comb += [
+                    request.enable.eq(goes & Mux(second, pushed, stage.stay | stage.others)), outcome.mute.eq(second),
+                    outcome.jumps.eq(goes), outcome.moves.eq(goes & ~second), outcome.active.eq(stage.group)]
+                with m.If(takes):
+                    m.d.comb += outcome.error.eq(Mux(strays, WarpError.DIVERGENT, stage.target_error))
+            with m.Case(FlowOperation.CALL, FlowOperation.PUSH):
+                m.d.comb += [
+                    request.enable.eq(right), outcome.jumps.eq(self._does(FlowOperation.CALL)),
+                    outcome.error.eq(stage.target_error)]
+            with m.Case(FlowOperation.LEAVE):
+                m.d.comb += [
+                    request.enable.eq(~stage.stay), outcome.moves.eq(stage.some & stage.stay),
+                    outcome.marks.eq(stage.some & stage.stay), outcome.kept.eq(stage.some & stage.keep_reference)]
+            with m.Case(FlowOperation.PUSH_QUAD):
+                m.d.comb += [outcome.moves.eq(1), outcome.active.eq(self._living)]
+            with m.Case(FlowOperation.POP_QUAD):
+                m.d.comb += outcome.quad.eq(1)
+            with m.Case(FlowOperation.WRITE_BACK):
+                m.d.comb += request.enable.eq(stage.some)
+            with m.Case(FlowOperation.LAUNCH):
+                m.d.comb += [outcome.jumps.eq(1), outcome.moves.eq(1), outcome.marks.eq(1)]
+            with m.Case(FlowOperation.LEAVE_TRAP):
+                m.d.comb += outcome.stays.eq(1)
+            with m.Case(FlowOperation.ENTER_TRAP):
+                m.d.comb += [
+                    request.enable.eq(entry.enable), outcome.active.eq(self._living), outcome.jumps.eq(1),
+                    outcome.moves.eq(entry.moves), outcome.marks.eq(entry.moves), outcome.mute.eq(~entry.last),
+                    outcome.loud.eq(1), outcome.error.eq(entry.error)]
+        m.d.comb += self.waits.eq(self._does(FlowOperation.LEAVE, FlowOperation.POP_QUAD, FlowOperation.WRITE_BACK,
+                                             FlowOperation.RESTORE))
 
-def _lives(code: ThreadCode) -> Any:
-    """Whether a thread with that code has neither exited nor been killed."""
-    return (code != ThreadCode.EXIT) & (code != ThreadCode.KILLED)
+    def _mark(self, m: Module, enters: Any) -> None:
+        """Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts,
+        and so for the trap handler. What a frame brings back, and a new warp, depends on nobody."""
+        stage = self.gathered.payload
+        leaves = self._does(FlowOperation.LEAVE, FlowOperation.LAUNCH)
+        ends, restores = self._does(FlowOperation.TERMINATE), self._does(FlowOperation.RESTORE, FlowOperation.LAUNCH)
+        frees = enters | self._does(FlowOperation.POP_QUAD)
+        codes = self.stack.request.payload.codes
+        for code, old, lives, executes in zip(codes, stage.codes, self._living, stage.group, strict=True):
+            kept = Mux(restores | frees & lives, ThreadCode.NONE.value, old.as_value())
+            m.d.comb += code.eq(Mux(leaves & executes | ends, stage.code.as_value(), kept))
+
+    def _does(self, *operations: FlowOperation) -> Any:
+        """Whether it is one of these."""
+        return self.gathered.payload.operation.as_value().matches(*(each.value for each in operations))
+
+    def _if(self, condition: Any, word: Any) -> Any:
+        return word & condition.replicate(len(word))
+
+    @property
+    def _living(self) -> Any:
+        """The threads that have neither exited nor been killed."""
+        dead = (ThreadCode.EXIT.value, ThreadCode.KILLED.value)
+        return Cat(~code.as_value().matches(*dead) for code in self.gathered.payload.codes)

@@ -6,15 +6,13 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
-from rtl.layouts import TRAP_FRAME, StackOperation, ThreadCode
-from rtl.params import WARP_THREADS, SmParams
-
-from .stages import decide_stage
+from rtl.layouts import TRAP_FRAME, StackOperation, ThreadCode, ThreadCodes
+from rtl.params import WARP_THREADS
 
 __all__ = ["TrapEntry"]
 
 _ENTERS = 0b11
-"""The operand of a SET_MODE that enters the trap handler if there is room."""
+"""What the operand of a SET_MODE ends in that enters the trap handler if there is room."""
 
 
 class TrapEntry(Component):
@@ -25,60 +23,65 @@ class TrapEntry(Component):
 
     Members
     -------
-    taken : In(1)
-        The stack takes the request of this cycle.
-    stage : In(decide_stage)
-        The ENTER_TRAP. Its ``target_error`` keeps the warp from entering, too.
+    enters, taken : In(1)
+        The request of this cycle is of an ENTER_TRAP; the stack takes it.
+    codes, target_error : In(ThreadCodes), In(WarpError)
+        See decide_stage. The error keeps the warp from entering, too.
     holes, refusal : In(2), In(WarpError)
         See StackPort.
-    operation, enable, kind, operand, mask : Out
-        The request.
+    operation, enable, kind : Out
+        Of the request.
+    begins, begun : Out(1)
+        It pushes the frame's first token, with the warp's pc and active threads; it is none for the mode.
+    operand, mask : Out(32)
+        Set in the token beside those.
     last : Out(1)
         It is the last.
-    enters, error : Out(1), Out(WarpError)
+    moves, error : Out(1), Out(WarpError)
         What the last one comes to: the frame is on the stack, or why it is not.
     """
 
-    def __init__(self, params: SmParams) -> None:
+    def __init__(self) -> None:
         super().__init__({
-            "taken": In(1), "stage": In(decide_stage(params)), "holes": In(range(TOKENS_PER_LINE)),
-            "refusal": In(WarpError), "operation": Out(StackOperation), "enable": Out(1), "kind": Out(TokenKind),
-            "operand": Out(32), "mask": Out(WARP_THREADS), "last": Out(1), "enters": Out(1), "error": Out(WarpError)})
+            "enters": In(1), "taken": In(1), "codes": In(ThreadCodes), "target_error": In(WarpError),
+            "holes": In(range(TOKENS_PER_LINE)), "refusal": In(WarpError), "operation": Out(StackOperation),
+            "enable": Out(1), "kind": Out(TokenKind), "begins": Out(1), "begun": Out(1), "operand": Out(32),
+            "mask": Out(WARP_THREADS), "last": Out(1), "moves": Out(1), "error": Out(WarpError)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, begun, told, refused = self.stage, Signal(), Signal(), Signal()
+        begun, told, refused = self.begun, Signal(), Signal()
         under, holes, token = (Signal(range(TOKENS_PER_LINE), name=name) for name in ("under", "holes", "token"))
-        error, refusal = Signal(WarpError), Signal(WarpError)
-        frames = holes == 0
+        frames, taken = holes == 0, self.taken & self.enters
         m.d.comb += [
-            refusal.eq(Mux(stage.target_error != WarpError.NONE, stage.target_error, self.refusal)),
             self.last.eq(begun & (refused | (frames & (token == TOKENS_PER_LINE - 1)))),
-            self.enters.eq(self.last & ~refused), self.error.eq(error)]
-        m.d.sync += told.eq(self.taken & ~begun)
-        with m.If(told):
-            m.d.sync += [under.eq(self.holes), holes.eq(self.holes), token.eq(0), error.eq(refusal),
-                         refused.eq(refusal != WarpError.NONE)]
-        with m.Elif(self.taken):
+            self.moves.eq(self.last & ~refused), self.begins.eq(self.enters & begun & frames & (token == 0))]
+
+        # The first request, what the stack tells of it, and the others. Nothing else is asked until the last.
+        m.d.sync += told.eq(taken & ~begun)
+        with m.If(taken):
             m.d.sync += begun.eq(~self.last)
-            with m.If(~begun):
-                m.d.sync += refused.eq(0)
-            with m.Elif(~frames):
-                m.d.sync += holes.eq(holes - 1)
-            with m.Else():
-                m.d.sync += token.eq(token + 1)
+        with m.If(told):
+            m.d.sync += [
+                under.eq(self.holes), holes.eq(self.holes), token.eq(0),
+                self.error.eq(Mux(self.target_error != WarpError.NONE, self.target_error, self.refusal)),
+                refused.eq((self.target_error != WarpError.NONE) | (self.refusal != WarpError.NONE))]
+        with m.Elif(taken & ~begun):
+            m.d.sync += refused.eq(0)
+        with m.Elif(taken & ~frames):
+            m.d.sync += holes.eq(holes - 1)
+        with m.Elif(taken):
+            m.d.sync += token.eq(token + 1)
 
         # The tokens.
-        begins, saves = frames & (token == 0), frames & (token != 0)
-        of_mask, of_pc = (Array(Const(code.value, 3) for code in (ThreadCode.NONE, *codes))[token]
+        saves, ends = self.enters & begun & frames & (token != 0), Signal(HOLE_BITS)
+        in_mask, in_pc = (Array(Const(code.value, 3) for code in (ThreadCode.NONE, *codes))[token]
                           for codes in zip(*TRAP_FRAME, strict=True))
-        in_mask, in_pc = (Cat(saves & (code.as_value() == wanted) for code in stage.codes)
-                          for wanted in (of_mask, of_pc))
-        active, pc = stage.group | stage.left, Signal(32)
         m.d.comb += [
-            pc.eq(Mux(begins, Cat(under, stage.pc[HOLE_BITS:]), in_pc)), self.mask.eq(Mux(begins, active, in_mask)),
-            self.kind.eq(Mux(frames, Mux(begins, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE)),
+            ends.eq(Mux(self.enters & ~begun, _ENTERS, Mux(self.begins, under, 0))),
+            self.mask.eq(Cat(saves & (code.as_value() == in_mask) for code in self.codes)),
+            self.operand.eq(Cat(saves & (code.as_value() == in_pc) for code in self.codes) | ends),
+            self.kind.eq(Mux(frames, Mux(token == 0, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE)),
             self.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
-            self.operand.eq(Mux(begun, pc, _ENTERS)),
-            self.enable.eq(Mux(begun, ~refused, stage.target_error == WarpError.NONE))]
+            self.enable.eq(Mux(begun, ~refused, self.target_error == WarpError.NONE))]
         return m

@@ -5,23 +5,23 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.layouts import FlowOperation, ThreadCode, flow_launch, flow_request
 from rtl.params import WARP_THREADS, SmParams
 
-from .stages import decide_stage
-from .states import WarpState
+from .stages import WarpState, decide_stage
 from .target import TargetResolver
 
 __all__ = ["ThreadGather"]
 
-_OPERAND_ONLY = (FlowOperation.SET_POINTER, FlowOperation.SET_BASE)
+_OPERAND_ONLY = (FlowOperation.SET_POINTER.value, FlowOperation.SET_BASE.value)
 
 
 class ThreadGather(Component):
     """Threads and target of an instruction; combinational. A launch goes before an instruction.
 
-    A launch is an instruction, too: with all threads active and no code, those it does not want leave as KILLED.
+    A launch is an instruction, too: with all threads active, those it does not want leave as KILLED.
 
     Members
     -------
@@ -43,34 +43,30 @@ class ThreadGather(Component):
         request, launch, gathered = self.request.payload, self.launch.payload, self.gathered.payload
         instruction, launches = request.instruction, self.launch.valid
         m.d.comb += [
-            self.gathered.valid.eq(self.launch.valid | self.request.valid),
-            self.launch.ready.eq(self.gathered.ready), self.request.ready.eq(self.gathered.ready & ~launches),
-            resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
-            resolver.fault.eq(request.fault)]
+            self.gathered.valid.eq(launches | self.request.valid), self.launch.ready.eq(self.gathered.ready),
+            self.request.ready.eq(self.gathered.ready & ~launches)]
 
         # Which threads.
-        everybody = Const(~0, WARP_THREADS)
-        threads, active, same = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
+        active, threads, same = (Signal(WARP_THREADS, name=name) for name in ("active", "threads", "same"))
         m.d.comb += [
             active.eq(self.state.active | launches.replicate(WARP_THREADS)),
             threads.eq(active & Mux(launches, ~launch.threads, request.guard)),
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
-            gathered.left.eq(active & ~threads & everybody), gathered.some.eq(threads.any()),
+            gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.some.eq(threads.any()),
             gathered.others.eq(gathered.rest.any()), gathered.stay.eq(gathered.left.any()),
-            gathered.codes.eq(Mux(launches, 0, self.state.codes.as_value()))]
+            gathered.codes.eq(self.state.codes)]
 
         # Where to.
-        only_operand = (instruction.operation == _OPERAND_ONLY[0]) | (instruction.operation == _OPERAND_ONLY[1])
         m.d.comb += [
-            gathered.warp.eq(request.warp), gathered.pc.eq(request.pc),
-            gathered.target.eq(Mux(only_operand, request.operand, resolver.target)),
-            gathered.target_error.eq(resolver.error), gathered.operation.eq(instruction.operation),
-            gathered.indexed.eq(instruction.indexed & ~launches), gathered.kind.eq(instruction.kind),
-            gathered.code.eq(instruction.code),
-            gathered.counted.eq(instruction.counted), gathered.uniform.eq(instruction.uniform),
-            gathered.limited.eq(instruction.limited), gathered.keep_reference.eq(instruction.keep_reference),
-            gathered.stack.eq(launch.stack)]
+            resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
+            resolver.fault.eq(request.fault), gathered.warp.eq(request.warp), gathered.pc.eq(request.pc),
+            gathered.following.eq(request.pc + INSTRUCTION_BYTES),
+            gathered.target.eq(Mux(instruction.operation.as_value().matches(*_OPERAND_ONLY), request.operand,
+                                   resolver.target)),
+            gathered.target_error.eq(resolver.error), gathered.stack.eq(launch.stack)]
+        m.d.comb += [gathered[name].eq(instruction[name]) for name in (
+            "operation", "kind", "code", "counted", "uniform", "limited", "keep_reference")]
         with m.If(launches):
             m.d.comb += [
                 gathered.warp.eq(launch.warp), gathered.operation.eq(FlowOperation.LAUNCH),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.layouts import InstructionKind, TrapMove, dispatched, flow_request
+from rtl.layouts import InstructionKind, ThreadCode, TrapMove, dispatched, flow_request
 from rtl.params import SmParams
 
 from .decode import FlowDecoder
@@ -50,7 +50,8 @@ class FlowQueue(Component):
         with m.If((arriving.kind == InstructionKind.ENTER) | (arriving.kind == InstructionKind.LEAVE)):
             m.d.comb += [
                 taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
-                taken.instruction.constant.eq(1), taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target),
-                taken.guard.eq(~0), taken.same.eq(~0), taken.fault.eq(WarpError.NONE)]
+                taken.instruction.code.eq(ThreadCode.EXIT), taken.instruction.constant.eq(1),
+                taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target), taken.guard.eq(~0),
+                taken.fault.eq(WarpError.NONE)]
         connect(m, places.head, flipped(self.request))
         return m

@@ -1,4 +1,4 @@
-"""What the stages of the flow unit hand to each other."""
+"""What the stages of the flow unit hand to each other, and what it keeps of warps."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
@@ -8,7 +8,14 @@ from rtl.isa.tokens import TokenKind
 from rtl.layouts import FlowOperation, StackConfiguration, ThreadCode, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
-__all__ = ["WaitingUnwind", "decide_stage", "outcome_stage"]
+__all__ = ["WaitingUnwind", "WarpState", "decide_stage", "outcome_stage"]
+
+
+class WarpState(data.Struct):
+    """A warp's threads: which are active, and why the others are not."""
+
+    active: WARP_THREADS
+    codes: ThreadCodes
 
 
 def decide_stage(params: SmParams) -> data.StructLayout:
@@ -16,12 +23,13 @@ def decide_stage(params: SmParams) -> data.StructLayout:
 
     ``group`` are the threads that execute the instruction, of an indexed branch those that share its target;
     ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``some``, ``others``
-    and ``stay`` tell whether there are any; there are ``others`` only where a branch is ``indexed``. ``target`` is
-    also the operand of an instruction that only has that.
+    and ``stay`` tell whether there are any; there are ``others`` only where a branch is indexed. ``following`` is the
+    address behind ``pc``. ``target`` is also the operand of an instruction that only has that. ``codes`` are the
+    threads' codes before it; of a launch they mean nothing.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "operation": FlowOperation, "kind": TokenKind, "code": ThreadCode, "counted": 1,
-        "indexed": 1, "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "target": 32,
+        "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "following": 32, "target": 32,
         "target_error": WarpError, "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "some": 1,
         "others": 1, "stay": 1, "codes": ThreadCodes, "stack": StackConfiguration})
 
@@ -30,12 +38,13 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
     """From the decision, what holds unless the stack says otherwise; it travels beside the stack's request.
 
     ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
-    become those that the stack was given. ``jumps``: the warp goes on at ``target``. ``mute``: another request of the
-    same instruction tells everything. ``loud``: an error is told whether it is reported or not.
+    become those that the stack was given. The warp goes on at ``target`` if it ``jumps``, at ``pc`` if it ``stays``, or
+    else behind it. ``mute``: another request of the same instruction tells everything. ``loud``: an error is told
+    whether it is reported or not.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "active": WARP_THREADS, "moves": 1, "marks": 1,
-        "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
+        "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "stays": 1, "active": WARP_THREADS, "moves": 1,
+        "marks": 1, "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
 
 
 class WaitingUnwind(data.Struct):

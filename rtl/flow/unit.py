@@ -1,18 +1,18 @@
 """The flow unit, joined."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
-from rtl.layouts import STACK_RESULT_CYCLES, StackPort, flow_launch, flow_request, flow_result
+from rtl.isa.errors import WarpError
+from rtl.layouts import STACK_RESULT_CYCLES, Event, StackPort, flow_launch, flow_request, flow_result
 from rtl.params import SmParams
 
 from .conclude import REPORT_BITS, FlowConclusion
 from .decide import FlowDecision
 from .gather import ThreadGather
-from .stages import WaitingUnwind
-from .states import WarpStates
+from .stages import WaitingUnwind, WarpState
 
 __all__ = ["FlowUnit"]
 
@@ -30,7 +30,7 @@ class FlowUnit(Component):
         A new warp; goes before ``request``. Its result tells where it begins.
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
-    result_valid, result : Out(1), Out(flow_result)
+    result : Out(Event of flow_result)
         Four cycles after the request, or later: the warp's next request may come five cycles after this one.
     stack : Out(StackPort)
     """
@@ -39,9 +39,8 @@ class FlowUnit(Component):
         self._params = params
         super().__init__({
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
-            "report_mask": In(REPORT_BITS), "result_valid": Out(1), "result": Out(flow_result(params)),
-            "stack": Out(StackPort(params))})
-        self.states = WarpStates(params)
+            "report_mask": In(REPORT_BITS), "result": Out(Event(flow_result(params))), "stack": Out(StackPort(params))})
+        self.states = memory.Memory(shape=WarpState, depth=params.warps, init=[])
 
     def elaborate(self, platform: object) -> Module:
         params = self._params
@@ -51,44 +50,45 @@ class FlowUnit(Component):
         m.submodules.decision = decision = FlowDecision(params)
         m.submodules.conclusion = conclusion = FlowConclusion(params)
         m.submodules.waiting = waiting = memory.Memory(shape=WaitingUnwind, depth=params.warps, init=[])
+        state, old, new = *(states.read_port(domain="comb") for _ in range(2)), states.write_port()
+        keep, kept = waiting.write_port(), waiting.read_port(domain="comb")
 
         # Gather threads and target.
         connect(m, flipped(self.request), gather.request)
         connect(m, flipped(self.launch), gather.launch)
-        m.d.comb += [states.warp.eq(self.request.payload.warp), gather.state.eq(states.state)]
+        m.d.comb += [state.addr.eq(self.request.payload.warp), gather.state.eq(state.data)]
 
         # Decide, and ask the stack.
         gathered, deciding = gather.gathered, decision.gathered
+        connect(m, decision.stack, flipped(self.stack))
         m.d.comb += gathered.ready.eq(deciding.ready)
         with m.If(deciding.ready):
-            m.d.sync += deciding.valid.eq(gathered.valid)
-            m.d.sync += deciding.payload.eq(gathered.payload)
-        asked, port = decision.stack, self.stack
-        m.d.comb += [
-            port.request.valid.eq(asked.request.valid), port.request.payload.eq(asked.request.payload),
-            asked.request.ready.eq(port.request.ready), port.configuration.eq(asked.configuration),
-            asked.killed.eq(port.killed), asked.pushed.eq(port.pushed), asked.holes.eq(port.holes),
-            asked.entry.eq(port.entry)]
+            m.d.sync += [deciding.valid.eq(gathered.valid), deciding.payload.eq(gathered.payload)]
 
         # Wait for it: the usual time beside it, or in a place of the warp's own.
-        keep, kept = waiting.write_port(), waiting.read_port(domain="comb")
-        outcome = decision.outcome
+        answer, outcome, valid = self.stack.result, decision.outcome, decision.decided
         m.d.comb += [
-            keep.en.eq(decision.decided & decision.waits), keep.addr.eq(outcome.warp), keep.data.pc.eq(outcome.pc),
-            keep.data.quad.eq(outcome.quad), keep.data.kept.eq(outcome.kept), kept.addr.eq(port.result.warp)]
-        valid = decision.decided
+            keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), keep.data.pc.eq(outcome.pc),
+            keep.data.quad.eq(outcome.quad), keep.data.kept.eq(outcome.kept), kept.addr.eq(answer.warp)]
         for _ in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(), Signal.like(outcome)
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
             valid, outcome = next_valid, next_outcome
 
-        # Conclude.
-        late = Signal.like(outcome)
-        m.d.comb += [late.pc.eq(kept.data.pc), late.quad.eq(kept.data.quad), late.kept.eq(kept.data.kept)]
+        # Conclude. Of what has waited only three things count; what its threads and its target would be means nothing.
+        known = conclusion.outcome
         m.d.comb += [
-            conclusion.valid.eq(port.result_valid), conclusion.stack.eq(port.result),
-            conclusion.outcome.eq(Mux(valid, outcome.as_value(), late.as_value())),
-            conclusion.report_mask.eq(self.report_mask), states.old_warp.eq(port.result.warp),
-            conclusion.old.eq(states.old), states.write.eq(conclusion.valid), states.new.eq(conclusion.new),
-            self.result_valid.eq(conclusion.result_valid), self.result.eq(conclusion.result)]
+            known.eq(outcome), known.pc.eq(Mux(valid, outcome.pc, kept.data.pc)),
+            known.quad.eq(Mux(valid, outcome.quad, kept.data.quad)),
+            known.kept.eq(Mux(valid, outcome.kept, kept.data.kept))]
+        with m.If(~valid):
+            m.d.comb += [known[name].eq(0) for name in ("jumps", "stays", "moves", "marks", "mute", "loud")]
+            m.d.comb += known.error.eq(WarpError.NONE)
+        m.d.comb += [
+            conclusion.stack.valid.eq(self.stack.result_valid), conclusion.stack.payload.eq(answer),
+            conclusion.report_mask.eq(self.report_mask), old.addr.eq(answer.warp), conclusion.old.eq(old.data),
+            new.en.eq(self.stack.result_valid), new.addr.eq(answer.warp), new.data.eq(conclusion.new)]
+        connect(m, conclusion.result, flipped(self.result))
+        m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != answer.warp)),
+                           "the stack answers out of order")
         return m

@@ -3,42 +3,25 @@
 from typing import Any
 
 from amaranth.hdl import Module
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component
+from rtl.component import Component, members_of
 from rtl.convert import ConversionUnit
 from rtl.execute import ExecuteUnit
-from rtl.fetch import TAG_BITS as FETCH_TAG_BITS
 from rtl.fetch import FetchUnit
 from rtl.flow import IndexedTargets
 from rtl.front_end import FrontEnd, takes
-from rtl.issue import IssueEvents, Policy, WaitReason
-from rtl.layouts import (
-    GridConfiguration,
-    LaneClient,
-    MemoryPort,
-    RegisterAccess,
-    StackEvents,
-    TrapCommand,
-    TrapStatus,
-    flow_launch,
-    lane_operation,
-    shared_clear,
-    thread_index,
-    warp_exit,
-    warp_launch,
-)
-from rtl.memory import MemoryUnit, memory_tag_bits
-from rtl.memory.instruction import MemoryEvents
+from rtl.layouts import LaneClient, shared_clear, warp_exit
+from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
 
 __all__ = ["Core"]
 
-
-def _event(payload: Any) -> data.StructLayout:
-    return data.StructLayout({"valid": 1, "payload": payload})
+_LAUNCH = f"operation_{LaneClient.LAUNCH.value}"
+_OF_FRONT_END = ("policy", "command", "starting", "flow_launch", "error_status", "interrupt", "stack_memory", "drained",
+                 "trap_state", "stack_events", "issue_events", "diverged", "waiting", "reasons")
 
 
 class Core(Component):
@@ -46,151 +29,118 @@ class Core(Component):
 
     Members
     -------
+    policy, command, starting, flow_launch, error_status, interrupt, stack_memory, drained, trap_state, stack_events,
+    issue_events, diverged, waiting, reasons
+        See FrontEnd.
     grid : In(GridConfiguration)
         What runs; does not change while a warp lives.
-    launch, thread, clear, clear_registers, flow_launch : In
+    launch, thread, clear, clear_registers : In
         What starts a warp: it is announced, the places of its threads are told, shared memory and registers become
         zeros, and then its threads begin.
     invalidate, fetch_busy : In(1), Out(1)
         The caches of instructions and constants become empty; see FetchUnit.
-    command, policy : In
-        What the host wants of warps; which one goes first.
-    error_status, interrupt : Out(RegisterAccess), Out(1)
-        See ErrorStatus.
-    starting : In(1)
-        A CTA is being started.
-    fetch_memory, stack_memory, unit_memory : Out(MemoryPort)
+    fetch_memory, unit_memory : Out(MemoryPort)
     exit : Out(warp_exit)
-    drained : Out(1 bit a warp)
-        Nothing of the warp is in flight.
     trapping : Out(1)
         No CTA may start.
-    trap_state : Out
-        See TrapUnit.
-    stack_events, memory_events, issue_events, diverged : Out
+    memory_events : Out
         For counters.
-    waiting, reasons : Out
-        Warps that wait at a barrier; why each warp does not issue.
     retired : Out(RetirementPort)
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        super().__init__({
-            "grid": In(GridConfiguration), "launch": In(_event(warp_launch(params))),
-            "thread": In(_event(thread_index(params))), "clear": In(stream.Signature(shared_clear(params))),
-            "clear_registers": In(stream.Signature(lane_operation(params))),
-            "flow_launch": In(stream.Signature(flow_launch(params))), "invalidate": In(1), "fetch_busy": Out(1),
-            "error_status": Out(RegisterAccess()), "interrupt": Out(1), "command": In(TrapCommand(params)),
-            "policy": In(Policy), "starting": In(1),
-            "fetch_memory": Out(MemoryPort(FETCH_TAG_BITS)), "stack_memory": Out(MemoryPort(params.warp_bits)),
-            "unit_memory": Out(MemoryPort(memory_tag_bits(params))), "exit": Out(warp_exit(params)),
-            "drained": Out(params.warps), "trapping": Out(1), "trap_state": Out(TrapStatus(params)),
-            "stack_events": Out(StackEvents),
-            "memory_events": Out(MemoryEvents), "issue_events": Out(IssueEvents), "diverged": Out(1),
-            "waiting": Out(params.warps), "reasons": Out(data.ArrayLayout(WaitReason, params.warps)),
-            "retired": Out(RetirementPort(params))})
-        self.fetch = FetchUnit(params)
-        self.front_end = FrontEnd(params)
-        self.execute = ExecuteUnit(params)
+        self.fetch = fetch = FetchUnit(params)
+        self.front_end = front = FrontEnd(params)
+        self.execute = execute = ExecuteUnit(params)
         self.targets = IndexedTargets(params)
-        self.memory = MemoryUnit(params)
+        self.memory = memory = MemoryUnit(params)
         self.conversion = ConversionUnit(params)
+        super().__init__({
+            **members_of(front, *_OF_FRONT_END, clear_registers=_LAUNCH),
+            **members_of(execute, "grid", "launch", "thread"),
+            **members_of(fetch, "invalidate", fetch_memory="memory", fetch_busy="busy"),
+            **members_of(memory, unit_memory="memory", memory_events="events"),
+            "clear": In(stream.Signature(shared_clear(params))), "exit": Out(warp_exit(params)), "trapping": Out(1),
+            "retired": Out(RetirementPort(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name in ("fetch", "front_end", "execute", "targets", "memory", "conversion"):
             m.submodules[name] = getattr(self, name)
+        self.join(m, self.front_end, *_OF_FRONT_END, clear_registers=_LAUNCH)
+        self.join(m, self.execute, "grid", "launch", "thread")
+        self.join(m, self.fetch, "invalidate", fetch_memory="memory", fetch_busy="busy")
+        self.join(m, self.memory, unit_memory="memory", memory_events="events")
         self._issue(m)
         self._dispatch(m)
         self._registers(m)
         self._launch(m)
-        self._host(m)
         self._retire(m)
         return m
 
     def _issue(self, m: Module) -> None:
-        """Fetch, issue, and the lanes; and how warps go on."""
+        """Fetch, issue, and the lanes; how warps go on; what programs learn of traps and errors."""
         fetch, front, execute = self.fetch, self.front_end, self.execute
-        connect(m, fetch.memory, flipped(self.fetch_memory))
         for sender, receiver in ((front.redirect, fetch.redirect), (fetch.claimed, front.claimed),
                                  (fetch.group, front.group), (front.instruction, execute.instruction),
                                  (front.operation, execute.operation), (execute.passed, front.lanes)):
             connect(m, sender, receiver)
-        result, base = front.result.payload, front.local_base
+        result = front.result.payload
+        m.d.comb += [getattr(execute, name).eq(getattr(front, name)) for name in ("warp_status", "all_status")]
+        m.d.comb += [getattr(front, name).eq(getattr(execute, name)) for name in (
+            "status_warp", "forget", "forget_warp")]
         m.d.comb += [
-            fetch.grid.eq(self.grid), fetch.room.eq(front.room), fetch.invalidate.eq(self.invalidate),
-            self.fetch_busy.eq(fetch.busy), front.policy.eq(self.policy), execute.grid.eq(self.grid),
-            execute.flow_result_valid.eq(front.result.valid), execute.flow_result.eq(result),
-            self.exit.valid.eq(front.result.valid), self.exit.warp.eq(result.warp),
+            fetch.grid.eq(self.grid), fetch.room.eq(front.room), execute.flow_result_valid.eq(front.result.valid),
+            execute.flow_result.eq(result), self.exit.valid.eq(front.result.valid), self.exit.warp.eq(result.warp),
             self.exit.terminated.eq(result.terminated), self.exit.kept.eq(result.kept),
-            self.memory.local_base.valid.eq(base.valid), self.memory.local_base.warp.eq(base.payload.warp),
-            self.memory.local_base.base.eq(base.payload.base)]
+            self.trapping.eq(front.trap_state.trapping)]
 
     def _dispatch(self, m: Module) -> None:
         """What the lanes do not execute, to its unit."""
-        front, dispatch = self.front_end, self.targets.passed
-        m.d.comb += [
-            self.targets.dispatch.eq(self.execute.dispatch), self.targets.report_mask.eq(front.report_mask),
-            front.collecting.eq(self.execute.collecting | self.targets.busy),
-            front.dispatch.valid.eq(dispatch.valid), front.dispatch.payload.eq(dispatch.payload),
-            front.memory_room.eq(self.memory.room), front.conversion_room.eq(self.conversion.room),
-            front.barriers.eq(self.grid.barriers), self.memory.grid.eq(self.grid)]
+        front, execute, dispatch, base = self.front_end, self.execute, self.targets.passed, self.front_end.local_base
         connect(m, self.targets.indexed, self.fetch.indexed)
         connect(m, self.fetch.value, self.targets.value)
-        for name, unit in (("memory", self.memory), ("conversion", self.conversion)):
+        connect(m, dispatch, front.dispatch)
+        m.d.comb += [
+            self.targets.dispatch.valid.eq(execute.dispatch.valid),
+            self.targets.dispatch.payload.eq(execute.dispatch.payload),
+            front.collecting.eq(execute.collecting | self.targets.busy), front.lanes_error.eq(execute.error),
+            front.barriers.eq(self.grid.barriers), self.memory.grid.eq(self.grid),
+            self.memory.local_base.valid.eq(base.valid), self.memory.local_base.warp.eq(base.payload.warp),
+            self.memory.local_base.base.eq(base.payload.base)]
+        for name in ("memory", "conversion"):
+            unit, told = getattr(self, name), getattr(front, f"{name}_complete")
+            m.d.comb += [told.payload[each].eq(unit.completion[each]) for each in (
+                "warp", "write_barrier", "read_barrier")]
             m.d.comb += [
+                told.valid.eq(unit.completion.valid), told.payload.completes.eq(unit.completion.valid),
                 unit.dispatch.valid.eq(dispatch.valid & takes(name, dispatch.payload.kind)),
-                unit.dispatch.payload.eq(dispatch.payload)]
-        for unit in (self.execute, self.memory, self.conversion):
+                unit.dispatch.payload.eq(dispatch.payload), getattr(front, f"{name}_room").eq(unit.room),
+                getattr(front, f"{name}_error").eq(unit.error)]
+        for unit in (self.execute, self.targets, self.memory, self.conversion):
             m.d.comb += unit.report_mask.eq(front.report_mask)
-        for unit, told in ((self.memory, front.memory_complete), (self.conversion, front.conversion_complete)):
-            completed = unit.completion
-            m.d.comb += [told.valid.eq(completed.valid), told.payload.completes.eq(completed.valid)]
-            m.d.comb += [told.payload[name].eq(completed[name]) for name in ("warp", "write_barrier", "read_barrier")]
 
     def _registers(self, m: Module) -> None:
         """The units' way to registers: operations by way of issue, data by the lanes."""
         execute, front = self.execute, self.front_end
-        for client, unit, lanes in ((LaneClient.MEMORY, self.memory, execute.memory),
-                                    (LaneClient.CONVERSION, self.conversion, execute.conversion)):
-            connect(m, unit.port.operation, getattr(front, f"operation_{client.value}"))
-            self._lanes(m, unit.port, lanes)
-        self._lanes(m, front, execute.barrier)
+        for client, unit, lanes in ((LaneClient.MEMORY, self.memory.port, execute.memory),
+                                    (LaneClient.CONVERSION, self.conversion.port, execute.conversion),
+                                    (LaneClient.BARRIER, front, execute.barrier)):
+            if unit is not front:
+                connect(m, unit.operation, getattr(front, f"operation_{client.value}"))
+            m.d.comb += [
+                unit.gathered.eq(lanes.gathered), unit.wanted.eq(lanes.wanted), lanes.values.eq(unit.values),
+                lanes.flags.eq(unit.flags), lanes.conditions.eq(unit.conditions)]
         connect(m, execute.operation_flow, getattr(front, f"operation_{LaneClient.FLOW.value}"))
-        connect(m, flipped(self.clear_registers), getattr(front, f"operation_{LaneClient.LAUNCH.value}"))
-        connect(m, self.memory.memory, flipped(self.unit_memory))
-        connect(m, front.stack_memory, flipped(self.stack_memory))
-
-    def _lanes(self, m: Module, port: Any, lanes: Any) -> None:
-        """A unit's data."""
-        m.d.comb += [
-            port.gathered.eq(lanes.gathered), port.wanted.eq(lanes.wanted), lanes.values.eq(port.values),
-            lanes.flags.eq(port.flags), lanes.conditions.eq(port.conditions)]
 
     def _launch(self, m: Module) -> None:
         """New warps."""
-        for unit in (self.execute, self.memory):
-            m.d.comb += unit.launch.eq(self.launch)
         front, cleared = self.front_end, self.memory.clear
-        connect(m, flipped(self.flow_launch), front.flow_launch)
         m.d.comb += [
-            front.launch.valid.eq(self.launch.valid), front.launch.payload.eq(self.launch.payload),
-            cleared.valid.eq(self.clear.valid), self.clear.ready.eq(cleared.ready),
-            cleared.payload.shared_base.eq(self.clear.payload.base), cleared.payload.bytes.eq(self.clear.payload.bytes),
-            self.execute.thread.eq(self.thread), self.drained.eq(front.drained)]
-
-    def _host(self, m: Module) -> None:
-        """What the host wants, and what it and programs learn of errors and traps."""
-        front, execute = self.front_end, self.execute
-        connect(m, flipped(self.error_status), front.error_status)
-        m.d.comb += [
-            front.command.eq(self.command), front.starting.eq(self.starting), self.interrupt.eq(front.interrupt),
-            front.status_warp.eq(execute.status_warp), execute.warp_status.eq(front.warp_status),
-            execute.all_status.eq(front.all_status), front.forget.eq(execute.forget),
-            front.forget_warp.eq(execute.forget_warp), self.trapping.eq(front.trap_state.trapping),
-            self.trap_state.eq(front.trap_state), front.lanes_error.eq(execute.error),
-            front.memory_error.eq(self.memory.error), front.conversion_error.eq(self.conversion.error)]
+            self.memory.launch.eq(self.launch), front.launch.valid.eq(self.launch.valid),
+            front.launch.payload.eq(self.launch.payload), cleared.valid.eq(self.clear.valid),
+            self.clear.ready.eq(cleared.ready), cleared.payload.shared_base.eq(self.clear.payload.base),
+            cleared.payload.bytes.eq(self.clear.payload.bytes)]
 
     def _retire(self, m: Module) -> None:
         """What happens, for those who look on."""
@@ -199,12 +149,10 @@ class Core(Component):
             "issue": front.completion, "lanes": self.execute.completion, "memory": self.memory.completion,
             "conversion": self.conversion.completion, "barrier": front.barrier_completion,
             "trap": front.trap_completion}
-        for index, source in enumerate(COMPLETION_SOURCES):
-            m.d.comb += retired.completed[index].eq(completions[source])
+        m.d.comb += [completed.eq(completions[source])
+                     for completed, source in zip(list(retired.completed), COMPLETION_SOURCES, strict=True)]
         m.d.comb += [
             retired.errors.eq(front.errors), retired.launched.eq(self.launch), retired.withdrawn.eq(front.withdrawn),
             retired.issued.valid.eq(front.instruction.valid), retired.issued.payload.eq(front.instruction.payload),
             retired.written.eq(self.execute.written), retired.flow.valid.eq(front.result.valid),
-            retired.flow.payload.eq(front.result.payload), self.stack_events.eq(front.stack_events),
-            self.diverged.eq(front.diverged), self.memory_events.eq(self.memory.events),
-            self.issue_events.eq(front.issue_events), self.waiting.eq(front.waiting), self.reasons.eq(front.reasons)]
+            retired.flow.payload.eq(front.result.payload)]

@@ -1,10 +1,13 @@
-"""A number as the bit of that place."""
+"""A number as the bit of that place, and back."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Value
+from amaranth.hdl import Cat, Mux, Value
 
-__all__ = ["one_hot"]
+__all__ = ["chosen_of", "number_of", "one_hot"]
 
 _DIGIT = 3
 """Bits of a number that are decoded together."""
@@ -24,3 +27,13 @@ def one_hot(number: Any, count: int, when: Any = 1) -> Value:
         return Cat(column & when for column in columns)
     rows = [(high == place) & when for place in range(-(-count // (1 << _DIGIT)))]
     return Cat(row & column for row in rows for column in columns)[:count]
+
+
+def chosen_of(chosen: Any, values: Sequence[Any]) -> Any:
+    """The value of the one that is chosen, of which there is a bit for each; 0 if none is."""
+    return reduce(or_, (Mux(chosen[number], value, 0) for number, value in enumerate(values)))
+
+
+def number_of(chosen: Any) -> Any:
+    """Its number."""
+    return chosen_of(chosen, range(len(chosen)))

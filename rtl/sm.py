@@ -6,9 +6,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.core import Core
 from rtl.host import HostPort
-from rtl.issue import Policy
 from rtl.launch import Distributor
-from rtl.layouts import HostBus, MemoryPort
+from rtl.layouts import HostBus, MemoryPort, Policy
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.retire import RetirementPort

@@ -6,14 +6,12 @@ from rtl.crs.records import COUNT_BITS, StackState
 from rtl.crs.tokens import BODY_BITS, StoredToken
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.tokens import CACHED_TOKENS, TOKEN_BYTES, TOKENS_PER_LINE, TokenKind
-from rtl.issue import WaitReason
-from rtl.layouts import DEPTH_BITS, ThreadCode
+from rtl.layouts import DEPTH_BITS, ThreadCode, WaitReason
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_MEMORY, Launch
 from sim.memory import Memory, MemoryFaultError
 from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
-from sim.surroundings import before
 from sim.toolchain.spelling import spell
 from sim.warp_state import MASK_OF, SHOWN_TOKENS, WarpState
 
@@ -37,8 +35,8 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
         if barrier >> warp & 1:
             text = f"waits at barrier {ctx.get(core.front_end.barrier.warps.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
-        behind = ctx.get(core.front_end.issue.results.behind.data[warp]) * INSTRUCTION_BYTES
-        lines.append(f"  issued last {_instruction(launch, memory, before(behind))}" if behind else "  issued nothing")
+        last = ctx.get(core.front_end.issue.last.data[warp])
+        lines.append(f"  issued last {_instruction(launch, memory, last)}" if last else "  issued nothing")
         lines += [f"  {line}" for line in state.lines()]
     return lines
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
-from rtl.issue import Policy
-from rtl.layouts import LaunchRejection
+from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
 from sim.collector import collector_off
 from sim.descriptor import place_descriptor

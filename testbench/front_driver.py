@@ -10,8 +10,8 @@ from rtl.component import Component
 from rtl.fetch import TAG_BITS, FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, next_address
 from rtl.isa.table import find
-from rtl.issue import IssueEvents, IssueUnit
-from rtl.layouts import KIND_RULES, MemoryPort
+from rtl.issue import IssueUnit
+from rtl.layouts import KIND_RULES, IssueEvents, MemoryPort
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour, MemoryServer
@@ -73,7 +73,7 @@ class FrontDriver:
         self.dut = Front(params)
         self.server = MemoryServer(self.dut.memory, image.memory, behaviour or MemoryBehaviour(), bench.random)
         self.issued: list[tuple[int, int, int]] = []
-        self._results: deque[tuple[int, int, int]] = deque()
+        self._results: deque[tuple[int, int, int, bool]] = deque()
         self._completions: deque[tuple[int, int, int, int]] = deque()
 
     def rate(self, first: int, last: int) -> float:
@@ -97,12 +97,12 @@ class FrontDriver:
             ctx.set(issue.launched.valid, now <= warps)
             ctx.set(issue.launched.payload, min(now, warps) - 1)
             if now <= warps:
-                self._results.append((now + FLOW_CYCLES, now - 1, 0))
+                self._results.append((now + FLOW_CYCLES, now - 1, 0, False))
             ctx.set(issue.result.valid, 0)
             if self._results and self._results[0][0] <= now:
-                _, warp, pc = self._results.popleft()
+                _, warp, pc, behind = self._results.popleft()
                 ctx.set(issue.result.valid, 1)
-                ctx.set(issue.result.payload, {"warp": warp, "pc": pc})
+                ctx.set(issue.result.payload, {"warp": warp, "pc": pc, "behind": behind})
             ctx.set(issue.lanes.valid, 0)
             if self._completions and self._completions[0][0] <= now:
                 _, warp, write, read = self._completions.popleft()
@@ -125,7 +125,7 @@ class FrontDriver:
                 form = find(instruction.word)
                 assert form is not None
                 target += form.values(instruction.word)["target"]
-            self._results.append((now + FLOW_CYCLES, instruction.warp, target))
+            self._results.append((now + FLOW_CYCLES, instruction.warp, target, target == next_address(address)))
         elif not KIND_RULES[kind].silent:
             self._completions.append((now + COMPLETE_CYCLES, instruction.warp, instruction.write_barrier,
                                       instruction.read_barrier))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
-from rtl.issue import BUFFERED_GROUPS, COMPLETING, IssueUnit, Policy, window_cycles
-from rtl.layouts import KIND_RULES, UNITS, LaneClient
+from rtl.issue import BUFFERED_GROUPS, IssueUnit, window_cycles
+from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.testbench import Bench
@@ -331,7 +331,7 @@ class IssueDriver:
         for kind, asked in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
             ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
         for event, payload in ((dut.launched, inputs.launched), (dut.claimed, inputs.claimed), (dut.result, (
-                dict(zip(("warp", "pc", "terminated"), inputs.result, strict=True)) if inputs.result else None))):
+                self._result(*inputs.result) if inputs.result else None))):
             ctx.set(event.valid, payload is not None)
             if payload is not None:
                 ctx.set(event.payload, payload)
@@ -350,6 +350,11 @@ class IssueDriver:
         ctx.set(dut.group.valid, inputs.group is not None)
         if inputs.group is not None:
             self._set_group(ctx, *inputs.group)
+
+    def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
+        """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""
+        behind = instruction_address(pc) == self.model.warps[number].behind
+        return {"warp": number, "pc": pc, "terminated": terminated, "behind": behind}
 
     def _set_group(self, ctx: Any, warp: int, present: list[Planned]) -> None:
         base = present[0].pc & -GROUP_BYTES

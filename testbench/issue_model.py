@@ -18,8 +18,8 @@ from rtl.isa.control_code import (
     instruction_address,
 )
 from rtl.isa.errors import WarpError
-from rtl.issue import FAVOUR_INTERVAL, Policy
-from rtl.layouts import KIND_RULES, LaneClient
+from rtl.issue import FAVOUR_INTERVAL
+from rtl.layouts import KIND_RULES, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 
 __all__ = ["SURE", "Inputs", "IssueModel", "Planned", "RuleError", "Selection"]

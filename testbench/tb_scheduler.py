@@ -9,9 +9,9 @@ import itertools
 from collections.abc import Callable
 
 from rtl.isa.control_code import ControlCode
-from rtl.issue import FAVOUR_INTERVAL, Policy, window_cycles
+from rtl.issue import FAVOUR_INTERVAL, window_cycles
 from rtl.layouts import InstructionKind as Kind
-from rtl.layouts import kinds_where
+from rtl.layouts import Policy, kinds_where
 from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour
 from sim.testbench import Bench

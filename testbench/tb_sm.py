@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from random import Random
 
 from rtl.isa.errors import WarpError
-from rtl.issue import Policy
+from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
 from sim.engine import Engine, PysimEngine
 from sim.hardware import Hardware

@@ -7,8 +7,9 @@ import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.isa.control_code import ControlCode
-from rtl.issue import IssueUnit, Policy
+from rtl.issue import IssueUnit
 from rtl.layouts import InstructionKind as Kind
+from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
 from sim.engine import choose
 from sim.testbench import Bench, run

@@ -29,7 +29,6 @@ no memory at a constant's     the constant is beyond the end of its bank
 
 from .loader import TAG_BITS
 from .predecode import Predecoder, kind_of
-from .resolve import indexed_request, indexed_response
 from .unit import FetchUnit
 
-__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "indexed_request", "indexed_response", "kind_of"]
+__all__ = ["TAG_BITS", "FetchUnit", "Predecoder", "kind_of"]

@@ -8,7 +8,15 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import CODE_BITS, GROUP_BYTES, GROUP_INSTRUCTIONS
-from rtl.layouts import CONSTANT_BANKS, ConstantBank, Event, fetched_group, redirect
+from rtl.layouts import (
+    CONSTANT_BANKS,
+    ConstantBank,
+    Event,
+    fetched_group,
+    indexed_request,
+    indexed_response,
+    redirect,
+)
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 from rtl.pick import pick
 from rtl.word import field_of
@@ -18,20 +26,10 @@ from .loader import line_part
 from .predecode import CONSTANT_FIELDS
 from .records import fetched, lookup
 
-__all__ = ["ConstantResolver", "indexed_request", "indexed_response"]
+__all__ = ["ConstantResolver"]
 
 _WORD_BYTES_BITS = 2
 _BANK_BITS = (CONSTANT_BANKS - 1).bit_length()
-
-
-def indexed_request() -> data.StructLayout:
-    """A word of a constant bank that is wanted; ``address`` counts bytes, its lowest two bits do not matter."""
-    return data.StructLayout({"bank": 5, "address": 32})
-
-
-def indexed_response() -> data.StructLayout:
-    """The word; ``missing``: it is beyond the end of the bank, and ``value`` is 0."""
-    return data.StructLayout({"value": 32, "missing": 1})
 
 
 class ConstantResolver(Component):

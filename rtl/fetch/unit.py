@@ -9,13 +9,21 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.arbiter import RoundRobin
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.layouts import Event, GridConfiguration, MemoryPort, fetched_group, redirect
+from rtl.layouts import (
+    Event,
+    GridConfiguration,
+    MemoryPort,
+    fetched_group,
+    indexed_request,
+    indexed_response,
+    redirect,
+)
 from rtl.params import SmParams
 
 from .instructions import InstructionCache
 from .loader import TAG_BITS, LineLoader
 from .records import Place
-from .resolve import ConstantResolver, indexed_request, indexed_response
+from .resolve import ConstantResolver
 
 __all__ = ["FetchUnit"]
 

@@ -4,10 +4,10 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.layouts import Event, ThreadCode, flow_result, stack_result
 from rtl.params import WARP_THREADS, SmParams
+from rtl.word import instruction_address
 
 from .stages import WarpState, outcome_stage
 
@@ -41,6 +41,7 @@ class FlowConclusion(Component):
         m = Module()
         outcome, stack, result = self.outcome, self.stack.payload, self.result.payload
         error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
+        unwound = stack.resume & ~outcome.quad
         m.d.comb += [
             error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
             refused.eq(stack.error != WarpError.NONE), failed.eq((outcome.error != WarpError.NONE) | refused),
@@ -55,12 +56,15 @@ class FlowConclusion(Component):
             result.error.eq(Mux(reported, error, WarpError.NONE))]
         with m.If(Mux(failed, reported, outcome.stays)):
             m.d.comb += result.pc.eq(outcome.pc)
-        with m.Elif(~failed & stack.resume & ~outcome.quad):
+        with m.Elif(~failed & unwound):
             m.d.comb += result.pc.eq(stack.pc)
         with m.Elif(~failed & outcome.jumps):
             m.d.comb += result.pc.eq(outcome.target)
         with m.Else():
-            m.d.comb += result.pc.eq(outcome.pc + INSTRUCTION_BYTES)
+            m.d.comb += result.pc.eq(outcome.following)
+
+        back = instruction_address(stack.pc) == instruction_address(outcome.following)
+        m.d.comb += result.behind.eq(~failed & Mux(unwound, back, Mux(outcome.jumps, outcome.near, ~outcome.stays)))
 
         # Who goes on. What marks threads can't fail, nor asks it the stack for more than to remember their codes.
         # Threads that wanted to return when the warp ends have exited.
@@ -70,7 +74,7 @@ class FlowConclusion(Component):
             m.d.comb += self.new.active.eq(outcome.active)
         with m.Else():
             m.d.comb += self.new.active.eq(self.old.active & ~stack.empty.replicate(WARP_THREADS))
-        marked = stack.empty | (stack.resume & ~outcome.quad) | outcome.marks
+        marked = stack.empty | unwound | outcome.marks
         for after, code, old in zip(self.new.codes, stack.codes, self.old.codes, strict=True):
             ended = stack.empty & (code == ThreadCode.RETURN)
             m.d.comb += after.eq(Mux(marked, Mux(ended, Const(ThreadCode.EXIT.value, 3), code.as_value()),

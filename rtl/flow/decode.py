@@ -1,13 +1,13 @@
 """From an instruction word to what the flow unit does with it."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
-from rtl.layouts import FlowInstruction, FlowOperation, ThreadCode
+from rtl.layouts import FlowInstruction, FlowOperation, StackOperation, ThreadCode
 from rtl.word import field_of, pattern_of
 
 __all__ = ["FLOW_FORMS", "FlowDecoder"]
@@ -19,12 +19,20 @@ _PUSHED = {"SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONT
            "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}
 _LEFT = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
          "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
-_OTHERS = {"SAM": FlowOperation.PUSH_QUAD, "RAM": FlowOperation.POP_QUAD, "GETCRSPTR": FlowOperation.GET_POINTER,
-           "SETCRSPTR": FlowOperation.SET_POINTER, "GETLMEMBASE": FlowOperation.GET_BASE,
-           "SETLMEMBASE": FlowOperation.SET_BASE, "CCTLL": FlowOperation.WRITE_BACK}
+_OTHERS = {
+    "SAM": (FlowOperation.PUSH_QUAD, StackOperation.PUSH), "RAM": (FlowOperation.POP_QUAD, StackOperation.POP_QUAD),
+    "GETCRSPTR": (FlowOperation.GET_POINTER, StackOperation.GET_POINTER),
+    "SETCRSPTR": (FlowOperation.SET_POINTER, StackOperation.SET_POINTER),
+    "GETLMEMBASE": (FlowOperation.GET_BASE, StackOperation.GET_BASE),
+    "SETLMEMBASE": (FlowOperation.SET_BASE, StackOperation.SET_BASE),
+    "CCTLL": (FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK)}
+_SETS = ("SETCRSPTR", "SETLMEMBASE")
+"""They have an operand alone."""
 _BRANCHES = ("BRA", "BRX", "JMP", "JMX")
 _CALLS = {"CAL": True, "JCAL": False}
 """Whether the target is relative."""
+_COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
+"""What those ask of the stack whose token counts as a call."""
 
 
 class FlowDecoder(wiring.Component):
@@ -61,15 +69,21 @@ class FlowDecoder(wiring.Component):
             m.d.comb += [instruction.constant.eq(1), instruction.indexed.eq(target.index is not None)]
 
         if form.name in _BRANCHES:
-            m.d.comb += [instruction.operation.eq(FlowOperation.BRANCH), instruction.kind.eq(TokenKind.DIVERGE),
-                         instruction.relative.eq(form.name.startswith("B"))]
+            operation, asked, kind = FlowOperation.BRANCH, StackOperation.PUSH, TokenKind.DIVERGE
+            m.d.comb += instruction.relative.eq(form.name.startswith("B"))
         elif form.name in _CALLS:
-            m.d.comb += [instruction.operation.eq(FlowOperation.CALL), instruction.kind.eq(TokenKind.RETURN),
-                         instruction.relative.eq(_CALLS[form.name])]
+            operation, asked, kind = FlowOperation.CALL, StackOperation.PUSH, TokenKind.RETURN
+            m.d.comb += instruction.relative.eq(_CALLS[form.name])
         elif form.name in _PUSHED:
-            m.d.comb += [instruction.operation.eq(FlowOperation.PUSH), instruction.kind.eq(_PUSHED[form.name]),
-                         instruction.relative.eq(1)]
+            operation, asked, kind = FlowOperation.PUSH, StackOperation.PUSH, _PUSHED[form.name]
+            m.d.comb += instruction.relative.eq(1)
         elif form.name in _LEFT:
-            m.d.comb += [instruction.operation.eq(FlowOperation.LEAVE), instruction.code.eq(_LEFT[form.name])]
+            operation, asked, kind = FlowOperation.LEAVE, StackOperation.UNWIND, TokenKind.NONE
+            m.d.comb += instruction.code.eq(_LEFT[form.name])
         else:
-            m.d.comb += [instruction.operation.eq(_OTHERS[form.name]), instruction.kind.eq(TokenKind.QUAD)]
+            operation, asked, kind = *_OTHERS[form.name], TokenKind.QUAD
+            m.d.comb += instruction.constant.eq(form.name in _SETS)
+        counted = instruction.counted if operation in _COUNTED else 0
+        m.d.comb += [
+            instruction.operation.eq(operation), instruction.kind.eq(kind),
+            instruction.asked.eq(Mux(counted, _COUNTED.get(operation, asked), asked))]

@@ -26,7 +26,7 @@ class TrapEntry(Component):
     enters, taken : In(1)
         The request of this cycle is of an ENTER_TRAP; the stack takes it.
     codes, target_error : In(ThreadCodes), In(WarpError)
-        See decide_stage. The error keeps the warp from entering, too.
+        Of the threads; of the handler's address, which keeps the warp from entering, too.
     holes, refusal : In(2), In(WarpError)
         See StackPort.
     operation, enable, kind : Out

@@ -1,25 +1,20 @@
-"""The first stage: which threads execute an instruction, and where it goes."""
+"""The first stage: which threads execute an instruction."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.control_code import INSTRUCTION_BYTES
-from rtl.isa.errors import WarpError
-from rtl.layouts import FlowOperation, ThreadCode, flow_launch, flow_request
+from rtl.layouts import FlowOperation, StackOperation, ThreadCode, flow_launch, flow_request
 from rtl.params import WARP_THREADS, SmParams
 
 from .stages import WarpState, decide_stage
-from .target import TargetResolver
 
 __all__ = ["ThreadGather"]
 
-_OPERAND_ONLY = (FlowOperation.SET_POINTER.value, FlowOperation.SET_BASE.value)
-
 
 class ThreadGather(Component):
-    """Threads and target of an instruction; combinational. A launch goes before an instruction.
+    """The threads of an instruction; combinational. A launch goes before an instruction.
 
     A launch is an instruction, too: with all threads active, those it does not want leave as KILLED.
 
@@ -39,7 +34,6 @@ class ThreadGather(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.resolver = resolver = TargetResolver()
         request, launch, gathered = self.request.payload, self.launch.payload, self.gathered.payload
         instruction, launches = request.instruction, self.launch.valid
         m.d.comb += [
@@ -53,25 +47,18 @@ class ThreadGather(Component):
             threads.eq(active & Mux(launches, ~launch.threads, request.guard)),
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
-            gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.some.eq(threads.any()),
-            gathered.others.eq(gathered.rest.any()), gathered.stay.eq(gathered.left.any()),
-            gathered.codes.eq(self.state.codes)]
+            gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.codes.eq(self.state.codes)]
 
-        # Where to.
-        m.d.comb += [
-            resolver.pc.eq(request.pc), resolver.instruction.eq(instruction), resolver.operand.eq(request.operand),
-            resolver.fault.eq(request.fault), gathered.warp.eq(request.warp), gathered.pc.eq(request.pc),
-            gathered.following.eq(request.pc + INSTRUCTION_BYTES),
-            gathered.target.eq(Mux(instruction.operation.as_value().matches(*_OPERAND_ONLY), request.operand,
-                                   resolver.target)),
-            gathered.target_error.eq(resolver.error), gathered.stack.eq(launch.stack)]
-        m.d.comb += [gathered[name].eq(instruction[name]) for name in (
-            "operation", "kind", "code", "counted", "uniform", "limited", "keep_reference")]
+        # What it is.
+        m.d.comb += [gathered[name].eq(request[name]) for name in ("warp", "instruction", "pc", "operand", "fault")]
+        m.d.comb += gathered.stack.eq(launch.stack)
         with m.If(launches):
             m.d.comb += [
-                gathered.warp.eq(launch.warp), gathered.operation.eq(FlowOperation.LAUNCH),
-                gathered.code.eq(ThreadCode.KILLED), gathered.pc.eq(launch.pc), gathered.target.eq(launch.pc),
-                gathered.target_error.eq(WarpError.NONE)]
+                gathered.warp.eq(launch.warp), gathered.instruction.eq(0),
+                gathered.instruction.operation.eq(FlowOperation.LAUNCH),
+                gathered.instruction.asked.eq(StackOperation.LAUNCH),
+                gathered.instruction.code.eq(ThreadCode.KILLED), gathered.instruction.constant.eq(1),
+                gathered.pc.eq(launch.pc), gathered.operand.eq(launch.pc)]
         with m.Elif(instruction.operation == FlowOperation.SET_BASE):
             m.d.comb += gathered.stack.base.eq(request.operand)
         return m

@@ -3,14 +3,13 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.fetch import indexed_request, indexed_response
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Constant, Form
-from rtl.layouts import dispatched
+from rtl.layouts import Event, dispatched, indexed_request, indexed_response
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 
@@ -37,7 +36,7 @@ class IndexedTargets(Component):
 
     Members
     -------
-    dispatch, passed : In, Out(valid and dispatched)
+    dispatch, passed : In, Out(Event of dispatched)
         While one is held no other comes whose registers were collected. The one that is held passes when nothing else
         does.
     busy : Out(1)
@@ -49,7 +48,7 @@ class IndexedTargets(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        event = data.StructLayout({"valid": 1, "payload": dispatched(params)})
+        event = Event(dispatched(params))
         super().__init__({
             "dispatch": In(event), "passed": Out(event), "busy": Out(1), "report_mask": In(32),
             "indexed": Out(stream.Signature(indexed_request())), "value": In(stream.Signature(indexed_response()))})

@@ -1,18 +1,31 @@
 """Flow instructions on their way to the flow unit."""
 
 from amaranth.hdl import Module
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.layouts import InstructionKind, ThreadCode, TrapMove, dispatched, flow_request
+from rtl.layouts import (
+    Event,
+    FlowOperation,
+    InstructionKind,
+    StackOperation,
+    ThreadCode,
+    TrapMove,
+    dispatched,
+    flow_request,
+)
 from rtl.params import SmParams
 
 from .decode import FlowDecoder
 
 __all__ = ["FlowQueue"]
+
+_ASKED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
+          FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
+"""What a warp that is made to do something asks of the stack. ENTER_TRAP asks several things."""
 
 
 class FlowQueue(Component):
@@ -20,7 +33,7 @@ class FlowQueue(Component):
 
     Members
     -------
-    dispatch : In(valid and dispatched)
+    dispatch : In(Event of dispatched)
         A flow instruction, or a place for what the trap unit says.
     trap : In(TrapMove)
         What it says, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
@@ -32,8 +45,7 @@ class FlowQueue(Component):
     def __init__(self, params: SmParams) -> None:
         self._layout = flow_request(params)
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "trap": In(TrapMove),
-            "room": Out(1),
+            "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
@@ -50,8 +62,12 @@ class FlowQueue(Component):
         with m.If((arriving.kind == InstructionKind.ENTER) | (arriving.kind == InstructionKind.LEAVE)):
             m.d.comb += [
                 taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
-                taken.instruction.code.eq(ThreadCode.EXIT), taken.instruction.constant.eq(1),
+                                taken.instruction.code.eq(ThreadCode.EXIT), taken.instruction.constant.eq(1),
                 taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target), taken.guard.eq(~0),
                 taken.fault.eq(WarpError.NONE)]
+            with m.Switch(self.trap.operation):
+                for operation, asked in _ASKED.items():
+                    with m.Case(operation):
+                        m.d.comb += taken.instruction.asked.eq(asked)
         connect(m, places.head, flipped(self.request))
         return m

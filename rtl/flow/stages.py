@@ -4,8 +4,7 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import TokenKind
-from rtl.layouts import FlowOperation, StackConfiguration, ThreadCode, ThreadCodes
+from rtl.layouts import FlowInstruction, StackConfiguration, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = ["WaitingUnwind", "WarpState", "decide_stage", "outcome_stage"]
@@ -22,16 +21,13 @@ def decide_stage(params: SmParams) -> data.StructLayout:
     """From the gathering of threads and target.
 
     ``group`` are the threads that execute the instruction, of an indexed branch those that share its target;
-    ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``some``, ``others``
-    and ``stay`` tell whether there are any; there are ``others`` only where a branch is indexed. ``following`` is the
-    address behind ``pc``. ``target`` is also the operand of an instruction that only has that. ``codes`` are the
+    ``rest`` the others that want to branch; ``left`` the active threads that do not execute it. ``codes`` are the
     threads' codes before it; of a launch they mean nothing.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "operation": FlowOperation, "kind": TokenKind, "code": ThreadCode, "counted": 1,
-        "uniform": 1, "limited": 1, "keep_reference": 1, "pc": 32, "following": 32, "target": 32,
-        "target_error": WarpError, "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "some": 1,
-        "others": 1, "stay": 1, "codes": ThreadCodes, "stack": StackConfiguration})
+        "warp": params.warp_bits, "instruction": FlowInstruction, "pc": 32, "operand": 32, "fault": WarpError,
+        "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "codes": ThreadCodes,
+        "stack": StackConfiguration})
 
 
 def outcome_stage(params: SmParams) -> data.StructLayout:
@@ -39,12 +35,12 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
 
     ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
     become those that the stack was given. The warp goes on at ``target`` if it ``jumps``, at ``pc`` if it ``stays``, or
-    else behind it. ``mute``: another request of the same instruction tells everything. ``loud``: an error is told
-    whether it is reported or not.
+    else at ``following``; ``near``: it jumps there. ``mute``: another request of the same instruction tells everything.
+    ``loud``: an error is told whether it is reported or not.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "pc": 32, "target": 32, "jumps": 1, "stays": 1, "active": WARP_THREADS, "moves": 1,
-        "marks": 1, "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
+        "warp": params.warp_bits, "pc": 32, "following": 32, "target": 32, "jumps": 1, "near": 1, "stays": 1,
+        "active": WARP_THREADS, "moves": 1, "marks": 1, "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
 
 
 class WaitingUnwind(data.Struct):
@@ -52,6 +48,8 @@ class WaitingUnwind(data.Struct):
 
     pc: unsigned(32)
     """The instruction's own address."""
+    following: unsigned(32)
+    """The address behind it."""
     quad: unsigned(1)
     """It pops a QUAD token."""
     kept: unsigned(1)

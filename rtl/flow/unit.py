@@ -1,6 +1,6 @@
 """The flow unit, joined."""
 
-from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -8,6 +8,7 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.layouts import STACK_RESULT_CYCLES, Event, StackPort, flow_launch, flow_request, flow_result
 from rtl.params import SmParams
+from rtl.word import instruction_address
 
 from .conclude import REPORT_BITS, FlowConclusion
 from .decide import FlowDecision
@@ -67,21 +68,21 @@ class FlowUnit(Component):
 
         # Wait for it: the usual time beside it, or in a place of the warp's own.
         answer, outcome, valid = self.stack.result, decision.outcome, decision.decided
-        m.d.comb += [
-            keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), keep.data.pc.eq(outcome.pc),
-            keep.data.quad.eq(outcome.quad), keep.data.kept.eq(outcome.kept), kept.addr.eq(answer.warp)]
-        for _ in range(STACK_RESULT_CYCLES):
-            next_valid, next_outcome = Signal(), Signal.like(outcome)
+        m.d.comb += [keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), kept.addr.eq(answer.warp)]
+        m.d.comb += [keep.data[name].eq(outcome[name]) for name in ("pc", "following", "quad", "kept")]
+        for cycle in range(STACK_RESULT_CYCLES):
+            next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
+            if cycle == 1:
+                m.d.sync += next_outcome.near.eq(~outcome.loud & (
+                    instruction_address(outcome.target) == instruction_address(outcome.following)))
             valid, outcome = next_valid, next_outcome
 
-        # Conclude. Of what has waited only three things count; what its threads and its target would be means nothing.
+        # Conclude. Of what has waited only this counts; what its threads and its target would be means nothing.
         known = conclusion.outcome
-        m.d.comb += [
-            known.eq(outcome), known.pc.eq(Mux(valid, outcome.pc, kept.data.pc)),
-            known.quad.eq(Mux(valid, outcome.quad, kept.data.quad)),
-            known.kept.eq(Mux(valid, outcome.kept, kept.data.kept))]
+        m.d.comb += known.eq(outcome)
         with m.If(~valid):
+            m.d.comb += [known[name].eq(kept.data[name]) for name in ("pc", "following", "quad", "kept")]
             m.d.comb += [known[name].eq(0) for name in ("jumps", "stays", "moves", "marks", "mute", "loud")]
             m.d.comb += known.error.eq(WarpError.NONE)
         m.d.comb += [

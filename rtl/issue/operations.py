@@ -1,16 +1,12 @@
 """What other units ask of the lanes."""
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import or_
-from typing import Any
-
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.layouts import Event, LaneClient, lane_operation, offered_operation
+from rtl.one_hot import chosen_of, number_of
 from rtl.params import SmParams
 
 from .order import Order
@@ -79,7 +75,7 @@ class OperationChooser(Component):
             reads.eq(~(launches & late) & ~writes & any_read), turn.eq(turns),
             self.first.eq(self.room & (launches & late | writes | any_read & turns)),
             self.wants.eq(self.room & (launches | writes | any_read))]
-        order.update(m, taken[:len(usual)], Const(0, len(usual)))
+        order.update(m, taken[:len(usual)])
         with m.If(taken[LaneClient.LAUNCH.value] | ~launch.valid):
             m.d.sync += waited.eq(0)
         with m.Elif(~late):
@@ -90,12 +86,6 @@ class OperationChooser(Component):
         m.d.comb += [source.ready.eq(taken[index]) for index, source in enumerate(self.operations)]
         m.d.sync += [
             self.went.eq(self.goes), self.operation.valid.eq(self.went), self.operation.payload.eq(selected),
-            selected.client.as_value().eq(_any_of(Mux(chosen[client.value], client.value, 0) for client in LaneClient)),
-            selected.operation.as_value().eq(_any_of(
-                Mux(chosen[index], source.payload.as_value(), 0) for index, source in enumerate(self.operations)))]
+            selected.client.as_value().eq(number_of(chosen)),
+            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in self.operations]))]
         return m
-
-
-def _any_of(values: Iterable[Any]) -> Any:
-    """The one value that is not 0."""
-    return reduce(or_, values)

@@ -20,14 +20,13 @@ class Order:
     """An order of ``count`` requesters, as a bit for each pair of them: a choice among eight is two levels of logic.
 
     More than eight are parts of eight. The parts have an order, and each part has one; a part goes behind the other
-    parts, or is preferred to them, with each of its members.
+    parts with each of its members.
     """
 
     def __init__(self, count: int, name: str = "order") -> None:
         self._parts = [Order(_PART, f"{name}_{part}") for part in range(count // _PART)] if count > _PART else []
-        pairs = [(i, j) for j in range(len(self._parts) or count) for i in range(j)]
-        self._kept = {pair: Signal(init=1, name=f"{name}_{pair[0]}_{pair[1]}") for pair in pairs}
-        self._ahead = {pair: Signal(init=1, name=f"{name}_ahead_{pair[0]}_{pair[1]}") for pair in pairs}
+        self._ahead = {(i, j): Signal(init=1, name=f"{name}_{i}_{j}")
+                       for j in range(len(self._parts) or count) for i in range(j)}
 
     def first(self, wanting: Any) -> Any:
         """One bit for each requester: the first one of those that want."""
@@ -40,16 +39,11 @@ class Order:
         return Cat(part.first(octet) & goes.replicate(_PART)
                    for part, octet, goes in zip(self._parts, members, chosen, strict=True))
 
-    def update(self, m: Module, behind: Any, preferred: Any) -> None:
-        """From the next cycle on: those of ``behind``, at most one, come after all others, and who is ``preferred``,
-        one at most, goes before all others as long as it is."""
+    def update(self, m: Module, behind: Any) -> None:
+        """From the next cycle on, those of ``behind``, at most one, come after all others."""
         for number, part in enumerate(self._parts):
-            octet = slice(_PART * number, _PART * (number + 1))
-            part.update(m, behind[octet], preferred[octet])
+            part.update(m, behind[_PART * number:_PART * (number + 1)])
         if self._parts:
-            behind, preferred = (
-                [bits[_PART * part:_PART * (part + 1)].any() for part in range(len(self._parts))]
-                for bits in (behind, preferred))
-        for (i, j), kept in self._kept.items():
-            later = ~behind[i] & (kept | behind[j])
-            m.d.sync += [kept.eq(later), self._ahead[i, j].eq(preferred[i] | ~preferred[j] & later)]
+            behind = [behind[_PART * number:_PART * (number + 1)].any() for number in range(len(self._parts))]
+        for (i, j), ahead in self._ahead.items():
+            m.d.sync += ahead.eq(~behind[i] & (ahead | behind[j]))

@@ -1,13 +1,13 @@
-"""What issue keeps of an instruction, and what it tells of itself."""
+"""What issue keeps of an instruction."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
-from rtl.layouts import UNITS
+from rtl.layouts import UNITS, WaitReason
 
-__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "RESULTS", "TIME_BITS", "Control", "Head", "IssueEvents", "Need",
-           "Place", "Policy", "WaitReason", "WarpState", "unit_rooms"]
+__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "RESULTS", "TIME_BITS", "Control", "Head", "Need", "Place",
+           "WarpState"]
 
 BUFFERED_GROUPS = 2
 """Groups of a warp that issue has room for."""
@@ -17,47 +17,6 @@ COMPLETE, RESULTS = SCOREBOARDS, SCOREBOARDS + 1
 """Behind a warp's scoreboards: whether instructions are not complete, and whether flow results are to come."""
 COUNTS = SCOREBOARDS + 2
 """What is counted of a warp."""
-
-
-def unit_rooms() -> data.StructLayout:
-    """The room of each unit beside the lanes."""
-    return data.StructLayout(dict.fromkeys(UNITS, 1))
-
-
-class Policy(enum.Enum, shape=1):
-    """Which of the warps that are ready goes first."""
-
-    GREEDY_THEN_OLDEST = 0
-    """The one that issued last, unless it offered its turn; else the one that was launched, or that offered its turn,
-    the longest time ago."""
-    ROUND_ROBIN = 1
-    """The one that has not issued for the longest time."""
-
-
-class WaitReason(enum.Enum, shape=4):
-    """Why a warp does not issue."""
-
-    NOT_LIVE = 0
-    FLOW = 1
-    """Its flow instruction, or its launch, has no result yet."""
-    DRAIN = 2
-    """Instructions have to be complete, and flow results there, before the next one."""
-    RESUME = 3
-    """The barrier or the trap unit has not let it go."""
-    FETCH = 4
-    """Its next instruction is not there."""
-    STALL = 5
-    """The last instruction's stall count has not run out."""
-    SCOREBOARD = 6
-    """Scoreboards that it waits for are not down."""
-    LANES = 7
-    """Others have the lanes."""
-    UNIT = 8
-    """The unit that executes it has no room."""
-    READY = 9
-    """It can issue: it does, or another warp goes first."""
-    TRAP = 10
-    """The trap unit does not let it: it enters the trap, leaves it, or is paused in it."""
 
 
 class WarpState(enum.Enum, shape=3):
@@ -128,19 +87,3 @@ class Control(data.Struct):
     """In the cycle after the selection: cycles until the next one may become ready."""
     after: WarpState
     no_yield: unsigned(1)
-
-
-class IssueEvents(data.Struct):
-    """What happened in a cycle, for counters. The reasons are those of live warps when nothing was selected."""
-
-    issued: unsigned(1)
-    operation: unsigned(1)
-    """An operation of a unit went to the lanes."""
-    idle: unsigned(1)
-    """Neither."""
-    stall: unsigned(1)
-    scoreboard: unsigned(1)
-    lanes: unsigned(1)
-    unit: unsigned(1)
-    fetch: unsigned(1)
-    held: unsigned(1)

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from rtl.component import Component
 from rtl.isa.control_code import SCOREBOARDS
 from rtl.layouts import Event, scoreboard_event
+from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .events import LoweringQueue, lowering
@@ -60,42 +61,41 @@ class Scoreboards(Component):
         self.queue = LoweringQueue(params, units)
         super().__init__({
             "time": In(TIME_BITS), "raised": In(Event(raised(params))), "lanes": In(Event(scoreboard_event(params))),
-            "units": In(Event(scoreboard_event(params))).array(units), "room": Out(1),
-            "lowered": Out(params.warps), "zero": Out(SCOREBOARDS), "complete": Out(params.warps),
-            "low": Out(params.warps), "full": Out(params.warps)})
+            "units": In(Event(scoreboard_event(params))).array(units), "room": Out(1), "zero": Out(SCOREBOARDS),
+            **{name: Out(params.warps) for name in ("lowered", "complete", "low", "full")}})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.queue = queue = self.queue
         warps, bits = self._params.warps, self._params.warp_bits
         up, up_valid = self.raised.payload, self.raised.valid
-
-        # C0: what lowers, or whom to look at.
-        event, looks = Signal(lowering(self._params)), Signal(bits)
-        m.d.comb += [
-            queue.rests.eq(self.time == 0), self.room.eq(queue.room)]
         connect(m, flipped(self.lanes), queue.lanes)
         for source, own in zip(self.units, queue.units, strict=True):
             connect(m, flipped(source), own)
-        m.d.sync += event.eq(queue.event)
+
+        # C0: what lowers, or whom to look at.
+        event, looks = Signal(lowering(self._params)), Signal(bits)
+        m.d.comb += [queue.rests.eq(self.time == 0), self.room.eq(queue.room)]
+        m.d.sync += [
+            event.eq(queue.event),
+            looks.eq(Mux(up_valid & up.limits, up.warp, Mux(queue.lowers, queue.event.warp, looks + 1)))]
         with m.If(~queue.lowers):
             m.d.sync += event.warp.eq(looks)
-        m.d.sync += looks.eq(Mux(up_valid & up.limits, up.warp, Mux(queue.lowers, queue.event.warp, looks + 1)))
 
         # C1: counted.
         here, again = Signal(), Signal()      # what was raised now, and a cycle ago, is of the same warp
-        last, counts, below = Signal(bits), [], []
+        last, counts, below, zero = Signal(bits), [], [], Signal(SCOREBOARDS)
         m.d.comb += [here.eq(up_valid & (up.warp == event.warp)), again.eq(up_valid & (up.warp == last))]
-        m.d.sync += [last.eq(event.warp), self.lowered.eq(Cat(event.warp == warp for warp in range(warps)))]
-        zero = Signal(SCOREBOARDS)
+        m.d.sync += [last.eq(event.warp), self.lowered.eq(one_hot(event.warp, warps))]
         for number in range(SCOREBOARDS):
             raises = up_valid & up.raises[number]
-            ups, ahead = self._counter(m, f"ups_{number}", up.warp, raises, init=-1), Signal(COUNTER_BITS)
-            downs, behind = self._counter(m, f"downs_{number}", event.warp, event.lowers[number]), Signal(COUNTER_BITS)
-            m.d.comb += [ahead.eq(self._read(m, ups, event.warp)), behind.eq(downs[1])]
-            m.d.sync += zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here))
-            m.d.sync += Assert(~(event.lowers[number] & ((ahead + 1)[:COUNTER_BITS] == behind)),
-                               "a scoreboard is lowered that nobody has raised")
+            ups, downs = (self._counter(m, f"{way}_{number}", *steps) for way, steps in (
+                ("ups", (up.warp, raises, -1)), ("downs", (event.warp, event.lowers[number], 0))))
+            ahead, behind = self._read(m, ups, event.warp), self._read(m, downs, event.warp)
+            m.d.sync += [
+                zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here)),
+                Assert(~(event.lowers[number] & ((ahead + 1)[:COUNTER_BITS] == behind)),
+                       "a scoreboard is lowered that nobody has raised")]
             counts.append(ahead)
             below.append(behind)
         # C2: told.
@@ -105,19 +105,18 @@ class Scoreboards(Component):
         self._complete(m, event)
         return m
 
-    def _counter(self, m: Module, name: str, warp: Any, steps: Any, init: int = 0) -> tuple[Any, Any]:
-        """A number for each warp, which goes up by one; and what it is for this one."""
+    def _counter(self, m: Module, name: str, warp: Any, steps: Any, init: int) -> memory.Memory:
+        """A number for each warp, which goes up by one."""
         count = self._params.warps
         m.submodules[name] = counter = memory.Memory(
             shape=COUNTER_BITS, depth=count, init=[init & (1 << COUNTER_BITS) - 1] * count)
-        write, read = counter.write_port(), counter.read_port(domain="comb")
-        m.d.comb += [write.addr.eq(warp), read.addr.eq(warp), write.data.eq(read.data + 1), write.en.eq(steps)]
-        return counter, read.data
+        write = counter.write_port()
+        m.d.comb += [write.addr.eq(warp), write.data.eq(self._read(m, counter, warp) + 1), write.en.eq(steps)]
+        return counter
 
-    def _read(self, m: Module, counter: Any, warp: Any) -> Any:
-        """The number of another warp."""
-        memory_of = counter[0]
-        port = memory_of.read_port(domain="comb")
+    def _read(self, m: Module, counter: memory.Memory, warp: Any) -> Any:
+        """The number of a warp."""
+        port: Any = counter.read_port(domain="comb")
         m.d.comb += port.addr.eq(warp)
         return port.data
 
@@ -142,42 +141,38 @@ class Scoreboards(Component):
     def _complete(self, m: Module, event: Any) -> None:
         """Instructions that are not complete."""
         up, warps = self.raised.payload, self._params.warps
-        passed = Signal.like(self.lanes.payload)
-        counted = self.raised.valid & up.counted
+        passed: Any = Signal.like(self.lanes.payload)
+        counted, passing = self.raised.valid & up.counted, Signal(warps)
         m.d.sync += [
-            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes)]
-        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, counted)
-        ways = [(name, warp, steps, self._counter(m, f"downs_{name}", warp, steps))
-                for name, warp, steps in (("lanes", passed.warp, passed.completes),
-                                          ("others", event.warp, event.completes))]
+            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes),
+            passing.eq(one_hot(passed.warp, warps))]
+        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, counted, 0)
+        sources = {"lanes": (passed.warp, passed.completes, passing),
+                   "others": (event.warp, event.completes, self.lowered)}
+        downs = [self._counter(m, f"downs_{name}", warp, steps, 0) for name, (warp, steps, _) in sources.items()]
         told, fewer = [], []
-        for name, warp, steps, _ in ways:
+        for name, (warp, steps, whose) in sources.items():
             # A cycle later, when both memories are up to date.
-            looked, asks, over = Signal.like(warp, name=f"{name}_looked"), Signal(name=f"{name}_asks"), Signal(
-                name=f"{name}_over")
-            one_hot, before = Signal(warps, name=f"{name}_warp"), Signal.like(warp, name=f"{name}_before")
-            left, few = Signal(COUNTER_BITS, name=f"{name}_left"), Signal(name=f"{name}_few")
-            downs = [way[-1] for way in ways]
-            raised_now = counted & (up.warp == looked)
+            looked, before = (Signal.like(warp, name=f"{name}_{which}") for which in ("looked", "before"))
+            asks, over, few = (Signal(name=f"{name}_{which}") for which in ("asks", "over", "few"))
+            left, of = Signal(COUNTER_BITS, name=f"{name}_left"), Signal(warps, name=f"{name}_of")
             m.d.comb += left.eq(self._left(m, ups, downs, looked))
             m.d.sync += [
-                few.eq(asks & ~left[-_FULL_BITS:].all()), looked.eq(warp),
-                before.eq(looked), asks.eq(steps), over.eq(asks & ~left.any() & ~raised_now),
-                one_hot.eq(Cat(looked == number for number in range(warps)))]
-            m.d.sync += Assert(~(asks & left.all()), "an instruction is complete that was not issued")
-            fewer.append(Mux(few, one_hot, 0))
-            told.append(Mux(over & ~(counted & (up.warp == before)), one_hot, 0))
+                looked.eq(warp), before.eq(looked), of.eq(whose), asks.eq(steps),
+                few.eq(asks & ~left[-_FULL_BITS:].all()),
+                over.eq(asks & ~left.any() & ~(counted & (up.warp == looked))),
+                Assert(~(asks & left.all()), "an instruction is complete that was not issued")]
+            fewer.append(Mux(few, of, 0))
+            told.append(Mux(over & ~(counted & (up.warp == before)), of, 0))
         m.d.comb += self.complete.eq(told[0] | told[1])
 
         # Full is who has issued the last of so many; what issues until that is seen is counted, too.
         many = Signal(warps)
-        left = self._left(m, ups, [way[-1] for way in ways], up.warp)
+        left = self._left(m, ups, downs, up.warp)
         m.d.sync += [
-            many.eq(Cat(counted & (up.warp == warp) for warp in range(warps))
-                    & left[-_FULL_BITS:].all().replicate(warps)),
-            self.full.eq(self.full & ~fewer[0] & ~fewer[1] | many)]
+            many.eq(one_hot(up.warp, warps, counted & left[-_FULL_BITS:].all())),
+            self.full.eq(self.full & ~(fewer[0] | fewer[1]) | many)]
 
-    def _left(self, m: Module, ups: Any, downs: list[Any], warp: Any) -> Any:
+    def _left(self, m: Module, ups: memory.Memory, downs: list[memory.Memory], warp: Any) -> Any:
         """How many of a warp's instructions are not complete."""
-        total = sum((self._read(m, each, warp) for each in downs), start=0)
-        return (self._read(m, ups, warp) - total)[:COUNTER_BITS]
+        return (self._read(m, ups, warp) - sum((self._read(m, each, warp) for each in downs), start=0))[:COUNTER_BITS]

@@ -1,21 +1,22 @@
 """The issue unit, joined."""
 
-from collections.abc import Iterable
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.layouts import (
+    COMPLETING,
     UNITS,
     Event,
     InstructionKind,
+    IssueEvents,
     LaneClient,
+    Policy,
+    WaitReason,
     completion,
     fetched_group,
     flow_result,
@@ -24,37 +25,23 @@ from rtl.layouts import (
     offered_operation,
     redirect,
     scoreboard_event,
+    unit_rooms,
 )
+from rtl.one_hot import chosen_of, number_of, one_hot
 from rtl.params import SmParams
 from rtl.word import field_of
 
 from .arrival import DEPENDENCY_FORMS
 from .operations import OperationChooser
 from .order import FAVOUR_INTERVAL, Order, window_cycles
-from .records import (
-    COMPLETE,
-    RESULTS,
-    TIME_BITS,
-    Control,
-    Head,
-    IssueEvents,
-    Need,
-    Place,
-    Policy,
-    WaitReason,
-    WarpState,
-    unit_rooms,
-)
+from .records import COMPLETE, RESULTS, TIME_BITS, Need, Place, WarpState
 from .results import FlowResults
 from .scoreboards import Scoreboards
 from .store import InstructionStore
-from .warp import ReadyWarp
+from .warp import OfAll, OfWarp, ReadyWarp
 
-__all__ = ["COMPLETING", "IssueUnit"]
+__all__ = ["IssueUnit"]
 
-COMPLETING = ("conversion", "memory", "barrier")
-"""Units that tell of completions beside the lanes. A conversion may complete every two cycles, a memory instruction
-every three, one of the barrier unit every six."""
 _KEEP = {"keep": 1}
 """Synthesis does not rearrange logic across such a wire: the few levels that were meant stay few."""
 _COLLECTING_CYCLES = 3
@@ -129,6 +116,12 @@ class IssueUnit(Component):
         self.store = InstructionStore(params)
         self.scoreboards = Scoreboards(params, len(COMPLETING))
         self.results = FlowResults(params)
+        self.chooser = OperationChooser(params)
+        self.last = memory.Memory(shape=32, depth=warps, init=[])
+        """Of each warp, the address of the instruction that it issued last: for whoever looks on."""
+        self._places = Order(warps, "warp")
+        self._preferred = Signal(warps)
+        self._selected = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -137,167 +130,165 @@ class IssueUnit(Component):
         m.submodules.store = self.store
         m.submodules.scoreboards = self.scoreboards
         m.submodules.results = self.results
+        m.submodules.operation_chooser = self.chooser
+        m.submodules.last = self.last
         warps = self._params.warps
         taken, gone = (Signal(warps, attrs=_KEEP, name=name) for name in ("selected", "issued"))
+        arriving, offered = Signal(warps), Signal(warps)
         place, time = Signal(Place), Signal(TIME_BITS)
+        told: Any = Signal(OfAll)
         m.d.sync += [gone.eq(taken), time.eq(time + 1)]
+        m.d.comb += [told.time.eq(time), self.scoreboards.time.eq(time)]
 
-        self._select(m, taken, gone, place)
-        self._read(m, gone, place)
-        self._bring(m, taken)
-        self._count(m, time)
-        self._tell_warps(m, taken, gone, time)
+        self._select(m, taken, gone, place, told)
+        control = self._read(m, gone, place, told)
+        self._order(m, gone, control)
+        self._bring(m, taken, arriving, offered, told)
+        self._count(m, told)
+        self._tell_warps(m, told, {"taken": taken, "issued": gone, "arrives": arriving, "offered": offered})
         return m
 
     def _all(self, name: str) -> Any:
         """One bit of each warp."""
         return Cat(getattr(warp, name) for warp in self.warps)
 
-    def _select(self, m: Module, taken: Signal, gone: Signal, place: Any) -> None:
+    def _select(self, m: Module, taken: Signal, gone: Signal, place: Any, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
         one, and where it is."""
-        params, count = self._params, self._params.warps
-        m.submodules.operation_chooser = chooser = OperationChooser(params)
-        self._order = order = Order(count, "warp")
+        beats, count, chooser = self._params.beats, self._params.warps, self.chooser
         lanes, others, wanted = self._all("lanes"), self._all("others"), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=_KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         places = [warp.place.as_value() for warp in self.warps]
-        m.d.comb += [
-            wanted.eq((lanes | others).any()), operates.eq(free & chooser.first),
-            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates)]
-        if params.beats == 1:
-            m.d.comb += [first[0].eq(order.first(lanes | others)),
-                         taken.eq(first[0] & (~operates).replicate(count))]
-            m.d.sync += place.as_value().eq(_chosen(first[0], places))
-        else:
-            m.d.comb += [
-                first[0].eq(order.first(lanes)), first[1].eq(order.first(others)),
-                taken.eq(Mux(passes, first[0], first[1] & (~operates).replicate(count)))]
-            m.d.sync += place.as_value().eq(Mux(passes, *(_chosen(each, places) for each in first)))
-            busy = Signal(params.beats - 1)
-            m.d.sync += [busy.eq(Cat(passes | goes, busy)), free.eq(~(passes | goes | busy[:-1].any()))]
-        self._lanes_free, self._selected = free, Signal()
-        m.d.comb += self._selected.eq(wanted & ~operates & (passes | others.any()))
-
         for own, outer in zip(chooser.operations, self.operations, strict=True):
             connect(m, flipped(outer), own)
         connect(m, chooser.operation, flipped(self.operation))
-        m.d.comb += [chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes)]
+        m.d.comb += [
+            wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
+            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
+            chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes),
+            self._selected.eq(wanted & ~operates & (passes | others.any())),
+            self.taken.eq(taken & ~self._all("enters") & ~self._all("leaves"))]
+        if beats == 1:
+            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & (~operates).replicate(count))]
+            m.d.sync += place.as_value().eq(chosen_of(first[0], places))
+        else:
+            m.d.comb += [
+                first[0].eq(self._first(lanes)), first[1].eq(self._first(others)),
+                taken.eq(Mux(passes, first[0], first[1] & (~operates).replicate(count)))]
+            m.d.sync += place.as_value().eq(Mux(passes, *(chosen_of(each, places) for each in first)))
+            busy = Signal(beats - 1)
+            m.d.sync += [busy.eq(Cat(passes | goes, busy)), free.eq(~(passes | goes | busy[:-1].any()))]
 
         # One collects at a time.
         collected, recent = self._all("collected"), Signal(_COLLECTING_CYCLES)
+        quiet, room = ~recent.any() & ~self.collecting, self.scoreboards.room
+        also = {"flow": quiet, "barrier": quiet, "trap": room}
         m.d.sync += recent.eq(Cat((first[0] & collected).any() & passes, recent))
-        quiet, rooms = ~recent.any() & ~self.collecting, self.rooms
-        self._available = Cat(1, *(rooms[unit] & (quiet if unit in ("flow", "barrier") else 1) & (
-            self.scoreboards.room if unit == "trap" else 1) for unit in UNITS), self.scoreboards.room)
+        m.d.comb += [
+            told.available.eq(Cat(1, *(self.rooms[unit] & also.get(unit, 1) for unit in UNITS), room)),
+            told.alone.eq(((lanes | others) & collected).any() if beats == 1 else 0)]
         assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
-        self._alone = ((lanes | others) & collected).any() if params.beats == 1 else 0
-
-        m.d.comb += self.taken.eq(taken & ~self._all("enters") & ~self._all("leaves"))
 
         # Events, a cycle later and then put together.
         idle, happened, injects = Signal(), self.events, Signal(len(gone))
-        m.d.sync += injects.eq(self._all("enters") | self._all("leaves"))
         m.d.sync += [
-            idle.eq(~self._selected & ~goes), happened.idle.eq(idle), happened.issued.eq((gone & ~injects).any()),
-            happened.operation.eq(chooser.went)]
+            injects.eq(self._all("enters") | self._all("leaves")), idle.eq(~self._selected & ~goes),
+            happened.idle.eq(idle), happened.issued.eq((gone & ~injects).any()), happened.operation.eq(chooser.went)]
         for name, reasons in _REPORTED.items():
             seen = Signal(name=f"seen_{name}")
             m.d.sync += [
                 seen.eq(Cat(warp.reason.as_value().matches(*reasons) for warp in self.warps).any()),
                 happened[name].eq(idle & seen)]
 
-    def _read(self, m: Module, gone: Signal, place: Any) -> None:
-        """S1: what was selected; it leaves in S2, where it is counted."""
+    def _first(self, wanting: Any) -> Any:
+        """The one that is preferred, if it wants; else the first one."""
+        preferred = wanting & self._preferred
+        return Mux(preferred.any(), preferred, self._places.first(wanting))
+
+    def _read(self, m: Module, gone: Signal, place: Any, told: Any) -> Any:
+        """S1: what was selected; it leaves in S2, where it is counted. What it changes."""
         store, out, params = self.store, self.instruction, self._params
-        number, valid = Signal(params.warp_bits), Signal()
-        enters, leaves = Signal(params.warps), Signal(params.warps)
-        found: Any = store.instruction
-        control: Any = Signal(Control)
-        self._control = control
+        number, enters, leaves = Signal(params.warp_bits), Signal(params.warps), Signal(params.warps)
+        control: Any = told.control
+        enter, leave, entered, left, limits, raises = (
+            Signal(), Signal(), Signal(), Signal(), Signal(), Signal.like(control.raises))
         m.d.sync += [enters.eq(self._all("enters")), leaves.eq(self._all("leaves"))]
-        enter, leave, injected = Signal(), Signal(), Signal()
         m.d.comb += [
-            number.eq(_number_of(gone)), valid.eq(gone.any()), enter.eq((gone & enters).any()),
-            leave.eq((gone & leaves).any()), injected.eq(enter | leave),
-            store.warp.eq(number), store.place.eq(place), control.eq(found.control)]
-        with m.If(injected):
+            number.eq(number_of(gone)), enter.eq((gone & enters).any()), leave.eq((gone & leaves).any()),
+            store.warp.eq(number), store.place.eq(place), control.eq(store.control)]
+        with m.If(enter | leave):
             m.d.comb += [control.after.eq(WarpState.RESULT), control.raises.eq(1 << RESULTS)]
 
-        payload = out.payload
-        limits = Signal()
-        raises = Signal.like(control.raises)
+        payload, found = out.payload, store.instruction
+        warp, serial = Signal.like(number), Signal.like(payload.serial)
         m.d.sync += [
-            out.valid.eq(valid), payload.warp.eq(number), payload.pc.eq(store.pc),
-            payload.word.eq(Mux(injected, 0, found.word)), payload.kind.as_value().eq(
-                Mux(enter, InstructionKind.ENTER.value, Mux(leave, InstructionKind.LEAVE.value,
-                                                            found.kind.as_value()))),
-            payload.error.eq(found.error), payload.constant.eq(found.constant),
-            payload.constant_missing.eq(found.constant_missing & ~injected),
-            payload.write_barrier.eq(found.write_barrier), payload.read_barrier.eq(found.read_barrier),
+            out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), entered.eq(enter), left.eq(leave),
             raises.eq(control.raises), limits.eq(control.after == WarpState.LIMIT)]
-        with m.If(out.valid):
-            m.d.sync += payload.serial.eq(payload.serial + 1)
-        told = self.completion
+        m.d.comb += [payload[name].eq(found[name]) for name in (
+            "word", "kind", "error", "constant", "constant_missing", "write_barrier", "read_barrier")]
+        m.d.comb += [payload.pc.eq(store.pc), payload.warp.eq(warp), payload.serial.eq(serial)]
+        with m.If(entered | left):
+            m.d.comb += [
+                payload.word.eq(0), payload.constant_missing.eq(0),
+                payload.kind.eq(Mux(entered, InstructionKind.ENTER, InstructionKind.LEAVE))]
+        note, done = self.last.write_port(), self.completion
+        m.d.comb += [note.en.eq(out.valid), note.addr.eq(payload.warp), note.data.eq(payload.pc)]
         m.d.comb += [
-            told.valid.eq(out.valid & ~raises[COMPLETE] & ~raises[RESULTS]), told.warp.eq(payload.warp),
-            told.serial.eq(payload.serial), told.write_barrier.eq(NO_BARRIER), told.read_barrier.eq(NO_BARRIER)]
+            done.valid.eq(out.valid & ~raises[COMPLETE] & ~raises[RESULTS]), done.warp.eq(payload.warp),
+            done.serial.eq(payload.serial), done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER)]
 
-        counted, flow = self.scoreboards.raised, self.results.issued
-        at_most = DEPENDENCY_FORMS["at_most"].fields
+        counted, flow, at_most = self.scoreboards.raised, self.results.issued, DEPENDENCY_FORMS["at_most"].fields
         m.d.comb += [
             counted.valid.eq(out.valid), counted.payload.warp.eq(payload.warp), counted.payload.raises.eq(raises),
             counted.payload.counted.eq(raises[COMPLETE]), counted.payload.limits.eq(limits),
             counted.payload.scoreboard.eq(field_of(payload.word, at_most["scoreboard"])),
             counted.payload.count.eq(field_of(payload.word, at_most["count"])),
-            flow.valid.eq(out.valid), flow.payload.warp.eq(payload.warp), flow.payload.pc.eq(payload.pc),
-            flow.payload.flow.eq(raises[RESULTS]), flow.payload.holds.eq(payload.kind != InstructionKind.PUSH)]
+            flow.valid.eq(out.valid & raises[RESULTS]), flow.payload.warp.eq(payload.warp),
+            flow.payload.holds.eq(payload.kind != InstructionKind.PUSH)]
+        return control
 
-        # Who goes first from now on.
-        greedy, yields = self.policy == Policy.GREEDY_THEN_OLDEST, Signal(params.warps)
-        last, launched = Signal(params.warps), Signal(params.warps)
-        m.d.comb += launched.eq(Cat(self.launched.valid & (self.launched.payload == warp)
-                                    for warp in range(params.warps)))
-        m.d.sync += yields.eq(gone & (greedy & ~control.no_yield).replicate(params.warps))
-        with m.If(valid):
-            m.d.sync += last.eq(gone & (greedy & control.no_yield).replicate(params.warps))
-        window = window_cycles(params.beats)
-        clock = Signal(range(FAVOUR_INTERVAL * window))
-        favoured, favours = Signal(params.warps, init=1), Signal()
-        m.d.sync += [clock.eq(clock + 1), favours.eq(clock[(window - 1).bit_length():].all())]
+    def _order(self, m: Module, gone: Signal, control: Any) -> None:
+        """Who goes first from now on."""
+        count, window = self._params.warps, window_cycles(self._params.beats)
+        greedy, yields, last, favoured = Signal(), Signal(count), Signal(count), Signal(count, init=1)
+        clock, favours = Signal(range(FAVOUR_INTERVAL * window)), Signal()
+        launched = one_hot(self.launched.payload, count, self.launched.valid)
+        m.d.comb += greedy.eq(self.policy == Policy.GREEDY_THEN_OLDEST)
+        m.d.sync += [
+            yields.eq(Mux(greedy & ~control.no_yield, gone, 0)), clock.eq(clock + 1),
+            favours.eq(clock[(window - 1).bit_length():].all()), self._preferred.eq(Mux(favours, favoured, last))]
+        with m.If(gone.any()):
+            m.d.sync += last.eq(Mux(greedy & control.no_yield, gone, 0))
         with m.If(clock.all()):
             m.d.sync += favoured.eq(favoured.rotate_left(1))
-        self._order.update(m, gone & (~greedy).replicate(params.warps) | yields | launched,
-                           Mux(favours, favoured, last))
+        self._places.update(m, Mux(greedy, 0, gone) | yields | launched)
 
-    def _bring(self, m: Module, taken: Signal) -> None:
+    def _bring(self, m: Module, taken: Signal, arriving: Signal, offered: Signal, told: Any) -> None:
         """Groups are stored. A bus brings what decides when an instruction can issue to its warp: of a group that comes
         for a warp without instructions; of whoever was selected; if nobody was, of one that wants more; after some
         patience, of one that has none."""
         store, count, group = self.store, self._params.warps, self.group
-        offered, waiting, arriving = (Signal(count, name=name) for name in ("offered", "waiting", "arriving"))
-        patience, next_waiting, turn, urgent = Signal(2), Signal(count), Signal(), Signal()
+        waiting, next_waiting, patience, turn, urgent = (
+            Signal(count), Signal(count), Signal(2), Signal(), Signal())
         starving = self._all("starving")
         stays = waiting.any() & (urgent | ~starving.any())
         connect(m, flipped(group), store.group)
         m.d.comb += [
             next_waiting.eq(waiting & (~waiting + 1)), turn.eq(urgent & patience.all() | ~self._selected),
-            arriving.eq(Cat(group.valid & (group.payload.warp == warp) for warp in range(count))),
-            store.next_warp.eq(_number_of(offered)),
-            store.next.as_value().eq(_chosen(offered, [warp.next.as_value() for warp in self.warps]))]
+            arriving.eq(one_hot(group.payload.warp, count, group.valid)), store.next_warp.eq(number_of(offered)),
+            store.next.as_value().eq(chosen_of(offered, [warp.next.as_value() for warp in self.warps])),
+            told.busy.eq((arriving & self._all("empty")).any()), told.entry.eq(store.entry),
+            told.first.eq(group.payload.first),
+            told.bus.eq(Mux(told.busy, store.arriving.as_value(), store.head.as_value()))]
         m.d.sync += [
             patience.eq(Mux(waiting.any() & ~turn, patience + 1, 0)),
             offered.eq(Mux(turn, Mux(waiting.any(), next_waiting, arriving), taken)),
-            waiting.eq(Mux(stays, waiting & ~(next_waiting & turn.replicate(count)),
+            waiting.eq(Mux(stays, waiting & ~Mux(turn, next_waiting, 0),
                            Mux(starving.any(), starving, self._all("wants") & ~offered))),
             urgent.eq(Mux(stays, urgent, starving.any()))]
-        self._arriving, self._offered, self._bus, self._bus_busy = arriving, offered, Signal(Head), Signal()
-        m.d.comb += [
-            self._bus_busy.eq((arriving & self._all("empty")).any()),
-            self._bus.eq(Mux(self._bus_busy, store.arriving.as_value(), store.head.as_value()))]
 
-    def _count(self, m: Module, time: Signal) -> None:
+    def _count(self, m: Module, told: Any) -> None:
         """What goes down, and what goes on."""
         scoreboards, results = self.scoreboards, self.results
         connect(m, flipped(self.lanes), scoreboards.lanes)
@@ -306,45 +297,21 @@ class IssueUnit(Component):
         connect(m, flipped(self.result), results.result)
         connect(m, results.redirect, flipped(self.redirect))
         m.d.comb += [
-            scoreboards.time.eq(time),
-            results.begins.eq(Cat(warp.state == WarpState.BEGINS for warp in self.warps))]
+            results.begins.eq(self._all("begins")), told.zero.eq(scoreboards.zero), told.over.eq(results.over),
+            told.behind.eq(self.result.payload.behind), told.terminated.eq(self.result.payload.terminated)]
 
-    def _tell_warps(self, m: Module, taken: Signal, gone: Signal, time: Signal) -> None:
+    def _tell_warps(self, m: Module, told: Any, own: dict[str, Any]) -> None:
         """What each warp is told, and tells."""
-        scoreboards, results, result = self.scoreboards, self.results, self.result
-        claimed, redirect, available = self.claimed, self.redirect, Signal(len(self._available))
-        m.d.comb += available.eq(self._available)
+        count, scoreboards, result, redirected = self._params.warps, self.scoreboards, self.result, self.redirect
+        own |= {
+            "launched": one_hot(self.launched.payload, count, self.launched.valid),
+            "result": one_hot(result.payload.warp, count, result.valid),
+            "flush": one_hot(redirected.payload.warp, count, redirected.valid),
+            "claimed": one_hot(self.claimed.payload, count, self.claimed.valid), "settled": self.results.settled,
+            **{name: getattr(scoreboards, name) for name in ("lowered", "complete", "low", "full")},
+            **{name: getattr(self, name) for name in ("resume", "hold", "enter", "leave")}}
+        assert own.keys() == OfWarp.as_shape().members.keys()
+        m.d.comb += [getattr(self, name).eq(self._all(name)) for name in ("room", "live", "drained")]
         for number, warp in enumerate(self.warps):
-            m.d.comb += [
-                warp.launched.eq(self.launched.valid & (self.launched.payload == number)),
-                warp.result.eq(result.valid & (result.payload.warp == number)), warp.over.eq(results.over),
-                warp.same.eq(results.same), warp.terminated.eq(result.payload.terminated),
-                warp.flush.eq(redirect.valid & (redirect.payload.warp == number)),
-                warp.lowered.eq(scoreboards.lowered[number]), warp.zero.eq(scoreboards.zero),
-                warp.settled.eq(Cat(scoreboards.complete[number], results.settled[number])),
-                warp.low.eq(scoreboards.low[number]),
-                warp.full.eq(scoreboards.full[number]), warp.resume.eq(self.resume[number]),
-                warp.hold.eq(self.hold[number]), warp.enter.eq(self.enter[number]), warp.leave.eq(self.leave[number]),
-                warp.available.eq(available), warp.alone.eq(self._alone), warp.time.eq(time),
-                warp.taken.eq(taken[number]), warp.issued.eq(gone[number]), warp.control.eq(self._control),
-                warp.claimed.eq(claimed.valid & (claimed.payload == number)),
-                warp.arrives.eq(self._arriving[number]), warp.entry.eq(self.store.entry),
-                warp.first.eq(self.group.payload.first), warp.offered.eq(self._offered[number]),
-                warp.bus.eq(self._bus), warp.busy.eq(self._bus_busy), warp.lanes_free.eq(self._lanes_free),
-                self.room[number].eq(warp.room), self.live[number].eq(warp.live),
-                self.drained[number].eq(warp.drained), self.reasons[number].eq(warp.reason)]
-
-
-def _any_of(values: Iterable[Any]) -> Any:
-    """The one value that is not 0."""
-    return reduce(or_, values)
-
-
-def _chosen(one_hot: Any, values: list[Any]) -> Any:
-    """The value of the one that is chosen."""
-    return _any_of(Mux(one_hot[number], value, 0) for number, value in enumerate(values))
-
-
-def _number_of(one_hot: Signal) -> Any:
-    """The number of the one that is chosen."""
-    return _any_of(Mux(one_hot[number], number, 0) for number in range(len(one_hot)))
+            m.d.comb += [warp.told.eq(told), self.reasons[number].eq(warp.reason)]
+            m.d.comb += [warp.own[name].eq(bits[number]) for name, bits in own.items()]

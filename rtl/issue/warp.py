@@ -2,32 +2,84 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
+from rtl.layouts import WaitReason
 
-from .records import (
-    BUFFERED_GROUPS,
-    COMPLETE,
-    COUNTS,
-    RESULTS,
-    TIME_BITS,
-    Control,
-    Head,
-    Need,
-    Place,
-    WaitReason,
-    WarpState,
-)
+from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, RESULTS, TIME_BITS, Control, Head, Need, Place, WarpState
 
-__all__ = ["NEEDS", "ReadyWarp"]
+__all__ = ["NEEDS", "OfAll", "OfWarp", "ReadyWarp"]
 
 NEEDS = 1 << Need.as_shape().width
 _LAST = GROUP_INSTRUCTIONS - 1
 _HEADS = 2
+
+
+class OfWarp(data.Struct):
+    """What happens to one warp in a cycle."""
+
+    launched: unsigned(1)
+    """A new warp is in the slot."""
+    result: unsigned(1)
+    """A flow result of it comes."""
+    flush: unsigned(1)
+    """It goes on elsewhere: what is here of it counts for nothing."""
+    lowered: unsigned(1)
+    """Those of its scoreboards are zero now that ``zero`` tells."""
+    complete: unsigned(1)
+    """All its instructions are."""
+    settled: unsigned(1)
+    """No flow result of it is to come."""
+    low: unsigned(1)
+    """The scoreboard that a DEPBAR.LE has named is as low as that says."""
+    full: unsigned(1)
+    """As many of its instructions are in flight as may be."""
+    resume: unsigned(1)
+    hold: unsigned(1)
+    enter: unsigned(1)
+    leave: unsigned(1)
+    """See IssueUnit."""
+    taken: unsigned(1)
+    """It is selected in this cycle."""
+    issued: unsigned(1)
+    """It was selected in the cycle before, and ``control`` follows."""
+    claimed: unsigned(1)
+    """A group will come for it."""
+    arrives: unsigned(1)
+    """A group comes for it."""
+    offered: unsigned(1)
+    """The bus brings the next instruction of what is stored, unless it is ``busy``."""
+
+
+class OfAll(data.Struct):
+    """What all warps are told in a cycle."""
+
+    over: unsigned(1)
+    """Of a flow result: it is the last one, of an instruction that holds the warp."""
+    behind: unsigned(1)
+    """The warp goes on behind the instruction that it issued last."""
+    terminated: unsigned(1)
+    """It has ended."""
+    zero: unsigned(SCOREBOARDS)
+    available: unsigned(NEEDS)
+    """A bit for each Need: who has room."""
+    alone: unsigned(1)
+    """Nothing becomes ready whose operands are collected."""
+    time: unsigned(TIME_BITS)
+    """Counts cycles."""
+    control: Control
+    entry: range(BUFFERED_GROUPS)
+    """Of a group that arrives: where it is."""
+    first: range(GROUP_INSTRUCTIONS)
+    """And which of it the warp begins with, if it has no others."""
+    bus: Head
+    busy: unsigned(1)
+    """The bus brings an instruction that arrives, for a warp that is ``empty``."""
+    lanes_free: unsigned(1)
 
 
 class ReadyWarp(Component):
@@ -36,39 +88,10 @@ class ReadyWarp(Component):
 
     Members
     -------
-    launched : In(1)
-        A new warp is in the slot.
-    result, over, same, terminated : In(1)
-        A flow result of it; if so, whether it is the last one, of an instruction that holds the warp; whether the warp
-        goes on behind the instruction it issued last; whether it has ended.
-    flush : In(1)
-        It goes on elsewhere: what is here of it counts for nothing.
-    lowered, zero : In(1), In(SCOREBOARDS)
-        Those of its scoreboards are zero now, if ``lowered``.
-    settled : In(2)
-        All its instructions are complete now; no flow result is to come.
-    low : In(1)
-        The scoreboard that a DEPBAR.LE has named is as low as that says.
-    full : In(1)
-        As many of its instructions are in flight as may be.
-    resume, hold, enter, leave : In(1)
-        See IssueUnit.
-    available : In(1 bit a Need)
-        Who has room.
-    alone : In(1)
-        Nothing becomes ready whose operands are collected.
-    time : In(TIME_BITS)
-        Counts cycles.
-    taken, issued, control : In(1), In(1), In(Control)
-        It is selected in this cycle; it was in the cycle before, and this follows.
-    claimed, arrives, entry, first : In
-        A group will come; comes, at this entry, and the warp begins at number ``first`` of it if it has no others.
-    offered : In(1)
-        The bus brings the next instruction of what is stored, which is at ``next``, unless the bus is ``busy`` with one
-        that arrives; that one is for a warp that is ``empty``.
-    bus, busy : In(Head), In(1)
+    own, told : In(OfWarp), In(OfAll)
     empty, wants, starving, next : Out(1), Out(1), Out(1), Out(Place)
         Nothing of it is here; something is stored, and there is room to look at it; and nothing else is looked at.
+        ``next`` is the first that is stored.
     lanes, others : Out(1)
         It is ready, with what passes the lanes, or not; never both.
     enters, leaves : Out(1)
@@ -77,21 +100,16 @@ class ReadyWarp(Component):
         Of the first instruction.
     room, live, drained : Out(1)
         There is a place for a group that none has claimed; launched and not ended; nothing of it is in flight.
-    lanes_free, reason : In(1), Out(WaitReason)
+    begins : Out(1)
+        It waits for the result of its launch.
+    reason : Out(WaitReason)
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "launched": In(1), "result": In(1), "over": In(1), "same": In(1), "terminated": In(1), "flush": In(1),
-            "lowered": In(1), "zero": In(SCOREBOARDS), "settled": In(2), "low": In(1), "full": In(1), "resume": In(1),
-            "hold": In(1), "enter": In(1), "leave": In(1), "available": In(NEEDS), "alone": In(1),
-            "time": In(TIME_BITS), "taken": In(1), "issued": In(1), "control": In(Control), "claimed": In(1),
-            "arrives": In(1), "entry": In(range(BUFFERED_GROUPS)), "first": In(range(GROUP_INSTRUCTIONS)),
-            "offered": In(1), "bus": In(Head), "busy": In(1), "empty": Out(1), "wants": Out(1), "starving": Out(1),
-            "next": Out(Place),
-            "lanes": Out(1), "others": Out(1), "enters": Out(1), "leaves": Out(1), "place": Out(Place),
-            "collected": Out(1), "room": Out(1), "live": Out(1), "drained": Out(1), "lanes_free": In(1),
-            "reason": Out(WaitReason)})
+            "own": In(OfWarp), "told": In(OfAll), "next": Out(Place), "place": Out(Place), "reason": Out(WaitReason),
+            **{name: Out(1) for name in ("empty", "wants", "starving", "lanes", "others", "enters", "leaves",
+                                         "collected", "room", "live", "drained", "begins")}})
         self.state: Any = Signal(WarpState)
         self.heads: Any = Signal(data.ArrayLayout(Head, _HEADS))
         self.valid = Signal(_HEADS)
@@ -99,103 +117,101 @@ class ReadyWarp(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        state, head, up, valid = self.state, self.heads[0], self.up, self.valid
+        own, told, state, head, up, valid = self.own, self.told, self.state, self.heads[0], self.up, self.valid
         expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
         goes, waits, injects, able = Signal(), Signal(COUNTS), Signal(), Signal()
         resumed, room, over = Signal(), Signal(), Signal()
 
         # Ready in the next cycle. What issued in the cycle before is not counted yet.
         m.d.comb += [
-            resumed.eq((state == WarpState.RESUME) & self.resume), over.eq(self.result & self.over),
+            resumed.eq((state == WarpState.RESUME) & own.resume), over.eq(own.result & told.over),
             goes.eq((state == WarpState.RUNS) | resumed
-                    | (state == WarpState.RESULT) & over & self.same & ~self.terminated),
-            ran_out.eq(expired | ~self.issued & (wake == self.time)),
+                    | (state == WarpState.RESULT) & over & told.behind & ~told.terminated),
+            ran_out.eq(expired | ~own.issued & (wake == told.time)),
             waits.eq(head.wait & up & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
-            room.eq(self.available.bit_select(head.need.as_value(), 1) & ~(head.collected & self.alone)),
-            able.eq(goes & ~self.full & valid[0] & ran_out & ~(self.issued & head.waits) & ~waits.any() & room
-                    & ~self.hold & ~(self.enter | self.leave) & ~self.flush & ~self.taken),
-            injects.eq((self.enter | self.leave) & self.live & (state != WarpState.BEGINS) & valid[0] & ~self.issued
-                       & ~up[COMPLETE] & ~up[RESULTS] & self.available[Need.FLOW.value] & ~self.flush & ~self.taken)]
+            room.eq(told.available.bit_select(head.need.as_value(), 1) & ~(head.collected & told.alone)),
+            able.eq(goes & ~own.full & valid[0] & ran_out & ~(own.issued & head.waits) & ~waits.any() & room
+                    & ~own.hold & ~(own.enter | own.leave) & ~own.flush & ~own.taken),
+            injects.eq((own.enter | own.leave) & self.live & ~self.begins & valid[0] & ~own.issued
+                       & ~up[COMPLETE] & ~up[RESULTS] & told.available[Need.FLOW.value] & ~own.flush & ~own.taken)]
         m.d.sync += [
             self.lanes.eq(able & head.lanes), self.others.eq(able & ~head.lanes | injects),
-            self.enters.eq(injects & self.enter), self.leaves.eq(injects & ~self.enter)]
+            self.enters.eq(injects & own.enter), self.leaves.eq(injects & ~own.enter)]
 
         # What an issue changes, and what ends its consequences.
-        lowered = Cat(self.zero & self.lowered.replicate(SCOREBOARDS), self.settled[0] | resumed,
-                      self.settled[1] | over)
+        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), own.complete | resumed, own.settled | over)
         m.d.sync += [
-            up.eq(up & ~lowered | self.control.raises & self.issued.replicate(COUNTS)),
-            expired.eq(Mux(self.taken, head.short, ran_out))]
-        with m.If(self.issued):
-            m.d.sync += wake.eq(self.time + self.control.rest)
-        with m.If(self.launched):
+            up.eq(up & ~lowered | told.control.raises & own.issued.replicate(COUNTS)),
+            expired.eq(Mux(own.taken, head.short, ran_out))]
+        with m.If(own.issued):
+            m.d.sync += wake.eq(told.time + told.control.rest)
+        with m.If(own.launched):
             m.d.sync += state.eq(WarpState.BEGINS)
-        with m.Elif(self.result & self.terminated):
+        with m.Elif(own.result & told.terminated):
             m.d.sync += state.eq(WarpState.DEAD)
-        with m.Elif(self.issued):
-            m.d.sync += state.eq(self.control.after)
-        with m.Elif((state == WarpState.BEGINS) & self.result | (state == WarpState.RESULT) & over
+        with m.Elif(own.issued):
+            m.d.sync += state.eq(told.control.after)
+        with m.Elif(self.begins & own.result | (state == WarpState.RESULT) & over
                     | (state == WarpState.DRAIN) & ~up[COMPLETE] & ~up[RESULTS] | resumed
-                    | (state == WarpState.LIMIT) & self.low):
+                    | (state == WarpState.LIMIT) & own.low):
             m.d.sync += state.eq(WarpState.RUNS)
         m.d.comb += [
-            self.live.eq(state != WarpState.DEAD),
-            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~self.issued & (state != WarpState.BEGINS))]
+            self.live.eq(state != WarpState.DEAD), self.begins.eq(state == WarpState.BEGINS),
+            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins)]
 
         self._bring(m)
-        m.d.sync += Assert(~(self.taken & ~(valid[0] & self.live)), "a warp issues that has ended, or nothing to issue")
-        # Why it does not issue: its state tells, unless it runs.
-        runs = self._reason([
-            (self.hold, WaitReason.TRAP), (~valid[0], WaitReason.FETCH), (~ran_out, WaitReason.STALL),
-            (waits[:SCOREBOARDS].any() | self.full, WaitReason.SCOREBOARD),
-            (waits[SCOREBOARDS:].any(), WaitReason.DRAIN),
-            (self.lanes & ~self.lanes_free, WaitReason.LANES), (room, WaitReason.READY)])
-        m.d.comb += self.reason.as_value().eq(Mux(
-            state == WarpState.RUNS, runs, Mux(state == WarpState.BEGINS, WaitReason.FLOW.value, state.as_value())))
+        m.d.sync += Assert(~(own.taken & ~(valid[0] & self.live)), "a warp issues that has ended, or nothing to issue")
+        self._tell_why(m, expired, room)
         return m
 
     def _bring(self, m: Module) -> None:
         """The first two instructions, and what is stored behind them. What comes goes to the first free place."""
-        valid, (head, second) = self.valid, self.heads
+        own, told, valid, (head, second) = self.own, self.told, self.valid, self.heads
         places: Any = Signal(data.ArrayLayout(Place, _HEADS))
         groups, claims = (Signal(range(BUFFERED_GROUPS + 1), name=name) for name in ("groups", "claims"))
-        moves, filled, stored = Signal(), Signal(), Signal()
+        moves, filled = Signal(), Signal()
         from_bus: Any = Signal(Place)
         m.d.comb += [
             self.empty.eq(~valid[0] & (groups == 0)), self.wants.eq((groups != 0) & ~valid[1]),
-            self.starving.eq((groups != 0) & ~valid[0] & ~self.offered),
-            moves.eq(self.arrives & self.empty),
-            stored.eq(self.offered & ~self.busy & self.wants), filled.eq(moves | stored),
+            self.starving.eq((groups != 0) & ~valid[0] & ~own.offered), moves.eq(own.arrives & self.empty),
+            filled.eq(moves | own.offered & ~told.busy & self.wants),
             self.place.eq(places[0]), self.collected.eq(head.collected),
-            from_bus.eq(Mux(moves, Cat(self.entry, self.first), self.next.as_value()))]
-        with m.If(self.taken | ~valid[0]):
-            m.d.sync += [head.eq(Mux(valid[1], second.as_value(), self.bus.as_value())),
+            from_bus.eq(Mux(moves, Cat(told.entry, told.first), self.next.as_value()))]
+        with m.If(own.taken | ~valid[0]):
+            m.d.sync += [head.eq(Mux(valid[1], second.as_value(), told.bus.as_value())),
                          places[0].eq(Mux(valid[1], places[1].as_value(), from_bus.as_value()))]
         with m.If(filled):
-            m.d.sync += [second.eq(self.bus), places[1].eq(from_bus)]
-        m.d.sync += valid.eq(Cat(valid[0] & ~self.taken | valid[1] | filled,
-                                 Mux(self.taken, valid[1] & filled, valid[1] | valid[0] & filled)))
+            m.d.sync += [second.eq(told.bus), places[1].eq(from_bus)]
+        m.d.sync += valid.eq(Cat(valid[0] & ~own.taken | valid[1] | filled,
+                                 Mux(own.taken, valid[1] & filled, valid[1] | valid[0] & filled)))
 
         # A group is over when its last instruction has gone to the bus; its place is free when that has issued.
         ends, issues_last = Signal(), Signal()
-        m.d.comb += [ends.eq(from_bus.number == _LAST), issues_last.eq(self.taken & (places[0].number == _LAST))]
+        m.d.comb += [ends.eq(from_bus.number == _LAST), issues_last.eq(own.taken & (places[0].number == _LAST))]
         with m.If(filled):
             m.d.sync += [self.next.number.eq(Mux(ends, 0, from_bus.number + 1)),
                          self.next.entry.eq(from_bus.entry ^ ends)]
-        with m.If(self.arrives | filled):
-            m.d.sync += groups.eq(groups + self.arrives - (filled & ends))
-        with m.If(self.claimed | issues_last):
-            m.d.sync += claims.eq(claims + self.claimed - issues_last)
-        with m.If(self.flush):
+        with m.If(own.arrives | filled):
+            m.d.sync += groups.eq(groups + own.arrives - (filled & ends))
+        with m.If(own.claimed | issues_last):
+            m.d.sync += claims.eq(claims + own.claimed - issues_last)
+        with m.If(own.flush):
             m.d.sync += [valid.eq(0), groups.eq(0), claims.eq(0)]
-        m.d.comb += self.room.eq(self.live & (self.state != WarpState.BEGINS) & (claims != BUFFERED_GROUPS))
+        m.d.comb += self.room.eq(self.live & ~self.begins & (claims != BUFFERED_GROUPS))
         m.d.sync += [
-            Assert(~(self.arrives & (groups == BUFFERED_GROUPS)), "a group comes that has no place"),
-            Assert(~(self.claimed & (claims == BUFFERED_GROUPS)), "a place is claimed that is not free")]
+            Assert(~(own.arrives & (groups == BUFFERED_GROUPS)), "a group comes that has no place"),
+            Assert(~(own.claimed & (claims == BUFFERED_GROUPS)), "a place is claimed that is not free")]
 
-    def _reason(self, reasons: list[tuple[Any, WaitReason]]) -> Any:
-        """The first reason that holds; UNIT if none does."""
-        found: Any = WaitReason.UNIT.value
-        for holds, reason in reversed(reasons):
-            found = Mux(holds, reason.value, found)
-        return found
+    def _tell_why(self, m: Module, expired: Signal, room: Signal) -> None:
+        """Why it does not issue: its state tells, unless it runs; then the first of these that holds."""
+        own, state, waits = self.own, self.state, self.heads[0].wait & self.up
+        runs = state == WarpState.RUNS
+        reason: Any = Mux(runs, 0, Mux(self.begins, WaitReason.FLOW.value, state.as_value()))
+        for holds, why in ((own.hold, WaitReason.TRAP), (~self.valid[0], WaitReason.FETCH),
+                           (~expired, WaitReason.STALL),
+                           (waits[:SCOREBOARDS].any() | own.full, WaitReason.SCOREBOARD),
+                           (waits[SCOREBOARDS:].any(), WaitReason.DRAIN),
+                           (self.lanes & ~self.told.lanes_free, WaitReason.LANES),
+                           (room, WaitReason.READY), (Const(1), WaitReason.UNIT)):
+            reason, runs = reason | Mux(runs & holds, why.value, 0), runs & ~holds
+        m.d.comb += self.reason.as_value().eq(reason)

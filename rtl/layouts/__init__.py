@@ -15,11 +15,14 @@ from .instruction import (
     dispatched,
     error_event,
     fetched_group,
+    indexed_request,
+    indexed_response,
     issued,
     operands_read,
     redirect,
     scoreboard_event,
 )
+from .issue import COMPLETING, IssueEvents, Policy, WaitReason, unit_rooms
 from .kinds import KIND_RULES, UNITS, InstructionKind, KindRule, is_kind, kinds_where
 from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write, offered_operation
 from .launch import (
@@ -57,6 +60,7 @@ from .trap import TIMEOUT_BITS, TrapCommand, TrapEvents, TrapReport, TrapStatus
 
 __all__ = [
     "BLOCK_ADDRESS_BITS",
+    "COMPLETING",
     "CONSTANT_BANKS",
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
@@ -82,6 +86,7 @@ __all__ = [
     "GridConfiguration",
     "HostBus",
     "InstructionKind",
+    "IssueEvents",
     "KindRule",
     "LaneClient",
     "LaneClientPort",
@@ -89,6 +94,7 @@ __all__ = [
     "LaunchSettings",
     "MemoryPort",
     "Origin",
+    "Policy",
     "RegisterAccess",
     "StackConfiguration",
     "StackEvents",
@@ -103,6 +109,7 @@ __all__ = [
     "TrapMove",
     "TrapReport",
     "TrapStatus",
+    "WaitReason",
     "completion",
     "dispatched",
     "error_event",
@@ -110,6 +117,8 @@ __all__ = [
     "flow_launch",
     "flow_request",
     "flow_result",
+    "indexed_request",
+    "indexed_response",
     "is_kind",
     "issued",
     "kinds_where",
@@ -127,6 +136,7 @@ __all__ = [
     "stack_request",
     "stack_result",
     "thread_index",
+    "unit_rooms",
     "warp_exit",
     "warp_launch",
 ]

@@ -7,7 +7,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from rtl.params import WARP_THREADS, SmParams
 
-from .stack import StackConfiguration, ThreadCode, ThreadCodes
+from .stack import StackConfiguration, StackOperation, ThreadCode, ThreadCodes
 
 __all__ = ["FlowInstruction", "FlowOperation", "TrapMove", "flow_launch", "flow_request", "flow_result"]
 
@@ -51,6 +51,8 @@ class FlowInstruction(data.Struct):
     """A decoded flow instruction."""
 
     operation: FlowOperation
+    asked: StackOperation
+    """What it asks of the stack."""
     kind: TokenKind
     """Of the token pushed."""
     code: ThreadCode
@@ -62,7 +64,7 @@ class FlowInstruction(data.Struct):
     indexed: unsigned(1)
     """The target includes the operand, and may differ from thread to thread."""
     constant: unsigned(1)
-    """The target is the operand, a constant."""
+    """The target is the operand: a constant, or all that the instruction has."""
     uniform: unsigned(1)
     """The branch must not diverge."""
     limited: unsigned(1)
@@ -106,9 +108,10 @@ def flow_result(params: SmParams) -> data.StructLayout:
 
     ``codes`` tells why the others are not active. With a reported ``error`` nothing has happened, and ``pc`` is
     the instruction's own; only RET_EMPTY_STACK_ERROR ends the warp too, and a RESTORE leaves the handler all the same.
-    An error of ENTER_TRAP is told whatever the report mask says. ``value`` is for the destination
+    An error of ENTER_TRAP is told whatever the report mask says. ``behind``: ``pc`` is that of the instruction behind
+    this one; never when something has failed, or a trap is entered. ``value`` is for the destination
     register of an instruction that has one. ``kept``: threads have executed EXIT.KEEPREFCOUNT.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "active": WARP_THREADS, "codes": ThreadCodes, "terminated": 1,
-        "error": WarpError, "value": 32, "kept": 1})
+        "error": WarpError, "value": 32, "kept": 1, "behind": 1})

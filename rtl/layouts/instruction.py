@@ -18,6 +18,8 @@ __all__ = [
     "dispatched",
     "error_event",
     "fetched_group",
+    "indexed_request",
+    "indexed_response",
     "issued",
     "operands_read",
     "redirect",
@@ -119,3 +121,13 @@ def scoreboard_event(params: SmParams) -> data.StructLayout:
 def error_event(params: SmParams) -> data.StructLayout:
     """A reported error of an instruction, other than NONE. The instruction has done nothing."""
     return data.StructLayout({"valid": 1, "warp": params.warp_bits, "pc": 32, "error": WarpError})
+
+
+def indexed_request() -> data.StructLayout:
+    """A word of a constant bank that is wanted; ``address`` counts bytes, its lowest two bits do not matter."""
+    return data.StructLayout({"bank": 5, "address": 32})
+
+
+def indexed_response() -> data.StructLayout:
+    """The word; ``missing``: it is beyond the end of the bank, and ``value`` is 0."""
+    return data.StructLayout({"value": 32, "missing": 1})

@@ -1,6 +1,6 @@
 """Where dispatched instructions wait for their unit."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Assert, Module
 from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
@@ -48,6 +48,7 @@ class DispatchQueue(Component):
             head.valid.eq(places.r_rdy), head.payload.eq(places.r_data), places.r_en.eq(head.ready),
             places.w_en.eq(arriving.valid), places.w_data.eq(content),
             self.room.eq(places.w_level <= _PLACES - _UNDER_WAY - self._decoding)]
+        m.d.sync += Assert(~(places.w_en & ~places.w_rdy), "more instructions come than there is room for")
         if self._bypass:
             with m.If(~places.r_rdy):
                 m.d.comb += [

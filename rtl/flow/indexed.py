@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -85,6 +85,8 @@ class IndexedTargets(Component):
         with m.If(holds & ~answered & (self.value.valid | misaligned)):
             m.d.sync += [held.operands[0].eq(Mux(misaligned, 0, self.value.payload.value)), held.fault.eq(error),
                          answered.eq(1)]
+
+        m.d.sync += Assert(~(self.dispatch.valid & through_table & holds), "a branch through a table while one is held")
 
         # Let it pass, behind whatever comes.
         passes = self.dispatch.valid & ~through_table

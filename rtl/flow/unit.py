@@ -1,21 +1,35 @@
-"""The flow unit, joined."""
+"""The flow unit: its first and its last stage, and what lies between."""
 
-from amaranth.hdl import Assert, Module, Signal
+from typing import Any
+
+from amaranth.hdl import Assert, Const, Module, Mux, Signal
 from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.layouts import STACK_RESULT_CYCLES, Event, StackPort, flow_launch, flow_request, flow_result
-from rtl.params import SmParams
+from rtl.layouts import (
+    STACK_RESULT_CYCLES,
+    Event,
+    FlowOperation,
+    StackOperation,
+    StackPort,
+    ThreadCode,
+    flow_launch,
+    flow_request,
+    flow_result,
+)
+from rtl.params import WARP_THREADS, SmParams
 from rtl.word import instruction_address
 
-from .conclude import REPORT_BITS, FlowConclusion
 from .decide import FlowDecision
-from .gather import ThreadGather
-from .stages import WaitingUnwind, WarpState
+from .stages import WaitingUnwind, WarpState, decide_stage, outcome_stage
 
 __all__ = ["FlowUnit"]
+
+_REPORT_BITS = 32
+_KEPT = tuple(WaitingUnwind.as_shape().members)
+_NOTHING = ("jumps", "stays", "moves", "marks", "mute", "loud")
 
 
 class FlowUnit(Component):
@@ -30,7 +44,8 @@ class FlowUnit(Component):
     launch : In(stream of flow_launch)
         A new warp; goes before ``request``. Its result tells where it begins.
     report_mask : In(32)
-        Bit n: warp errors of code n are reported.
+        Bit n: errors of code n are reported. One that is not makes the instruction do nothing; one of entering the trap
+        handler always is.
     result : Out(Event of flow_result)
         Four cycles after the request, or later: the warp's next request may come five cycles after this one.
     stack : Out(StackPort)
@@ -40,36 +55,60 @@ class FlowUnit(Component):
         self._params = params
         super().__init__({
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
-            "report_mask": In(REPORT_BITS), "result": Out(Event(flow_result(params))), "stack": Out(StackPort(params))})
+            "report_mask": In(_REPORT_BITS), "result": Out(Event(flow_result(params))),
+            "stack": Out(StackPort(params))})
         self.states = memory.Memory(shape=WarpState, depth=params.warps, init=[])
+        self._back = Signal()
 
     def elaborate(self, platform: object) -> Module:
-        params = self._params
         m = Module()
         m.submodules.states = states = self.states
-        m.submodules.gather = gather = ThreadGather(params)
-        m.submodules.decision = decision = FlowDecision(params)
-        m.submodules.conclusion = conclusion = FlowConclusion(params)
-        m.submodules.waiting = waiting = memory.Memory(shape=WaitingUnwind, depth=params.warps, init=[])
+        m.submodules.decision = decision = FlowDecision(self._params)
         state, old, new = *(states.read_port(domain="comb") for _ in range(2)), states.write_port()
-        keep, kept = waiting.write_port(), waiting.read_port(domain="comb")
-
-        # Gather threads and target.
-        connect(m, flipped(self.request), gather.request)
-        connect(m, flipped(self.launch), gather.launch)
-        m.d.comb += [state.addr.eq(self.request.payload.warp), gather.state.eq(state.data)]
-
-        # Decide, and ask the stack.
-        gathered, deciding = gather.gathered, decision.gathered
-        connect(m, decision.stack, flipped(self.stack))
-        m.d.comb += gathered.ready.eq(deciding.ready)
+        gathered, deciding = Signal(decide_stage(self._params)), decision.gathered
+        m.d.comb += [
+            state.addr.eq(self.request.payload.warp), self.launch.ready.eq(deciding.ready),
+            self.request.ready.eq(deciding.ready & ~self.launch.valid), old.addr.eq(self.stack.result.warp),
+            new.addr.eq(self.stack.result.warp), new.en.eq(self.stack.result_valid)]
+        self._gather(m, state.data, gathered)
         with m.If(deciding.ready):
-            m.d.sync += [deciding.valid.eq(gathered.valid), deciding.payload.eq(gathered.payload)]
+            m.d.sync += [deciding.valid.eq(self.launch.valid | self.request.valid), deciding.payload.eq(gathered)]
+        connect(m, decision.stack, flipped(self.stack))
+        self._conclude(m, self._wait(m, decision), old.data, new.data)
+        return m
 
-        # Wait for it: the usual time beside it, or in a place of the warp's own.
-        answer, outcome, valid = self.stack.result, decision.outcome, decision.decided
-        m.d.comb += [keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), kept.addr.eq(answer.warp)]
-        m.d.comb += [keep.data[name].eq(outcome[name]) for name in ("pc", "following", "quad", "kept")]
+    def _gather(self, m: Module, state: Any, gathered: Any) -> None:
+        """Which threads execute an instruction. A launch is one, too: with all threads active, those it does not want
+        leave as KILLED."""
+        request, launch, launches = self.request.payload, self.launch.payload, self.launch.valid
+        instruction = request.instruction
+        active, threads, same = (Signal(WARP_THREADS, name=name) for name in ("active", "threads", "same"))
+        m.d.comb += [
+            active.eq(state.active | launches.replicate(WARP_THREADS)),
+            threads.eq(active & Mux(launches, ~launch.threads, request.guard)),
+            same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
+            gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
+            gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.codes.eq(state.codes),
+            gathered.stack.eq(launch.stack)]
+        m.d.comb += [gathered[name].eq(request[name]) for name in ("warp", "instruction", "pc", "operand", "fault")]
+        with m.If(launches):
+            m.d.comb += [
+                gathered.warp.eq(launch.warp), gathered.instruction.eq(0), gathered.instruction.constant.eq(1),
+                gathered.instruction.operation.eq(FlowOperation.LAUNCH), gathered.pc.eq(launch.pc),
+                gathered.instruction.asked.eq(StackOperation.LAUNCH), gathered.operand.eq(launch.pc),
+                gathered.instruction.code.eq(ThreadCode.KILLED)]
+        with m.Elif(instruction.operation == FlowOperation.SET_BASE):
+            m.d.comb += gathered.stack.base.eq(request.operand)
+
+    def _wait(self, m: Module, decision: FlowDecision) -> Any:
+        """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has
+        waited there nothing else counts; its threads and its target would mean nothing."""
+        m.submodules.waiting = waiting = memory.Memory(shape=WaitingUnwind, depth=self._params.warps, init=[])
+        keep, kept = waiting.write_port(), waiting.read_port(domain="comb")
+        outcome, valid, known = decision.outcome, decision.decided, Signal(outcome_stage(self._params))
+        m.d.comb += [
+            keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), kept.addr.eq(self.stack.result.warp),
+            *(keep.data[name].eq(outcome[name]) for name in _KEPT)]
         for cycle in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
@@ -77,19 +116,55 @@ class FlowUnit(Component):
                 m.d.sync += next_outcome.near.eq(~outcome.loud & (
                     instruction_address(outcome.target) == instruction_address(outcome.following)))
             valid, outcome = next_valid, next_outcome
-
-        # Conclude. Of what has waited only this counts; what its threads and its target would be means nothing.
-        known = conclusion.outcome
-        m.d.comb += known.eq(outcome)
+        # Whether an unwind leads behind its instruction is compared in both places, since that is needed early.
+        leads = [instruction_address(self.stack.result.pc) == instruction_address(of) for of in (
+            kept.data.following, outcome.following)]
+        m.d.comb += [known.eq(outcome), self._back.eq(Mux(valid, leads[1], leads[0]))]
         with m.If(~valid):
-            m.d.comb += [known[name].eq(kept.data[name]) for name in ("pc", "following", "quad", "kept")]
-            m.d.comb += [known[name].eq(0) for name in ("jumps", "stays", "moves", "marks", "mute", "loud")]
+            m.d.comb += [known[name].eq(kept.data[name]) for name in _KEPT]
+            m.d.comb += [known[name].eq(0) for name in _NOTHING]
             m.d.comb += known.error.eq(WarpError.NONE)
-        m.d.comb += [
-            conclusion.stack.valid.eq(self.stack.result_valid), conclusion.stack.payload.eq(answer),
-            conclusion.report_mask.eq(self.report_mask), old.addr.eq(answer.warp), conclusion.old.eq(old.data),
-            new.en.eq(self.stack.result_valid), new.addr.eq(answer.warp), new.data.eq(conclusion.new)]
-        connect(m, conclusion.result, flipped(self.result))
-        m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != answer.warp)),
+        m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != self.stack.result.warp)),
                            "the stack answers out of order")
-        return m
+        return known
+
+    def _conclude(self, m: Module, outcome: Any, old: Any, new: Any) -> None:
+        """Joins the stack's result and what the instruction comes to without it."""
+        stack, result = self.stack.result, self.result.payload
+        error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
+        unwound = stack.resume & ~outcome.quad
+        m.d.comb += [
+            error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
+            refused.eq(stack.error != WarpError.NONE), failed.eq((outcome.error != WarpError.NONE) | refused),
+            reported.eq(self.report_mask.bit_select(error.as_value()[:(_REPORT_BITS - 1).bit_length()], 1)
+                        | outcome.loud),
+            self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.warp.eq(stack.warp),
+            result.terminated.eq(stack.empty), result.value.eq(stack.value),
+            result.kept.eq(outcome.kept & (stack.empty | ~failed)),
+            result.error.eq(Mux(reported, error, WarpError.NONE))]
+
+        # Where to go on.
+        with m.If(Mux(failed, reported, outcome.stays)):
+            m.d.comb += result.pc.eq(outcome.pc)
+        with m.Elif(~failed & unwound):
+            m.d.comb += result.pc.eq(stack.pc)
+        with m.Elif(~failed & outcome.jumps):
+            m.d.comb += result.pc.eq(outcome.target)
+        with m.Else():
+            m.d.comb += result.pc.eq(outcome.following)
+        m.d.comb += result.behind.eq(
+            ~failed & Mux(unwound, self._back, Mux(outcome.jumps, outcome.near, ~outcome.stays)))
+
+        # Who goes on. What marks threads can't fail, nor asks it the stack for more than to remember their codes.
+        # Threads that wanted to return when the warp ends have exited.
+        with m.If(stack.resume):
+            m.d.comb += new.active.eq(stack.mask)
+        with m.Elif(outcome.moves & ~refused):
+            m.d.comb += new.active.eq(outcome.active)
+        with m.Else():
+            m.d.comb += new.active.eq(old.active & ~stack.empty.replicate(WARP_THREADS))
+        marked = stack.empty | unwound | outcome.marks
+        for after, code, before in zip(new.codes, stack.codes, old.codes, strict=True):
+            ended = stack.empty & (code == ThreadCode.RETURN)
+            m.d.comb += after.eq(Mux(marked, Mux(ended, ThreadCode.EXIT.value, code.as_value()), before.as_value()))
+        m.d.comb += [result.active.eq(new.active), result.codes.eq(new.codes)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -145,6 +145,9 @@ class IssueUnit(Component):
         self._order(m, gone, control)
         self._bring(m, taken, arriving, offered, told)
         self._count(m, told)
+        m.d.sync += [
+            Assert(~(self.instruction.valid & self.operation.valid), "an operation beside an instruction"),
+            Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")]
         self._tell_warps(m, told, {"taken": taken, "issued": gone, "arrives": arriving, "offered": offered})
         return m
 
@@ -310,7 +313,7 @@ class IssueUnit(Component):
             "claimed": one_hot(self.claimed.payload, count, self.claimed.valid), "settled": self.results.settled,
             **{name: getattr(scoreboards, name) for name in ("lowered", "complete", "low", "full")},
             **{name: getattr(self, name) for name in ("resume", "hold", "enter", "leave")}}
-        assert own.keys() == OfWarp.as_shape().members.keys()
+        assert own.keys() == OfWarp.members.keys()
         m.d.comb += [getattr(self, name).eq(self._all(name)) for name in ("room", "live", "drained")]
         for number, warp in enumerate(self.warps):
             m.d.comb += [warp.told.eq(told), self.reasons[number].eq(warp.reason)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -19,67 +19,25 @@ _LAST = GROUP_INSTRUCTIONS - 1
 _HEADS = 2
 
 
-class OfWarp(data.Struct):
-    """What happens to one warp in a cycle."""
-
-    launched: unsigned(1)
-    """A new warp is in the slot."""
-    result: unsigned(1)
-    """A flow result of it comes."""
-    flush: unsigned(1)
-    """It goes on elsewhere: what is here of it counts for nothing."""
-    lowered: unsigned(1)
-    """Those of its scoreboards are zero now that ``zero`` tells."""
-    complete: unsigned(1)
-    """All its instructions are."""
-    settled: unsigned(1)
-    """No flow result of it is to come."""
-    low: unsigned(1)
-    """The scoreboard that a DEPBAR.LE has named is as low as that says."""
-    full: unsigned(1)
-    """As many of its instructions are in flight as may be."""
-    resume: unsigned(1)
-    hold: unsigned(1)
-    enter: unsigned(1)
-    leave: unsigned(1)
-    """See IssueUnit."""
-    taken: unsigned(1)
-    """It is selected in this cycle."""
-    issued: unsigned(1)
-    """It was selected in the cycle before, and ``control`` follows."""
-    claimed: unsigned(1)
-    """A group will come for it."""
-    arrives: unsigned(1)
-    """A group comes for it."""
-    offered: unsigned(1)
-    """The bus brings the next instruction of what is stored, unless it is ``busy``."""
-
-
-class OfAll(data.Struct):
-    """What all warps are told in a cycle."""
-
-    over: unsigned(1)
-    """Of a flow result: it is the last one, of an instruction that holds the warp."""
-    behind: unsigned(1)
-    """The warp goes on behind the instruction that it issued last."""
-    terminated: unsigned(1)
-    """It has ended."""
-    zero: unsigned(SCOREBOARDS)
-    available: unsigned(NEEDS)
-    """A bit for each Need: who has room."""
-    alone: unsigned(1)
-    """Nothing becomes ready whose operands are collected."""
-    time: unsigned(TIME_BITS)
-    """Counts cycles."""
-    control: Control
-    entry: range(BUFFERED_GROUPS)
-    """Of a group that arrives: where it is."""
-    first: range(GROUP_INSTRUCTIONS)
-    """And which of it the warp begins with, if it has no others."""
-    bus: Head
-    busy: unsigned(1)
-    """The bus brings an instruction that arrives, for a warp that is ``empty``."""
-    lanes_free: unsigned(1)
+OfWarp = data.StructLayout(dict.fromkeys((
+    "launched", "result", "flush", "lowered", "complete", "settled", "low", "full", "resume", "hold", "enter", "leave",
+    "taken", "issued", "claimed", "arrives", "offered"), 1))
+"""What happens to one warp in a cycle, a bit each: a new one is in its slot (``launched``); a flow ``result`` of it
+comes; it goes on elsewhere, and what is here of it counts for nothing (``flush``). Those of its scoreboards are zero
+now that ``zero`` tells (``lowered``), all its instructions ``complete``, its flow results there (``settled``), the
+scoreboard that a DEPBAR.LE has named is ``low`` enough; as many of its instructions are in flight as may be (``full``).
+For ``resume`` to ``leave`` see IssueUnit. It is selected in this cycle (``taken``), was in the one before (``issued``,
+with ``control``); a group will come for it (``claimed``), or comes (``arrives``); the bus brings the next instruction
+that is stored of it (``offered``), unless it is ``busy``."""
+OfAll = data.StructLayout({
+    "over": 1, "behind": 1, "terminated": 1, "zero": SCOREBOARDS, "available": NEEDS, "alone": 1, "time": TIME_BITS,
+    "control": Control, "entry": range(BUFFERED_GROUPS), "first": range(GROUP_INSTRUCTIONS), "bus": Head, "busy": 1,
+    "lanes_free": 1})
+"""What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
+(``over``); the warp goes on ``behind`` the instruction that it issued last; it has ended. ``available`` has a bit for
+each Need: who has room; ``alone``: nothing becomes ready whose operands are collected. Of a group that arrives: its
+``entry``, and the ``first`` instruction of a warp that has no others. ``busy``: the ``bus`` brings an instruction that
+arrives."""
 
 
 class ReadyWarp(Component):

@@ -44,7 +44,7 @@ _OF_ISSUE = ("group", "claimed", "room", "redirect", "lanes", "collecting", "pol
              "completion", "drained", "reasons",
              *(f"operation_{client.value}" for client in LaneClient if client is not LaneClient.BARRIER))
 _OF_BARRIER = ("gathered", "wanted", "values", "flags", "conditions")
-_OF_TRAP = ("command", "starting", "status_warp", "all_status", "forget", "forget_warp")
+_OF_TRAP = ("command", "status_warp", "all_status", "forget", "forget_warp")
 _OF_STATUS = ("report_mask", "interrupt")
 _NAMED = {
     "issue": {"issue_events": "events"}, "trap": {"warp_status": "status", "trap_state": "state"},
@@ -109,7 +109,7 @@ class FrontEnd(Component):
         port: Any = LaneClientPort(params).members
         base = data.StructLayout({"warp": params.warp_bits, "base": BLOCK_ADDRESS_BITS})
         super().__init__({
-            **members_of(self.issue, *_OF_ISSUE), **members_of(self.trap, *_OF_TRAP),
+            **members_of(self.issue, *_OF_ISSUE), **members_of(self.trap, "starting", *_OF_TRAP),
             **members_of(self.status, *_OF_STATUS), **{name: port[name] for name in _OF_BARRIER},
             **members_of(barrier, "barriers", "waiting", "withdrawn"),
             **{f"{name}_error": In(error_event(params)) for name in _OUTSIDE},
@@ -183,7 +183,8 @@ class FrontEnd(Component):
             self.local_base.payload.warp.eq(asked.payload.warp), self.local_base.payload.base.eq(asked.payload.operand),
             self.barrier.terminated.eq(result.valid & result.payload.terminated),
             self.barrier.terminated_warp.eq(result.payload.warp)]
-        # That a flow_launch was taken is known late in the cycle, and not needed before its result.
+        # That a flow_launch was taken is known late in the cycle, and not needed before its result. So the warp lives a
+        # cycle later.
         m.d.sync += [
             self.issue.launched.valid.eq(launch.valid & launch.ready),
             self.issue.launched.payload.eq(launch.payload.warp)]
@@ -193,6 +194,7 @@ class FrontEnd(Component):
         trap, issue, barrier, result = self.trap, self.issue, self.barrier, self.control_flow.result
         m.d.comb += [
             trap.live.eq(issue.live), trap.taken.eq(issue.taken),
+            trap.starting.eq(self.starting | issue.launched.valid),
             *(getattr(issue, name).eq(getattr(trap, name)) for name in ("hold", "enter", "leave")),
             trap.result_valid.eq(result.valid), trap.result_warp.eq(result.payload.warp),
             trap.result_error.eq(result.payload.error), self.queue.trap.eq(trap.flow), trap.waiting.eq(barrier.waiting),

@@ -51,31 +51,28 @@ class FlowResults(Component):
         m.submodules.issues = issues = memory.Memory(shape=counts, depth=warps, init=[])
         # How often results have come, and one more: when that is how often something was issued, the next is the last.
         m.submodules.answers = answers = memory.Memory(shape=_COUNTER_BITS, depth=warps, init=[1] * warps)
-        begins, counted, last = Signal(), Signal(), Signal.like(result.warp)
+        begins, counted, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
 
         # Counters. A warp that waits has nothing on the way that could be counted later.
-        issue, before, awaited, later = issues.write_port(), *(issues.read_port(domain="comb") for _ in range(3))
-        answer, answered, then = answers.write_port(), *(answers.read_port(domain="comb") for _ in range(2))
+        issue, before, awaited = issues.write_port(), *(issues.read_port(domain="comb") for _ in range(2))
+        answer, answered = answers.write_port(), answers.read_port(domain="comb")
         m.d.comb += [
             begins.eq(self.begins.bit_select(result.warp, 1)), counted.eq(self.result.valid & ~begins),
             issue.addr.eq(issued.warp), before.addr.eq(issued.warp), issue.en.eq(self.issued.valid),
             issue.data.count.eq(before.data.count + 1), issue.data.holds.eq(issued.holds),
             awaited.addr.eq(result.warp), answered.addr.eq(result.warp), answer.addr.eq(result.warp),
-            answer.en.eq(counted), answer.data.eq(answered.data + 1), later.addr.eq(last), then.addr.eq(last),
-            self.over.eq(awaited.data.holds & (awaited.data.count == answered.data))]
+            answer.en.eq(counted), answer.data.eq(answered.data + 1), equal.eq(awaited.data.count == answered.data),
+            self.over.eq(awaited.data.holds & equal)]
         m.d.sync += [
             Assert(~(counted & ((awaited.data.count + 1)[:_COUNTER_BITS] == answered.data)),
                    "a flow result that nobody awaits"),
             self.redirect.valid.eq(self.result.valid & ~result.terminated & (begins | self.over & ~result.behind)),
             self.redirect.payload.warp.eq(result.warp), self.redirect.payload.pc.eq(result.pc)]
 
-        # Told a cycle later, unless more has been issued.
-        looks, none, settled, of = Signal(), Signal(), Signal(), Signal.like(last)
-        latest = Signal(warps)
-        m.d.comb += none.eq((later.data.count + 1)[:_COUNTER_BITS] == then.data)
+        # The last of all. Told a cycle later, unless more has been issued.
+        settled, latest = Signal(), Signal(warps)
+        newer, newest = (self.issued.valid & (issued.warp == of) for of in (result.warp, last))
         m.d.sync += [
-            last.eq(result.warp), looks.eq(self.result.valid), of.eq(last), latest.eq(one_hot(last, warps)),
-            settled.eq(looks & none & ~(self.issued.valid & (issued.warp == last)))]
-        m.d.comb += self.settled.eq(
-            latest & (settled & ~(self.issued.valid & (issued.warp == of))).replicate(warps))
+            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer)]
+        m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))
         return m

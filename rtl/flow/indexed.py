@@ -37,10 +37,9 @@ class IndexedTargets(Component):
     Members
     -------
     dispatch, passed : In, Out(Event of dispatched)
-        While one is held no other comes whose registers were collected. The one that is held passes when nothing else
-        does.
+        While one waits here no other comes whose registers were collected. It passes when nothing else does.
     busy : Out(1)
-        One is held, or comes in this cycle.
+        One waits, or comes in this cycle.
     report_mask : In(32)
     indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
         The constants.
@@ -56,25 +55,25 @@ class IndexedTargets(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         arriving = self.dispatch.payload
-        held: Any = Signal(dispatched(self._params))
-        through_table, holds, asks, answered = Signal(), Signal(), Signal(), Signal()
+        kept: Any = Signal(dispatched(self._params))
+        through_table, waits, asks, answered = Signal(), Signal(), Signal(), Signal()
         address, misaligned = Signal(32), Signal()
         with m.Switch(arriving.word):
             for form in TABLE_FORMS:
                 with m.Case(pattern_of(form)):
                     m.d.comb += through_table.eq(1)
 
-        # Hold it, and ask for the entry.
+        # Keep it, and ask for the entry.
         with m.If(self.dispatch.valid & through_table):
-            m.d.sync += [held.eq(arriving), holds.eq(1), asks.eq(1), answered.eq(0)]
+            m.d.sync += [kept.eq(arriving), waits.eq(1), asks.eq(1), answered.eq(0)]
         with m.If(self.indexed.valid & self.indexed.ready):
             m.d.sync += asks.eq(0)
         form = TABLE_FORMS[0]
-        offset, number = field_of(held.word, form.fields["offset"]), field_of(held.word, form.fields["Ra"])
+        offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
         m.d.comb += [
-            address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], held.operands[0] + offset)),
-            misaligned.eq(address[:2] != 0), self.indexed.payload.bank.eq(field_of(held.word, form.fields["bank"])),
-            self.indexed.payload.address.eq(address), self.indexed.valid.eq(holds & asks & ~misaligned),
+            address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
+            misaligned.eq(address[:2] != 0), self.indexed.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
+            self.indexed.payload.address.eq(address), self.indexed.valid.eq(waits & asks & ~misaligned),
             self.value.ready.eq(1)]
         error = Signal(WarpError)
         reported = self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)
@@ -82,18 +81,18 @@ class IndexedTargets(Component):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
         with m.Elif(self.value.payload.missing & reported):
             m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR)
-        with m.If(holds & ~answered & (self.value.valid | misaligned)):
-            m.d.sync += [held.operands[0].eq(Mux(misaligned, 0, self.value.payload.value)), held.fault.eq(error),
+        with m.If(waits & ~answered & (self.value.valid | misaligned)):
+            m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, self.value.payload.value)), kept.fault.eq(error),
                          answered.eq(1)]
 
-        m.d.sync += Assert(~(self.dispatch.valid & through_table & holds), "a branch through a table while one is held")
+        m.d.sync += Assert(~(self.dispatch.valid & through_table & waits), "a branch through a table while one waits")
 
         # Let it pass, behind whatever comes.
         passes = self.dispatch.valid & ~through_table
         m.d.comb += [
-            self.busy.eq(holds | (self.dispatch.valid & through_table)),
-            self.passed.valid.eq(passes | (holds & answered)),
-            self.passed.payload.eq(Mux(passes, arriving.as_value(), held.as_value()))]
-        with m.If(holds & answered & ~passes):
-            m.d.sync += holds.eq(0)
+            self.busy.eq(waits | (self.dispatch.valid & through_table)),
+            self.passed.valid.eq(passes | (waits & answered)),
+            self.passed.payload.eq(Mux(passes, arriving.as_value(), kept.as_value()))]
+        with m.If(waits & answered & ~passes):
+            m.d.sync += waits.eq(0)
         return m

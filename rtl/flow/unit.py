@@ -36,7 +36,7 @@ class FlowUnit(Component):
     """Keeps the threads' masks of all warps, and executes the instructions that change them or the pc.
 
     A warp may send an instruction in the cycle after one that only pushes, and in the cycle after the result of any
-    other. Warps take turns in any order, one instruction a cycle.
+    other. Warps follow each other in any order, one instruction a cycle.
 
     Members
     -------

@@ -56,16 +56,16 @@ class LoweringQueue(Component):
         free: Any = Const(1)
         taken, chosen = [], []
         for index, source in enumerate(self.units):
-            held, full, goes = Signal(fields, name=f"held_{index}"), Signal(name=f"full_{index}"), Signal(
+            kept, full, goes = Signal(fields, name=f"kept_{index}"), Signal(name=f"full_{index}"), Signal(
                 name=f"goes_{index}")
             m.d.comb += goes.eq(full & free)
             m.d.sync += [full.eq(source.valid | full & ~goes),
                          Assert(~(source.valid & full & ~goes), "completions come too close behind each other")]
             with m.If(source.valid):
-                m.d.sync += [held[name].eq(source.payload[name]) for name in fields.members]
+                m.d.sync += [kept[name].eq(source.payload[name]) for name in fields.members]
             free = free & ~full
             taken.append(goes)
-            chosen.append(held)
+            chosen.append(kept)
 
         # Those of the lanes.
         m.submodules.places = places = memory.Memory(shape=fields, depth=_PLACES, init=[])

@@ -20,7 +20,7 @@ LAUNCH_PATIENCE = 16
 class OperationChooser(Component):
     """Chooses, a cycle before, which operation may go.
 
-    Operations that write go before everything: what they complete lets warps go on. Reads take turns with what passes
+    Operations that write go before everything: what they complete lets warps go on. Reads alternate with what passes
     the lanes; the launch goes when nobody else wants to, or has waited for LAUNCH_PATIENCE cycles.
 
     Members
@@ -64,16 +64,16 @@ class OperationChooser(Component):
         gathers = Cat(source.payload.gather for source in usual)
         writing, reading = wanting & ~gathers, wanting & gathers
         launches = launch.valid & ~taken[LaneClient.LAUNCH.value]
-        writes, any_read, turns = writing.any(), reading.any(), Signal()
+        writes, any_read, due = writing.any(), reading.any(), Signal()
         m.d.comb += [
             taken.eq(chosen & self.goes.replicate(len(chosen))), late.eq(waited == LAUNCH_PATIENCE),
-            turns.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))]
+            due.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))]
         now = Signal(len(usual))
         m.d.comb += now.eq(order.first(Mux(writes, writing, reading)))
         m.d.sync += [
             chosen.eq(Mux(launches & (late | ~writes & ~any_read), 1 << LaneClient.LAUNCH.value, now)),
-            reads.eq(~(launches & late) & ~writes & any_read), turn.eq(turns),
-            self.first.eq(self.room & (launches & late | writes | any_read & turns)),
+            reads.eq(~(launches & late) & ~writes & any_read), turn.eq(due),
+            self.first.eq(self.room & (launches & late | writes | any_read & due)),
             self.wants.eq(self.room & (launches | writes | any_read))]
         order.update(m, taken[:len(usual)])
         with m.If(taken[LaneClient.LAUNCH.value] | ~launch.valid):

@@ -36,7 +36,8 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
     ``moves``: the active threads become those of ``active``, unless the stack refuses. ``marks``: the threads' codes
     become those that the stack was given. The warp goes on at ``target`` if it ``jumps``, at ``pc`` if it ``stays``, or
     else at ``following``; ``near``: it jumps there. ``mute``: another request of the same instruction tells everything.
-    ``loud``: an error is told whether it is reported or not.
+    ``loud``: an error is told whether it is reported or not; behind the wait, also one of the decision that is
+    reported.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "pc": 32, "following": 32, "target": 32, "jumps": 1, "near": 1, "stays": 1,

@@ -112,9 +112,15 @@ class FlowUnit(Component):
         for cycle in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
-            if cycle == 1:
-                m.d.sync += next_outcome.near.eq(~outcome.loud & (
-                    instruction_address(outcome.target) == instruction_address(outcome.following)))
+            if cycle == STACK_RESULT_CYCLES - 1:
+                m.d.sync += [
+                    next_outcome.near.eq(~outcome.loud & (
+                        instruction_address(outcome.target) == instruction_address(outcome.following))),
+                    next_outcome.loud.eq(outcome.loud | (outcome.error != WarpError.NONE)
+                                         & self._reports(outcome.error))]
+                with m.If(~valid):
+                    m.d.sync += [next_outcome[name].eq(0) for name in _NOTHING]
+                    m.d.sync += next_outcome.error.eq(WarpError.NONE)
             valid, outcome = next_valid, next_outcome
         # Whether an unwind leads behind its instruction is compared in both places, since that is needed early.
         leads = [instruction_address(self.stack.result.pc) == instruction_address(of) for of in (
@@ -122,22 +128,22 @@ class FlowUnit(Component):
         m.d.comb += [known.eq(outcome), self._back.eq(Mux(valid, leads[1], leads[0]))]
         with m.If(~valid):
             m.d.comb += [known[name].eq(kept.data[name]) for name in _KEPT]
-            m.d.comb += [known[name].eq(0) for name in _NOTHING]
-            m.d.comb += known.error.eq(WarpError.NONE)
         m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != self.stack.result.warp)),
                            "the stack answers out of order")
         return known
+
+    def _reports(self, error: Any) -> Any:
+        """Whether an error is reported."""
+        return self.report_mask.bit_select(error.as_value()[:(_REPORT_BITS - 1).bit_length()], 1)
 
     def _conclude(self, m: Module, outcome: Any, old: Any, new: Any) -> None:
         """Joins the stack's result and what the instruction comes to without it."""
         stack, result = self.stack.result, self.result.payload
         error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
-        unwound = stack.resume & ~outcome.quad
+        unwound, wrong = stack.resume & ~outcome.quad, outcome.error != WarpError.NONE
         m.d.comb += [
-            error.eq(Mux(outcome.error != WarpError.NONE, outcome.error, stack.error)),
-            refused.eq(stack.error != WarpError.NONE), failed.eq((outcome.error != WarpError.NONE) | refused),
-            reported.eq(self.report_mask.bit_select(error.as_value()[:(_REPORT_BITS - 1).bit_length()], 1)
-                        | outcome.loud),
+            error.eq(Mux(wrong, outcome.error, stack.error)), refused.eq(stack.error != WarpError.NONE),
+            failed.eq(wrong | refused), reported.eq(outcome.loud | ~wrong & self._reports(stack.error)),
             self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.warp.eq(stack.warp),
             result.terminated.eq(stack.empty), result.value.eq(stack.value),
             result.kept.eq(outcome.kept & (stack.empty | ~failed)),

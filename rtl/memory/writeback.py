@@ -117,10 +117,12 @@ class WriteBack(Component):
             with m.Else():
                 m.d.sync += older[slot].eq(older[slot] & ~enters)
 
-        # The next one that ends: after those of its warp that are older. What it ends with is in the registers later.
+        # The next one that ends: after those of its warp that are older, and once it is known whether it writes. What it
+        # ends with is in the registers later.
         chosen, chosen_slot, ends, free = Signal(), Signal(bits), Signal(), Signal(count)
         mine, choice = one_hot(chosen_slot, count, chosen), Signal(count)
-        m.d.comb += choice.eq(self.done & ~given & ~mine & ~Cat(
+        judged = one_hot(self.judged.payload.slot, count, self.judged.valid)
+        m.d.comb += choice.eq(self.done & ~judged & ~given & ~mine & ~Cat(
             (older[slot] & self.busy & Mux(writing[slot], ~given, ~0)).any() for slot in slots))
         with m.If(ends | ~chosen):
             m.d.sync += [chosen.eq(choice.any()), chosen_slot.eq(lowest(choice))]

@@ -1,5 +1,7 @@
 """From a dispatched instruction to what the barrier unit needs of it."""
 
+from typing import Any
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -16,17 +18,15 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.population import population
 from rtl.word import field_of, pattern_of
 
-__all__ = ["BARRIER_FORMS", "BarrierOperation", "BarrierQueue", "barrier_request"]
+__all__ = ["BarrierQueue", "BarrierTask", "barrier_request"]
 
-BARRIER_FORMS: tuple[Form, ...] = tuple(form for name in ("BAR", "B2R", "R2B") for form in BY_NAME[name])
-"""The instructions of the barrier unit."""
-
+_BARRIER_BITS = ceil_log2(BARRIERS)
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _COUNT_BITS = BarrierState.as_shape()["expected"].width
 
 
-class BarrierOperation(enum.Enum, shape=2):
-    """What an instruction does."""
+class BarrierTask(enum.Enum, shape=3):
+    """What the unit does: one of the first three is what an instruction asks for."""
 
     ARRIVE = 0
     """BAR."""
@@ -34,6 +34,12 @@ class BarrierOperation(enum.Enum, shape=2):
     """B2R."""
     WRITE = 2
     """R2B."""
+    NOTHING = 3
+    """An instruction that no thread executes, or that has an error."""
+    SETTLE = 4
+    """Looks at the used barriers of a CTA that has lost a warp."""
+    WITHDRAW = 5
+    """Takes the arrival of a warp back."""
 
 
 def barrier_request(params: SmParams) -> data.StructLayout:
@@ -46,7 +52,7 @@ def barrier_request(params: SmParams) -> data.StructLayout:
     threads that execute B2R.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "operation": BarrierOperation, "mode": BarrierMode,
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "operation": BarrierTask, "mode": BarrierMode,
         "reduction": BarrierReduction, "place": BarrierRead, "executes": 1, "number": range(BARRIERS + 1),
         "count": _COUNT_BITS, "wrong": 1, "population": range(WARP_THREADS + 1), "some_true": 1, "some_false": 1,
         "content": 32, "register": 8, "predicate": 3, "write_barrier": 3, "read_barrier": 3})
@@ -57,11 +63,8 @@ class BarrierQueue(Component):
 
     Members
     -------
-    dispatch : In(valid and dispatched)
-        Barrier and count are Ra's and Rb's in the lowest thread that executes the instruction, where they are in
-        registers (ours).
-    room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+    dispatch, room : In(valid and dispatched), Out(1)
+        As the unit has them.
     request : Out(stream of barrier_request)
     """
 
@@ -74,18 +77,17 @@ class BarrierQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.places = places = DispatchQueue(self._layout, decoding=1)
-        instruction, request = self.dispatch.payload, Signal(self._layout)
+        instruction, request, threads = self.dispatch.payload, Signal(self._layout), Signal(WARP_THREADS)
 
         # Decode.
-        threads = Signal(WARP_THREADS)
         m.d.comb += [
             threads.eq(instruction.active & instruction.guard), request.register.eq(RZ), request.predicate.eq(PT)]
         m.d.comb += [request[name].eq(instruction[name])
                      for name in ("warp", "serial", "pc", "write_barrier", "read_barrier")]
         with m.Switch(instruction.word):
-            for form in BARRIER_FORMS:
+            for form in (*BY_NAME["BAR"], *BY_NAME["B2R"], *BY_NAME["R2B"]):
                 with m.Case(pattern_of(form)):
-                    getattr(self, f"_{form.name.lower()}")(m, form, request, threads)
+                    m.d.comb += [request[name].eq(value) for name, value in self._decoded(form, threads).items()]
 
         # Count.
         valid, decoded, having, missing = Signal(), Signal(self._layout), Signal(WARP_THREADS), Signal(WARP_THREADS)
@@ -94,55 +96,40 @@ class BarrierQueue(Component):
             missing.eq(threads & ~instruction.predicate)]
         counted = places.arriving.payload
         m.d.comb += [
-            counted.eq(decoded), counted.some_true.eq(having.any()), counted.some_false.eq(missing.any()),
-            counted.executes.eq(counted.some_true | counted.some_false | (decoded.mode == BarrierMode.SYNCALL)),
-            counted.population.eq(population(having))]
+            places.arriving.valid.eq(valid), counted.eq(decoded), counted.some_true.eq(having.any()),
+            counted.some_false.eq(missing.any()), counted.population.eq(population(having)),
+            counted.executes.eq(counted.some_true | counted.some_false | (decoded.mode == BarrierMode.SYNCALL))]
 
-        m.d.comb += [places.arriving.valid.eq(valid), self.room.eq(places.room)]
+        m.d.comb += self.room.eq(places.room)
         connect(m, places.head, flipped(self.request))
         return m
 
-    def _field(self, form: Form, name: str) -> Value:
-        return field_of(self.dispatch.payload.word, form.fields[name])
-
-    def _operand(self, form: Form, key: str) -> Value:
-        """An operand that may be in a register."""
-        operand = form.operands[key]
-        if isinstance(operand, Immediate):
-            return self._field(form, operand.field)
-        assert isinstance(operand, Register)
-        return self.dispatch.payload.operands[("Ra", "Rb").index(operand.field)]
-
-    def _number(self, value: Value) -> Value:
-        """The number of a barrier; 16 for one that nobody has."""
-        bits = ceil_log2(BARRIERS)
-        return Mux(value[bits:].any(), BARRIERS, value[:bits])
-
-    def _bar(self, m: Module, form: Form, request: data.View, threads: Signal) -> None:
-        m.d.comb += request.mode.eq(self._field(form, "mode"))
-        if not form.operands:
-            m.d.comb += [request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(SYNCALL_BARRIER)]
-            return
-        number, count = self._operand(form, "a"), self._operand(form, "b")
+    def _decoded(self, form: Form, threads: Signal) -> dict[str, Any]:
+        """What an instruction of this form asks for: fields of the request. Barrier and count are Ra's and Rb's in the
+        lowest thread that executes the instruction, where they are in registers (ours)."""
+        fields = {name: field_of(self.dispatch.payload.word, field) for name, field in form.fields.items()}
+        values = fields | dict(zip(("Ra", "Rb"), self.dispatch.payload.operands, strict=True))
+        operands: dict[str, Any] = {
+            key: values[operand.field] for key, operand in form.operands.items()
+            if key in ("a", "b") and isinstance(operand, (Immediate, Register))}
+        if form.name == "R2B":
+            return {"operation": BarrierTask.WRITE, "place": fields["mode"], "number": operands["a"],
+                    "content": operands["b"]}
+        if form.name == "B2R":
+            return {"operation": BarrierTask.READ, "place": fields["mode"], "content": threads,
+                    "register": fields["Rd"], "number": _number(operands["a"]) if "a" in operands else 0,
+                    "predicate": fields["Pd"] if "p" in form.operands else PT}
+        asked = {"operation": BarrierTask.ARRIVE, "mode": fields["mode"]}
+        if not operands:
+            return asked | {"number": SYNCALL_BARRIER}
+        number, count = operands["a"], operands["b"]
         if is_packed(form):
             number, count = number & ~PACKED_COUNT.mask, field_of(count, PACKED_COUNT)
-        m.d.comb += [
-            request.operation.eq(BarrierOperation.ARRIVE), request.number.eq(self._number(number)),
-            request.count.eq(count[_THREAD_BITS:]),
-            request.wrong.eq(count[:_THREAD_BITS].any() | count[_THREAD_BITS + _COUNT_BITS:].any())]
-        if "reduction" in form.fields:
-            m.d.comb += request.reduction.eq(self._field(form, "reduction"))
+        return asked | {
+            "number": _number(number), "count": count[_THREAD_BITS:], "reduction": fields.get("reduction", 0),
+            "wrong": count[:_THREAD_BITS].any() | count[_THREAD_BITS + _COUNT_BITS:].any()}
 
-    def _b2r(self, m: Module, form: Form, request: data.View, threads: Signal) -> None:
-        m.d.comb += [
-            request.operation.eq(BarrierOperation.READ), request.place.eq(self._field(form, "mode")),
-            request.content.eq(threads), request.register.eq(self._field(form, "Rd"))]
-        if "a" in form.operands:
-            m.d.comb += request.number.eq(self._number(self._operand(form, "a")))
-        if "p" in form.operands:
-            m.d.comb += request.predicate.eq(self._field(form, "Pd"))
 
-    def _r2b(self, m: Module, form: Form, request: data.View, threads: Signal) -> None:
-        m.d.comb += [
-            request.operation.eq(BarrierOperation.WRITE), request.place.eq(self._field(form, "mode")),
-            request.number.eq(self._operand(form, "a")), request.content.eq(self._operand(form, "b"))]
+def _number(value: Value) -> Value:
+    """The number of a barrier; 16 for one that nobody has."""
+    return Mux(value[_BARRIER_BITS:].any(), BARRIERS, value[:_BARRIER_BITS])

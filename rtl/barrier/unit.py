@@ -1,16 +1,17 @@
-"""The barrier unit, joined: one instruction after the other."""
+"""The barrier unit: one instruction after the other."""
 
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, memory
+from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead
+from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
     REPORT_BITS,
     LaneClientPort,
@@ -24,16 +25,15 @@ from rtl.layouts import (
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
-from .request import BarrierOperation, BarrierQueue, barrier_request
+from .request import BarrierQueue, BarrierTask, barrier_request
 from .store import BarrierStore, barrier_row
 from .waiting import WaitingWarps
-from .write import RegisterWrites
 
 __all__ = ["BarrierUnit"]
 
 
 class BarrierUnit(Component):
-    """Executes BAR, B2R and R2B, one in six cycles.
+    """Executes BAR, B2R and R2B, one in six cycles: look, read, update, decide, act, and the choice of the next.
 
     An instruction is complete when it has arrived, not when its warp goes on (ours): a warp that waits has nothing
     under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error the
@@ -41,16 +41,11 @@ class BarrierUnit(Component):
 
     The unit waits in the cycle of a launch, which writes the same memories.
 
-    The arrival of a warp that waits can be taken back, which takes six cycles: the barrier is then as if it had not
-    come, and the warp waits no longer, but is not let go either. The barrier's flags are those of the warps that still
-    wait there; whatever R2B has set besides stays, unless nobody has arrived any more (ours).
-
     Members
     -------
-    dispatch : In(valid and dispatched)
-        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ.
-    room : Out(1)
-        There is room for an instruction whenever it comes, if it is selected now.
+    dispatch, room : In(valid and dispatched), Out(1)
+        Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever it comes, if it is
+        selected now.
     launch : In(valid and warp_launch)
         A CTA's barriers are reset with its warp number 0, and count on all its warps from then on.
     terminated, terminated_warp : In(1), In
@@ -65,108 +60,71 @@ class BarrierUnit(Component):
         This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of ``waiting`` falls: a
         warp that does not wait, because its barrier has let it go before, gets no answer.
     withdrawn : Out(valid and warp)
-        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end of the cycle.
+        For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end of the cycle. The
+        barrier is as if the warp had not come: its flags are those of the warps that still wait there; whatever R2B has
+        set besides stays, unless nobody has arrived any more (ours). The warp is not let go.
     resume : Out(warps)
         For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier lets the warp go.
-    port : Out(LaneClientPort)
-        For B2R.
-    operands_read : Out(operands_read)
-        Of B2R, which reads no register.
-    completion : Out(completion)
-    error : Out(error_event)
+    port, operands_read : Out(LaneClientPort), Out(operands_read)
+        For B2R, which reads no register.
+    completion, error : Out(completion), Out(error_event)
     waiting, meeting : Out(warps), Out(warps)
         Who waits at a barrier, and who at BAR.SYNCALL.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        bits = params.warp_bits
+        warps, bits = params.warps, params.warp_bits
         one_warp = data.StructLayout({"valid": 1, "warp": bits})
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "terminated": In(1), "terminated_warp": In(bits), "barriers": In(range(BARRIERS + 1)),
-            "report_mask": In(REPORT_BITS), "inside": In(params.warps), "withdraw": In(one_warp),
-            "withdrawn": Out(one_warp), "resume": Out(params.warps), "port": Out(LaneClientPort(params)),
-            "operands_read": Out(operands_read(params)), "completion": Out(completion(params)),
-            "error": Out(error_event(params)), "waiting": Out(params.warps), "meeting": Out(params.warps)})
+            "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
+            "resume": Out(warps), "port": Out(LaneClientPort(params)), "operands_read": Out(operands_read(params)),
+            "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
+            "meeting": Out(warps)})
         self.queue = BarrierQueue(params)
         self.store = BarrierStore(params)
         self.warps = WaitingWarps(params)
-        self.writes = RegisterWrites(params)
-        self.lost = Signal(params.warps)
+        self.lost = Signal(warps)
         """CTA slots that have lost a warp, and whose barriers were not looked at since."""
-        # What the unit works on: an instruction, a barrier of a CTA that has lost a warp, or a warp to be taken back.
-        self._settling, self._withdrawing, self._acts = Signal(), Signal(), Signal()
-        self._request: Any = Signal(barrier_request(params))
-        self._cta, self._number = Signal(bits), Signal(range(SYNCALL_BARRIER + 1))
+        # What the unit works on: its task, the instruction or the warp, the barrier and what becomes of that.
+        self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))
         self._error = Signal(WarpError)
+        self._cta, self._number = Signal(bits), Signal(range(SYNCALL_BARRIER + 1))
         self._row: Any = Signal(barrier_row(params))
-        """The barrier; who waits there is the group of WaitingWarps."""
-        self._completes, self._over = Signal(), Signal()
-        """The instruction is complete, but for what the lanes write."""
-        # What the request's fields mean, if it acts.
-        self._arrives, self._waits, self._reduces = Signal(), Signal(), Signal()
-        self._sets_barrier, self._sets_result = Signal(), Signal()
+        self._completes = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in ("queue", "store", "warps", "writes"):
-            m.submodules[name] = getattr(self, name)
-        self._join(m)
-        self._meaning(m)
-        with m.FSM():
-            self._next(m)
-            self._settle(m)
-            self._look(m)
-            self._compute(m)
-            self._act(m)
-        self._outcome(m)
-        return m
-
-    def _join(self, m: Module) -> None:
-        store, warps, writes, launch, warp = self.store, self.warps, self.writes, self.launch, self._request.warp
-        connect(m, flipped(self.port), writes.port)
+        m.submodules.queue, m.submodules.store, m.submodules.warps = self.queue, self.store, self.warps
+        store, warps, warp = self.store, self.warps, self._request.warp
         m.d.comb += [
             self.queue.dispatch.eq(self.dispatch), self.room.eq(self.queue.room),
-            store.launch.valid.eq(launch.valid), store.launch.payload.eq(launch.payload),
-            store.ended.valid.eq(self.terminated), store.ended.payload.eq(self.terminated_warp),
+            store.launch.eq(self.launch), store.ended.eq(self.terminated), store.ended_warp.eq(self.terminated_warp),
             store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number),
-            warps.launch.valid.eq(launch.valid), warps.launch.payload.eq(launch.payload.warp), warps.warp.eq(warp),
-            warps.state.eq(self._row.state), warps.fetched.eq(store.row.waiting),
-            self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting), self.withdrawn.warp.eq(warp),
-            writes.request.eq(self._request), writes.state.eq(self._row.state), writes.result.eq(warps.result),
-            self.operands_read.eq(writes.operands_read)]
+            warps.launch.valid.eq(self.launch.valid), warps.launch.payload.eq(self.launch.payload.warp),
+            warps.warp.eq(warp), warps.group.eq(self._row.waiting), warps.state.eq(self._row.state),
+            self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting), self.withdrawn.warp.eq(warp)]
+        with m.FSM():
+            self._choose(m)
+            self._find(m)
+            self._compute(m)
+            self._act(m)
+        self._write_registers(m)
+        return m
 
-    def _meaning(self, m: Module) -> None:
-        """What the request asks for."""
-        request, acts, arrival = self._request, self._acts, self.warps.arrival
-        sets = acts & (request.operation == BarrierOperation.WRITE)
-        m.d.comb += [
-            self._arrives.eq(acts & (request.operation == BarrierOperation.ARRIVE)),
-            self._waits.eq(self._arrives & (request.mode != BarrierMode.ARV)),
-            self._reduces.eq(self._arrives & (
-                (request.mode == BarrierMode.RED) | (request.mode == BarrierMode.SCAN))),
-            self._sets_barrier.eq(sets & (request.place == BarrierRead.BARRIER)),
-            self._sets_result.eq(sets & (request.place == BarrierRead.RESULT)),
-            arrival.number.eq(self._number), arrival.reduces.eq(request.mode == BarrierMode.RED),
-            arrival.reduction.eq(request.reduction), arrival.population.eq(Mux(self._reduces, request.population, 0)),
-            arrival.some_false.eq(self._reduces & request.some_false),
-            arrival.some_true.eq(self._reduces & request.some_true)]
-
-    def _next(self, m: Module) -> None:
+    def _choose(self, m: Module) -> None:
         """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back."""
-        lost, queue, taken = self.lost, self.queue.request, Signal()
-        withdraws, cta = self.withdraw.valid & self.waiting.bit_select(self.withdraw.warp, 1), lowest(self.lost)
+        lost, queue, taken, cta = self.lost, self.queue.request, Signal(), lowest(self.lost)
         with m.State("NEXT"):
-            m.d.sync += [
-                self._settling.eq(lost.any()), self._withdrawing.eq(withdraws & ~lost.any()), self._acts.eq(0)]
             with m.If(lost.any()):
                 m.d.comb += taken.eq(1)
-                m.d.sync += self._cta.eq(cta)
+                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(cta)]
                 m.next = "USED"
-            with m.Elif(withdraws):
-                m.d.sync += self._request.warp.eq(self.withdraw.warp)
+            with m.Elif(self.withdraw.valid & self.waiting.bit_select(self.withdraw.warp, 1)):
+                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(self.withdraw.warp)]
                 m.next = "FIND"
             with m.Elif(queue.valid):
                 m.d.comb += queue.ready.eq(1)
@@ -175,14 +133,31 @@ class BarrierUnit(Component):
         warps, ended = self._params.warps, self.store.ended_cta
         m.d.sync += lost.eq((lost & ~one_hot(cta, warps, taken)) | one_hot(ended, warps, self.terminated))
 
-    def _settle(self, m: Module) -> None:
-        """Finds the barrier of a warp that is taken back, and the used ones of a CTA, one after the other."""
-        left = Signal.like(self.store.used)
+    def _find(self, m: Module) -> None:
+        """Finds the barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used
+        ones of a CTA, one after the other."""
+        request, store, error, left = self._request, self.store, Signal(WarpError), Signal.like(self.store.used)
+        arrives, place = request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER
+        with m.State("LOOK"):
+            m.d.comb += [store.cta.eq(store.warp_cta), store.number.eq(request.number)]
+            with m.If(request.mode == BarrierMode.SYNCALL):
+                inside = self.inside.bit_select(request.warp, 1)
+                m.d.comb += error.eq(Mux(inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING))
+            with m.Elif(request.executes & (arrives | place) & (request.number >= self.barriers)):
+                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM2)
+            with m.Elif(request.executes & arrives & request.wrong):
+                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM)
+            acts = request.executes & (error == WarpError.NONE)
+            m.d.sync += [
+                self._cta.eq(store.warp_cta), self._number.eq(request.number),
+                self._task.eq(Mux(acts, request.operation, BarrierTask.NOTHING)),
+                self._error.eq(Mux(reported(self.report_mask, error), error, WarpError.NONE))]
+            m.next = "READ"
         with m.State("FIND"):
-            m.d.sync += [self._cta.eq(self.store.warp_cta), self._number.eq(self.warps.came.number)]
+            m.d.sync += [self._cta.eq(store.warp_cta), self._number.eq(self.warps.came.number)]
             m.next = "FETCH"
         with m.State("USED"):
-            m.d.sync += left.eq(self.store.used)
+            m.d.sync += left.eq(store.used)
             m.next = "PICK"
         with m.State("PICK"):
             m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
@@ -192,107 +167,127 @@ class BarrierUnit(Component):
         with m.State("FETCH"):
             m.next = "READ"
 
-    def _look(self, m: Module) -> None:
-        """Finds the barrier of an instruction, and what is wrong with it."""
-        request, error = self._request, Signal(WarpError)
-        arrives, place = request.operation == BarrierOperation.ARRIVE, request.place == BarrierRead.BARRIER
-        with m.State("LOOK"):
-            m.d.comb += [self.store.cta.eq(self.store.warp_cta), self.store.number.eq(request.number)]
-            with m.If(request.mode == BarrierMode.SYNCALL):
-                inside = self.inside.bit_select(request.warp, 1)
-                m.d.comb += error.eq(Mux(inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING))
-            with m.Elif(request.executes & (arrives | place) & (request.number >= self.barriers)):
-                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM2)
-            with m.Elif(request.executes & arrives & request.wrong):
-                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM)
-            m.d.sync += [
-                self._cta.eq(self.store.warp_cta), self._number.eq(request.number),
-                self._error.eq(Mux(reported(self.report_mask, error), error, WarpError.NONE)),
-                self._acts.eq(request.executes & (error == WarpError.NONE))]
-            m.next = "READ"
-
     def _compute(self, m: Module) -> None:
         """What becomes of the barrier."""
-        request, row, store, warps = self._request, self._row, self.store, self.warps
-        state, gone, live = row.state, warps.came, Signal.like(store.live)
-        false_left, true_left = row.gave_false - gone.some_false, row.gave_true - gone.some_true
+        request, row, warps, withdrawing = self._request, self._row, self.warps, self._task == BarrierTask.WITHDRAW
+        state, came, gone, live = row.state, warps.arrival, warps.came, Signal.like(self.store.live)
+        one = one_hot(request.warp, self._params.warps)
+
+        # What an arrival brings; nothing to a reduction unless it takes part in one.
+        scans, reads = request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
+        m.d.comb += [
+            came.number.eq(self._number), came.reduces.eq(reads), came.reduction.eq(request.reduction),
+            warps.noted.eq(Mux(scans, state.population, request.content))]
+        m.d.comb += [came[name].eq(Mux(reads | scans, request[name], 0))
+                     for name in ("population", "some_false", "some_true")]
+
         with m.State("READ"):
-            m.d.comb += warps.fetch.eq(1)
-            m.d.sync += row.eq(store.row)
+            m.d.sync += row.eq(self.store.row)
             m.next = "UPDATE"
         with m.State("UPDATE"), m.If(~self.launch.valid):
-            m.d.comb += [
-                warps.wait.eq(self._waits), warps.drop.eq(self._withdrawing), warps.noted.eq(request.content),
-                warps.note.eq(self._sets_result | (self._reduces & (request.mode == BarrierMode.SCAN)))]
-            m.d.sync += live.eq(store.live)
-            with m.If(self._arrives):
-                m.d.sync += [state.arrived.eq(state.arrived + 1), state.expected.eq(request.count)]
-            with m.If(self._reduces):
-                m.d.comb += warps.noted.eq(state.population)
-                m.d.sync += [
-                    state.population.eq(state.population + request.population),
-                    state.some_false.eq(state.some_false | request.some_false),
-                    state.some_true.eq(state.some_true | request.some_true),
-                    row.reduces.eq(row.reduces | warps.arrival.reduces),
-                    row.gave_false.eq(row.gave_false + request.some_false),
-                    row.gave_true.eq(row.gave_true + request.some_true)]
-            with m.If(self._sets_barrier):
-                m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
-            with m.If(self._withdrawing):
-                m.d.sync += [
-                    state.arrived.eq(state.arrived - state.arrived.any()),
-                    state.population.eq(state.population - gone.population),
-                    state.some_false.eq(false_left.any()), state.some_true.eq(true_left.any()),
-                    row.gave_false.eq(false_left), row.gave_true.eq(true_left)]
+            m.d.sync += live.eq(self.store.live)
+            with m.Switch(self._task):
+                with m.Case(BarrierTask.ARRIVE):
+                    m.d.comb += [warps.wait.eq(request.mode != BarrierMode.ARV), warps.note.eq(scans)]
+                    m.d.sync += [
+                        state.arrived.eq(state.arrived + 1), state.expected.eq(request.count),
+                        state.population.eq(state.population + came.population),
+                        state.some_false.eq(state.some_false | came.some_false),
+                        state.some_true.eq(state.some_true | came.some_true),
+                        row.gave_false.eq(row.gave_false + came.some_false),
+                        row.gave_true.eq(row.gave_true + came.some_true),
+                        row.reduces.eq(row.reduces | came.reduces),
+                        row.waiting.eq(row.waiting | Mux(warps.wait, one, 0))]
+                with m.Case(BarrierTask.WRITE):
+                    m.d.comb += warps.note.eq(request.place == BarrierRead.RESULT)
+                    with m.If(request.place == BarrierRead.BARRIER):
+                        m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
+                with m.Case(BarrierTask.WITHDRAW):
+                    false_left, true_left = row.gave_false - gone.some_false, row.gave_true - gone.some_true
+                    m.d.sync += [
+                        state.arrived.eq(state.arrived - state.arrived.any()),
+                        state.population.eq(state.population - gone.population),
+                        state.some_false.eq(false_left.any()), state.some_true.eq(true_left.any()),
+                        row.gave_false.eq(false_left), row.gave_true.eq(true_left),
+                        row.waiting.eq(row.waiting & ~one)]
             m.next = "DECIDE"
         with m.State("DECIDE"):
             wanted = Mux(state.expected.any(), state.expected, live)
-            m.d.sync += self._completes.eq((state.arrived >= wanted) & ~self._withdrawing)
-            with m.If(self._withdrawing & ~state.arrived.any()):
+            m.d.sync += self._completes.eq((state.arrived >= wanted) & ~withdrawing)
+            with m.If(withdrawing & ~state.arrived.any()):
                 m.d.sync += state.eq(0)
             m.next = "ACT"
 
     def _act(self, m: Module) -> None:
         """Writes the barrier, lets warps go, and tells what became of the instruction."""
-        warps, writes = self.warps, self.writes
-        changes = self._arrives | self._sets_barrier | self._withdrawing | (self._settling & self._completes)
-        reads = self._acts & (self._request.operation == BarrierOperation.READ)
-
-        def goes_on() -> None:
-            m.next = "NEXT"
-            with m.If(self._settling):
-                m.next = "PICK"
-
+        request, row, store, warps, completes = self._request, self._row, self.store, self.warps, self._completes
+        over, settling = Signal(), self._task == BarrierTask.SETTLE
         with m.State("ACT"), m.If(~self.launch.valid):
-            m.d.comb += [
-                self.store.write.eq(changes), warps.release.eq(changes & self._completes),
-                warps.withdraw.eq(self._withdrawing), self.withdrawn.valid.eq(self._withdrawing),
-                self._over.eq(~self._settling & ~self._withdrawing)]
-            goes_on()
-            with m.If(warps.release & self._row.reduces):
+            m.next = "NEXT"
+            m.d.comb += [over.eq(1), warps.release.eq(store.write & completes)]
+            with m.Switch(self._task):
+                with m.Case(BarrierTask.ARRIVE):
+                    m.d.comb += store.write.eq(1)
+                with m.Case(BarrierTask.WRITE):
+                    m.d.comb += store.write.eq(request.place == BarrierRead.BARRIER)
+                with m.Case(BarrierTask.READ), m.If((request.register != RZ) | (request.predicate != PT)):
+                    m.d.comb += over.eq(0)
+                    m.next = "SEND"
+                with m.Case(BarrierTask.SETTLE):
+                    m.d.comb += [over.eq(0), store.write.eq(completes)]
+                    m.next = "PICK"
+                with m.Case(BarrierTask.WITHDRAW):
+                    m.d.comb += [
+                        over.eq(0), store.write.eq(1), warps.withdraw.eq(1), self.withdrawn.valid.eq(1)]
+            with m.If(warps.release & row.reduces):
                 m.next = "NOTE"
-            with m.If(reads & writes.wanted):
-                m.d.comb += self._over.eq(0)
-                m.next = "SEND"
         with m.State("NOTE"):
-            m.d.comb += warps.settle.eq(warps.group.any() & ~self.launch.valid)
-            with m.If(~warps.group.any()):
-                goes_on()
+            with m.If(~row.waiting.any()):
+                m.next = "NEXT"
+                with m.If(settling):
+                    m.next = "PICK"
+            with m.Elif(~self.launch.valid):
+                m.d.comb += warps.settle.eq(1)
+                m.d.sync += row.waiting.eq(row.waiting & (row.waiting - 1))
         with m.State("SEND"):
-            m.d.comb += writes.send.eq(1)
-            with m.If(writes.sent):
+            m.d.comb += self.port.operation.valid.eq(1)
+            with m.If(self.port.operation.ready):
                 m.next = "NEXT"
 
-    def _outcome(self, m: Module) -> None:
-        """What the barrier becomes, and what is told of an instruction that is over."""
-        request, store, warps, error = self._request, self.store, self.warps, self.error
-        stays = self._waits | (request.operation == BarrierOperation.READ) | (self._error != WarpError.NONE)
         m.d.comb += [
-            store.new.eq(self._row), store.new.waiting.eq(warps.group),
-            store.keep.eq(~self._completes & (self._row.state.as_value().any() | warps.group.any())),
-            self.completion.valid.eq(self._over), error.valid.eq(self._over & (self._error != WarpError.NONE)),
-            error.error.eq(self._error), error.warp.eq(request.warp), error.pc.eq(request.pc)]
+            store.new.eq(row), store.keep.eq(~completes & (row.state.as_value().any() | row.waiting.any())),
+            self.completion.valid.eq(over), self.error.valid.eq(over & (self._error != WarpError.NONE)),
+            self.error.error.eq(self._error), self.error.warp.eq(request.warp), self.error.pc.eq(request.pc)]
         m.d.comb += [self.completion[name].eq(request[name])
                      for name in ("warp", "serial", "write_barrier", "read_barrier")]
+        waits = (self._task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
+        stays = waits | (request.operation == BarrierTask.READ) | (self._error != WarpError.NONE)
         m.d.sync += self.resume.eq(
-            Mux(warps.release, warps.group, 0) | one_hot(request.warp, self._params.warps, self._over & ~stays))
+            Mux(warps.release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+
+    def _write_registers(self, m: Module) -> None:
+        """What B2R asks the lanes for, and its value, which all threads get when the lanes want it. With ``.WARP`` that
+        is 0: a warp that executes waits at no barrier (ours). Nothing has to be read: the scoreboard for that goes down
+        when the write is sent."""
+        request, port, asked, value = self._request, self.port, self.port.operation.payload, Signal(32)
+        mark, some, sent = Signal.like(asked.index), Signal(), port.operation.valid & port.operation.ready
+        m.submodules.values = values = memory.Memory(shape=32, depth=1 << len(mark), init=[])
+        write, read = values.write_port(), values.read_port()
+        m.d.comb += [
+            asked.warp.eq(request.warp), asked.serial.eq(request.serial), asked.registers[0].eq(request.register),
+            asked.registers[1].eq(RZ), asked.registers[2].eq(RZ), asked.predicate.eq(request.predicate),
+            asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
+            asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
+            self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]
+        with m.Switch(request.place):
+            with m.Case(BarrierRead.BARRIER):
+                m.d.comb += value.eq(self._row.state)
+            with m.Case(BarrierRead.RESULT):
+                m.d.comb += value.eq(self.warps.result)
+        with m.If(sent):
+            m.d.sync += mark.eq(mark + 1)
+        m.d.comb += [
+            write.en.eq(port.operation.valid), write.addr.eq(mark), write.data.eq(value),
+            read.addr.eq(port.wanted.index), some.eq(read.data.any()),
+            port.flags.eq(some.replicate(len(port.flags)))]
+        m.d.comb += [lane.eq(read.data) for lane in port.values]

@@ -17,7 +17,7 @@ class SmTrap(Component):
     live, paused, quiet, returning : In(warps)
     starting : In(1)
         More warps will live soon.
-    cause, insists : In(1)
+    cause, insisting : In(1)
         A warp, or an error, wants a trap; one that nobody can mask. A warp that fails on its way out of a trap, which
         is over, wants another one: it is paused in it.
     stop : In(1)
@@ -35,7 +35,7 @@ class SmTrap(Component):
         warps = params.warps
         super().__init__({
             "live": In(warps), "starting": In(1), "paused": In(warps), "quiet": In(warps), "returning": In(warps),
-            "cause": In(1), "insists": In(1), "stop": In(1), "trapping": Out(1), "urgent": Out(1), "release": Out(1),
+            "cause": In(1), "insisting": In(1), "stop": In(1), "trapping": Out(1), "urgent": Out(1), "release": Out(1),
             "locked_down": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -52,6 +52,6 @@ class SmTrap(Component):
             m.d.sync += [self.trapping.eq(0), self.urgent.eq(0)]
         with m.Elif(self.stop | self.cause):
             m.d.sync += self.trapping.eq(1)
-        with m.If(self.insists & ~(self.trapping & over)):
+        with m.If(self.insisting & ~(self.trapping & over)):
             m.d.sync += self.urgent.eq(1)
         return m

@@ -6,7 +6,7 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -15,13 +15,15 @@ from rtl.isa.trap_status import STOP_AT, TRAP_REASONS, WarpStatus
 from rtl.layouts import ERROR_SOURCES, Event, Origin, error_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .warps import shared
 
 __all__ = ["WarpStatuses"]
 
 _ERROR_BITS = max(error.value for error in WarpError).bit_length()
-_PLACES = {name: place for place, name in enumerate(ERROR_SOURCES)}
+_OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
+"""Where an instruction that failed may have been overtaken."""
 
 
 class WarpStatuses(Component):
@@ -38,18 +40,12 @@ class WarpStatuses(Component):
 
     Members
     -------
-    errors : In(array of error_event), by ERROR_SOURCES
-        All reported errors.
-    failing : Out(warps)
-        Their warps.
-    outside : In(warps)
-        Warps whose errors count.
+    errors, failing : In(array of error_event), Out(warps)
+        All reported errors, by ERROR_SOURCES; their warps.
+    outside, stepped, clear : In(warps)
+        Warps whose errors count; that trap after a step; whose flags are cleared.
     trap, traps, reason : In(1), In(warps), In
         The warp of which something is dispatched executes a BPT.TRAP with this reason.
-    stepped : In(warps)
-        It traps after a step.
-    clear : In(warps)
-        Its flags are cleared.
     warp, status : In, Out(WarpStatus)
         What S2R reads of a warp.
     live, all_flags : In(warps), Out(9)
@@ -59,7 +55,7 @@ class WarpStatuses(Component):
     launch : In(Event of a warp)
         A new warp: nothing of it has failed.
     dispatched, moves, enters : In, In(1), In(1)
-        Something of this warp is dispatched; it is on its way into the trap, or back.
+        Something of this warp is dispatched; it is on its way into the trap, or back; into it.
     was_last, overtaken, pc : Out(1), Out(1), Out(32)
         Of it: the instruction that it issued last failed; one failed that may have been overtaken, and its address.
     """
@@ -97,73 +93,59 @@ class WarpStatuses(Component):
             self.all_flags.eq(Cat((flags & self.live).any() for flags in (failed, *reasons.values(), stepped)))]
 
         # What S2R reads of a warp. To select among so many flags would take more than to have them twice.
-        kept = self._memory(m, "reasons", len(reasons))
-        write, before = kept.write_port(), self._read(m, kept, self.dispatched)
-        new = Cat(self.reason == reason for reason in reasons)
+        kept = self._words(m, "reasons", len(reasons))
+        before = Mux((self.trapped & self.traps).any(), kept.read(m, self.dispatched), 0)
+        kept.write(m, self.trap, self.dispatched, Cat(self.reason == reason for reason in reasons) | before)
         m.d.comb += [
-            write.en.eq(self.trap), write.addr.eq(self.dispatched),
-            write.data.eq(new | Mux((self.trapped & self.traps).any(), before, 0)),
             status.failed.eq((failed & of).any()), status.stepped.eq((stepped & of).any()),
-            status.reasons.eq(Mux((self.trapped & of).any(), self._read(m, kept, self.warp), 0))]
+            status.reasons.eq(Mux((self.trapped & of).any(), kept.read(m, self.warp), 0))]
         self._errors(m)
         return m
 
     def _errors(self, m: Module) -> None:
         """The codes of errors, and where the warp comes back to."""
-        width, moved, launched = len(ERROR_SOURCES), self.dispatched, self.launch.payload
-        at_moves, at_launches = (self._memory(m, name, width) for name in ("at_moves", "at_launches"))
-        codes = self._memory(m, "codes", _ERROR_BITS)
+        moved, launch, by_origin = self.dispatched, self.launch, {origin: [] for origin in Origin}
+        at_moves, at_launches = (self._words(m, name, len(ERROR_SOURCES)) for name in ("at_moves", "at_launches"))
 
         def seen(warp: Any) -> Any:
             """Of each source, how often what it told of the warp was seen to, modulo 2."""
-            return self._read(m, at_moves, warp) ^ self._read(m, at_launches, warp)
+            return at_moves.read(m, warp) ^ at_launches.read(m, warp)
 
-        before, found, at_moved, at_launched = seen(moved), {}, [], []
-        for event, (name, origin) in zip(self.errors, ERROR_SOURCES.items(), strict=True):
-            overtaken = origin in (Origin.FLOW, Origin.MEMORY)
-            table = self._memory(m, name, data.StructLayout({
-                "told": 1, "error": _ERROR_BITS, "pc": 32 if overtaken else 0}))
-            told, was_seen = self._read(m, table, event.warp).told, seen(event.warp)[_PLACES[name]]
+        before, at_moved, at_launched = seen(moved), [], []
+        for place, (event, (name, origin)) in enumerate(zip(self.errors, ERROR_SOURCES.items(), strict=True)):
+            table = self._words(m, name, data.StructLayout({
+                "told": 1, "error": _ERROR_BITS, "pc": 32 if origin in _OVERTAKEN else 0}))
+            told = table.read(m, event.warp).told
             # An entry that fails is told by the flow unit, too.
             counts = (self.outside & one_hot(event.warp, self._params.warps)).any() if origin is Origin.FLOW else 1
-            write = table.write_port()
-            m.d.comb += [
-                write.en.eq(event.valid & (told == was_seen) & counts), write.addr.eq(event.warp),
-                write.data.told.eq(~told), write.data.error.eq(event.error), write.data.pc.eq(event.pc)]
-            failure = self._read(m, table, moved)
-            found.setdefault(origin, []).append((failure.told ^ before[_PLACES[name]], failure))
+            table.write(m, event.valid & (told == seen(event.warp)[place]) & counts, event.warp,
+                        {"told": ~told, "error": event.error, "pc": event.pc})
+            failure = table.read(m, moved)
+            by_origin[origin].append((event, failure.told ^ before[place], failure))
             at_moved.append(failure.told)
-            at_launched.append(self._read(m, table, launched).told)
-        for memories, other, when, warp, told in (
-                (at_moves, at_launches, self.moves, moved, at_moved),
-                (at_launches, at_moves, self.launch.valid, launched, at_launched)):
-            write = memories.write_port()
-            m.d.comb += [write.en.eq(when), write.addr.eq(warp), write.data.eq(Cat(told) ^ self._read(m, other, warp))]
+            at_launched.append(table.read(m, launch.payload).told)
+        at_moves.write(m, self.moves, moved, Cat(at_moved) ^ at_launches.read(m, moved))
+        at_launches.write(m, launch.valid, launch.payload, Cat(at_launched) ^ at_moves.read(m, launch.payload))
 
         # What the warp comes back to, and its code: later origins are of older instructions.
-        code = codes.write_port()
-        m.d.sync += [code.en.eq(self.moves & self.enters), code.addr.eq(moved)]
+        codes, entered, entering, code = self._words(m, "codes", _ERROR_BITS), Signal.like(moved), Signal(), Signal(
+            _ERROR_BITS)
+        codes.write(m, entering, entered, code)
+        m.d.sync += [entering.eq(self.moves & self.enters), entered.eq(moved)]
         m.d.comb += [
-            self.was_last.eq(Cat(pending for pending, _ in found[Origin.LAST]).any()),
-            self.status.error.as_value().eq(Mux(self.status.failed, self._read(m, codes, self.warp), 0))]
-        for origin in Origin:
-            for pending, failure in found[origin]:
+            self.was_last.eq(Cat(pending for _, pending, _ in by_origin[Origin.LAST]).any()),
+            self.status.error.as_value().eq(Mux(self.status.failed, codes.read(m, self.warp), 0))]
+        for origin, failures in by_origin.items():
+            for _, pending, failure in failures:
                 with m.If(pending):
-                    m.d.sync += code.data.eq(failure.error)
-                    if origin in (Origin.FLOW, Origin.MEMORY):
+                    m.d.sync += code.eq(failure.error)
+                    if origin in _OVERTAKEN:
                         m.d.comb += [self.overtaken.eq(1), self.pc.eq(failure.pc)]
-        last = [event for event, origin in zip(self.errors, ERROR_SOURCES.values(), strict=True)
-                if origin is Origin.LAST]
         m.d.sync += [Assert(~(one.valid & two.valid & (one.warp == two.warp)),
-                            "the last instruction of a warp fails twice") for one, two in combinations(last, 2)]
+                            "the last instruction of a warp fails twice")
+                     for (one, *_), (two, *_) in combinations(by_origin[Origin.LAST], 2)]
 
-    def _memory(self, m: Module, name: str, shape: Any) -> Any:
+    def _words(self, m: Module, name: str, shape: Any) -> Words:
         """A word a warp; in LUT memory for few warps, too, where synthesis would take registers and multiplexers."""
-        attributes: Any = {"ram_style": "distributed"}
-        m.submodules[name] = made = memory.Memory(shape=shape, depth=self._params.warps, init=[], attrs=attributes)
+        m.submodules[name] = made = Words(shape, self._params.warps, ram_style="distributed")
         return made
-
-    def _read(self, m: Module, of: Any, warp: Any) -> Any:
-        port = of.read_port(domain="comb")
-        m.d.comb += port.addr.eq(warp)
-        return port.data

@@ -1,16 +1,15 @@
 """The trap unit, joined."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import ReturnFromTrapMode
+from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
+from rtl.isa.table import BY_NAME
 from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import (
     ERROR_SOURCES,
@@ -32,14 +31,31 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.word import field_of, pattern_of
+from rtl.words import Words
 
-from .decode import TrapDecoder, TrapOperation
 from .machine import SmTrap
 from .status import WarpStatuses
-from .warps import WarpTraps, shared
+from .warps import TrapOperation, WarpTraps, shared
 
 __all__ = ["TrapUnit"]
 
+(_BPT,), (_IDE,), (_RTT,) = (BY_NAME[name] for name in ("BPT", "IDE", "RTT"))
+_MEANINGS = (
+    (_BPT, "mode", {
+        BreakpointMode.TRAP.value: (TrapOperation.TRAP, TrapOperation.FAIL),
+        BreakpointMode.INT.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
+        BreakpointMode.DRAIN.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
+        BreakpointMode.PAUSE.value: (None, TrapOperation.PAUSE),
+        BreakpointMode.PAUSE_QUIET.value: (None, TrapOperation.PAUSE_QUIET)}),
+    (_IDE, "disable", {
+        0: (TrapOperation.UNMASK, TrapOperation.UNMASK),
+        1: (TrapOperation.MASK, TrapOperation.MASK)}),
+    (_RTT, "mode", {
+        ReturnFromTrapMode.POPCRS.value: (None, TrapOperation.WAIT),
+        ReturnFromTrapMode.FALLTHROUGH.value: (None, TrapOperation.WAIT),
+        ReturnFromTrapMode.TERMINATE.value: (None, TrapOperation.TERMINATE)}))
+"""What an instruction does outside the trap, and inside. None: ILLEGAL_INSTR_ENCODING, as whatever is not here."""
 _RETURNS = {ReturnFromTrapMode.POPCRS: FlowOperation.RESTORE, ReturnFromTrapMode.FALLTHROUGH: FlowOperation.LEAVE_TRAP,
             ReturnFromTrapMode.TERMINATE: FlowOperation.TERMINATE}
 
@@ -47,16 +63,10 @@ _RETURNS = {ReturnFromTrapMode.POPCRS: FlowOperation.RESTORE, ReturnFromTrapMode
 class TrapUnit(Component):
     """Takes an instruction in every cycle, and answers in the next one.
 
-    Parameters
-    ----------
-    params : SmParams
-
     Members
     -------
-    dispatch : In(valid and dispatched)
-        Kinds TRAP, ENTER and LEAVE.
-    room : Out(1)
-        Always.
+    dispatch, room : In(valid and dispatched), Out(1)
+        Kinds TRAP, ENTER and LEAVE. There always is room.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
     launch : In(valid and warp_launch)
@@ -75,21 +85,16 @@ class TrapUnit(Component):
     report_mask : In(32)
         Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
     command : In(TrapCommand)
-    hold, enter, leave : Out(warps)
-        See IssueUnit.
-    inside : Out(warps)
-        Warps that are in the trap.
+    hold, enter, leave, inside : Out(warps)
+        See IssueUnit. Warps that are in the trap.
     resume : Out(warps)
         For one cycle: the warp goes on.
     status_warp, status, all_status : In, Out(WarpStatus), Out(32)
         What S2R tells of a warp, and of all.
     forget, forget_warp : In(1), In
         A warp's status has been read by what clears it.
-    state : Out(TrapStatus)
-    events : Out(TrapEvents)
-    report : Out(TrapReport)
-    completion : Out(completion)
-    error : Out(error_event)
+    state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
+    completion, error : Out(completion), Out(error_event)
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -110,84 +115,100 @@ class TrapUnit(Component):
         self.warps = WarpTraps(params)
         self.machine = SmTrap(params)
         self.statuses = WarpStatuses(params)
-        self.decoder = TrapDecoder()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        for name in ("warps", "machine", "statuses", "decoder"):
-            m.submodules[name] = getattr(self, name)
-        self._instructions(m)
-        self._warps(m)
-        self._statuses(m)
-        self._moves(m)
-        self._machine(m)
-        self._watchdog(m)
+        m.submodules.warps, m.submodules.machine, m.submodules.statuses = self.warps, self.machine, self.statuses
+        self._join(m)
+        self._execute(m)
+        self._move(m)
+        self._watch(m)
         return m
 
-    def _instructions(self, m: Module) -> None:
-        """BPT, IDE and RTT."""
-        decoder, instruction, warps, statuses = self.decoder, self.dispatch.payload, self.warps, self.statuses
-        asks, refused, failed, traps = Signal(), Signal(), Signal(), Signal()
-        here = shared(m, "dispatched_of", one_hot(instruction.warp, self._params.warps))
-        operation, masked = decoder.operation, (warps.masked & here).any()
+    def _join(self, m: Module) -> None:
+        """Where warps are, why they are there, and the multiprocessor."""
+        warps, statuses, machine, command, state = self.warps, self.statuses, self.machine, self.command, self.state
+        launch, slots = self.launch, self._params.warps
+        for target, source, names in (
+                (warps, self, ("live", "taken", "drained", "waiting", "command")),
+                (warps, statuses, ("failing", "wants", "insists")), (warps, machine, ("trapping", "urgent", "release")),
+                (self, warps, ("hold", "enter", "leave", "inside", "resume")),
+                (statuses, self, ("errors", "live")), (statuses, warps, ("outside", "stepped", "traps")),
+                (machine, self, ("live", "starting")),
+                (machine, warps, ("paused", "quiet", "returning", "cause", "insisting")),
+                (state, machine, ("trapping", "locked_down"))):
+            m.d.comb += [getattr(target, name).eq(getattr(source, name)) for name in names]
         m.d.comb += [
-            self.room.eq(1), warps.here.eq(here),
-            statuses.dispatched.eq(instruction.warp), decoder.word.eq(instruction.word),
-            decoder.inside.eq((self.inside & here).any()),
-            asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
-            failed.eq(decoder.error != WarpError.NONE), refused.eq(reported(self.report_mask, decoder.error)),
-            traps.eq(asks & (operation == TrapOperation.TRAP)), warps.asks.eq(asks & ~refused),
-            warps.operation.eq(operation), warps.pends.eq(traps & masked & (decoder.reason != TRAP_REASONS.stop - 1)),
-            statuses.trap.eq(traps), statuses.traps.eq(warps.traps), statuses.reason.eq(decoder.reason)]
-
-        told, report, error = self.completion, self.report, self.error
-        m.d.sync += [told[name].eq(instruction[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
-        m.d.sync += [
-            told.valid.eq(asks), error.valid.eq(asks & refused), error.warp.eq(instruction.warp),
-            error.pc.eq(instruction.pc), error.error.eq(decoder.error), report.warp.eq(instruction.warp),
-            report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))),
-            report.pc.eq(instruction.pc + INSTRUCTION_BYTES), report.reason.eq(decoder.reason),
-            self.events.interrupt.eq(asks & ~failed & decoder.interrupts)]
-
-    def _warps(self, m: Module) -> None:
-        """Where warps are."""
-        warps, machine, command, launch = self.warps, self.machine, self.command, self.launch
-        m.d.comb += [getattr(self, name).eq(getattr(warps, name))
-                     for name in ("hold", "enter", "leave", "inside", "resume")]
-        m.d.comb += [getattr(warps, name).eq(getattr(self, name)) for name in ("live", "taken", "drained", "waiting")]
-        m.d.comb += [getattr(warps, name).eq(command[name]) for name in ("installed", "step", "wake")]
-        m.d.comb += [
-            warps.begins.eq(shared(m, "begins_of", one_hot(launch.payload.warp, self._params.warps, launch.valid))),
+            warps.begins.eq(shared(m, "begins_of", one_hot(launch.payload.warp, slots, launch.valid))),
             warps.result.valid.eq(self.result_valid), warps.result.payload.eq(self.result_warp),
-            warps.refused.eq(self.result_error != WarpError.NONE), warps.trapping.eq(machine.trapping),
-            warps.urgent.eq(machine.urgent), warps.release.eq(machine.release),
-            self.withdraw.valid.eq(warps.withdraw.any()), self.withdraw.warp.eq(lowest(warps.withdraw))]
+            warps.refused.eq(self.result_error != WarpError.NONE),
+            self.withdraw.valid.eq(warps.withdraw.any()), self.withdraw.warp.eq(lowest(warps.withdraw)),
+            statuses.clear.eq(warps.left | warps.begins | one_hot(self.forget_warp, slots, self.forget)),
+            statuses.launch.valid.eq(launch.valid), statuses.launch.payload.eq(launch.payload.warp),
+            statuses.warp.eq(self.status_warp), self.status.eq(statuses.status),
+            self.all_status.eq(Cat(statuses.all_flags, command.stop)), machine.stop.eq(command.stop),
+            state.paused.eq(self.live & warps.paused), state.trapped.eq(self.live & statuses.trapped)]
+        m.d.sync += [
+            self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
+            self.events.step.eq(warps.stepped.any())]
 
-    def _statuses(self, m: Module) -> None:
-        """Why they are there."""
-        statuses, warps = self.statuses, self.warps
+    def _execute(self, m: Module) -> None:
+        """BPT, IDE and RTT."""
+        instruction, warps, statuses, told = self.dispatch.payload, self.warps, self.statuses, self.completion
+        word, inside, asks, refused, traps = instruction.word, Signal(), Signal(), Signal(), Signal()
+        operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
+        reason = field_of(word, _BPT.fields["reason"])
+        here = shared(m, "dispatched_of", one_hot(instruction.warp, self._params.warps))
         m.d.comb += [
-            warps.failing.eq(statuses.failing), warps.wants.eq(statuses.wants), warps.insists.eq(statuses.insists),
-            statuses.errors.eq(self.errors), statuses.outside.eq(warps.outside), statuses.stepped.eq(warps.stepped),
-            statuses.clear.eq(
-                warps.left | warps.begins | one_hot(self.forget_warp, self._params.warps, self.forget)),
-            statuses.launch.valid.eq(self.launch.valid), statuses.launch.payload.eq(self.launch.payload.warp),
-            statuses.warp.eq(self.status_warp), statuses.live.eq(self.live), self.status.eq(statuses.status),
-            self.all_status.eq(Cat(statuses.all_flags, self.command.stop))]
+            inside.eq((self.inside & here).any()),
+            asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
+            refused.eq(reported(self.report_mask, error)), traps.eq(asks & (operation == TrapOperation.TRAP))]
+        with m.Switch(word):
+            for form, field, meanings in _MEANINGS:
+                with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
+                    for value, (outside, within) in meanings.items():
+                        legal, wrong = 1 if outside else inside, WarpError.ILLEGAL_INSTR_ENCODING
+                        if outside is TrapOperation.TRAP:
+                            legal = (reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)
+                            wrong = WarpError.ILLEGAL_INSTR_PARAM
+                        does = Mux(inside, within, outside) if outside else within
+                        with m.Case(value):
+                            m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
+                                         error.eq(Mux(legal, WarpError.NONE, wrong))]
 
-    def _moves(self, m: Module) -> None:
+        # What it does to the warp, and what is told of it.
+        m.d.comb += [
+            self.room.eq(1), warps.here.eq(here), warps.asks.eq(asks & ~refused), warps.operation.eq(operation),
+            warps.pends.eq(traps & (warps.masked & here).any() & (reason != TRAP_REASONS.stop - 1)),
+            statuses.dispatched.eq(instruction.warp), statuses.trap.eq(traps), statuses.reason.eq(reason)]
+        for report in (told, self.error, self.report):
+            m.d.sync += report.warp.eq(instruction.warp)
+        m.d.sync += [told[name].eq(instruction[name]) for name in ("serial", "write_barrier", "read_barrier")]
+        m.d.sync += [
+            told.valid.eq(asks), self.error.valid.eq(asks & refused), self.error.pc.eq(instruction.pc),
+            self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
+            self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
+            self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (field_of(word, _BPT.fields["mode"]) == BreakpointMode.INT.value))]
+
+    def _move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
         failed, or to the one before: to the last one if that failed, or is a BAR of which its arrival was taken back.
+        That was since it entered last if there was one more of these than of its entries: they alternate.
         """
-        moved, flow, command, statuses = self.dispatch.payload, self.flow, self.command, self.statuses
-        moves, enters, saved, rolled_back = Signal(), Signal(), Signal(32), self._rolled_back(m, moved)
-        m.submodules.modes = modes = memory.Memory(shape=ReturnFromTrapMode, depth=self._params.warps, init=[])
-        write, mode = modes.write_port(), modes.read_port(domain="comb")
+        moved, withdrawn, flow, command = self.dispatch.payload, self.withdrawn, self.flow, self.command
+        statuses, moves, enters, saved = self.statuses, Signal(), Signal(), Signal(32)
+        m.submodules.modes = modes = Words(ReturnFromTrapMode, self._params.warps)
+        m.submodules.withdrawals = withdrawals = Words(1, self._params.warps)
+        m.submodules.entries = entries = Words(1, self._params.warps)
         m.d.comb += [
-            write.en.eq(self.warps.asks), write.addr.eq(moved.warp), write.data.eq(self.decoder.mode),
-            mode.addr.eq(moved.warp), moves.eq(self.dispatch.valid & is_kind(moved.kind, lambda rule: rule.injected)),
+            moves.eq(self.dispatch.valid & is_kind(moved.kind, lambda rule: rule.injected)),
             enters.eq(moved.kind == InstructionKind.ENTER), self.warps.moves.eq(moves), statuses.moves.eq(moves),
             statuses.enters.eq(enters)]
+        modes.write(m, self.warps.asks, moved.warp, field_of(moved.word, _RTT.fields["mode"]))
+        withdrawals.write(m, withdrawn.valid, withdrawn.warp, ~entries.read(m, withdrawn.warp))
+        withdrawals_before = withdrawals.read(m, moved.warp)
+        entries.write(m, self.dispatch.valid & enters, moved.warp, withdrawals_before)
+        rolled_back = withdrawals_before ^ entries.read(m, moved.warp)
 
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
@@ -200,49 +221,18 @@ class TrapUnit(Component):
                 flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
         with m.Else():
             m.d.comb += [flow.pc.eq(moved.pc), flow.target.eq(moved.pc)]
-            with m.Switch(mode.data):
+            with m.Switch(modes.read(m, moved.warp)):
                 for returns, operation in _RETURNS.items():
                     with m.Case(returns):
                         m.d.comb += flow.operation.eq(operation)
 
-    def _rolled_back(self, m: Module, moved: Any) -> Any:
-        """Whether the arrival of a warp was taken back, and it has not entered since: there was one more of these than
-        of its entries, which come one after the other."""
-        depth = self._params.warps
-        m.submodules.withdrawals = withdrawals = memory.Memory(shape=1, depth=depth, init=[])
-        m.submodules.entries = entries = memory.Memory(shape=1, depth=depth, init=[])
-        withdrawing, entering = withdrawals.write_port(), entries.write_port()
-        withdrawn, entered, before = (ram.read_port(domain="comb") for ram in (withdrawals, entries, entries))
-        m.d.comb += [
-            withdrawing.en.eq(self.withdrawn.valid), withdrawing.addr.eq(self.withdrawn.warp),
-            before.addr.eq(self.withdrawn.warp), withdrawing.data.eq(~before.data),
-            withdrawn.addr.eq(moved.warp), entered.addr.eq(moved.warp), entering.addr.eq(moved.warp),
-            entering.en.eq(self.dispatch.valid & (moved.kind == InstructionKind.ENTER)),
-            entering.data.eq(withdrawn.data)]
-        return withdrawn.data ^ entered.data
-
-    def _machine(self, m: Module) -> None:
-        """The multiprocessor, and what its host learns."""
-        warps, machine, state = self.warps, self.machine, self.state
-        m.d.comb += [getattr(machine, name).eq(getattr(warps, name)) for name in ("paused", "quiet", "returning")]
-        m.d.comb += [
-            machine.live.eq(self.live), machine.starting.eq(self.starting), machine.stop.eq(self.command.stop),
-            machine.cause.eq(warps.causes), machine.insists.eq(warps.insisting),
-            state.trapping.eq(machine.trapping), state.locked_down.eq(machine.locked_down),
-            state.paused.eq(self.live & warps.paused), state.trapped.eq(self.live & self.statuses.trapped)]
-        m.d.sync += [
-            self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
-            self.events.step.eq(warps.stepped.any())]
-
-    def _watchdog(self, m: Module) -> None:
+    def _watch(self, m: Module) -> None:
         """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue
         no instruction; never with 0 (ours). The next comes when it has counted as many again. What it is for is the
         deadlock of RTT and BAR.SYNCALL."""
-        count, idle, bit = Signal(1 << TIMEOUT_BITS), Signal(), self.command.timeout
-        reached = Signal()
+        count, idle, reached, bit = Signal(1 << TIMEOUT_BITS), Signal(), Signal(), self.command.timeout
         m.d.sync += idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any())
-        m.d.comb += [
-            reached.eq(count.bit_select(bit, 1) & bit.any()), self.events.timeout.eq(reached & idle)]
+        m.d.comb += [reached.eq(count.bit_select(bit, 1) & bit.any()), self.events.timeout.eq(reached & idle)]
         m.d.sync += count.eq(count + 1)
         with m.If(~idle | reached):
             m.d.sync += count.eq(0)

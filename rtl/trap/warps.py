@@ -3,19 +3,37 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event
+from rtl.layouts import Event, TrapCommand
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
-from .decode import TrapOperation
-
-__all__ = ["WarpTraps", "change", "shared"]
+__all__ = ["TrapOperation", "WarpTraps", "shared"]
 
 
-def change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
+class TrapOperation(enum.Enum, shape=4):
+    """What an instruction does to its warp."""
+
+    GO_ON = 0
+    """Nothing: the warp goes on."""
+    TRAP = 1
+    """BPT.TRAP, a cause."""
+    FAIL = 2
+    """BPT.TRAP in the trap: the warp is paused."""
+    PAUSE = 3
+    PAUSE_QUIET = 4
+    MASK = 5
+    UNMASK = 6
+    WAIT = 7
+    """RTT: the warp waits for its release."""
+    TERMINATE = 8
+    """RTT.TERMINATE: the warp leaves at once."""
+
+
+def _change(m: Module, bits: Signal, *steps: tuple[Any, Any]) -> None:
     """Changes the bits of these warps to that value, or each to its own, one step after the other: later ones win."""
     new: Any = bits
     for warps, value in steps:
@@ -42,31 +60,27 @@ class WarpTraps(Component):
 
     Members
     -------
-    begins : In(warps)
-        It is launched.
-    live, taken, drained, waiting : In(warps)
+    live, taken, drained, waiting, begins : In(warps)
         It has begun and not ended; it issues an instruction; none of its instructions is in flight; it waits at a
-        barrier.
+        barrier; it is launched.
     here : In(warps)
         Of this one something is dispatched.
     moves, asks, operation, pends : In(1), In(1), In(TrapOperation), In(1)
         ENTER or LEAVE; or an instruction of no error. ``pends``: a BPT.TRAP that is masked.
     result, refused : In(Event of a warp), In(1)
         Its flow result comes, and is an error.
-    failing : In(warps)
-        A reported error of it comes.
-    wants, insists : In(warps)
-        It has a reason to trap that can be masked; one that nobody can mask.
-    trapping, urgent : In(1)
-        The multiprocessor traps; for a cause that nobody can mask.
-    installed, step, wake, release : In(1), In(1), In(warps), In(1)
-        There is a handler; the host steps; wakes these warps, if they are paused; those who wait at RTT leave.
+    failing, wants, insists : In(warps)
+        A reported error of it comes; it has a reason to trap that can be masked; one that nobody can mask.
+    trapping, urgent, release : In(1)
+        The multiprocessor traps; for a cause that nobody can mask; those who wait at RTT leave.
+    command : In(TrapCommand)
+        It wakes warps that are paused.
     hold, enter, leave, resume, withdraw : Out(warps)
         For issue and barrier unit; see IssueUnit, BarrierUnit.
     masked, inside, outside, paused, quiet, returning : Out(warps)
         ``masked``: its causes that can be masked wait. ``outside``: and not on the way in. ``returning``: it waits at
         RTT.
-    causes, insisting : Out(1)
+    cause, insisting : Out(1)
         A warp wants the multiprocessor to trap; for a cause that nobody can mask.
     traps, stepped, left : Out(warps)
         For one cycle: it executes a BPT.TRAP outside; it is inside now after a step; it is outside again.
@@ -76,17 +90,14 @@ class WarpTraps(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warps = params.warps
-        taken = ("begins", "here", "live", "taken", "drained", "waiting", "failing", "wants", "insists", "wake")
-        told = ("hold", "enter", "leave", "resume", "withdraw", "masked", "inside", "outside", "paused", "quiet",
-                "returning", "traps", "stepped", "left")
+        ports = (
+            (In(params.warps), "live taken drained waiting begins here failing wants insists"),
+            (In(1), "moves asks pends refused trapping urgent release"),
+            (Out(params.warps), "hold enter leave resume withdraw masked inside outside paused quiet returning"),
+            (Out(params.warps), "traps stepped left"), (Out(1), "cause insisting pauses fails"))
         super().__init__({
-            "result": In(Event(params.warp_bits)), "operation": In(TrapOperation),
-            **{name: In(1) for name in ("moves", "asks", "pends", "refused", "trapping", "urgent", "installed", "step",
-                                        "release")},
-            **{name: In(warps) for name in taken},
-            **{name: Out(warps) for name in told},
-            **{name: Out(1) for name in ("causes", "insisting", "pauses", "fails")}})
+            "operation": In(TrapOperation), "result": In(Event(params.warp_bits)), "command": In(TrapCommand(params)),
+            **{name: member for member, names in ports for name in names.split()}})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -101,7 +112,7 @@ class WarpTraps(Component):
         comes, released = Mux(self.moves, self.here, 0), Mux(self.release, returning, 0)
         result = shared(m, "result_of", one_hot(self.result.payload, warps, self.result.valid))
         entered = shared(m, "entered", result & moving & ~inside)
-        wakes = shared(m, "wakes", paused & Mux(self.trapping, self.wake, 0))
+        wakes = shared(m, "wakes", paused & Mux(self.trapping, self.command.wake, 0))
         left = shared(m, "gone", (result & moving & inside & ~refused.replicate(warps)) | (released & ~framed))
         stops, outside = shared(m, "stops", done & ~masked), shared(m, "outside", live & ~inside & ~moving)
 
@@ -125,7 +136,7 @@ class WarpTraps(Component):
         m.d.comb += [
             self.fails.eq(fails.any() | told(TrapOperation.FAIL)),
             self.insisting.eq((failing | insists).any()),
-            self.causes.eq((failing | insists | (outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
+            self.cause.eq((failing | insists | (outside & ~masked & (self.wants | Mux(steps, 0, done)))).any()
                            | self.fails),
             self.hold.eq(enters | insists | stops | paused | returning | leaving),
             self.enter.eq(enters & ~self.waiting), self.leave.eq(leaving), self.withdraw.eq(enters & self.waiting)]
@@ -134,15 +145,15 @@ class WarpTraps(Component):
         bare = entered & ~framed
         loud = shared(m, "loud", fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE) | bare)
         m.d.comb += self.pauses.eq(self.fails | told(TrapOperation.PAUSE) | bare.any())
-        change(m, paused, (loud | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
-        change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (loud, 0))
+        _change(m, paused, (loud | asks(TrapOperation.PAUSE_QUIET), 1), (wakes, 0), (begins, 0))
+        _change(m, self.quiet, (asks(TrapOperation.PAUSE_QUIET), 1), (loud, 0))
 
         # In and out. Without a handler to go on with, a warp that is woken waits to be released.
-        change(m, moving, (comes, 1), (result | begins, 0))
-        change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed))
-        change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released, 0))
-        change(m, framed, (comes & ~inside, self.installed.replicate(warps)), (Mux(refused, entered, 0), 0))
-        change(m, inside, (entered, 1), (left | begins, 0))
+        _change(m, moving, (comes, 1), (result | begins, 0))
+        _change(m, leaving, (asks(TrapOperation.TERMINATE), 1), (result & moving, 0), (released, framed))
+        _change(m, returning, (asks(TrapOperation.WAIT) | (wakes & ~framed), 1), (released, 0))
+        _change(m, framed, (comes & ~inside, self.command.installed.replicate(warps)), (Mux(refused, entered, 0), 0))
+        _change(m, inside, (entered, 1), (left | begins, 0))
         m.d.sync += [
             Assert(~(comes & moving).any(), "a warp moves that is on its way"),
             Assert(~(comes & inside & ~leaving).any(), "a warp leaves that was not asked to"),
@@ -150,9 +161,9 @@ class WarpTraps(Component):
             Assert(~(self.asks & (self.here & returning).any()), "a warp that waits at RTT executes an instruction")]
 
         # Masks, steps, and who goes on.
-        change(m, masked, (asks(TrapOperation.MASK), 1), (asks(TrapOperation.UNMASK) | begins, 0))
-        change(m, stepping, (self.taken | entered | begins, 0), (left, self.step.replicate(warps)))
-        change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
+        _change(m, masked, (asks(TrapOperation.MASK), 1), (asks(TrapOperation.UNMASK) | begins, 0))
+        _change(m, stepping, (self.taken | entered | begins, 0), (left, self.command.step.replicate(warps)))
+        _change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
         m.d.sync += self.resume.eq(
             asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
             | Mux(self.pends, self.here, 0) | (wakes & framed))

@@ -103,8 +103,7 @@ class BarrierUnit(Component):
         m.d.comb += [
             self.queue.dispatch.eq(self.dispatch), self.room.eq(self.queue.room),
             store.launch.eq(self.launch), store.ended.eq(self.terminated), store.ended_warp.eq(self.terminated_warp),
-            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number),
-            warps.launch.valid.eq(self.launch.valid), warps.launch.payload.eq(self.launch.payload.warp),
+            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number), warps.launch.eq(self.launch),
             warps.warp.eq(warp), warps.group.eq(self._row.waiting), warps.state.eq(self._row.state),
             self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting), self.withdrawn.warp.eq(warp)]
         with m.FSM():
@@ -170,15 +169,15 @@ class BarrierUnit(Component):
     def _compute(self, m: Module) -> None:
         """What becomes of the barrier."""
         request, row, warps, withdrawing = self._request, self._row, self.warps, self._task == BarrierTask.WITHDRAW
-        state, came, gone, live = row.state, warps.arrival, warps.came, Signal.like(self.store.live)
+        state, given, came, live = row.state, warps.arrival, warps.came, Signal.like(self.store.live)
         one = one_hot(request.warp, self._params.warps)
 
         # What an arrival brings; nothing to a reduction unless it takes part in one.
-        scans, reads = request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
+        scans, wants = request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
         m.d.comb += [
-            came.number.eq(self._number), came.reduces.eq(reads), came.reduction.eq(request.reduction),
+            given.number.eq(self._number), given.reduces.eq(wants), given.reduction.eq(request.reduction),
             warps.noted.eq(Mux(scans, state.population, request.content))]
-        m.d.comb += [came[name].eq(Mux(reads | scans, request[name], 0))
+        m.d.comb += [given[name].eq(Mux(wants | scans, request[name], 0))
                      for name in ("population", "some_false", "some_true")]
 
         with m.State("READ"):
@@ -191,22 +190,23 @@ class BarrierUnit(Component):
                     m.d.comb += [warps.wait.eq(request.mode != BarrierMode.ARV), warps.note.eq(scans)]
                     m.d.sync += [
                         state.arrived.eq(state.arrived + 1), state.expected.eq(request.count),
-                        state.population.eq(state.population + came.population),
-                        state.some_false.eq(state.some_false | came.some_false),
-                        state.some_true.eq(state.some_true | came.some_true),
-                        row.gave_false.eq(row.gave_false + came.some_false),
-                        row.gave_true.eq(row.gave_true + came.some_true),
-                        row.reduces.eq(row.reduces | came.reduces),
                         row.waiting.eq(row.waiting | Mux(warps.wait, one, 0))]
+                    with m.If(wants | scans):
+                        m.d.sync += [
+                            state.population.eq(state.population + request.population),
+                            state.some_false.eq(state.some_false | request.some_false),
+                            state.some_true.eq(state.some_true | request.some_true),
+                            row.gave_false.eq(row.gave_false + request.some_false),
+                            row.gave_true.eq(row.gave_true + request.some_true), row.reduces.eq(row.reduces | wants)]
                 with m.Case(BarrierTask.WRITE):
                     m.d.comb += warps.note.eq(request.place == BarrierRead.RESULT)
                     with m.If(request.place == BarrierRead.BARRIER):
                         m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
                 with m.Case(BarrierTask.WITHDRAW):
-                    false_left, true_left = row.gave_false - gone.some_false, row.gave_true - gone.some_true
+                    false_left, true_left = row.gave_false - came.some_false, row.gave_true - came.some_true
                     m.d.sync += [
                         state.arrived.eq(state.arrived - state.arrived.any()),
-                        state.population.eq(state.population - gone.population),
+                        state.population.eq(state.population - came.population),
                         state.some_false.eq(false_left.any()), state.some_true.eq(true_left.any()),
                         row.gave_false.eq(false_left), row.gave_true.eq(true_left),
                         row.waiting.eq(row.waiting & ~one)]
@@ -273,9 +273,10 @@ class BarrierUnit(Component):
         mark, some, sent = Signal.like(asked.index), Signal(), port.operation.valid & port.operation.ready
         m.submodules.values = values = memory.Memory(shape=32, depth=1 << len(mark), init=[])
         write, read = values.write_port(), values.read_port()
+        m.d.comb += [asked[name].eq(request[name]) for name in ("warp", "serial", "predicate")]
+        m.d.comb += [register.eq(value) for register, value in zip(
+            asked.registers, (request.register, RZ, RZ), strict=True)]
         m.d.comb += [
-            asked.warp.eq(request.warp), asked.serial.eq(request.serial), asked.registers[0].eq(request.register),
-            asked.registers[1].eq(RZ), asked.registers[2].eq(RZ), asked.predicate.eq(request.predicate),
             asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
             asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
             self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]

@@ -8,7 +8,7 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierReduction
-from rtl.layouts import Event
+from rtl.layouts import warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
@@ -21,7 +21,7 @@ class WaitingWarps(Component):
 
     Members
     -------
-    launch : In(Event of a warp)
+    launch : In(valid and warp_launch)
         A new warp: its result is 0. No ``note`` and no ``settle`` may come.
     warp : In
         The warp that begins to wait, is withdrawn, or gets or reads a result.
@@ -46,15 +46,15 @@ class WaitingWarps(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warps, bits = params.warps, params.warp_bits
+        warps = params.warps
         self._arrival = data.StructLayout({
             "number": range(SYNCALL_BARRIER + 1), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1})
         super().__init__({
-            "launch": In(Event(bits)), "warp": In(bits), "wait": In(1), "arrival": In(self._arrival),
-            "came": Out(self._arrival), "withdraw": In(1), "group": In(warps), "release": In(1), "settle": In(1),
-            "state": In(BarrierState), "note": In(1), "noted": In(32), "result": Out(32), "waiting": Out(warps),
-            "meeting": Out(warps)})
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "warp": In(params.warp_bits),
+            "wait": In(1), "arrival": In(self._arrival), "came": Out(self._arrival), "withdraw": In(1),
+            "group": In(warps), "release": In(1), "settle": In(1), "state": In(BarrierState), "note": In(1),
+            "noted": In(32), "result": Out(32), "waiting": Out(warps), "meeting": Out(warps)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -73,7 +73,7 @@ class WaitingWarps(Component):
         owing = arrivals.read(m, settled)
         arrivals.write(m, self.wait, self.warp, self.arrival)
         results.write(m, launch.valid | self.note | (self.settle & owing.reduces),
-                      Mux(launch.valid, launch.payload, Mux(self.note, self.warp, settled)),
+                      Mux(launch.valid, launch.payload.warp, Mux(self.note, self.warp, settled)),
                       Mux(launch.valid, 0, Mux(self.note, self.noted, reduced)))
         m.d.comb += [
             settled.eq(lowest(group)), self.came.eq(arrivals.read(m, self.warp)),

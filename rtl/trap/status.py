@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.trap_status import STOP_AT, TRAP_REASONS, WarpStatus
-from rtl.layouts import ERROR_SOURCES, Event, Origin, error_event
+from rtl.layouts import ERROR_SOURCES, Origin, error_event, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
@@ -52,7 +52,7 @@ class WarpStatuses(Component):
         What it reads of all that live, but for the stop trigger.
     trapped, wants, insists : Out(warps)
         It has executed a BPT.TRAP; one that can be masked; it has a reason that nobody can mask.
-    launch : In(Event of a warp)
+    launch : In(valid and warp_launch)
         A new warp: nothing of it has failed.
     dispatched, moves, enters : In, In(1), In(1)
         Something of this warp is dispatched; it is on its way into the trap, or back; into it.
@@ -66,11 +66,10 @@ class WarpStatuses(Component):
         super().__init__({
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "failing": Out(warps),
             "outside": In(warps), "trap": In(1), "traps": In(warps), "reason": In(range(TRAP_REASONS.stop)),
-            "stepped": In(warps),
-            "clear": In(warps), "warp": In(bits), "status": Out(WarpStatus), "live": In(warps),
+            "stepped": In(warps), "clear": In(warps), "warp": In(bits), "status": Out(WarpStatus), "live": In(warps),
             "all_flags": Out(STOP_AT), "trapped": Out(warps), "wants": Out(warps), "insists": Out(warps),
-            "launch": In(Event(bits)), "dispatched": In(bits), "moves": In(1), "enters": In(1),
-            "was_last": Out(1), "overtaken": Out(1), "pc": Out(32)})
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "dispatched": In(bits),
+            "moves": In(1), "enters": In(1), "was_last": Out(1), "overtaken": Out(1), "pc": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -104,7 +103,7 @@ class WarpStatuses(Component):
 
     def _errors(self, m: Module) -> None:
         """The codes of errors, and where the warp comes back to."""
-        moved, launch, by_origin = self.dispatched, self.launch, {origin: [] for origin in Origin}
+        moved, launched, by_origin = self.dispatched, self.launch.payload.warp, {origin: [] for origin in Origin}
         at_moves, at_launches = (self._words(m, name, len(ERROR_SOURCES)) for name in ("at_moves", "at_launches"))
 
         def seen(warp: Any) -> Any:
@@ -123,9 +122,9 @@ class WarpStatuses(Component):
             failure = table.read(m, moved)
             by_origin[origin].append((event, failure.told ^ before[place], failure))
             at_moved.append(failure.told)
-            at_launched.append(table.read(m, launch.payload).told)
+            at_launched.append(table.read(m, launched).told)
         at_moves.write(m, self.moves, moved, Cat(at_moved) ^ at_launches.read(m, moved))
-        at_launches.write(m, launch.valid, launch.payload, Cat(at_launched) ^ at_moves.read(m, launch.payload))
+        at_launches.write(m, self.launch.valid, launched, Cat(at_launched) ^ at_moves.read(m, launched))
 
         # What the warp comes back to, and its code: later origins are of older instructions.
         codes, entered, entering, code = self._words(m, "codes", _ERROR_BITS), Signal.like(moved), Signal(), Signal(

@@ -44,7 +44,7 @@ __all__ = ["TrapUnit"]
 _MEANINGS = (
     (_BPT, "mode", {
         BreakpointMode.TRAP.value: (TrapOperation.TRAP, TrapOperation.FAIL),
-        BreakpointMode.INT.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
+        BreakpointMode.INT.value: (TrapOperation.INTERRUPT, TrapOperation.INTERRUPT),
         BreakpointMode.DRAIN.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
         BreakpointMode.PAUSE.value: (None, TrapOperation.PAUSE),
         BreakpointMode.PAUSE_QUIET.value: (None, TrapOperation.PAUSE_QUIET)}),
@@ -130,21 +130,19 @@ class TrapUnit(Component):
         warps, statuses, machine, command, state = self.warps, self.statuses, self.machine, self.command, self.state
         launch, slots = self.launch, self._params.warps
         for target, source, names in (
-                (warps, self, ("live", "taken", "drained", "waiting", "command")),
+                (warps, self, ("live", "taken", "drained", "waiting", "result_valid", "result_warp", "command")),
                 (warps, statuses, ("failing", "wants", "insists")), (warps, machine, ("trapping", "urgent", "release")),
                 (self, warps, ("hold", "enter", "leave", "inside", "resume")),
-                (statuses, self, ("errors", "live")), (statuses, warps, ("outside", "stepped", "traps")),
+                (statuses, self, ("errors", "live", "launch")), (statuses, warps, ("outside", "stepped", "traps")),
                 (machine, self, ("live", "starting")),
                 (machine, warps, ("paused", "quiet", "returning", "cause", "insisting")),
                 (state, machine, ("trapping", "locked_down"))):
             m.d.comb += [getattr(target, name).eq(getattr(source, name)) for name in names]
         m.d.comb += [
             warps.begins.eq(shared(m, "begins_of", one_hot(launch.payload.warp, slots, launch.valid))),
-            warps.result.valid.eq(self.result_valid), warps.result.payload.eq(self.result_warp),
             warps.refused.eq(self.result_error != WarpError.NONE),
             self.withdraw.valid.eq(warps.withdraw.any()), self.withdraw.warp.eq(lowest(warps.withdraw)),
             statuses.clear.eq(warps.left | warps.begins | one_hot(self.forget_warp, slots, self.forget)),
-            statuses.launch.valid.eq(launch.valid), statuses.launch.payload.eq(launch.payload.warp),
             statuses.warp.eq(self.status_warp), self.status.eq(statuses.status),
             self.all_status.eq(Cat(statuses.all_flags, command.stop)), machine.stop.eq(command.stop),
             state.paused.eq(self.live & warps.paused), state.trapped.eq(self.live & statuses.trapped)]
@@ -167,11 +165,11 @@ class TrapUnit(Component):
             for form, field, meanings in _MEANINGS:
                 with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
                     for value, (outside, within) in meanings.items():
-                        legal, wrong = 1 if outside else inside, WarpError.ILLEGAL_INSTR_ENCODING
+                        legal, wrong = inside if outside is None else 1, WarpError.ILLEGAL_INSTR_ENCODING
                         if outside is TrapOperation.TRAP:
                             legal = (reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)
                             wrong = WarpError.ILLEGAL_INSTR_PARAM
-                        does = Mux(inside, within, outside) if outside else within
+                        does = within if outside is None else Mux(inside, within, outside)
                         with m.Case(value):
                             m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
                                          error.eq(Mux(legal, WarpError.NONE, wrong))]
@@ -188,7 +186,7 @@ class TrapUnit(Component):
             told.valid.eq(asks), self.error.valid.eq(asks & refused), self.error.pc.eq(instruction.pc),
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
-            self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (field_of(word, _BPT.fields["mode"]) == BreakpointMode.INT.value))]
+            self.events.interrupt.eq(asks & (operation == TrapOperation.INTERRUPT))]
 
     def _move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that

@@ -7,7 +7,7 @@ from amaranth.lib import enum
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event, TrapCommand
+from rtl.layouts import TrapCommand
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
@@ -19,6 +19,8 @@ class TrapOperation(enum.Enum, shape=4):
 
     GO_ON = 0
     """Nothing: the warp goes on."""
+    INTERRUPT = 9
+    """As GO_ON; BPT.INT."""
     TRAP = 1
     """BPT.TRAP, a cause."""
     FAIL = 2
@@ -67,8 +69,8 @@ class WarpTraps(Component):
         Of this one something is dispatched.
     moves, asks, operation, pends : In(1), In(1), In(TrapOperation), In(1)
         ENTER or LEAVE; or an instruction of no error. ``pends``: a BPT.TRAP that is masked.
-    result, refused : In(Event of a warp), In(1)
-        Its flow result comes, and is an error.
+    result_valid, result_warp, refused : In(1), In, In(1)
+        A flow result of this warp comes, and is an error.
     failing, wants, insists : In(warps)
         A reported error of it comes; it has a reason to trap that can be masked; one that nobody can mask.
     trapping, urgent, release : In(1)
@@ -92,11 +94,11 @@ class WarpTraps(Component):
         self._params = params
         ports = (
             (In(params.warps), "live taken drained waiting begins here failing wants insists"),
-            (In(1), "moves asks pends refused trapping urgent release"),
+            (In(1), "moves asks pends result_valid refused trapping urgent release"),
             (Out(params.warps), "hold enter leave resume withdraw masked inside outside paused quiet returning"),
             (Out(params.warps), "traps stepped left"), (Out(1), "cause insisting pauses fails"))
         super().__init__({
-            "operation": In(TrapOperation), "result": In(Event(params.warp_bits)), "command": In(TrapCommand(params)),
+            "operation": In(TrapOperation), "result_warp": In(params.warp_bits), "command": In(TrapCommand(params)),
             **{name: member for member, names in ports for name in names.split()}})
 
     def elaborate(self, platform: object) -> Module:
@@ -110,7 +112,7 @@ class WarpTraps(Component):
         # What happens, to whom.
         refused = shared(m, "refused_now", self.refused)
         comes, released = Mux(self.moves, self.here, 0), Mux(self.release, returning, 0)
-        result = shared(m, "result_of", one_hot(self.result.payload, warps, self.result.valid))
+        result = shared(m, "result_of", one_hot(self.result_warp, warps, self.result_valid))
         entered = shared(m, "entered", result & moving & ~inside)
         wakes = shared(m, "wakes", paused & Mux(self.trapping, self.command.wake, 0))
         left = shared(m, "gone", (result & moving & inside & ~refused.replicate(warps)) | (released & ~framed))
@@ -165,6 +167,6 @@ class WarpTraps(Component):
         _change(m, stepping, (self.taken | entered | begins, 0), (left, self.command.step.replicate(warps)))
         _change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
         m.d.sync += self.resume.eq(
-            asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
+            asks(TrapOperation.GO_ON, TrapOperation.INTERRUPT, TrapOperation.MASK, TrapOperation.UNMASK)
             | Mux(self.pends, self.here, 0) | (wakes & framed))
         return m

@@ -44,7 +44,7 @@ __all__ = ["TrapUnit"]
 _MEANINGS = (
     (_BPT, "mode", {
         BreakpointMode.TRAP.value: (TrapOperation.TRAP, TrapOperation.FAIL),
-        BreakpointMode.INT.value: (TrapOperation.INTERRUPT, TrapOperation.INTERRUPT),
+        BreakpointMode.INT.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
         BreakpointMode.DRAIN.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
         BreakpointMode.PAUSE.value: (None, TrapOperation.PAUSE),
         BreakpointMode.PAUSE_QUIET.value: (None, TrapOperation.PAUSE_QUIET)}),
@@ -155,7 +155,7 @@ class TrapUnit(Component):
         instruction, warps, statuses, told = self.dispatch.payload, self.warps, self.statuses, self.completion
         word, inside, asks, refused, traps = instruction.word, Signal(), Signal(), Signal(), Signal()
         operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
-        reason = field_of(word, _BPT.fields["reason"])
+        mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
         here = shared(m, "dispatched_of", one_hot(instruction.warp, self._params.warps))
         m.d.comb += [
             inside.eq((self.inside & here).any()),
@@ -186,7 +186,7 @@ class TrapUnit(Component):
             told.valid.eq(asks), self.error.valid.eq(asks & refused), self.error.pc.eq(instruction.pc),
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
-            self.events.interrupt.eq(asks & (operation == TrapOperation.INTERRUPT))]
+            self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]
 
     def _move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that

@@ -19,8 +19,6 @@ class TrapOperation(enum.Enum, shape=4):
 
     GO_ON = 0
     """Nothing: the warp goes on."""
-    INTERRUPT = 9
-    """As GO_ON; BPT.INT."""
     TRAP = 1
     """BPT.TRAP, a cause."""
     FAIL = 2
@@ -167,6 +165,6 @@ class WarpTraps(Component):
         _change(m, stepping, (self.taken | entered | begins, 0), (left, self.command.step.replicate(warps)))
         _change(m, done, (stepping & self.taken, 1), (entered | begins, 0))
         m.d.sync += self.resume.eq(
-            asks(TrapOperation.GO_ON, TrapOperation.INTERRUPT, TrapOperation.MASK, TrapOperation.UNMASK)
+            asks(TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
             | Mux(self.pends, self.here, 0) | (wakes & framed))
         return m

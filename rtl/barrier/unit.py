@@ -37,9 +37,8 @@ class BarrierUnit(Component):
 
     An instruction is complete when it has arrived, not when its warp goes on (ours): a warp that waits has nothing
     under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error the
-    instruction is complete, too, but its warp is not let go.
-
-    The unit waits in the cycle of a launch, which writes the same memories.
+    instruction is complete, too, but its warp is not let go. The unit waits in the cycle of a launch, which writes the
+    same memories.
 
     Members
     -------

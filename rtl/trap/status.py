@@ -27,16 +27,12 @@ _OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
 
 
 class WarpStatuses(Component):
-    """What must be seen of all warps in one cycle is registers, a bit a warp. What belongs to errors is in LUT memory:
-    one for each source, since several tell at once, with the code and, of what may have been overtaken, the address.
-
-    A source's error of a warp counts if the source has told of the warp more often than was seen to, modulo 2. It has
-    been seen to when the warp is on its way into the trap or back, or a new one begins. The code goes to what S2R
-    reads when the warp enters.
-
-    A memory instruction is older than whatever else has failed, since it has issued when the flow results before it
-    were known; the first of several is the one that is told first. A push is older than what could not be overtaken;
-    of that only the last instruction of a warp can fail, and a line of the stack belongs to no instruction.
+    """Errors are in LUT memory: one for each source, since several tell at once, with the code and, of what may have
+    been overtaken, the address. One counts if its source has told of the warp more often than was seen to, modulo 2:
+    when the warp is on its way into the trap or back, or a new one begins. Of several of a source the first is kept;
+    of those of different sources that of the later Origin, which is of the older instruction: a memory instruction has
+    issued when the flow results before it were known, and a push is older than what could not be overtaken. The code
+    goes to what S2R reads when the warp enters.
 
     Members
     -------

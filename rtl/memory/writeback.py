@@ -117,8 +117,8 @@ class WriteBack(Component):
             with m.Else():
                 m.d.sync += older[slot].eq(older[slot] & ~enters)
 
-        # The next one that ends: after those of its warp that are older, and once it is known whether it writes. What it
-        # ends with is in the registers later.
+        # The next one that ends: after those of its warp that are older, and once it is known whether it writes. What
+        # it ends with is in the registers later.
         chosen, chosen_slot, ends, free = Signal(), Signal(bits), Signal(), Signal(count)
         mine, choice = one_hot(chosen_slot, count, chosen), Signal(count)
         judged = one_hot(self.judged.payload.slot, count, self.judged.valid)

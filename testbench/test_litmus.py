@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Litmus tests on the hardware: no outcome that the memory model forbids; and what finds such outcomes."""
 
 from collections import Counter

@@ -55,7 +55,7 @@ def test_guards_tests_and_operands_of_every_form():
             assert form is not None
             ctx.set(dut.word, word)
             assert ctx.get(dut.guarded) == form.guarded, form
-            assert ctx.get(dut.tested) == (form.name in ("BRX", "JMX")), form
+            assert ctx.get(dut.tested) == (form.pipe is Pipe.FLOW and "test" in form.fields), form
             assert ctx.get(dut.votes) == (form.name == "BAR" and form.variant != "all"), form
             assert not ctx.get(dut.misaligned), form
         for form in constants:

@@ -47,19 +47,20 @@ class WaitingWarps(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        self._arrival = data.StructLayout({
+        arrival = data.StructLayout({
             "number": range(SYNCALL_BARRIER + 1), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1})
         super().__init__({
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "warp": In(params.warp_bits),
-            "wait": In(1), "arrival": In(self._arrival), "came": Out(self._arrival), "withdraw": In(1),
+            "wait": In(1), "arrival": In(arrival), "came": Out(arrival), "withdraw": In(1),
             "group": In(warps), "release": In(1), "settle": In(1), "state": In(BarrierState), "note": In(1),
             "noted": In(32), "result": Out(32), "waiting": Out(warps), "meeting": Out(warps)})
+        self.arrivals = Words(arrival, warps)       # for sim.diagnosis
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         launch, group, one = self.launch, self.group, Signal(self._params.warps)
-        m.submodules.arrivals = arrivals = Words(self._arrival, self._params.warps)
+        m.submodules.arrivals = arrivals = self.arrivals
         m.submodules.results = results = Words(32, self._params.warps)
 
         # Who waits.

@@ -25,6 +25,8 @@ __all__ = ["AddressStage", "address_job", "early_layout"]
 _WORD_BITS = 2
 _THREAD_BITS = ceil_log2(WARP_THREADS)
 _WINDOW_BITS = ceil_log2(WINDOW_BYTES)
+_PAST_WINDOWS = max(SHARED_WINDOW, LOCAL_WINDOW).bit_length()
+"""The bits of an address from this one on are 0 in a window."""
 
 
 def address_job(params: SmParams) -> data.StructLayout:
@@ -77,6 +79,10 @@ class AddressStage(Component):
             "places": Out(place_layout(params)), "judged": Out(Event(judged_layout(params))),
             "loaded": Out(WARP_THREADS), "inside": Out(WARP_THREADS), "early": Out(Event(early_layout(self._params)))})
         self._added: Any = Signal(address_job(params))
+        limits = self._added.limits
+        self._second: Any = Signal(data.StructLayout({
+            "base": ADDRESS_BITS, "end": max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)}))
+        self._low_mask = Signal(4)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -92,6 +98,7 @@ class AddressStage(Component):
         m.d.comb += [self.write.eq(added), self.write_slot.eq(job.slot), self.write_beat.eq(beat)]
 
         # Addresses, then spaces and places.
+        self._spaces(m)
         names = ThreadSets.as_shape().members
         found = {name: Signal(lanes, name=f"in_{name}") for name in names}
         sets = {name: Signal(WARP_THREADS, name=name) for name in names}
@@ -130,77 +137,71 @@ class AddressStage(Component):
         return m
 
     def _sum(self, low: Value, high: Value) -> Value:
-        instruction = self.job.instruction
-        wide = instruction.wide
-        whole = Cat(low, Mux(wide, high, 0)) + instruction.offset
-        return Mux(wide, whole[:64], whole[:32])
+        whole = Cat(low, high) + self.job.instruction.offset
+        return Mux(self.job.instruction.wide, whole[:64], whole[:32])
+
+    def _spaces(self, m: Module) -> None:
+        """What the places of all threads have in common. Each is in shared memory, at an address of memory, or in the
+        ``second`` space, with an end as well: local memory or the constant bank."""
+        instruction, limits, second = self._added.instruction, self._added.limits, self._second
+        m.d.comb += [
+            second.base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), second.end.eq(limits.local)]
+        with m.If(instruction.space == MemorySpace.CONSTANT):
+            m.d.comb += [second.base.eq(limits.bank.address), second.end.eq(_whole_words(limits.bank.size))]
+        m.d.comb += self._low_mask.eq((1 << instruction.size) - 1)
 
     def _judge(self, m: Module, lane: int, address: Signal, thread: Value, executes: Value, errors: Any,
                sets: dict[str, Signal]) -> None:
         """Where one thread's address is. ``errors`` are a cycle later than the rest."""
-        instruction, limits = self._added.instruction, self._added.limits
-        space, inner = Signal(MemorySpace), Signal(64)
+        instruction, limits, second, low_mask = self._added.instruction, self._added.limits, self._second, self._low_mask
         generic = (instruction.space == MemorySpace.GENERIC) | (instruction.space == MemorySpace.OUTSIDE)
-        in_shared = generic & (address[_WINDOW_BITS:] == SHARED_WINDOW >> _WINDOW_BITS)
-        in_local = generic & (address[_WINDOW_BITS:] == LOCAL_WINDOW >> _WINDOW_BITS)
-        inside = in_shared | in_local
+        constant = instruction.space == MemorySpace.CONSTANT
+        in_shared, in_local, above, beyond = Signal(), Signal(), Signal(), Signal()
+        window, past = address[_WINDOW_BITS:_PAST_WINDOWS], Signal()
         m.d.comb += [
-            space.eq(Mux(generic, MemorySpace.GLOBAL, instruction.space)),
-            inner.eq(Mux(inside, address[:_WINDOW_BITS], address))]
-        with m.If(in_shared):
-            m.d.comb += space.eq(MemorySpace.SHARED)
-        with m.If(in_local):
-            m.d.comb += space.eq(MemorySpace.LOCAL)
-        low_mask = ((1 << instruction.size) - 1)[:4]
+            above.eq(address[ADDRESS_BITS:].any()), past.eq(address[_PAST_WINDOWS:ADDRESS_BITS].any() | above),
+            in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> _WINDOW_BITS)),
+            in_local.eq(generic & ~past & (window == LOCAL_WINDOW >> _WINDOW_BITS))]
+        inside, to_shared, to_local = in_shared | in_local, Signal(), Signal()
+        inner = Cat(address[:_WINDOW_BITS], window & ~inside.replicate(len(window)), address[_PAST_WINDOWS:])
+        m.d.comb += [
+            to_shared.eq(in_shared | (instruction.space == MemorySpace.SHARED)),
+            to_local.eq(in_local | (instruction.space == MemorySpace.LOCAL))]
 
         # The place: where the space begins, plus the address in it; the last byte may be beyond the end of the space.
         base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
-        bank, error = limits.bank, Signal(WarpError)
-        end, beyond, zero = Signal(max(len(limits.shared), len(limits.local), len(bank.size) + 1)), Signal(), Signal()
+        end, to_second, error, zero = Signal.like(second.end), to_local | constant, Signal(WarpError), Signal()
         m.d.comb += [
-            distance.eq(inner), place.eq(base + distance),
-            beyond.eq(inner[len(end):].any() | ((inner | low_mask)[:len(end)] >= end))]
-        with m.Switch(space):
-            with m.Case(MemorySpace.SHARED):
-                m.d.comb += [base.eq(limits.shared_base), end.eq(limits.shared)]
-                with m.If(beyond):
-                    m.d.comb += error.eq(WarpError.OOR_ADDR)
-            with m.Case(MemorySpace.LOCAL):
-                m.d.comb += [
-                    base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), end.eq(limits.local),
-                    distance.eq(Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]))]
-                with m.If(beyond):
-                    m.d.comb += error.eq(WarpError.OOR_ADDR)
-                with m.Elif(place[ADDRESS_BITS]):
-                    m.d.comb += error.eq(WarpError.MMU_FAULT)
-            with m.Case(MemorySpace.CONSTANT):
-                m.d.comb += [base.eq(bank.address), end.eq(_whole_words(bank.size))]
-                with m.If(~bank.valid | beyond):
-                    m.d.comb += zero.eq(~limits.report_constants)
-                    with m.If(limits.report_constants):
-                        m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)
-                with m.Elif(place[ADDRESS_BITS]):
-                    m.d.comb += error.eq(WarpError.MMU_FAULT)
-            with m.Default(), m.If(inner[ADDRESS_BITS:].any()):
-                m.d.comb += error.eq(WarpError.MMU_FAULT)
-        with m.If((inner & low_mask).any()):
-            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+            base.eq(Mux(to_shared, limits.shared_base, 0) | Mux(to_second, second.base, 0)),
+            end.eq(Mux(to_shared, limits.shared, 0) | Mux(to_second, second.end, 0)),
+            distance.eq(Mux(to_local, Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]), inner)),
+            place.eq(base + distance), zero.eq(constant & ~limits.report_constants & (~limits.bank.valid | beyond)),
+            beyond.eq(inner[len(end):ADDRESS_BITS].any() | above | ((inner | low_mask)[:len(end)] >= end))]
         with m.If(inside & (instruction.space == MemorySpace.OUTSIDE)):
             m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
+        with m.Elif((inner & low_mask).any()):
+            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+        with m.Elif((to_shared | to_local) & beyond):
+            m.d.comb += error.eq(WarpError.OOR_ADDR)
+        with m.Elif(constant & (~limits.bank.valid | beyond)):
+            with m.If(limits.report_constants):
+                m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)
+        with m.Elif(Mux(to_second, place[ADDRESS_BITS], ~to_shared & above)):
+            m.d.comb += error.eq(WarpError.MMU_FAULT)
         shuffles, (source, stays) = instruction.operation == MemoryOperation.SHUFFLE, self._source(
             m, lane, address, thread)
         m.d.sync += errors[lane].eq(Mux(executes & ~shuffles, error, WarpError.NONE))
-        m.d.comb += self.places[lane].eq(Mux(shuffles, source << _WORD_BITS, place))
+        inner_bits = self._params.shared_bits
+        m.d.comb += self.places[lane].eq(Cat(
+            Mux(shuffles, source << _WORD_BITS, place)[:inner_bits], place[inner_bits:]))
         with m.If(shuffles):
             m.d.comb += [
                 sets["shared"][lane].eq(executes & self._added.threads.bit_select(source, 1)),
                 sets["local"][lane].eq(stays)]
         with m.Else():
-            in_memory = (space != MemorySpace.SHARED) & (space != MemorySpace.LOCAL)
             m.d.comb += [
-                sets["shared"][lane].eq(executes & (space == MemorySpace.SHARED)),
-                sets["local"][lane].eq(executes & (space == MemorySpace.LOCAL)),
-                sets["memory"][lane].eq(executes & ~zero & in_memory)]
+                sets["shared"][lane].eq(executes & to_shared), sets["local"][lane].eq(executes & to_local),
+                sets["memory"][lane].eq(executes & ~zero & ~to_shared & ~to_local)]
 
     def _source(self, m: Module, lane: int, operands: Value, thread: Value) -> tuple[Value, Value]:
         """Which thread's value one gets in a shuffle, and whether it is in the thread's segment.
@@ -213,16 +214,15 @@ class AddressStage(Component):
         segment, lowest_thread = clamp[8:8 + _THREAD_BITS], thread & clamp[8:8 + _THREAD_BITS]
         last = lowest_thread | clamp[:_THREAD_BITS] & ~segment
         reached, inside = Signal(_THREAD_BITS + 2, name=f"reached_{lane}"), Signal(name=f"inside_{lane}")
+        up = instruction.mode == ShuffleMode.UP
         with m.Switch(instruction.mode):
             with m.Case(ShuffleMode.IDX):
                 m.d.comb += reached.eq(lowest_thread | step & ~segment)
-            with m.Case(ShuffleMode.UP):
-                m.d.comb += reached.eq(thread - step)
-            with m.Case(ShuffleMode.DOWN):
-                m.d.comb += reached.eq(thread + step)
+            with m.Case(ShuffleMode.UP, ShuffleMode.DOWN):
+                m.d.comb += reached.eq(thread + (step ^ up.replicate(len(reached))) + up)
             with m.Case(ShuffleMode.BFLY):
                 m.d.comb += reached.eq(thread ^ step)
-        m.d.comb += inside.eq(Mux(instruction.mode == ShuffleMode.UP, reached.as_signed() >= last, reached <= last))
+        m.d.comb += inside.eq(Mux(up, reached.as_signed() >= last, reached <= last))
         return Mux(inside, reached, thread)[:_THREAD_BITS], inside
 
 

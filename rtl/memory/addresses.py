@@ -124,7 +124,7 @@ class AddressStage(Component):
             m.d.comb += [error.eq(Mux(failing.any(), pick(errors, lane), WarpError.NONE)),
                          thread.eq(Cat(lane, later_beat))]
         m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
-        below = Mux(error != WarpError.NONE, (1 << thread) - 1, ~0)
+        below = Cat((error == WarpError.NONE) | (number < thread) for number in range(WARP_THREADS))
         m.d.comb += [
             judged.payload.slot.eq(slot), judged.payload.error.eq(error), self.inside.eq(sets["local"]),
             self.loaded.eq(sets["shared"] | Mux(shuffles, 0, sets["memory"] | sets["local"]))]
@@ -153,7 +153,8 @@ class AddressStage(Component):
     def _judge(self, m: Module, lane: int, address: Signal, thread: Value, executes: Value, errors: Any,
                sets: dict[str, Signal]) -> None:
         """Where one thread's address is. ``errors`` are a cycle later than the rest."""
-        instruction, limits, second, low_mask = self._added.instruction, self._added.limits, self._second, self._low_mask
+        instruction, limits = self._added.instruction, self._added.limits
+        second, low_mask = self._second, self._low_mask
         generic = (instruction.space == MemorySpace.GENERIC) | (instruction.space == MemorySpace.OUTSIDE)
         constant = instruction.space == MemorySpace.CONSTANT
         in_shared, in_local, above, beyond = Signal(), Signal(), Signal(), Signal()
@@ -184,8 +185,7 @@ class AddressStage(Component):
         with m.Elif((to_shared | to_local) & beyond):
             m.d.comb += error.eq(WarpError.OOR_ADDR)
         with m.Elif(constant & (~limits.bank.valid | beyond)):
-            with m.If(limits.report_constants):
-                m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR_LDC)
+            m.d.comb += error.eq(Mux(limits.report_constants, WarpError.INVALID_CONST_ADDR_LDC, WarpError.NONE))
         with m.Elif(Mux(to_second, place[ADDRESS_BITS], ~to_shared & above)):
             m.d.comb += error.eq(WarpError.MMU_FAULT)
         shuffles, (source, stays) = instruction.operation == MemoryOperation.SHUFFLE, self._source(
@@ -219,7 +219,8 @@ class AddressStage(Component):
             with m.Case(ShuffleMode.IDX):
                 m.d.comb += reached.eq(lowest_thread | step & ~segment)
             with m.Case(ShuffleMode.UP, ShuffleMode.DOWN):
-                m.d.comb += reached.eq(thread + (step ^ up.replicate(len(reached))) + up)
+                added = Cat(up, step ^ up.replicate(_THREAD_BITS), up, up)
+                m.d.comb += reached.eq((Cat(1, thread) + added)[1:])
             with m.Case(ShuffleMode.BFLY):
                 m.d.comb += reached.eq(thread ^ step)
         m.d.comb += inside.eq(Mux(up, reached.as_signed() >= last, reached <= last))

@@ -1,5 +1,7 @@
 """The crossbar: words on their way between threads and banks, one word of every bank a cycle."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
@@ -7,9 +9,9 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.layouts import Event
+from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 from rtl.pick import pick
 
@@ -113,7 +115,8 @@ class Crossbar(Component):
         lanes, bank_bits = params.lanes, ceil_log2(params.lanes)
         pending, served, here = Signal(lanes), Signal(lanes), Signal(beat_job(params))
         fetched: Any = Signal(data.ArrayLayout(data.StructLayout({
-            "byte": 2, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS), "value": 32}), lanes))
+            "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS), "value": 32}),
+            lanes))
 
         # The next beat, when all threads of the last one are served. A shuffle reads words where a store wants its own.
         left, shuffles, takes = Signal(lanes), Signal(), Signal()
@@ -129,31 +132,44 @@ class Crossbar(Component):
                 word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & quarter[1])
                 inner = Mux(given.kind == BeatKind.LINE, place[2:OFFSET_BITS], place[2:])
                 m.d.sync += [
-                    kept.byte.eq(place[:2]), kept.word.eq(word), kept.value.eq(repeated(self.values[lane], given.size)),
+                    kept.byte.eq(place[:2]), kept.bytes.eq(Mux(given.write, byte_mask(place[:2], given.size), 0)),
+                    kept.word.eq(word),
+                    kept.value.eq(repeated(self.values[lane], given.size)),
                     Cat(kept.bank, kept.row).eq(inner | Mux(given.local, 0, word))]
 
-        # In each bank the word of its lowest lane.
+        # In each bank the word of its lowest lane: that lane leads, and those with the same word are served with it. Of
+        # these the highest one writes a byte.
         read, write = self.read, self.write
+        leads, writes, meets = Signal(lanes), Signal(data.ArrayLayout(4, lanes)), {}
+        for lane, kept in enumerate(fetched):
+            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}")
+            m.d.comb += [
+                same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:lane])),
+                same.eq(Cat(other.row == kept.row for other in list(fetched)[:lane]) & same_bank),
+                leads[lane].eq(pending[lane] & ~(pending[:lane] & same_bank).any()),
+                served[lane].eq(pending[lane] & (leads[lane] | (leads[:lane] & same).any()))]
+            meets.update({(lower, lane): same[lower] & pending[lane] for lower in range(lane)})
+        for lane, kept in enumerate(fetched):
+            over = [meets[lane, higher].replicate(4) & fetched[higher].bytes for higher in range(lane + 1, lanes)]
+            m.d.comb += writes[lane].eq(
+                kept.bytes & served[lane].replicate(4) & ~reduce(or_, over, Const(0, 4)))
         m.d.comb += [
             read.used.eq(pending.any() & ~here.write), read.kind.eq(here.kind), read.tag.eq(here.tag),
             read.slot.eq(here.slot), write.line.eq(here.kind == BeatKind.LINE), write.tag.eq(here.tag),
             self.shared.eq(pending.any() & (here.kind == BeatKind.SHARED))]
         for bank, access in enumerate(write.banks):
-            wanted, row = Signal(lanes, name=f"wanted_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
+            here_it_is, row = Signal(lanes, name=f"of_bank_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
             m.d.comb += [
-                wanted.eq(pending & Cat(kept.bank == bank for kept in fetched)),
-                row.eq(pick((kept.row for kept in fetched), lowest(wanted))), access.row.eq(row),
+                here_it_is.eq(Cat(kept.bank == bank for kept in fetched)),
+                row.eq(chosen_of(leads & here_it_is, [kept.row for kept in fetched])), access.row.eq(row),
                 read.rows[bank].eq(row),
                 self.data_beats[bank].eq(Mux(shuffles, row, given.beat)),
                 self.data_words[bank].eq(Mux(shuffles, 0, given.word))]
-            for lane, kept in enumerate(fetched):
-                with m.If(wanted[lane] & (kept.row == row)):
-                    m.d.comb += served[lane].eq(1)
-                    mask = byte_mask(kept.byte, here.size)
-                    for byte in range(4):
-                        with m.If(here.write & mask[byte]):
-                            m.d.comb += [
-                                access.bytes[byte].eq(1), access.value[byte].eq(kept.value.word_select(byte, 8))]
+            for byte in range(4):
+                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}")
+                m.d.comb += [
+                    chosen.eq(here_it_is & Cat(mine[byte] for mine in writes)), access.bytes[byte].eq(chosen.any()),
+                    access.value[byte].eq(chosen_of(chosen, [kept.value.word_select(byte, 8) for kept in fetched]))]
         m.d.comb += [
             self.passed.valid.eq(pending.any() & ~left.any() & here.last), self.passed.payload.owner.eq(here.owner),
             self.passed.payload.slot.eq(here.slot), self.passed.payload.tag.eq(here.tag)]
@@ -173,20 +189,17 @@ class Crossbar(Component):
 
 
 def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
-    """What a load of ``1 << size`` bytes from ``byte`` on makes of a word; the whole word for four bytes or more."""
-    shifted = word >> (byte << 3)
-    octet, half = shifted[:8], shifted[:16]
-    return Mux(size >= 2, word, Mux(
-        size == 1, half | _sign(half, signed) << 16, octet | _sign(octet, signed, 24) << 8))[:32]
-
-
-def _sign(number: Value, signed: Value, bits: int = 16) -> Value:
-    return (number[-1] & signed).replicate(bits)
+    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a word; the whole word
+    for four bytes or more."""
+    low, next_byte = pick((word.word_select(number, 8) for number in range(4)), byte), Mux(byte[1], word[24:], word[8:16])
+    sign = signed & Mux(size == 0, low[-1], next_byte[-1])
+    return Cat(low, Mux(size == 0, sign.replicate(8), next_byte), Mux(size >= 2, word[16:], sign.replicate(16)))
 
 
 def repeated(word: Value, size: Value) -> Value:
     """A word in which every place that a number of ``1 << size`` bytes can have holds the number."""
-    return Mux(size >= 2, word, Mux(size == 1, word[:16].replicate(2), word[:8].replicate(4)))
+    low = Cat(word[:8], Mux(size == 0, word[:8], word[8:16]))
+    return Cat(low, Mux(size >= 2, word[16:], low))
 
 
 def byte_mask(byte: Value, size: Value) -> Value:

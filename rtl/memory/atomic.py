@@ -11,7 +11,7 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.kinds import AtomicOperation
 from rtl.layouts import Event
-from rtl.one_hot import one_hot
+from rtl.one_hot import chosen_of, one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 
@@ -49,30 +49,39 @@ class AtomicArithmetic(Component):
         old, operand, less, equal, total = self.old, self.operand, Signal(), Signal(), Signal(_BITS)
         m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
         up, down = less, old.any() & (less | equal)
-        addend = Mux(self.operation == AtomicOperation.INC, 1, Mux(
-            self.operation == AtomicOperation.DEC, (1 << _BITS) - 1, operand))
+        counts = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
+        counts_down = self.operation == AtomicOperation.DEC
+        addend = Cat(Mux(counts, 1, operand[0]), Mux(counts, counts_down.replicate(_BITS - 1), operand[1:]))
         m.d.comb += total.eq(old + addend)
+
+        # The sum, or the old number, or what swaps with it, or 0, or else what a table of two bits makes of the old
+        # number and the operand.
+        sums, stays, swaps, combines, table = Signal(), Signal(), Signal(), Signal(), Signal(2)
+        both, either, differ, takes = range(4)
+        m.d.comb += table.eq(takes)
         with m.If(self.compare):
-            m.d.comb += self.new.eq(Mux(equal, self.swap, old))
+            m.d.comb += [stays.eq(~equal), swaps.eq(equal)]
         with m.Else(), m.Switch(self.operation):
             with m.Case(AtomicOperation.ADD):
-                m.d.comb += self.new.eq(total)
+                m.d.comb += sums.eq(1)
             with m.Case(AtomicOperation.MIN):
-                m.d.comb += self.new.eq(Mux(less, old, operand))
+                m.d.comb += [stays.eq(less), combines.eq(~less)]
             with m.Case(AtomicOperation.MAX):
-                m.d.comb += self.new.eq(Mux(less, operand, old))
+                m.d.comb += [stays.eq(~less), combines.eq(less)]
             with m.Case(AtomicOperation.INC):
-                m.d.comb += self.new.eq(Mux(up, total, 0))
+                m.d.comb += sums.eq(up)
             with m.Case(AtomicOperation.DEC):
-                m.d.comb += self.new.eq(Mux(down, total, operand))
+                m.d.comb += [sums.eq(down), combines.eq(~down)]
             with m.Case(AtomicOperation.AND):
-                m.d.comb += self.new.eq(old & operand)
+                m.d.comb += [combines.eq(1), table.eq(both)]
             with m.Case(AtomicOperation.OR):
-                m.d.comb += self.new.eq(old | operand)
+                m.d.comb += [combines.eq(1), table.eq(either)]
             with m.Case(AtomicOperation.XOR):
-                m.d.comb += self.new.eq(old ^ operand)
+                m.d.comb += [combines.eq(1), table.eq(differ)]
             with m.Default():
-                m.d.comb += self.new.eq(operand)
+                m.d.comb += combines.eq(1)
+        combined = pick((old & operand, old | operand, old ^ operand, operand), table)
+        m.d.comb += self.new.eq(chosen_of(Cat(sums, stays, swaps, combines), (total, old, self.swap, combined)))
         return m
 
     def _ordered(self, number: Value) -> Value:
@@ -100,6 +109,7 @@ class AtomicPipeline(Component):
     word, values : Out, In(a word for each lane)
         A word of the beat's threads.
     read, write : Out(bank_read), Out(bank_write)
+        As the crossbar's: what nobody wants is 0.
     sources, found : Out(source_layout), In
         Which banks' words are wanted a cycle after a read, and these words.
     result : Out(result_write)
@@ -191,13 +201,16 @@ class AtomicPipeline(Component):
         m.d.comb += [
             read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
             read.tag.eq(job.tag), read.slot.eq(job.slot), write.line.eq(job.line), write.tag.eq(job.tag)]
-        m.d.comb += [row.eq(reads.place[2 + bank_bits:]) for row in read.rows]
+        read_row = Mux(reads.valid, reads.place[2 + bank_bits:], 0)
+        written_row = Mux(writes.valid, writes.place[2 + bank_bits:], 0)
+        halves = Mux(writes.valid, new[:32], 0), Mux(writes.valid, Mux(wide, new[32:], new[:32]), 0)
+        m.d.comb += [row.eq(read_row) for row in read.rows]
         m.d.sync += [self.sources[0].eq(reads.place[2:2 + bank_bits]), self.sources[1].eq(
             reads.place[2:2 + bank_bits] | 1)]
         for number, access in enumerate(write.banks):
             upper = wide & (number & 1)
             m.d.comb += [
-                access.row.eq(writes.place[2 + bank_bits:]), access.value.eq(Mux(upper, new[32:], new[:32])),
+                access.row.eq(written_row), access.value.eq(halves[number & 1]),
                 access.bytes.eq(Mux(writes.valid & (bank == Mux(upper, number & ~1, number)), 15, 0))]
 
         # Old values, of wide numbers a word after the other.
@@ -209,7 +222,8 @@ class AtomicPipeline(Component):
             result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.valid | second)),
             result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
         m.d.comb += [word.eq(second) for word in result.words]
-        m.d.comb += [value.eq(Mux(second, high, arithmetic.old[:32])) for value in result.values]
+        old_value = Mux(changes.valid, arithmetic.old[:32], 0) | Mux(second, high, 0)
+        m.d.comb += [value.eq(old_value) for value in result.values]
         ends = writes.valid & writes.last
         with m.If(ends):
             m.d.sync += self.busy.eq(0)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
@@ -28,7 +28,8 @@ class SharedBanks(Component):
         What was read a cycle ago.
     write : In(bank_write)
     clear : In(stream of clear_request)
-        Whole rows are cleared, one in each cycle in which nobody writes. A transfer tells that it is done.
+        Whole rows are cleared, one in each cycle in which nobody writes, here or to a line:
+        then the values are 0. A transfer tells that it is done.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -44,8 +45,9 @@ class SharedBanks(Component):
         row, left, clearing, used = Signal(bits), Signal(bits + 1), Signal(), Signal()
         clears = clearing & ~used & left.any()
         m.d.comb += [
-            used.eq(~self.write.line & Cat(bank.bytes for bank in self.write.banks).any()),
+            used.eq(Cat(bank.bytes for bank in self.write.banks).any()),
             self.clear.ready.eq(clearing & ~left.any())]
+        m.d.sync += Assert(used | ~Cat(bank.value for bank in self.write.banks).any(), "what nobody writes is not 0")
         with m.If(~clearing & self.clear.valid):
             m.d.sync += [
                 clearing.eq(1), row.eq(clear.shared_base // row_bytes),
@@ -63,6 +65,6 @@ class SharedBanks(Component):
             m.d.sync += self.values[bank].eq(read.data)
             m.d.comb += [
                 read.addr.eq(self.read.rows[bank]), write.addr.eq(Mux(clears, row, access.row)),
-                write.data.eq(Mux(clears, 0, access.value.as_value())), write.en.eq(
-                    Mux(clears, 15, Mux(self.write.line, 0, access.bytes)))]
+                write.data.eq(access.value), write.en.eq(
+                    clears.replicate(4) | Mux(self.write.line, 0, access.bytes))]
         return m

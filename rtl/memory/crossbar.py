@@ -11,7 +11,7 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.layouts import Event
-from rtl.one_hot import chosen_of
+from rtl.one_hot import chosen_of, one_hot
 from rtl.params import SmParams
 from rtl.pick import pick
 
@@ -30,6 +30,10 @@ from .instruction import (
 from .operands import inner_layout
 
 __all__ = ["Crossbar", "WordSwitch", "passed_layout", "result_write", "source_layout"]
+
+
+_KEEP = {"keep": 1}
+"""Wires that are wanted in many places, which synthesis would make anew in each."""
 
 
 def source_layout(params: SmParams) -> data.ArrayLayout:
@@ -85,6 +89,8 @@ class Crossbar(Component):
     data_slot, data_beats, data_words, values : Out, Out, Out, In
         Their words; or words of other beats, as a shuffle needs them.
     read, write : Out(bank_read), Out(bank_write)
+        Rows that nobody wants, values that nobody writes and results that nobody gets are 0: others' are joined to them
+        by OR.
     sources, found : Out(source_layout), In
         Which banks' words the lanes want a cycle after a read, and these words.
     result : Out(result_write)
@@ -140,9 +146,10 @@ class Crossbar(Component):
         # In each bank the word of its lowest lane: that lane leads, and those with the same word are served with it. Of
         # these the highest one writes a byte.
         read, write = self.read, self.write
-        leads, writes, meets = Signal(lanes), Signal(data.ArrayLayout(4, lanes)), {}
+        leads, writes = Signal(lanes, attrs=_KEEP), Signal(data.ArrayLayout(4, lanes), attrs=_KEEP)
+        meets: dict[tuple[int, int], Value] = {}
         for lane, kept in enumerate(fetched):
-            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}")
+            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}", attrs=_KEEP)
             m.d.comb += [
                 same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:lane])),
                 same.eq(Cat(other.row == kept.row for other in list(fetched)[:lane]) & same_bank),
@@ -158,17 +165,18 @@ class Crossbar(Component):
             read.slot.eq(here.slot), write.line.eq(here.kind == BeatKind.LINE), write.tag.eq(here.tag),
             self.shared.eq(pending.any() & (here.kind == BeatKind.SHARED))]
         for bank, access in enumerate(write.banks):
-            here_it_is, row = Signal(lanes, name=f"of_bank_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
+            of_bank, row = Signal(lanes, name=f"of_bank_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
+            leader = Signal(lanes, name=f"leader_{bank}", attrs=_KEEP)
             m.d.comb += [
-                here_it_is.eq(Cat(kept.bank == bank for kept in fetched)),
-                row.eq(chosen_of(leads & here_it_is, [kept.row for kept in fetched])), access.row.eq(row),
+                of_bank.eq(Cat(kept.bank == bank for kept in fetched)), leader.eq(leads & of_bank),
+                row.eq(chosen_of(leader, [kept.row for kept in fetched])), access.row.eq(row),
                 read.rows[bank].eq(row),
                 self.data_beats[bank].eq(Mux(shuffles, row, given.beat)),
                 self.data_words[bank].eq(Mux(shuffles, 0, given.word))]
             for byte in range(4):
-                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}")
+                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}", attrs=_KEEP)
                 m.d.comb += [
-                    chosen.eq(here_it_is & Cat(mine[byte] for mine in writes)), access.bytes[byte].eq(chosen.any()),
+                    chosen.eq(of_bank & Cat(mine[byte] for mine in writes)), access.bytes[byte].eq(chosen.any()),
                     access.value[byte].eq(chosen_of(chosen, [kept.value.word_select(byte, 8) for kept in fetched]))]
         m.d.comb += [
             self.passed.valid.eq(pending.any() & ~left.any() & here.last), self.passed.payload.owner.eq(here.owner),
@@ -184,16 +192,19 @@ class Crossbar(Component):
             m.d.sync += [
                 begins[lane].eq(kept.byte), self.sources[lane].eq(kept.bank),
                 result.words[lane].eq(Mux(here.local, here.word, kept.word))]
-            m.d.comb += result.values[lane].eq(extended(self.found[lane], begins[lane], size, extends))
+            m.d.comb += result.values[lane].eq(
+                extended(self.found[lane], begins[lane], size, extends, result.lanes[lane]))
         return m
 
 
-def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
-    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a word; the whole word
-    for four bytes or more."""
-    low, next_byte = pick((word.word_select(number, 8) for number in range(4)), byte), Mux(byte[1], word[24:], word[8:16])
-    sign = signed & Mux(size == 0, low[-1], next_byte[-1])
-    return Cat(low, Mux(size == 0, sign.replicate(8), next_byte), Mux(size >= 2, word[16:], sign.replicate(16)))
+def extended(word: Value, byte: Value, size: Value, signed: Value, when: Value) -> Value:
+    """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a word, the whole word
+    for four bytes or more; 0 unless ``when``."""
+    octet, half, whole = when & (size == 0), when & (size != 0), when & (size >= 2)
+    low = chosen_of(one_hot(byte, 4, when), [word.word_select(number, 8) for number in range(4)])
+    middle = chosen_of(Cat(half & ~byte[1], half & byte[1]), [word[8:16], word[24:]])
+    sign = signed & Mux(size == 0, low[-1], middle[-1])
+    return Cat(low, middle | (octet & sign).replicate(8), Mux(whole, word[16:], 0) | (~whole & sign).replicate(16))
 
 
 def repeated(word: Value, size: Value) -> Value:

@@ -42,7 +42,7 @@ class LineMemory(Component):
     load, load_tag, loaded : In(1), In, In(line)
         A whole line, when nobody writes a word.
     read, values : In(bank_read), Out(a word for each bank)
-        What was read a cycle ago.
+        What was read a cycle ago; 0 if it was no line.
     write : In(bank_write)
     writes : Out(1)
         It writes to a line.
@@ -85,7 +85,8 @@ class LineMemory(Component):
                 sent.addr.eq(self.tag), self.line.word_select(word, 32).eq(sent.data)]
             found.append(read.data)
         for bank in range(self._banks):
-            m.d.sync += self.values[bank].eq(pick(found[bank::self._banks], self.read.rows[bank][:rows]))
+            value = pick(found[bank::self._banks], self.read.rows[bank][:rows])
+            m.d.sync += self.values[bank].eq(Mux(self.read.kind == BeatKind.LINE, value, 0))
         m.submodules.masks = masks = memory.Memory(shape=LINE_BYTES, depth=tags, init=[])
         note, noted = masks.write_port(), masks.read_port(domain="comb")
         m.d.comb += [

@@ -241,25 +241,26 @@ class MemoryUnit(Component):
 
         # Banks, and what they give a cycle later.
         read, write = Signal.like(crossbar.read), Signal.like(crossbar.write)
-        kind, of_lanes = Signal(BeatKind), Signal(data.ArrayLayout(32, params.lanes))
+        is_shared, of_lanes = Signal(), Signal(32 * params.lanes)
         m.d.comb += [
             read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value())),
-            write.eq(Mux(atomic.busy, atomic.write.as_value(), crossbar.write.as_value()))]
-        m.d.sync += [kind.eq(read.kind), of_lanes.eq(operands.values)]
+            write.line.eq(Mux(atomic.busy, atomic.write.line, crossbar.write.line)),
+            write.tag.eq(Mux(atomic.busy, atomic.write.tag, crossbar.write.tag)),
+            write.banks.eq(atomic.write.banks.as_value() | crossbar.write.banks.as_value()),
+            read.rows.eq(atomic.read.rows.as_value() | crossbar.read.rows.as_value())]
+        m.d.sync += [
+            is_shared.eq(read.kind == BeatKind.SHARED),
+            of_lanes.eq(Mux(read.kind == BeatKind.LANES, operands.values.as_value(), 0))]
         for memory_ in (banks, queue):
             m.d.comb += [memory_.read.eq(read), memory_.write.eq(write)]
-        with m.Switch(kind):
-            with m.Case(BeatKind.SHARED):
-                m.d.comb += switch.words.eq(banks.values)
-            with m.Case(BeatKind.LINE):
-                m.d.comb += switch.words.eq(queue.values)
-            with m.Default():
-                m.d.comb += switch.words.eq(of_lanes)
+        m.d.comb += switch.words.eq(
+            Mux(is_shared, banks.values.as_value(), 0) | queue.values.as_value() | of_lanes)
         m.d.comb += switch.sources.eq(Mux(atomic.busy, atomic.sources.as_value(), crossbar.sources.as_value()))
         for part in (crossbar, atomic):
             m.d.comb += [part.inner.eq(places.inner), part.values.eq(operands.values), part.found.eq(switch.values)]
         m.d.comb += [
             self.write_back.result.eq(Mux(atomic.busy, atomic.result.as_value(), crossbar.result.as_value())),
+            self.write_back.result.values.eq(atomic.result.values.as_value() | crossbar.result.values.as_value()),
             self.events.line.eq(queue.asked), self.events.write.eq(queue.asked_write),
             self.events.shared.eq(crossbar.shared | atomic.event & ~write.line), self.events.atomic.eq(atomic.event)]
 

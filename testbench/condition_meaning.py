@@ -15,7 +15,7 @@ _ORDERED: Mapping[str, Callable[[int, int], bool]] = {
 _OR_UNORDERED = {"LTU": "LT", "EQU": "EQ", "LEU": "LE", "GTU": "GT", "GEU": "GE"}
 _UNSIGNED: Mapping[str, Callable[[int, int], bool]] = {
     "LO": operator.lt, "LS": operator.le, "HI": operator.gt, "HS": operator.ge}
-_NEVER = ("F", "CSM_TA", "CSM_TR", "CSM_MX", "FCSM_TA", "FCSM_TR", "FCSM_MX")
+_NEVER = [code.name for code in ConditionCode if code.name == "F" or "CSM" in code.name]
 
 
 def _flags(*, zero: bool, sign: bool, carry: bool = False, overflow: bool = False) -> int:

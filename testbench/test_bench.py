@@ -34,6 +34,7 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.engine_designs import needs_compiled
 from testbench.programs.manifest import RUNS
+from testbench.refusal import refused
 
 _CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
 """Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
@@ -84,12 +85,7 @@ def test_quick_measurement(tmp_path, capsys):
     (["--wrong"], "--wrong"),
 ])
 def test_bad_arguments(arguments, told, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    output = capsys.readouterr()
-    assert ended.value.code == 2
-    assert told in output.err
-    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert told in refused(capsys, main, arguments)
 
 
 @pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
@@ -300,10 +296,8 @@ def test_the_roofline_is_drawn_the_same_twice():
 
 def test_without_a_plotter_nothing_is_measured(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr("sim.benchmarks.plot.find_spec", lambda _name: None)
-    with pytest.raises(SystemExit) as ended:
-        main(["roofline", "--svg", str(tmp_path / "roofline.svg")])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'\n"
+    line = refused(capsys, main, ["roofline", "--svg", str(tmp_path / "roofline.svg")])
+    assert line == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'"
 
 
 def test_wide_machine_is_as_wide_as_a_warp():

@@ -9,6 +9,7 @@ import pytest
 
 from sim import asm, ptx, run
 from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
+from testbench.refusal import refused
 
 ROOT = Path(__file__).parent.parent
 KERNEL = str(Path(__file__).parent / "programs" / "k08_fib_recursion.O3.cubin")
@@ -193,7 +194,4 @@ def test_a_full_output_is_an_error():
 
 def test_wrong_arguments_get_one_line(capsys):
     parser = Parser(prog="python -m sim.any")
-    with pytest.raises(SystemExit) as caught:
-        parser.parse_args(["--wrong"])
-    assert caught.value.code == 2
-    assert capsys.readouterr() == ("", "python -m sim.any: unrecognized arguments: --wrong\n")
+    assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"

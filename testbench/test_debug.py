@@ -20,6 +20,7 @@ from sim.debugger.watch import Watch
 from sim.engine import CompiledEngine
 from sim.hardware import Hardware
 from testbench.engine_designs import needs_compiled
+from testbench.refusal import refused
 
 PROGRAMS = Path(__file__).parent / "programs"
 FIBONACCI = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
@@ -316,12 +317,9 @@ def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, shared, co
     program, script = tmp_path / "test.sass", tmp_path / "script"
     program.write_text(ENDLESS if "run 2000" in commands else LOOP)
     script.write_text("# comment\n\n" + "\n".join(commands))
-    with pytest.raises(SystemExit) as ended:
-        main([str(program), *TINY, "--arg", "buf:out=u32[64]", "--batch", str(script)])
-    captured = capsys.readouterr()
-    assert ended.value.code == 2
-    assert captured.err.startswith(f"python -m sim.debug: {script}:{2 + len(commands)}: {complaint}")
-    assert captured.err.count("\n") == 1
+    arguments = [str(program), *TINY, "--arg", "buf:out=u32[64]", "--batch", str(script)]
+    line = refused(capsys, main, arguments, silent=False)
+    assert line.startswith(f"python -m sim.debug: {script}:{2 + len(commands)}: {complaint}")
 
 
 @needs_compiled
@@ -355,12 +353,8 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
     (["--arg", "u32:1"], FIBONACCI),
 ])
 def test_what_cannot_be_debugged_is_said_in_a_line(capsys, arguments, complaint):
-    with pytest.raises(SystemExit) as ended:
-        main([FIBONACCI, "--arg", "buf:out=u32[64]", *arguments])
-    captured = capsys.readouterr()
-    assert ended.value.code == 2
-    assert captured.err.startswith(f"python -m sim.debug: {complaint}")
-    assert captured.err.count("\n") == 1
+    line = refused(capsys, main, [FIBONACCI, "--arg", "buf:out=u32[64]", *arguments])
+    assert line.startswith(f"python -m sim.debug: {complaint}")
 
 
 # Words.

@@ -15,6 +15,7 @@ from sim.memory_latch import MemoryLatch
 from sim.memory_service import MemoryService
 from testbench.engine_designs import needs_compiled
 from testbench.litmus import SETTINGS, TESTS, Fence, Seen, Setting, allowed, complaints, main, run, sequential
+from testbench.refusal import refused
 
 ROUNDS = 3
 """Of each test in each setting: 32 threads each."""
@@ -171,12 +172,7 @@ def test_memory_that_breaks_its_promises_is_found(monkeypatch):
     (["--rounds", "0"], "--rounds 0: at least 1"), (["--latency", "-1"], "--latency -1: at least 1"),
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, full"), (["--seed", "x"], "--seed")])
 def test_bad_arguments(arguments, told, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    output = capsys.readouterr()
-    assert ended.value.code == 2
-    assert told in output.err
-    assert (output.out, output.err.count("\n")) == ("", 1)
+    assert told in refused(capsys, main, arguments)
 
 
 @needs_compiled

@@ -14,6 +14,7 @@ from sim.launch import Buffer, Scalar
 from sim.model.retirement import StackToken
 from sim.report import describe
 from sim.run import main
+from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -26,14 +27,8 @@ BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u
 
 
 def refused(capsys, *arguments: str) -> str:
-    """What the command says on stderr when it ends with exit code 2: one line, without the command's name."""
-    with pytest.raises(SystemExit) as exit_:
-        main(arguments)
-    captured = capsys.readouterr()
-    assert exit_.value.code == 2
-    assert captured.err.endswith("\n")
-    assert captured.err.count("\n") == 1
-    return captured.err.removeprefix("python -m sim.run: ").rstrip("\n")
+    """The line with which the command refuses its arguments, without its name."""
+    return refusal.refused(capsys, main, arguments).removeprefix("python -m sim.run: ")
 
 
 # Runs

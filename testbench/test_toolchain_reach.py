@@ -10,6 +10,7 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.module import Module
 from sim.toolchain.reach import reached
+from testbench import refusal
 from testbench.words import encode
 
 UNKNOWN = ".raw 0x5980000000370204"     # FFMA R4, R2, R3, R0
@@ -28,12 +29,8 @@ def has_unknown(text: str, entry: str = "k") -> bool:
 
 def refused(capsys, path: Path, *arguments: str) -> str:
     """The one line on stderr of a run that is refused."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(path), "--engine", "model", *arguments])
-    assert exit_.value.code == 2
-    message, rest = capsys.readouterr().err.split("\n", 1)
-    assert rest == ""
-    return message.removeprefix(f"python -m sim.run: {path}: ")
+    line = refusal.refused(capsys, main, [str(path), "--engine", "model", *arguments])
+    return line.removeprefix(f"python -m sim.run: {path}: ")
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)

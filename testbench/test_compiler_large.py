@@ -71,7 +71,7 @@ def test_many_branches_one_behind_the_other():
 
 def test_many_loops_in_each_other():
     """Each is one that threads may leave at different times, as far as the compiler can tell; two are."""
-    depth = 60
+    depth = 22
     body = "\n".join([
         *(f"shr.u32 s, t, {at if at < 2 else 5}; and.b32 s, s, 1; add.u32 n{at}, s, 1; mov.u32 r{at}, 0;\nL{at}:"
           for at in range(depth)),

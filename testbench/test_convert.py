@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
-from rtl.convert import ConversionDecoder, ConversionUnit
+from rtl.convert import ConversionDecoder
 from rtl.convert.bound import IntegerBound
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import SIZES, ConversionOperation
@@ -19,7 +18,7 @@ from rtl.convert.reciprocal import RECIPROCAL_STAGES, Reciprocal, seeds
 from rtl.convert.unpack import FloatUnpack
 from rtl.isa.effects import effects
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
-from rtl.params import PRESETS, SmParams
+from rtl.params import SmParams
 from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import tb_convert
@@ -81,11 +80,6 @@ def test_what_a_lane_converts_by_itself():
                 assert ctx.get(dut.result) == (32 - edge.bit_count() if invert else edge.bit_count())
 
     simulated(dut, body)
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(ConversionUnit(preset))
 
 
 def test_the_decoder_reads_what_the_table_says():

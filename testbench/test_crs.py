@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 import pywellen
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from vcdvcd import VCDVCD
 
-from rtl.crs import CallReturnStack
-from rtl.params import PRESETS
 from sim.engine import CompiledEngine, choose
 from sim.model.retirement import Retirement
 from sim.model.warp import Machine
@@ -110,11 +107,6 @@ def test_both_engines_write_the_same_waveform(waveform, tmp_path):
     path = tmp_path / "crs.vcd"
     assert failure(check_recursion, engine=CompiledEngine, vcd=path) is None
     assert path.read_bytes() == waveform.read_bytes()
-
-
-@pytest.mark.parametrize("preset", ["tiny", "small", "default"])
-def test_it_converts_to_rtlil(preset):
-    assert "\nmodule \\top\n" in rtlil.convert(CallReturnStack(PRESETS[preset]))
 
 
 def test_another_outcome_is_found(monkeypatch):

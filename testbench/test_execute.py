@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.execute.decode import LANE_FORMS, LaneDecoder
-from rtl.execute.lanes import Lanes
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS
-from rtl.params import PRESETS
 from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_execute
@@ -26,11 +23,6 @@ def passes(body, seed=0):
     report = run("execute", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
-
-
-@pytest.mark.parametrize("preset", ["tiny", "default"])
-def test_converts(preset):
-    assert rtlil.convert(Lanes(PRESETS[preset]))
 
 
 def test_every_form_of_fixed_latency_passes_the_lanes():

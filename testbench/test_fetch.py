@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.fetch import FetchUnit, Predecoder, kind_of
@@ -17,7 +16,7 @@ from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
 from rtl.isa.syntax import Constant
 from rtl.isa.table import BY_NAME, FORMS, find
 from rtl.layouts import InstructionKind as Kind
-from rtl.params import PRESETS, SmParams
+from rtl.params import SmParams
 from sim.engine import choose
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench, run
@@ -36,11 +35,6 @@ def passes(body, seed=0):
     report = run("scheduler", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(FetchUnit(preset))
 
 
 def kernel_words():

@@ -5,12 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
-from rtl.control_flow import ControlFlow
 from rtl.execute.condition import ConditionTest
-from rtl.flow import FlowDecoder, FlowUnit
+from rtl.flow import FlowDecoder
 from rtl.flow.decode import FLOW_FORMS
 from rtl.flow.target import TargetResolver
 from rtl.isa.condition import TRUTH
@@ -18,7 +16,6 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Target
 from rtl.isa.table import FORMS, find
 from rtl.layouts import FlowOperation, ThreadCode
-from rtl.params import PRESETS
 from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import tb_flow
@@ -42,12 +39,6 @@ def combinational(dut, body):
     simulator = Simulator(dut)
     simulator.add_testbench(testbench)
     simulator.run()
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-@pytest.mark.parametrize("unit", [FlowUnit, ControlFlow])
-def test_converts_for_every_preset(unit, preset):
-    assert rtlil.convert(unit(preset))
 
 
 def random_word(source, form):

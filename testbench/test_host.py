@@ -4,10 +4,7 @@ import random
 from itertools import product
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from rtl.error_status import ErrorStatus
-from rtl.host import HostPort
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import (
     CONTROL_RESET,
@@ -26,12 +23,6 @@ from testbench.host_access import HostRegisters, read, simulate, write
 PARAMS = PRESETS["default"]
 SOURCES = 3
 SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(HostPort(preset))
-    assert rtlil.convert(ErrorStatus(preset, SOURCES))
 
 
 def test_registers_do_not_overlap():

@@ -3,10 +3,8 @@
 import random
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.isa.qmd import QMD, QMD_BYTES, descriptor
-from rtl.launch import Distributor
 from rtl.params import PRESETS
 from sim.engine import choose
 from sim.testbench import run
@@ -20,11 +18,6 @@ def passes(body, seed=0):
     report = run("launch", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(Distributor(preset))
 
 
 @pytest.mark.parametrize("check", [

@@ -5,7 +5,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.isa.effects import effects
@@ -13,10 +12,10 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ
-from rtl.memory import MEMORY_FORMS, MemoryDecoder, MemoryUnit
+from rtl.memory import MEMORY_FORMS, MemoryDecoder
 from rtl.memory.atomic import AtomicArithmetic
 from rtl.memory.instruction import MemoryOperation
-from rtl.params import LOCAL_WINDOW, PRESETS, SHARED_WINDOW
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from sim.engine import choose
 from sim.testbench import run
 from testbench import tb_memory
@@ -45,11 +44,6 @@ def combinational(dut, body):
     simulator = Simulator(dut)
     simulator.add_testbench(testbench)
     simulator.run()
-
-
-@pytest.mark.parametrize("preset", ["tiny", "small"])
-def test_converts(preset):
-    assert rtlil.convert(MemoryUnit(PRESETS[preset]))
 
 
 def legal_words(source, form, count):

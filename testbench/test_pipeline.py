@@ -5,11 +5,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.execute.common import CommonDecoder
-from rtl.execute.unit import ExecuteUnit
 from rtl.execute.vote import Vote
 from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import Pipe
@@ -38,11 +36,6 @@ def combinational(dut, body):
     simulator = Simulator(dut)
     simulator.add_testbench(testbench)
     simulator.run()
-
-
-@pytest.mark.parametrize("warps", [1, 8])
-def test_converts(warps):
-    assert rtlil.convert(ExecuteUnit(tb_pipeline.machine_of(4, warps)))
 
 
 def test_guards_tests_and_operands_of_every_form():

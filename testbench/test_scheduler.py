@@ -4,13 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.isa.control_code import ControlCode
-from rtl.issue import IssueUnit
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy
-from rtl.params import PRESETS, SmParams
+from rtl.params import SmParams
 from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import issue_model, tb_scheduler
@@ -24,11 +22,6 @@ def passes(body, seed=0):
     report = run("scheduler", body, ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(IssueUnit(preset))
 
 
 def test_rules():

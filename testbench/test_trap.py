@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.isa.errors import WarpError
@@ -22,11 +21,6 @@ WORDS = (
       if mode not in (BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL)),
     *(encode("IDE", disable=disable) for disable in (0, 1)),
     *(encode("RTT", mode=mode.value) for mode in ReturnFromTrapMode if mode is not ReturnFromTrapMode.PREEMPTED))
-
-
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_converts_for_every_preset(preset):
-    assert rtlil.convert(TrapUnit(preset))
 
 
 def outcome(word, report_mask):

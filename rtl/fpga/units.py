@@ -9,7 +9,9 @@ from rtl.control_flow import ControlFlow
 from rtl.convert import ConversionUnit
 from rtl.crs import CallReturnStack
 from rtl.error_status import ErrorStatus
+from rtl.execute import ExecuteUnit
 from rtl.execute.lanes import Lanes
+from rtl.fetch import FetchUnit
 from rtl.flow import FlowUnit
 from rtl.front_end import FrontEnd
 from rtl.host import HostPort
@@ -28,6 +30,8 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "crs": CallReturnStack,
     "flow": FlowUnit,
     "control_flow": ControlFlow,
+    "fetch": FetchUnit,
+    "execute": ExecuteUnit,
     "convert": ConversionUnit,
     "lanes": Lanes,
     "front_end": FrontEnd,

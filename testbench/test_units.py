@@ -1,0 +1,33 @@
+"""Every unit converts by itself, as whoever measures one alone or takes it into a design of their own needs it."""
+
+from dataclasses import replace
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+from rtl.fpga.units import UNITS
+from rtl.params import PRESETS, SmParams
+
+LEAST = replace(PRESETS["tiny"], warps=1)
+"""One warp, whose number has no bits, in eight beats."""
+WIDE = replace(PRESETS["full"], warps=16)
+"""A warp in one beat, and more warps than issue selects from at once."""
+PARTS = {"lanes": "execute", "control_flow": "front_end"}
+"""Units that are whole in others: part -> whole."""
+LARGE = {"sm", "front_end", "execute", "memory", *PARTS}
+"""Units that take long where they are wide; the simulated machines of 32 lanes are these."""
+
+
+def converts(unit: str, params: SmParams) -> bool:
+    """Whether a unit becomes a module of RTLIL."""
+    return "\nmodule \\top\n" in rtlil.convert(UNITS[unit](params))
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit not in PARTS])
+def test_converts_with_one_warp(unit):
+    assert converts(unit, LEAST)
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit not in LARGE])
+def test_converts_with_32_lanes(unit):
+    assert converts(unit, WIDE)

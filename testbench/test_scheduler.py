@@ -72,9 +72,9 @@ def test_another_rule_is_seen(monkeypatch, change):
     change(monkeypatch)
 
     def body(bench: Bench) -> None:
-        tb_scheduler.check_edges(bench)
         program, behaviour = random_program(bench.random), Behaviour(room=0.95)
-        IssueDriver(bench, SmParams(warps=4), program, behaviour).run(1500)
+        IssueDriver(bench, SmParams(warps=4), program, behaviour).run(800)
+        tb_scheduler.check_edges(bench)
 
     assert not run("scheduler", body, ENGINE).passed
 

@@ -8,7 +8,7 @@ does not give a thread, and groups of registers that do not begin where such a g
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
 
 from amaranth.lib import enum
@@ -91,6 +91,7 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
     return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
 
 
+@cache
 def rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
     """Field values of which one of these holds make no instruction that this machine has."""
     ours = tuple(partial(refusal.covers, form) for refusal in REFUSALS if form.name in refusal.names)

@@ -1,6 +1,7 @@
 """The table of all instructions, and how a word is looked up in it."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from .control import CONTROL
@@ -37,6 +38,7 @@ BY_NAME: Mapping[str, tuple[Form, ...]] = _grouped_by_name()
 """The forms of each instruction, by its name."""
 
 
+@lru_cache(1 << 16)
 def find(word: int) -> Form | None:
     """The form that ``word`` is, or None when the table has no such instruction."""
     for mask, forms in _GROUPS:

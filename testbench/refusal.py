@@ -13,6 +13,7 @@ def refused(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]
     The one line, without its end, that a command writes to stderr when it ends with exit code 2; nothing goes to stdout
     before, unless the command is not silent.
     """
+    capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         command(arguments)
     captured = capsys.readouterr()

@@ -12,10 +12,8 @@ LEAST = replace(PRESETS["tiny"], warps=1)
 """One warp, whose number has no bits, in eight beats."""
 WIDE = replace(PRESETS["full"], warps=16)
 """A warp in one beat, and more warps than issue selects from at once."""
-PARTS = {"lanes": "execute", "control_flow": "front_end"}
-"""Units that are whole in others: part -> whole."""
-LARGE = {"sm", "front_end", "execute", "memory", *PARTS}
-"""Units that take long where they are wide; the simulated machines of 32 lanes are these."""
+JOINED = {"sm", "front_end", "control_flow", "execute", "lanes", "memory"}
+"""Units that hold others, or that are large where they are wide: the simulated machines of 32 lanes have these."""
 
 
 def converts(unit: str, params: SmParams) -> bool:
@@ -23,11 +21,15 @@ def converts(unit: str, params: SmParams) -> bool:
     return "\nmodule \\top\n" in rtlil.convert(UNITS[unit](params))
 
 
-@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit not in PARTS])
-def test_converts_with_one_warp(unit):
-    assert converts(unit, LEAST)
+def test_the_whole_machine_converts_with_one_warp():
+    assert converts("sm", LEAST)
 
 
-@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit not in LARGE])
-def test_converts_with_32_lanes(unit):
+@pytest.mark.parametrize("unit", sorted(JOINED - {"sm"}))
+def test_joined_units_convert_by_themselves(unit):
+    assert converts(unit, PRESETS["tiny"])
+
+
+@pytest.mark.parametrize("unit", [unit for unit in UNITS if unit not in JOINED])
+def test_units_convert_with_32_lanes(unit):
     assert converts(unit, WIDE)

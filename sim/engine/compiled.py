@@ -8,7 +8,7 @@ looked at.
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Signal, Value
 from amaranth.sim import Simulator
 
 from sim.engine.base import Engine, Observer, Sink
@@ -24,6 +24,7 @@ from sim.engine.internals import (
     PyMemoryState,
     PySignalState,
     SampleTrigger,
+    Slice,
     pin_blame,
 )
 from sim.engine.layout import Layout, Role
@@ -109,17 +110,21 @@ class _State(PyEngineState):
     def __init__(self, engine: "CompiledEngine") -> None:
         super().__init__()
         self._engine = engine
+        self._numbers: dict[int, int] = {}
 
     def commit(self, changed: Any = None) -> bool:
         """Applies what is pending; returns whether the design has come to rest, with no trigger left to run."""
         return super().commit(changed) and not self._engine._active_triggers
 
     def get_signal(self, signal: Signal) -> int:
-        """The number of the signal's slot."""
-        if signal not in self.signals:
-            self.signals[signal] = len(self.slots)
-            self.slots.append(self._engine.signal_state(signal, self.pending))
-        return self.signals[signal]
+        """The number of the signal's slot. Found by the object, which lives as long as :attr:`signals` does."""
+        number = self._numbers.get(id(signal))
+        if number is None:
+            if signal not in self.signals:
+                self.signals[signal] = len(self.slots)
+                self.slots.append(self._engine.signal_state(signal, self.pending))
+            number = self._numbers[id(signal)] = self.signals[signal]
+        return number
 
     def get_memory(self, memory: Any) -> int:
         """The number of the memory's slot."""
@@ -237,6 +242,31 @@ class CompiledEngine(Engine):
             return MemoryState(memory, pending, MemoryField(self.model, self._memories[id(memory)]),
                                self._rtl.input_changed)
         return PyMemoryState(memory, pending)
+
+    def get_value(self, expr: Any) -> int:
+        """The value of an expression; of signals and parts of them without going through the expression."""
+        value: Any = Value.cast(expr)
+        if type(value) is Signal:
+            return self._state.slots[self._state.get_signal(value)].curr
+        if type(value) is Slice and type(value.value) is Signal:
+            bits = self._state.slots[self._state.get_signal(value.value)].curr
+            return bits >> value.start & (1 << value.stop - value.start) - 1
+        return super().get_value(value)
+
+    def set_value(self, expr: Any, value: int) -> None:
+        """Sets a signal, or parts of signals as Amaranth's own does it."""
+        target = Value.cast(expr)
+        if type(target) is Signal:
+            state = self._state.slots[self._state.get_signal(target)]
+            if isinstance(state, InputState) and not state.signed:
+                state.update(value & state.mask)
+                return
+        super().set_value(target, value)
+
+    def step_design(self) -> None:
+        """Comes to rest; nothing is to be done when all values that were set are those that were there."""
+        if self._state.pending or self._active_triggers or any(process.runnable for process in self._processes):
+            super().step_design()
 
     def add_clock_process(self, clock: Signal, *, phase: int, period: int) -> None:
         """Called by Simulator.add_clock."""

@@ -22,24 +22,25 @@ def _as_signed(value: int, shape: Shape) -> int:
 class InputState(PySignalState):
     """A signal that testbenches and processes drive. What they commit goes to the model."""
 
-    __slots__ = ("_field", "_mask", "_notify")
+    __slots__ = ("_field", "_notify", "mask", "signed")
 
     def __init__(self, signal: Signal, pending: set[Any], field: Field, notify: Callable[[], None]) -> None:
         self._field = field
-        self._mask = (1 << len(signal)) - 1
+        self.mask = (1 << len(signal)) - 1
+        self.signed = signal.shape().signed
         self._notify = notify
         super().__init__(signal, pending)
 
     def reset(self) -> None:
         """Back to the initial value."""
         super().reset()
-        self._field.write(self.curr & self._mask)
+        self._field.write(self.curr & self.mask)
 
     def commit(self) -> bool:
         """Applies the new value; returns whether it is one."""
         changed = super().commit()
         if changed:
-            self._field.write(self.curr & self._mask)
+            self._field.write(self.curr & self.mask)
             self._notify()
         return changed
 

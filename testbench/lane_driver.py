@@ -5,14 +5,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Shape
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource
 from rtl.execute.lanes import LANE_CYCLES, Lanes
-from rtl.isa.condition import Flags
+from rtl.execute.stages import Operands
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.params import SmParams
 from sim.testbench import Bench
@@ -21,6 +22,8 @@ from sim.waves import Traces
 __all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
 
 WORD = (1 << 32) - 1
+_OPERANDS = data.Layout.cast(Operands)
+_WIDTH = Shape.cast(Operands).width
 
 
 class DecodedLanes(Component):
@@ -123,10 +126,6 @@ class LaneDriver:
             if source is not OperandSource.REGISTER:
                 value = before.constant if source is OperandSource.CONSTANT else instruction.immediate
                 operands[index] = [value] * self._lanes
-        for port, values in zip((dut.a, dut.b, dut.c), operands, strict=True):
-            ctx.set(port.as_value(), _packed(values, 32))
-        ctx.set(dut.conditions.as_value(), _packed(before.conditions, Flags.as_shape().size))
-        ctx.set(dut.predicates.as_value(), _packed(before.predicates, PT))
         sources = [0] * self._lanes
         for position, predicate in enumerate(instruction.predicates):
             for thread, held in enumerate(before.predicates):
@@ -134,7 +133,11 @@ class LaneDriver:
                 if position == 0 and before.vote is not None:
                     holds = before.vote[thread]
                 sources[thread] |= holds << position
-        ctx.set(dut.sources.as_value(), _packed(sources, 3))
+        fields = {**dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
+                  "predicates": before.predicates}
+        ctx.set(dut.operands.as_value(), sum(
+            value << _OPERANDS[name].offset + thread * _WIDTH
+            for name, values in fields.items() for thread, value in enumerate(values)))
         return instruction
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
@@ -145,19 +148,19 @@ class LaneDriver:
         expect(f"{what}: writes CC", instruction.writes_cc, int(after.conditions is not None))
         executing = [thread for thread in range(self._lanes) if instruction.quad >> thread % 4 & 1]
         expect(f"{what}: threads", executing, list(after.threads))
-        values, conditions = ctx.get(dut.values.as_value()), ctx.get(dut.conditions_out.as_value())
-        moved, moves = ctx.get(dut.predicates_out.as_value()), ctx.get(dut.predicates_written.as_value())
-        p, q = ctx.get(dut.p), ctx.get(dut.q)
+        results = ctx.get(dut.results)
         for thread in after.threads:
+            result = results[thread]
+            moved, moves = result.predicates, result.predicates_written
             of = f"{what}: thread {thread}, from {self._shown(beat, instruction, thread)}"
             if after.values is not None:
-                expect(f"{of}: value", values >> 32 * thread & WORD, after.values[thread])
+                expect(f"{of}: value", result.value, after.values[thread])
             if after.conditions is not None:
-                expect(f"{of}: CC", conditions >> 4 * thread & 15, after.conditions[thread])
-            written = {instruction.p: p >> thread & 1, instruction.q: q >> thread & 1}
+                expect(f"{of}: CC", result.conditions.as_bits(), after.conditions[thread])
+            written = {instruction.p: result.p, instruction.q: result.q}
             for number in range(PT):
-                if moves >> PT * thread + number & 1:
-                    written[number] = moved >> PT * thread + number & 1
+                if moves >> number & 1:
+                    written[number] = moved >> number & 1
             written.pop(PT, None)
             held = beat.before.predicates[thread]
             for number in range(PT):
@@ -171,11 +174,6 @@ class LaneDriver:
         registers = ", ".join(f"{before.registers[number][thread]:#x}" for number in instruction.registers)
         return (f"registers {registers}, constant {before.constant:#x}, immediate {instruction.immediate:#x}, "
                 f"CC {before.conditions[thread]:04b}, predicates {before.predicates[thread]:07b}")
-
-
-def _packed(values: Sequence[int], width: int) -> int:
-    """Numbers side by side, the first one lowest."""
-    return sum(value << width * index for index, value in enumerate(values))
 
 
 def _then_nothing(beats: Iterable[Beat]) -> Iterator[Beat | None]:

@@ -64,11 +64,11 @@ def _traces(driver: LaneDriver) -> Traces:
         "instruction": {
             "word": dut.word, "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
             "truth": control.truth, "product": control.product, "count": control.count},
-        "operands": {"a": dut.a[0], "b": dut.b[0], "c": dut.c[0], "conditions": dut.conditions[0]},
+        "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
         "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.less,
                      "amount": Trace(prepared.shift.amount, "dec")},
         "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
-        "result": {"value": dut.values[0], "p": dut.p, "q": dut.q, "conditions": dut.conditions_out[0]}}
+        "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}}
 
 
 def run(bench: Bench) -> None:

@@ -74,17 +74,18 @@ def traces_of(pipeline: Pipeline) -> Traces:
     issued, written = dut.instruction.payload, dut.written
     operation = dut.operation.payload.operation
     operands = dut.operands
+    first = operands.operands[0]
     return {
         "S2": {
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
             "kind": issued.kind, "word": issued.word, "operation": dut.operation.valid,
             "client": dut.operation.payload.client, "gather": operation.gather,
             "register": Trace(operation.registers[0], "dec"), "active": dut.masks.active,
-            "guard": dut.entrance.selection.guard, "executing": dut.entrance.slot.threads,
-            "read_beat": Trace(operands.beat, "dec")},
+            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.threads,
+            "read_beat": Trace(operands.place.beat, "dec")},
         "S4": {
-            "valid": operands.valid, "beat": Trace(operands.stage.beat, "dec"), "threads": operands.stage.threads,
-            "a": operands.a[0], "b": operands.b[0], "c": operands.c[0]},
+            "valid": operands.valid, "beat": Trace(operands.stage.place.beat, "dec"), "threads": operands.stage.threads,
+            "a": first.a, "b": first.b, "c": first.c},
         "S7": {
             "valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
             "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],

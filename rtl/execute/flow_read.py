@@ -86,13 +86,13 @@ class FlowReads(Component):
             keep.data.value.eq(result.value), keep.data.failed.eq(result.error != WarpError.NONE),
             value.addr.eq(self.warp), self.value.eq(value.data.value)]
 
-        # Whose turn it is.
-        m.submodules.turns = turns = fifo.SyncFIFO(width=self._params.warp_bits, depth=warps)
-        m.d.comb += [turns.w_en.eq(arrives), turns.w_data.eq(result.warp)]
+        # Whose operation is next.
+        m.submodules.order = order = fifo.SyncFIFO(width=self._params.warp_bits, depth=warps)
+        m.d.comb += [order.w_en.eq(arrives), order.w_data.eq(result.warp)]
         operation = self.operation.payload
         m.d.comb += [
-            self.operation.valid.eq(turns.r_rdy), turns.r_en.eq(self.operation.ready), noted.addr.eq(turns.r_data),
-            kept.addr.eq(turns.r_data), operation.warp.eq(turns.r_data), operation.serial.eq(noted.data.serial),
+            self.operation.valid.eq(order.r_rdy), order.r_en.eq(self.operation.ready), noted.addr.eq(order.r_data),
+            kept.addr.eq(order.r_data), operation.warp.eq(order.r_data), operation.serial.eq(noted.data.serial),
             operation.registers[0].eq(noted.data.register), operation.predicate.eq(PT), operation.last.eq(1),
             operation.barrier.eq(noted.data.barrier),
             operation.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]

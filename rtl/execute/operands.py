@@ -10,14 +10,15 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.condition import Flags
-from rtl.isa.syntax import PT, RZ
+from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, LaneClient
 from rtl.params import SmParams
 
 from .clients import LaneDataPort
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .predicates import ThreadFlags
-from .slots import beat_stage, lane_slot
+from .slots import beat_place, beat_stage, lane_slot
+from .stages import Operands
 
 __all__ = ["OperandStage"]
 
@@ -31,7 +32,7 @@ class OperandStage(Component):
     -------
     starts, slot : In(1), In(lane_slot)
         The first beat, in S2.
-    warp, beat, rows : Out
+    place, rows : Out(beat_place), Out
         What is read in this cycle, of the beat in S2.
     flags : In(ThreadFlags for each lane)
         Predicates and CC of that beat, in the same cycle.
@@ -41,44 +42,43 @@ class OperandStage(Component):
         A special register that differs from thread to thread, of the beat in S3.
     memory, conversion, barrier : LaneDataPort
         The units that gather, and that supply what is written.
-    valid, stage, instruction, a, b, c, conditions, sources, predicates : Out
-        S4: for the lanes, and what goes beside them.
+    valid, stage, instruction, operands : Out
+        S4: for the lanes, Operands for each, and what goes beside them.
     supplied_conditions : Out(Flags for each lane)
         S4: CC from a unit.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warp, beat = params.warp_bits, range(params.beats)
 
         def each(shape: object) -> data.ArrayLayout:
             return data.ArrayLayout(shape, params.lanes)    # pyright: ignore[reportArgumentType]
 
         super().__init__({
-            "starts": In(1), "slot": In(lane_slot(params)), "warp": Out(warp), "beat": Out(beat),
+            "starts": In(1), "slot": In(lane_slot(params)), "place": Out(beat_place(params)),
             "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
             "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)),
             "special_number": Out(8), "special": In(each(32)),
             "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
             "barrier": Out(LaneDataPort(params)),
             "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
-            "a": Out(each(32)), "b": Out(each(32)), "c": Out(each(32)), "conditions": Out(each(Flags)),
-            "sources": Out(each(3)), "predicates": Out(each(PT)), "supplied_conditions": Out(each(Flags))})
+            "operands": Out(each(Operands)), "supplied_conditions": Out(each(Flags))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         lanes, last_beat = self._params.lanes, self._params.beats - 1
         slot, current = self.slot, Signal(lane_slot(self._params))
-        going, beat = Signal(), Signal.like(self.beat)
+        going, beat = Signal(), Signal.like(self.place.beat)
         flags = Signal.like(self.flags)
 
         # S2: the first beat, or another one of what is in S3.
         goes_on, ends = Signal(), Signal()
         m.d.comb += [
             ends.eq(beat == last_beat), goes_on.eq(going & ~ends),
-            self.warp.eq(Mux(self.starts, slot.warp, current.warp)), self.beat.eq(Mux(self.starts, 0, beat + 1)),
+            self.place.warp.eq(Mux(self.starts, slot.warp, current.warp)),
+            self.place.beat.eq(Mux(self.starts, 0, beat + 1)),
             self.rows.eq(Mux(self.starts, slot.rows.as_value(), current.rows.as_value()))]
-        m.d.sync += [going.eq(self.starts | goes_on), beat.eq(self.beat), flags.eq(self.flags)]
+        m.d.sync += [going.eq(self.starts | goes_on), beat.eq(self.place.beat), flags.eq(self.flags)]
         with m.If(self.starts):
             m.d.sync += current.eq(slot)
         with m.Elif(goes_on):
@@ -90,17 +90,17 @@ class OperandStage(Component):
             wants, still_wants = slot.supplied & (slot.client == client), current.supplied & (current.client == client)
             m.d.comb += [
                 port.wanted.valid.eq(Mux(self.starts, wants, goes_on & still_wants)),
-                port.wanted.index.eq(Mux(self.starts, slot.index, current.index)), port.wanted.beat.eq(self.beat)]
+                port.wanted.index.eq(Mux(self.starts, slot.index, current.index)), port.wanted.beat.eq(self.place.beat)]
 
         # S3: what was read.
         self._choose(m, current, clients)
         m.d.sync += [self.valid.eq(going), self.instruction.eq(current.instruction)]
-        for thread, predicates, condition in zip(flags, self.predicates, self.conditions, strict=True):
-            m.d.sync += [predicates.eq(thread.predicates), condition.eq(thread.condition)]
+        for thread, operands in zip(flags, self.operands, strict=True):
+            m.d.sync += [operands.predicates.eq(thread.predicates), operands.conditions.eq(thread.condition)]
         stage, instruction = self.stage, current.instruction
         m.d.sync += [
             stage.writing.eq(~(current.gather | current.collects)), stage.collects.eq(current.collects),
-            stage.warp.eq(current.warp), stage.serial.eq(current.serial), stage.beat.eq(beat),
+            stage.place.warp.eq(current.warp), stage.serial.eq(current.serial), stage.place.beat.eq(beat),
             stage.threads.eq(current.threads), stage.row.eq(current.first_row + instruction.destination),
             stage.register.eq(instruction.destination), stage.p.eq(instruction.p), stage.q.eq(instruction.q),
             stage.writes_cc.eq(instruction.writes_cc), stage.supplied.eq(current.supplied)]
@@ -110,8 +110,8 @@ class OperandStage(Component):
             m.d.sync += [
                 port.gathered.valid.eq(going & current.gather & (current.client == client)),
                 port.gathered.index.eq(current.index), port.gathered.beat.eq(beat)]
-            for lane, values in enumerate(port.gathered.values):
-                m.d.comb += values.eq(Cat(self.a[lane], self.b[lane], self.c[lane]))
+            for lane, values in zip(self.operands, port.gathered.values, strict=True):
+                m.d.comb += values.eq(Cat(lane.a, lane.b, lane.c))
         return m
 
     def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
@@ -140,13 +140,14 @@ class OperandStage(Component):
         for lane in range(lanes):
             own = current.uniform & (~is_register).replicate(32)
             special = self.special[lane] & is_special.replicate(32)
-            m.d.sync += self.a[lane].eq(Mux(is_register, registers[0][lane],
+            m.d.sync += self.operands[lane].a.eq(Mux(is_register, registers[0][lane],
                                             own | special | supplied("values", lane, 32)))
             x, y, z = (source[lane] for source in current.sources)
             m.d.sync += [
-                self.sources[lane].eq(Cat(Mux(current.supplied, supplied("flags", lane, 1), x), y, z)),
+                self.operands[lane].sources.eq(Cat(Mux(current.supplied, supplied("flags", lane, 1), x), y, z)),
                 self.supplied_conditions[lane].eq(supplied("conditions", lane, _FLAG_BITS))]
-        for operand, source, values in ((1, instruction.source_b, self.b), (2, instruction.source_c, self.c)):
+        for operand, source, values in ((1, instruction.source_b, [lane.b for lane in self.operands]),
+                                        (2, instruction.source_c, [lane.c for lane in self.operands])):
             with m.Switch(source):
                 with m.Case(OperandSource.REGISTER):
                     m.d.sync += [value.eq(read) for value, read in zip(values, registers[operand], strict=True)]

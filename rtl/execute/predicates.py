@@ -9,7 +9,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
+from rtl.layouts import warp_launch
 from rtl.params import WARP_THREADS, SmParams
+
+from .slots import beat_place, beat_write
 
 __all__ = ["PredicateFile", "ThreadFlags"]
 
@@ -33,30 +36,23 @@ class PredicateFile(Component):
     -------
     warp, predicates, conditions : In, Out, Out
         Of the threads of a warp; ``predicates`` has a mask of threads for each number.
-    beat_warp, beat, beat_flags : In, In, Out
+    place, flags : In(beat_place), Out(ThreadFlags for each lane)
         Of a beat.
-    write_warp, write_beat : In
-    written, values : In(PT bits for each lane)
-        The predicates that are written, and their new values.
-    conditional, new_conditions : In
-        The lanes whose CC is written, and the new ones.
+    write : In(beat_write)
     after : Out(ThreadFlags for each lane)
         What the beat is then.
-    clear, clear_warp : In
-        All of a warp becomes 0.
+    launch : In(valid, payload: warp_launch)
+        All of the warp becomes 0.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        lanes, warp, beat = params.lanes, params.warp_bits, range(params.beats)
+        flags = data.ArrayLayout(ThreadFlags, params.lanes)
         super().__init__({
-            "warp": In(warp), "predicates": Out(data.ArrayLayout(WARP_THREADS, PT)),
+            "warp": In(params.warp_bits), "predicates": Out(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": Out(data.ArrayLayout(Flags, WARP_THREADS)),
-            "beat_warp": In(warp), "beat": In(beat), "beat_flags": Out(data.ArrayLayout(ThreadFlags, lanes)),
-            "write_warp": In(warp), "write_beat": In(beat), "written": In(data.ArrayLayout(PT, lanes)),
-            "values": In(data.ArrayLayout(PT, lanes)), "conditional": In(lanes),
-            "new_conditions": In(data.ArrayLayout(Flags, lanes)), "after": Out(data.ArrayLayout(ThreadFlags, lanes)),
-            "clear": In(1), "clear_warp": In(warp)})
+            "place": In(beat_place(params)), "flags": Out(flags), "write": In(beat_write(params)), "after": Out(flags),
+            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)}))})
 
     def elaborate(self, platform: object) -> Module:
         params = self._params
@@ -79,32 +75,31 @@ class PredicateFile(Component):
             m.d.comb += condition.eq(_if(live[thread // lanes], wide_read.data[thread].condition))
 
         # A beat's.
-        beat_live = ~stale[self.beat_warp].bit_select(self.beat, 1)
-        m.d.comb += [narrow_read.addr.eq(Cat(self.beat, self.beat_warp)),
-                     self.beat_flags.eq(_if(beat_live, narrow_read.data))]
+        beat_live = ~stale[self.place.warp].bit_select(self.place.beat, 1)
+        m.d.comb += [narrow_read.addr.eq(self.place), self.flags.eq(_if(beat_live, narrow_read.data))]
 
         # What is written: all flags of a thread, since they share a write enable.
-        touched, was_stale = Signal(lanes), Signal()
-        place = Cat(self.write_beat, self.write_warp)
+        touched, was_stale, write = Signal(lanes), Signal(), self.write
+        warp, beat = write.place.warp, write.place.beat
         m.d.comb += [
-            was_stale.eq(stale[self.write_warp].bit_select(self.write_beat, 1)), old.addr.eq(place),
-            touched.eq(Cat(lane.any() for lane in self.written) | self.conditional)]
+            was_stale.eq(stale[warp].bit_select(beat, 1)), old.addr.eq(write.place),
+            touched.eq(Cat(lane.any() for lane in write.written) | write.conditional)]
         for lane, after in enumerate(self.after):
             before = data.View(ThreadFlags, _if(~was_stale, old.data[lane]))
-            written = self.written[lane]
-            m.d.comb += [after.predicates.eq((before.predicates & ~written) | (self.values[lane] & written)),
+            written = write.written[lane]
+            m.d.comb += [after.predicates.eq((before.predicates & ~written) | (write.predicates[lane] & written)),
                          after.condition.eq(before.condition)]
-            with m.If(self.conditional[lane]):
-                m.d.comb += after.condition.eq(self.new_conditions[lane])
+            with m.If(write.conditional[lane]):
+                m.d.comb += after.condition.eq(write.conditions[lane])
         enable = touched | (touched.any() & was_stale).replicate(lanes)
         m.d.comb += [
-            narrow_write.addr.eq(place), narrow_write.data.eq(self.after), narrow_write.en.eq(enable),
-            wide_write.addr.eq(self.write_warp), wide_write.data.eq(self.after.as_value().replicate(beats)),
-            wide_write.en.eq(Cat(enable & (self.write_beat == beat).replicate(lanes) for beat in range(beats)))]
+            narrow_write.addr.eq(write.place), narrow_write.data.eq(self.after), narrow_write.en.eq(enable),
+            wide_write.addr.eq(warp), wide_write.data.eq(self.after.as_value().replicate(beats)),
+            wide_write.en.eq(Cat(enable & (beat == number).replicate(lanes) for number in range(beats)))]
         with m.If(touched.any()):
-            m.d.sync += stale[self.write_warp].bit_select(self.write_beat, 1).eq(0)
-        with m.If(self.clear):
-            m.d.sync += stale[self.clear_warp].eq(~0)
+            m.d.sync += stale[warp].bit_select(beat, 1).eq(0)
+        with m.If(self.launch.valid):
+            m.d.sync += stale[self.launch.payload.warp].eq(~0)
         return m
 
 

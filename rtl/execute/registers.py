@@ -8,6 +8,8 @@ from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS
 from rtl.params import SmParams
 
+from .slots import beat_write
+
 __all__ = ["RegisterFile"]
 
 
@@ -23,19 +25,16 @@ class RegisterFile(Component):
         What is read: a row for each operand, one beat.
     values : Out(32 bits for each lane, for each operand)
         What was there, a cycle later.
-    write, write_row, write_beat, data : In
-        ``write`` are the lanes that are written.
+    write : In(beat_write)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._depth = params.registers * params.beats
         self._lanes = params.lanes
-        row, beat = params.row_bits, range(params.beats)
         super().__init__({
-            "rows": In(data.ArrayLayout(row, GATHER_REGISTERS)), "beat": In(beat),
+            "rows": In(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "beat": In(range(params.beats)),
             "values": Out(data.ArrayLayout(data.ArrayLayout(32, params.lanes), GATHER_REGISTERS)),
-            "write": In(params.lanes), "write_row": In(row), "write_beat": In(beat),
-            "data": In(data.ArrayLayout(32, params.lanes))})
+            "write": In(beat_write(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -46,6 +45,6 @@ class RegisterFile(Component):
                 read, write = words.read_port(), words.write_port()
                 m.d.comb += [
                     read.addr.eq(Cat(self.beat, self.rows[operand])), self.values[operand][lane].eq(read.data),
-                    write.addr.eq(Cat(self.write_beat, self.write_row)), write.en.eq(self.write[lane]),
-                    write.data.eq(self.data[lane])]
+                    write.addr.eq(Cat(self.write.place.beat, self.write.row)), write.en.eq(self.write.registers[lane]),
+                    write.data.eq(self.write["values"][lane])]
         return m

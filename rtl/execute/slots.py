@@ -2,12 +2,14 @@
 
 from amaranth.lib import data
 
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT
 from rtl.layouts import GATHER_REGISTERS, SERIAL_BITS, LaneClient
 from rtl.params import WARP_THREADS, SmParams
 
 from .instruction import LaneInstruction
 
-__all__ = ["beat_stage", "lane_slot"]
+__all__ = ["beat_place", "beat_stage", "beat_write", "lane_slot"]
 
 
 def lane_slot(params: SmParams) -> data.StructLayout:
@@ -33,6 +35,24 @@ def beat_stage(params: SmParams) -> data.StructLayout:
     those of a LaneInstruction. ``supplied``: CC does not come from the lanes. What only reads is not ``writing``.
     """
     return data.StructLayout({
-        "writing": 1, "collects": 1, "warp": params.warp_bits, "serial": SERIAL_BITS, "beat": range(params.beats),
+        "writing": 1, "collects": 1, "place": beat_place(params), "serial": SERIAL_BITS,
         "threads": params.lanes, "row": params.row_bits, "register": 8, "p": 3, "q": 3, "writes_cc": 1,
         "supplied": 1})
+
+
+def beat_place(params: SmParams) -> data.StructLayout:
+    """Threads of a warp: those of one beat."""
+    return data.StructLayout({"beat": range(params.beats), "warp": params.warp_bits})
+
+
+def beat_write(params: SmParams) -> data.StructLayout:
+    """What a beat writes, in S7.
+
+    ``registers`` are the lanes that write ``values`` to ``row``. Of each lane: ``written`` are the predicates that it
+    writes, ``predicates`` their new values. Lanes that are ``conditional`` write CC, ``conditions``.
+    """
+    lanes = params.lanes
+    return data.StructLayout({
+        "place": beat_place(params), "row": params.row_bits, "registers": lanes, "values": data.ArrayLayout(32, lanes),
+        "written": data.ArrayLayout(PT, lanes), "predicates": data.ArrayLayout(PT, lanes), "conditional": lanes,
+        "conditions": data.ArrayLayout(Flags, lanes)})

@@ -18,6 +18,8 @@ from rtl.isa.special_registers import (
 from rtl.layouts import GridConfiguration, thread_index, warp_launch
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
 
+from .slots import beat_place
+
 __all__ = ["SpecialValues"]
 
 _NUMBER_BITS = 8
@@ -41,7 +43,7 @@ class SpecialValues(Component):
         What the trap unit tells of ``warp``, and of all warps.
     number, warp, uniform : In(8), In, Out(32)
         What is the same in all threads; combinational.
-    beat_warp, beat : In
+    place : In(beat_place)
         The threads that ``values`` are for, a cycle later.
     beat_number, values : In(8), Out(32 bits for each lane)
         What differs.
@@ -54,10 +56,9 @@ class SpecialValues(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        warp, beat = params.warp_bits, range(params.beats)
         super().__init__({
-            "warp_status": In(32), "all_status": In(32), "number": In(_NUMBER_BITS), "warp": In(warp),
-            "uniform": Out(32), "beat_warp": In(warp), "beat": In(beat),
+            "warp_status": In(32), "all_status": In(32), "number": In(_NUMBER_BITS), "warp": In(params.warp_bits),
+            "uniform": Out(32), "place": In(beat_place(params)),
             "beat_number": In(_NUMBER_BITS), "values": Out(data.ArrayLayout(32, params.lanes)),
             "grid": In(GridConfiguration),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
@@ -110,11 +111,11 @@ class SpecialValues(Component):
         own_lane = Signal(lanes)
         lane_bits = (lanes - 1).bit_length()
         m.d.comb += [
-            read.addr.eq(Cat(self.beat, self.beat_warp)), own_lane.eq(1 << thread.thread[:lane_bits]),
+            read.addr.eq(self.place), own_lane.eq(1 << thread.thread[:lane_bits]),
             write.addr.eq(Cat(thread.thread[lane_bits:], thread.warp)),
             write.en.eq(Mux(self.thread.valid, own_lane, 0)),
             write.data.eq(Cat(thread[axis][:width] for axis in "xyz").replicate(lanes))]
-        m.d.sync += beat.eq(self.beat)
+        m.d.sync += beat.eq(self.place.beat)
 
         everybody = (1 << WARP_THREADS) - 1
         constants = {

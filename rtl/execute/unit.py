@@ -25,7 +25,7 @@ from rtl.params import SmParams
 from .clients import LaneDataPort
 from .collector import Collector
 from .decode import LaneDecoder
-from .enter import Entrance
+from .dispatch import DispatchStage
 from .flow_read import FlowReads
 from .lanes import LANE_CYCLES, Lanes
 from .masks import ActiveMasks
@@ -102,7 +102,7 @@ class ExecuteUnit(Component):
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)
         self.special = SpecialValues(params)
-        self.entrance = Entrance(params)
+        self.dispatch_stage = DispatchStage(params)
         self.operands = OperandStage(params)
         self.collector = Collector(params)
         self.lanes = Lanes(params)
@@ -116,88 +116,81 @@ class ExecuteUnit(Component):
         m.submodules.predicates = predicates = self.predicates
         m.submodules.masks = masks = self.masks
         m.submodules.special = special = self.special
-        m.submodules.entrance = entrance = self.entrance
+        m.submodules.dispatch_stage = leaving = self.dispatch_stage
         m.submodules.operands = operands = self.operands
         m.submodules.lanes = lanes = self.lanes
         m.submodules.write_back = after = self.write_back
         self._launch(m)
 
         # S2: who executes it.
-        flow, slot = self.flow_result, entrance.slot
-        connect(m, flipped(self.instruction), entrance.instruction)
-        connect(m, flipped(self.operation), entrance.operation)
+        flow = self.flow_result
+        connect(m, flipped(self.instruction), leaving.instruction)
+        connect(m, flipped(self.operation), leaving.operation)
         m.d.comb += [
-            entrance.report_mask.eq(self.report_mask), decoder.word.eq(entrance.word),
-            entrance.decoded.eq(decoder.instruction), masks.warp.eq(entrance.warp),
+            leaving.report_mask.eq(self.report_mask), decoder.word.eq(leaving.word),
+            leaving.decoded.eq(decoder.instruction), masks.warp.eq(leaving.warp),
             masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
-            masks.write_active.eq(flow.active), entrance.active.eq(masks.active),
-            predicates.warp.eq(entrance.warp), entrance.predicates.eq(predicates.predicates),
-            entrance.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
-            special.warp.eq(entrance.warp), entrance.special.eq(special.uniform),
-            self.status_warp.eq(entrance.warp), special.warp_status.eq(self.warp_status),
-            special.all_status.eq(self.all_status), self.forget.eq(entrance.forgets),
-            self.forget_warp.eq(entrance.warp)]
-        m.d.sync += self.error.eq(entrance.error)
+            masks.write_active.eq(flow.active), leaving.active.eq(masks.active),
+            predicates.warp.eq(leaving.warp), leaving.predicates.eq(predicates.predicates),
+            leaving.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
+            special.warp.eq(leaving.warp), leaving.special.eq(special.uniform),
+            self.status_warp.eq(leaving.warp), special.warp_status.eq(self.warp_status),
+            special.all_status.eq(self.all_status), self.forget.eq(leaving.forgets),
+            self.forget_warp.eq(leaving.warp)]
+        m.d.sync += self.error.eq(leaving.error)
         self._dispatch(m)
 
         # S2 and S3: beats, and what they read.
         m.d.comb += [
-            operands.starts.eq(entrance.starts), operands.slot.eq(slot), registers.rows.eq(operands.rows),
-            registers.beat.eq(operands.beat), operands.registers.eq(registers.values),
-            predicates.beat_warp.eq(operands.warp), predicates.beat.eq(operands.beat),
-            operands.flags.eq(predicates.beat_flags), special.beat_warp.eq(operands.warp),
-            special.beat.eq(operands.beat), special.beat_number.eq(operands.special_number),
+            operands.starts.eq(leaving.starts), operands.slot.eq(leaving.slot), registers.rows.eq(operands.rows),
+            registers.beat.eq(operands.place.beat), operands.registers.eq(registers.values),
+            predicates.place.eq(operands.place), operands.flags.eq(predicates.flags),
+            special.place.eq(operands.place), special.beat_number.eq(operands.special_number),
             operands.special.eq(special.values)]
         for name in ("memory", "conversion", "barrier"):
             connect(m, getattr(operands, name), flipped(getattr(self, name)))
 
         # S4 to S6: the lanes.
-        m.d.comb += [getattr(lanes, name).eq(getattr(operands, name)) for name in (
-            "instruction", "a", "b", "c", "conditions", "sources", "predicates")]
+        m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands)]
 
         # S7: results.
         m.d.comb += [
             after.valid.eq(operands.valid), after.stage.eq(operands.stage),
-            after.supplied_conditions.eq(operands.supplied_conditions), after.values.eq(lanes.values),
-            after.p.eq(lanes.p), after.q.eq(lanes.q), after.conditions.eq(lanes.conditions_out),
-            after.predicates.eq(lanes.predicates_out), after.predicates_written.eq(lanes.predicates_written),
-            registers.write.eq(after.write), registers.write_row.eq(after.row),
-            registers.write_beat.eq(after.beat), registers.data.eq(lanes.values),
-            predicates.write_warp.eq(after.warp), predicates.write_beat.eq(after.beat),
-            predicates.written.eq(after.written), predicates.values.eq(after.new_predicates),
-            predicates.conditional.eq(after.conditional), predicates.new_conditions.eq(after.new_conditions),
-            after.after.eq(predicates.after), self.written.eq(after.report)]
+            after.supplied_conditions.eq(operands.supplied_conditions), after.results.eq(lanes.results),
+            registers.write.eq(after.write), predicates.write.eq(after.write), after.after.eq(predicates.after),
+            self.written.eq(after.report)]
         self._complete(m)
         return m
 
     def _launch(self, m: Module) -> None:
         """What a new warp brings: its place in the register file, predicates and CC that are 0."""
-        entrance, launch = self.entrance, self.launch.payload
+        leaving, launch = self.dispatch_stage, self.launch.payload
         m.submodules.rows = rows = memory.Memory(shape=self._params.row_bits, depth=self._params.warps, init=[])
         read, write = rows.read_port(domain="comb"), rows.write_port()
         m.d.comb += [
-            read.addr.eq(entrance.warp), entrance.first_row.eq(read.data), write.addr.eq(launch.warp),
+            read.addr.eq(leaving.warp), leaving.first_row.eq(read.data), write.addr.eq(launch.warp),
             write.en.eq(self.launch.valid), write.data.eq(launch.first_row),
-            self.predicates.clear.eq(self.launch.valid), self.predicates.clear_warp.eq(launch.warp),
-            self.special.grid.eq(self.grid), self.special.launch.eq(self.launch), self.special.thread.eq(self.thread)]
+            self.predicates.launch.eq(self.launch), self.special.launch.eq(self.launch),
+            self.special.grid.eq(self.grid), self.special.thread.eq(self.thread)]
 
     def _dispatch(self, m: Module) -> None:
         """To other units; and what the flow unit reads comes back."""
         m.submodules.collector = collector = self.collector
         m.submodules.flow_reads = reads = self.flow_reads
-        entrance, operands = self.entrance, self.operands
+        leaving, operands = self.dispatch_stage, self.operands
         m.d.comb += [
-            collector.start.eq(entrance.collects), collector.record.eq(entrance.record),
-            collector.valid.eq(operands.valid), collector.stage.eq(operands.stage), collector.a.eq(operands.a),
-            collector.b.eq(operands.b), collector.taken.eq(~entrance.direct), self.collecting.eq(collector.busy)]
-        m.d.sync += self.dispatch.valid.eq(entrance.direct | collector.ready)
-        with m.If(entrance.direct | collector.ready):
+            collector.start.eq(leaving.collects), collector.record.eq(leaving.record),
+            collector.valid.eq(operands.valid), collector.stage.eq(operands.stage),
+            collector.operands.eq(operands.operands), collector.taken.eq(~leaving.direct),
+            self.collecting.eq(collector.busy)]
+        m.d.sync += self.dispatch.valid.eq(leaving.direct | collector.ready)
+        with m.If(leaving.direct | collector.ready):
             m.d.sync += self.dispatch.payload.eq(
-                Mux(entrance.direct, entrance.record.as_value(), collector.complete.as_value()))
+                Mux(leaving.direct, leaving.record.as_value(), collector.complete.as_value()))
         m.d.comb += [
             reads.dispatch.eq(self.dispatch), reads.launch.eq(self.launch),
             reads.result_valid.eq(self.flow_result_valid), reads.result.eq(self.flow_result),
-            reads.warp.eq(entrance.warp), entrance.flow_value.eq(reads.value)]
+            reads.warp.eq(leaving.warp), leaving.flow_value.eq(reads.value)]
         connect(m, reads.operation, flipped(self.operation_flow))
 
     def _complete(self, m: Module) -> None:
@@ -205,11 +198,11 @@ class ExecuteUnit(Component):
         stages = _COMPLETION_CYCLES + self._params.beats - 1
         width = completion(self._params).size
         line = Signal(width * stages)
-        m.d.sync += line.eq(Cat(line[width:], self.entrance.completed))
+        m.d.sync += line.eq(Cat(line[width:], self.dispatch_stage.completed))
         m.d.comb += self.completion.eq(line[:width])
 
         # Who waits for it may be selected in time for its operands.
-        passed, early = self.entrance.passed, Signal((1 + self.passed.payload.shape().size) * self._params.beats)
+        passed, early = self.dispatch_stage.passed, Signal((1 + self.passed.payload.shape().size) * self._params.beats)
         here = Cat(passed.payload, passed.valid)
         m.d.sync += early.eq(Cat(early, here)[len(here):])
         m.d.comb += Cat(self.passed.payload, self.passed.valid).eq(early[:len(here)])

@@ -15,7 +15,8 @@ from rtl.params import SmParams
 
 from .lanes import LANE_CYCLES
 from .predicates import ThreadFlags
-from .slots import beat_stage
+from .slots import beat_stage, beat_write
+from .stages import LaneResult
 
 __all__ = ["WriteBack"]
 
@@ -27,31 +28,25 @@ class WriteBack(Component):
     -------
     valid, stage, supplied_conditions : In
         S4.
-    values, p, q, conditions, predicates, predicates_written : In
+    results : In(LaneResult for each lane)
         S7: what comes out of the lanes.
-    write, warp, beat, row : Out
-        S7: the lanes whose register is written, with ``values``; and where.
-    written, new_predicates, conditional, new_conditions : Out
-        S7: predicates and CC that are written.
+    write : Out(beat_write)
+        S7.
     after : In(ThreadFlags for each lane)
-        What they are then.
+        What predicates and CC are then.
     report : Out(lane_write)
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        lanes = params.lanes
 
         def each(shape: object) -> data.ArrayLayout:
-            return data.ArrayLayout(shape, lanes)    # pyright: ignore[reportArgumentType]
+            return data.ArrayLayout(shape, params.lanes)    # pyright: ignore[reportArgumentType]
 
         super().__init__({
             "valid": In(1), "stage": In(beat_stage(params)), "supplied_conditions": In(each(Flags)),
-            "values": In(each(32)), "p": In(lanes), "q": In(lanes), "conditions": In(each(Flags)),
-            "predicates": In(each(PT)), "predicates_written": In(each(PT)), "write": Out(lanes),
-            "warp": Out(params.warp_bits), "beat": Out(range(params.beats)), "row": Out(params.row_bits),
-            "written": Out(each(PT)), "new_predicates": Out(each(PT)), "conditional": Out(lanes),
-            "new_conditions": Out(each(Flags)), "after": In(each(ThreadFlags)), "report": Out(lane_write(params))})
+            "results": In(each(LaneResult)), "write": Out(beat_write(params)), "after": In(each(ThreadFlags)),
+            "report": Out(lane_write(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -64,27 +59,29 @@ class WriteBack(Component):
             m.d.sync += [after.eq(before) for after, before in zip(later, (valid, stage, supplied), strict=True)]
             valid, stage, supplied = later
 
-        writing = Signal()
+        writing, write = Signal(), self.write
         m.d.comb += [
-            writing.eq(valid & stage.writing), self.warp.eq(stage.warp), self.beat.eq(stage.beat),
-            self.row.eq(stage.row), self.conditional.eq(stage.threads & (writing & stage.writes_cc).replicate(lanes)),
-            self.write.eq(stage.threads & (writing & (stage.register != RZ)).replicate(lanes)),
-            self.new_conditions.eq(Mux(stage.supplied, supplied.as_value(), self.conditions.as_value()))]
+            writing.eq(valid & stage.writing), write.place.eq(stage.place), write.row.eq(stage.row),
+            write.conditional.eq(stage.threads & (writing & stage.writes_cc).replicate(lanes)),
+            write.registers.eq(stage.threads & (writing & (stage.register != RZ)).replicate(lanes)),
+            write.conditions.eq(Mux(stage.supplied, supplied.as_value(),
+                                    Cat(result.conditions for result in self.results)))]
+        m.d.comb += [value.eq(result.value) for value, result in zip(write["values"], self.results, strict=True)]
         of_number = Array(Const(1 << number & (1 << PT) - 1, PT) for number in range(PT + 1))
         p, q = Signal(PT), Signal(PT)
         m.d.comb += [p.eq(of_number[stage.p]), q.eq(of_number[stage.q])]
-        for lane, (written, value) in enumerate(zip(self.written, self.new_predicates, strict=True)):
-            writes, named = writing & stage.threads[lane], self.predicates_written[lane]
+        for lane, result in enumerate(self.results):
+            writes, named = writing & stage.threads[lane], result.predicates_written
             m.d.comb += [
-                written.eq((p | q | named) & writes.replicate(PT)),
-                value.eq((self.predicates[lane] & named) | (p & ~q & self.p[lane].replicate(PT))
-                         | (q & self.q[lane].replicate(PT)))]
+                write.written[lane].eq((p | q | named) & writes.replicate(PT)),
+                write.predicates[lane].eq((result.predicates & named) | (p & ~q & result.p.replicate(PT))
+                                          | (q & result.q.replicate(PT)))]
 
         report = self.report
         m.d.comb += [
-            report.valid.eq(writing), report.warp.eq(stage.warp), report.serial.eq(stage.serial),
-            report.beat.eq(stage.beat), report.lanes.eq(stage.threads), report.register.eq(stage.register),
-            report.values.eq(self.values), report.conditional.eq(stage.writes_cc),
-            report.conditions.eq(self.new_conditions), report.predicates.eq(reduce(or_, self.written)),
+            report.valid.eq(writing), report.warp.eq(stage.place.warp), report.serial.eq(stage.serial),
+            report.beat.eq(stage.place.beat), report.lanes.eq(stage.threads), report.register.eq(stage.register),
+            report.values.eq(write["values"]), report.conditional.eq(stage.writes_cc),
+            report.conditions.eq(write.conditions), report.predicates.eq(reduce(or_, write.written)),
             report.flags.eq(Cat(lane.predicates for lane in self.after))]
         return m

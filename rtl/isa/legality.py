@@ -8,7 +8,7 @@ does not give a thread, and groups of registers that do not begin where such a g
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from types import MappingProxyType
 
 from amaranth.lib import enum

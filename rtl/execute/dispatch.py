@@ -34,13 +34,13 @@ from .slots import lane_slot
 from .threads import ThreadSelection
 from .vote import Vote
 
-__all__ = ["Entrance"]
+__all__ = ["DispatchStage"]
 
 _PASSING_WORD = BY_NAME["VOTE"][0].default
 """An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do."""
 
 
-class Entrance(Component):
+class DispatchStage(Component):
     """Combinational.
 
     Members

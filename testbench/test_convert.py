@@ -3,7 +3,6 @@
 import random
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,10 +240,3 @@ def test_a_wrong_result_is_seen(what, named):
     report = run("convert", body, ENGINE)
     assert not report.passed
     assert named in (report.failure or "")
-
-
-def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("convert", tb_convert.record, ENGINE, vcd=tmp_path / "convert.vcd")
-    assert report.passed, report.failure
-    kept = Path(__file__).parent.parent / "waveforms" / "convert.gtkw"
-    assert (tmp_path / "convert.gtkw").read_text() == kept.read_text()

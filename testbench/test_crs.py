@@ -11,7 +11,6 @@ from vcdvcd import VCDVCD
 from sim.engine import CompiledEngine, choose
 from sim.model.retirement import Retirement
 from sim.model.warp import Machine
-from sim.run_tb import ROOT
 from sim.testbench import run
 from testbench.programs.manifest import RUNS, build
 from testbench.stack_memory import StackMemory
@@ -88,10 +87,6 @@ def test_the_waveform_shows_depth_and_active_threads_as_the_kernel_has_them(wave
     active = [int(value, 2) for _, value in wave["crs.warp0.active"].tv]
     assert {record.before.active for record in retired} <= set(active)
 
-
-def test_the_kept_save_file_is_the_one_that_is_written(waveform):
-    written = waveform.with_suffix(".gtkw").read_text()
-    assert (ROOT / "waveforms" / "crs.gtkw").read_text() == written
 
 
 def test_the_save_file_shows_what_is_there(waveform):

@@ -1,6 +1,5 @@
 """The lanes: the decoder against the instruction table, the whole by its testbench."""
 
-from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
@@ -84,10 +83,3 @@ def test_a_wrong_result_is_seen(what):
     assert not report.passed
     found = {"values": "thread 3", "conditions": "CC", "p": "P", "destination": "destination", "threads": "threads"}
     assert found[what] in (report.failure or "")
-
-
-def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("execute", tb_execute.record, ENGINE, vcd=tmp_path / "execute.vcd")
-    assert report.passed, report.failure
-    kept = Path(__file__).parent.parent / "waveforms" / "execute.gtkw"
-    assert (tmp_path / "execute.gtkw").read_text() == kept.read_text()

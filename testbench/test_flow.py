@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
@@ -178,10 +177,3 @@ def test_a_wrong_result_is_seen(what):
     report = run("flow", body, ENGINE)
     assert not report.passed
     assert what.split("_")[0] in (report.failure or "")
-
-
-def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("flow", tb_flow.record, ENGINE, vcd=tmp_path / "flow.vcd")
-    assert report.passed, report.failure
-    kept = Path(__file__).parent.parent / "waveforms" / "flow.gtkw"
-    assert (tmp_path / "flow.gtkw").read_text() == kept.read_text()

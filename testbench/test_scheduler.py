@@ -1,7 +1,6 @@
 """The issue unit: selections against the model of its rules, and the speed of fetch and issue joined."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -95,10 +94,3 @@ def test_another_policy_is_seen(policy):
 
     report = run("scheduler", body, ENGINE)
     assert "goes before" in str(report.failure)
-
-
-def test_the_kept_save_file_is_the_one_that_is_written(tmp_path):
-    report = run("scheduler", tb_scheduler.record, ENGINE, vcd=tmp_path / "scheduler.vcd")
-    assert report.passed, report.failure
-    kept = Path(__file__).parent.parent / "waveforms" / "scheduler.gtkw"
-    assert (tmp_path / "scheduler.gtkw").read_text() == kept.read_text()

@@ -1,4 +1,4 @@
-"""Kept save files are those that are written; GTKWave opens every testbench's waveform by its own, as the report says."""
+"""Kept save files are those that are written; GTKWave opens each testbench's waveform by its own, as reports say."""
 
 import os
 import shlex

@@ -19,7 +19,6 @@ from rtl.retire import COMPLETION_SOURCES, RetirementPort
 
 __all__ = ["Core"]
 
-_LAUNCH = f"operation_{LaneClient.LAUNCH.value}"
 _OF_FRONT_END = ("policy", "command", "starting", "flow_launch", "error_status", "interrupt", "stack_memory", "drained",
                  "trap_state", "stack_events", "issue_events", "diverged", "waiting", "reasons")
 
@@ -34,7 +33,7 @@ class Core(Component):
         See FrontEnd.
     grid : In(GridConfiguration)
         What runs; does not change while a warp lives.
-    launch, thread, clear, clear_registers : In
+    launch, thread, clear, clear_rows : In
         What starts a warp: it is announced, the places of its threads are told, shared memory and registers become
         zeros, and then its threads begin.
     invalidate, fetch_busy : In(1), Out(1)
@@ -56,8 +55,8 @@ class Core(Component):
         self.memory = memory = MemoryUnit(params)
         self.conversion = ConversionUnit(params)
         super().__init__({
-            **members_of(front, *_OF_FRONT_END, clear_registers=_LAUNCH),
-            **members_of(execute, "grid", "launch", "thread"),
+            **members_of(front, *_OF_FRONT_END),
+            **members_of(execute, "grid", "launch", "thread", "clear_rows"),
             **members_of(fetch, "invalidate", fetch_memory="memory", fetch_busy="busy"),
             **members_of(memory, unit_memory="memory", memory_events="events"),
             "clear": In(stream.Signature(shared_clear(params))), "exit": Out(warp_exit(params)), "trapping": Out(1),
@@ -67,8 +66,8 @@ class Core(Component):
         m = Module()
         for name in ("fetch", "front_end", "execute", "targets", "memory", "conversion"):
             m.submodules[name] = getattr(self, name)
-        self.join(m, self.front_end, *_OF_FRONT_END, clear_registers=_LAUNCH)
-        self.join(m, self.execute, "grid", "launch", "thread")
+        self.join(m, self.front_end, *_OF_FRONT_END)
+        self.join(m, self.execute, "grid", "launch", "thread", "clear_rows")
         self.join(m, self.fetch, "invalidate", fetch_memory="memory", fetch_busy="busy")
         self.join(m, self.memory, unit_memory="memory", memory_events="events")
         self._issue(m)

@@ -57,7 +57,7 @@ class Sm(Component):
         connect(m, flipped(self.host), registers.bus)
         connect(m, registers.error_status, core.error_status)
         connect(m, registers.start, distributor.start)
-        connect(m, distributor.operation, core.clear_registers)
+        connect(m, distributor.clear_rows, core.clear_rows)
         connect(m, distributor.clear, core.clear)
         connect(m, distributor.flow, core.flow_launch)
         m.d.comb += [

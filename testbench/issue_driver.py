@@ -256,7 +256,7 @@ class IssueDriver:
         for client in LaneClient:
             if client not in self._offers and random.random() < behaviour.operations:
                 self._operations += 1
-                self._offers[client] = self._operations, client is not LaneClient.LAUNCH and random.random() < 0.5
+                self._offers[client] = self._operations, random.random() < 0.5
         inputs.operations = dict(self._offers)
 
         busy = {event[1] for events in (self._lanes, *self._units.values()) for event in events}

@@ -9,7 +9,7 @@ from amaranth.hdl import Module, Shape
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, members_of
 from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource
 from rtl.execute.lanes import LANE_CYCLES, Lanes
@@ -31,7 +31,7 @@ class DecodedLanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.decoder, self.lanes = LaneDecoder(), Lanes(params)
-        super().__init__({**dict(self.lanes.signature.members), "word": In(WORD_BITS),
+        super().__init__({**members_of(self.lanes, "operands", "results"), "word": In(WORD_BITS),
                           "instruction": Out(LaneInstruction)})
 
     def elaborate(self, platform: object) -> Module:
@@ -39,10 +39,7 @@ class DecodedLanes(Component):
         m.submodules.decoder, m.submodules.lanes = decoder, lanes = self.decoder, self.lanes
         m.d.comb += [decoder.word.eq(self.word), self.instruction.eq(decoder.instruction),
                      lanes.instruction.eq(decoder.instruction)]
-        for name, member in self.signature.members.items():
-            if name in lanes.signature.members and name != "instruction":
-                own, inner = getattr(self, name), getattr(lanes, name)
-                m.d.comb += inner.eq(own) if member.flow is In else own.eq(inner)
+        m.d.comb += [lanes.operands.eq(self.operands), lanes.executes.eq(~0), self.results.eq(lanes.results)]
         return m
 
 

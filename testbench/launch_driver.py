@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from amaranth.hdl import Value
+
 from rtl.launch import Distributor
-from rtl.layouts import LaunchRejection, flow_launch, lane_operation, thread_index, warp_launch
+from rtl.layouts import LaunchRejection, flow_launch, thread_index, warp_launch
 from rtl.params import SmParams
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
@@ -47,7 +49,7 @@ class LaunchDriver:
         self.server = MemoryServer(self.dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow), bench.random)
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._launch, self._thread = warp_launch(params), thread_index(params)
-        self._operation, self._flow = lane_operation(params), flow_launch(params)
+        self._flow = flow_launch(params)
 
     def run(self, *, traces: Any = None, name: str = "") -> int:
         """Simulates until all grids are over; returns the cycles."""
@@ -93,7 +95,7 @@ class LaunchDriver:
         if grid.rejection is LaunchRejection.NONE or grid.rejection is LaunchRejection.MEMORY:
             self.plain.plan(grid)
         clearing, halt_until, fetch_until, planned = -1, 0, -1, False
-        ports = (dut.operation, dut.clear, dut.flow)
+        ports = (dut.clear_rows, dut.clear, dut.flow)
         drained = (1 << self.params.warps) - 1
         while True:
             ready = [int(random.random() >= self._slow) for _ in ports]
@@ -113,7 +115,7 @@ class LaunchDriver:
             sampled = await ctx.tick().sample(
                 dut.start.ready, dut.done, dut.rejection, dut.invalidate, dut.launch.as_value(), dut.thread.as_value(),
                 dut.occupied, dut.cta_started, *(port.valid for port in ports),
-                *(port.payload.as_value() for port in ports))
+                *(Value.cast(port.payload) for port in ports))
             taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = sampled[2:]
             self.plain.now += 1
             if taken:
@@ -133,7 +135,7 @@ class LaunchDriver:
                 self.plain.indexed(grid, self._thread.from_bits(thread >> 1))
             go = [valid and able for valid, able in zip(streams[:3], ready, strict=True)]
             if go[0]:
-                self.plain.cleared_register(grid, self._operation.from_bits(streams[3]))
+                self.plain.cleared_row(streams[3])
             if go[1]:
                 self.plain.cleared_shared(grid, streams[4])
             if go[2]:

@@ -195,13 +195,10 @@ class PlainDistributor:
         warp.threads += 1
         self.threads += 1
 
-    def cleared_register(self, grid: Grid, got: Any) -> None:
+    def cleared_row(self, row: int) -> None:
+        """Compares which register of the newest warp is cleared."""
         warp = self._newest()
-        self.bench.expect(
-            f"slot {warp.slot}: gather, slot, register, threads, last, scoreboard",
-            (int(got.gather), int(got.warp), int(got.registers[0]), int(got.threads), int(got.last), int(got.barrier)),
-            (0, warp.slot, warp.registers, (1 << WARP_THREADS) - 1, 0, 7))
-        self.bench.expect(f"slot {warp.slot}: predicate, CC", (int(got.predicate), int(got.conditional)), (7, 0))
+        self.bench.expect(f"slot {warp.slot}: row", row, warp.slot * self._rows + warp.registers)
         warp.registers += 1
 
     def cleared_shared(self, grid: Grid, bits: int) -> None:

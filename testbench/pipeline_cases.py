@@ -321,7 +321,8 @@ def flow_reads(p: Pipeline) -> Script:
         written = p.written[serial]
         p.bench.expect("threads", written.threads, 0 if error is not WarpError.NONE else 0x0F0F_0F0F)
         p.bench.expect("register", written.register, word & 0xFF)
-        p.bench.expect("value", set(written.values), {0x1234_5678})
+        p.bench.expect("value", {written.values[thread] for thread in _THREADS if written.threads >> thread & 1},
+                       {0x1234_5678} if written.threads else set())
         p.bench.expect("completion", [(event.serial, event.write_barrier, event.read_barrier)
                                       for _, event in p.completions[done:]], [(serial, 4, NO_BARRIER)])
 

@@ -23,7 +23,7 @@ __all__ = ["ALL", "Data", "Pipeline", "Script", "Written"]
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _ZEROS = (0,) * WARP_THREADS
-_EVENTS = ("instruction", "operation")
+_EVENTS = ("instruction", "operation", "clear_rows")
 _EARLY = 4
 """Cycles before its completion in which issue is told of it: S3, and S7."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
@@ -91,6 +91,7 @@ class Pipeline:
         self._report_mask, self._grid = report_mask, grid or {}
         self._inputs: dict[str, Any] = {}
         self._wanted: list[tuple[LaneClient, int, Data]] = []
+        self._cleared = 0
 
     # What a script may do in a cycle.
 
@@ -127,6 +128,14 @@ class Pipeline:
                                "predicate": predicate, "conditional": conditional, "threads": threads,
                                "index": index, "last": last, "barrier": barrier})
         return self.serial
+
+    def clear(self, rows: Iterable[int]) -> Script:
+        """Registers become zeros, one after the other."""
+        for row in rows:
+            before = self._cleared
+            while self._cleared == before:
+                self._put("clear_rows", row)
+                yield
 
     def repeat(self, operation: Any) -> None:
         """Performs an operation that the unit has asked for."""
@@ -183,7 +192,7 @@ class Pipeline:
         ctx.set(dut.report_mask, self._report_mask)
         ctx.set(dut.grid, self._grid)
         ports = {name: getattr(dut, name) for name in
-                 ("instruction", "operation", "launch", "thread", "flow_result_valid", "flow_result")}
+                 (*_EVENTS, "launch", "thread", "flow_result_valid", "flow_result")}
         ports["operation_flow.ready"] = dut.operation_flow.ready
         listeners, before = self._listeners(), set()
         playing = script(self)
@@ -226,12 +235,16 @@ class Pipeline:
             listen(event, lambda what, events=events: events.append((self.cycle, what)))
         listen(dut.written, self._note)
         listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle) if bit else None))
+        listeners.append((dut.clear_rows.valid & dut.clear_rows.ready, self._count_cleared))
         for client, name in _PORTS.items():
             port = getattr(dut, name)
             listen(port.gathered, lambda what, client=client: self._gather(client, what))
             listen(port.wanted, lambda what, client=client: self._wanted.append(
                 (client, what.beat, self.supply[client, what.index])))
         return listeners
+
+    def _count_cleared(self, taken: int) -> None:
+        self._cleared += taken
 
     def _threads(self, beat: int) -> range:
         return range(beat * self.params.lanes, (beat + 1) * self.params.lanes)

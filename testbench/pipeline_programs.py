@@ -76,10 +76,7 @@ class KernelLives:
         pipeline, registers = self.pipeline, self.machine.launch.registers
         yield from pipeline.wait(RESULT_CYCLES + 2 * pipeline.params.beats)
         yield from begin(pipeline, warp, warp.slot * registers)
-        for number in range(registers):
-            record = Retirement(warp.slot, 0, 0, warp.masks, warp.masks, 0, 0, 0)
-            warp.write_register(record, number, warp.registers[number].copy(), (1 << 32) - 1)
-            yield from self._write(warp, number, record, LaneClient.LAUNCH)
+        yield from pipeline.clear(warp.slot * registers + number for number in range(registers))
         self._known[warp.slot] = warp
 
     def _write(self, warp: Warp, number: int, record: Retirement, client: LaneClient) -> Script:

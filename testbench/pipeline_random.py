@@ -115,6 +115,10 @@ class RandomLives:
                 self._write(number, register, ALL)
                 yield from pipeline.wait(pipeline.params.beats)
         yield from pipeline.wait(12)
+        for number in warps:
+            cleared = source.sample(range(REGISTERS), REGISTERS // 2)
+            yield from pipeline.clear(number * REGISTERS + register for register in cleared)
+            self._warp(number).registers[cleared] = 0
         left = self._steps
         while left:
             for number in source.sample(warps, len(warps)):
@@ -179,16 +183,11 @@ class RandomLives:
     def _write(self, number: int, register: int, threads: int) -> None:
         """A unit writes a register, and a predicate or CC."""
         source, warp = self._source, self._warp(number)
-        client = source.choice([*LaneClient.__members__.values()])
-        conditions, flags, predicate, conditional = [0] * 32, 0, PT, False
-        values = np.zeros(32, np.uint32)
-        if client in (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER):
-            values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
-                               for _ in range(32)], np.uint32)
-            conditions, flags = [source.randrange(16) for _ in range(32)], source.getrandbits(32)
-            predicate, conditional = source.choice([*range(PT), PT]), source.random() < 0.3
-        elif client is LaneClient.FLOW:
-            client = LaneClient.LAUNCH
+        client = source.choice([LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER])
+        values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
+                           for _ in range(32)], np.uint32)
+        conditions, flags = [source.randrange(16) for _ in range(32)], source.getrandbits(32)
+        predicate, conditional = source.choice([*range(PT), PT]), source.random() < 0.3
         record = Retirement(number, 0, 0, warp.masks, warp.masks, 0, 0, 0)
         if threads:
             warp.write_register(record, register, values, threads)

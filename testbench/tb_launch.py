@@ -150,8 +150,8 @@ def traces_of(driver: LaunchDriver) -> Traces:
             "valid": dut.thread.valid, "thread": Trace(thread.thread, "dec"), "x": Trace(thread.x, "dec"),
             "y": Trace(thread.y, "dec"), "z": Trace(thread.z, "dec")},
         "registers": {
-            "valid": dut.operation.valid, "ready": dut.operation.ready,
-            "register": Trace(dut.operation.payload.registers[0], "dec")},
+            "valid": dut.clear_rows.valid, "ready": dut.clear_rows.ready,
+            "row": Trace(dut.clear_rows.payload, "dec")},
         "flow": {
             "valid": dut.flow.valid, "ready": dut.flow.ready, "slot": Trace(flow.warp, "dec"), "threads": flow.threads,
             "pc": flow.pc},

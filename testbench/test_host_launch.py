@@ -60,7 +60,7 @@ def test_a_grid_is_started_and_watched_by_registers():
         raise AssertionError(name)
 
     async def body(ctx):
-        ctx.set(distributor.operation.ready, 1)
+        ctx.set(distributor.clear_rows.ready, 1)
         ctx.set(distributor.flow.ready, 1)
         ctx.set(distributor.drained, 0xFF)
         for name, value in (("PROGRAM_REGION_A", 0xAB), ("PROGRAM_REGION_B", 0x8765_4300), ("LOCAL_MEMORY_A", 3),

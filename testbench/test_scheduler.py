@@ -71,8 +71,8 @@ def test_another_rule_is_seen(monkeypatch, change):
     change(monkeypatch)
 
     def body(bench: Bench) -> None:
-        program, behaviour = random_program(bench.random), Behaviour(room=0.95)
-        IssueDriver(bench, SmParams(warps=4), program, behaviour).run(800)
+        for _ in range(3):
+            IssueDriver(bench, SmParams(warps=4), random_program(bench.random), Behaviour(room=0.95)).run(600)
         tb_scheduler.check_edges(bench)
 
     assert not run("scheduler", body, ENGINE).passed

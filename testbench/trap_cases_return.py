@@ -186,6 +186,7 @@ def _deadlock(mode: str) -> tuple[str, ...]:
 async def popcrs_against_syncall_deadlocks_and_the_watchdog_tells(d: Debugger) -> None:
     await d.write("SM_TIMEOUT_INTERVAL", 10)
     await d.interrupt()
+    await d.run(100)        # the second warp has its trap a launch later
     await d.clear()
     await d.run(3000)
     await d.see_events("TIMEOUT")

@@ -21,14 +21,17 @@ class Lane(wiring.Component):
     first, second, third : In(LaneControl)
         The control signals of the instruction that is in that stage.
     operands : In(Operands)
+    executes : In(1)
+        The thread in the third stage executes its instruction.
     result : Out(LaneResult)
-        From a register.
+        From a register. The value is 0 where the thread does not execute the instruction.
     """
 
     first: In(LaneControl)
     second: In(LaneControl)
     third: In(LaneControl)
     operands: In(Operands)
+    executes: In(1)
     result: Out(LaneResult)
 
     def __init__(self) -> None:
@@ -47,4 +50,6 @@ class Lane(wiring.Component):
             conclude.control.eq(self.third)]
         m.d.sync += [
             combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms), self.result.eq(conclude.result)]
+        with m.If(~self.executes):
+            m.d.sync += self.result.value.eq(0)
         return m

@@ -22,18 +22,21 @@ class Lanes(Component):
     """Computes an instruction for one thread a lane.
 
     Results come LANE_CYCLES after what they are made of, from registers. They are those of threads that execute the
-    instruction; whether a thread does, and what is written, is for others to know.
+    instruction, with a value of 0 where one does not; what is written is for others to know.
 
     Members
     -------
     instruction : In(LaneInstruction)
     operands : In(Operands for each lane)
+    executes : In(1 bit for each lane)
+        In the third stage: the thread executes the instruction.
     results : Out(LaneResult for each lane)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
+            "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
         self.lanes = [Lane() for _ in range(params.lanes)]
 
@@ -45,5 +48,6 @@ class Lanes(Component):
             m.submodules[f"lane_{number}"] = lane
             m.d.comb += [
                 lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
-                lane.operands.eq(self.operands[number]), self.results[number].eq(lane.result)]
+                lane.operands.eq(self.operands[number]), lane.executes.eq(self.executes[number]),
+                self.results[number].eq(lane.result)]
         return m

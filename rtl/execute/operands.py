@@ -36,8 +36,8 @@ class OperandStage(Component):
         What is read in this cycle, of the beat in S2.
     flags : In(ThreadFlags for each lane)
         Predicates and CC of that beat, in the same cycle.
-    registers : In(32 bits for each lane, for each operand)
-        Registers, in the next cycle.
+    registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
+        Registers, in the next cycle. Those of a blank row are 0.
     special_number, special : Out(8), In(32 bits for each lane)
         A special register that differs from thread to thread, of the beat in S3.
     memory, conversion, barrier : LaneDataPort
@@ -57,7 +57,7 @@ class OperandStage(Component):
         super().__init__({
             "starts": In(1), "slot": In(lane_slot(params)), "place": Out(beat_place(params)),
             "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
-            "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)),
+            "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)), "blank": In(GATHER_REGISTERS),
             "special_number": Out(8), "special": In(each(32)),
             "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
             "barrier": Out(LaneDataPort(params)),
@@ -118,7 +118,7 @@ class OperandStage(Component):
         """Operands of the beat in S3."""
         instruction, lanes = current.instruction, self._params.lanes
         present = Signal(GATHER_REGISTERS)
-        m.d.comb += [present.eq(Cat(number != RZ for number in instruction.registers)),
+        m.d.comb += [present.eq(Cat(number != RZ for number in instruction.registers) & ~self.blank),
                      self.special_number.eq(instruction.special)]
         is_register, is_special = Signal(), Signal()
         m.d.comb += [

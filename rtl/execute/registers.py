@@ -1,7 +1,7 @@
 """The register file."""
 
-from amaranth.hdl import Cat, Module
-from amaranth.lib import data, memory
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -19,32 +19,69 @@ class RegisterFile(Component):
     Each lane has a block memory of its own for every operand, all with the same content. What is read in the cycle of
     a write is what was there before.
 
+    A row that is cleared is only marked: what is in it counts for nothing, and the first instruction that writes to it
+    writes all lanes of all its beats, with zeros where threads do not execute it.
+
     Members
     -------
     rows, beat : In
         What is read: a row for each operand, one beat.
     values : Out(32 bits for each lane, for each operand)
         What was there, a cycle later.
+    blank : Out(1 bit for each operand)
+        Then, too: the row was cleared, and had not been written when its first beat was read.
+    row : In
+        What will be written to in the next cycle.
     write : In(beat_write)
+        ``values`` are 0 in lanes that do not write.
+    clear : In(stream of rows)
+        Nothing of the warp whose row this will be is under way.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._depth = params.registers * params.beats
-        self._lanes = params.lanes
+        self._params = params
+        row = params.row_bits
         super().__init__({
-            "rows": In(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "beat": In(range(params.beats)),
+            "rows": In(data.ArrayLayout(row, GATHER_REGISTERS)), "beat": In(range(params.beats)),
             "values": Out(data.ArrayLayout(data.ArrayLayout(32, params.lanes), GATHER_REGISTERS)),
-            "write": In(beat_write(params))})
+            "blank": Out(GATHER_REGISTERS), "row": In(row), "write": In(beat_write(params)),
+            "clear": In(stream.Signature(row))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        params, written = self._params, self.write
+        enable = Signal(params.lanes)
+        m.d.comb += enable.eq(written.registers | self._mark(m).replicate(params.lanes))
         for operand in range(GATHER_REGISTERS):
-            for lane in range(self._lanes):
-                words = memory.Memory(shape=32, depth=self._depth, init=[])
+            for lane in range(params.lanes):
+                words = memory.Memory(shape=32, depth=params.registers * params.beats, init=[])
                 m.submodules[f"operand{operand}_lane{lane}"] = words
                 read, write = words.read_port(), words.write_port()
                 m.d.comb += [
                     read.addr.eq(Cat(self.beat, self.rows[operand])), self.values[operand][lane].eq(read.data),
-                    write.addr.eq(Cat(self.write.place.beat, self.write.row)), write.en.eq(self.write.registers[lane]),
-                    write.data.eq(self.write["values"][lane])]
+                    write.addr.eq(Cat(written.place.beat, written.row)), write.en.eq(enable[lane]),
+                    write.data.eq(written["values"][lane])]
         return m
+
+    def _mark(self, m: Module) -> Signal:
+        """Which rows are blank; tells whether the beat that is written is all of what will be there."""
+        written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
+        m.submodules.blanks = blanks = memory.Memory(shape=1, depth=self._params.registers, init=[])
+        write = blanks.write_port()
+        found = blanks.read_port(transparent_for=[write])
+
+        # Of what is written. A row is blank for all beats of the instruction that finds it so.
+        m.d.comb += [
+            found.addr.eq(self.row),
+            all_lanes.eq(written.fills & Mux(written.place.beat == 0, found.data, was_blank)),
+            self.clear.ready.eq(~all_lanes), write.en.eq(all_lanes | self.clear.valid),
+            write.addr.eq(Mux(all_lanes, written.row, self.clear.payload)), write.data.eq(~all_lanes)]
+        m.d.sync += was_blank.eq(all_lanes)
+
+        # Of what is read, likewise.
+        m.d.sync += first.eq(self.beat == 0)
+        for row, blank in zip(self.rows, self.blank, strict=True):
+            read, before = blanks.read_port(), Signal()
+            m.d.comb += [read.addr.eq(row), blank.eq(Mux(first, read.data, before))]
+            m.d.sync += before.eq(blank)
+        return all_lanes

@@ -48,11 +48,12 @@ def beat_place(params: SmParams) -> data.StructLayout:
 def beat_write(params: SmParams) -> data.StructLayout:
     """What a beat writes, in S7.
 
-    ``registers`` are the lanes that write ``values`` to ``row``. Of each lane: ``written`` are the predicates that it
-    writes, ``predicates`` their new values. Lanes that are ``conditional`` write CC, ``conditions``.
+    An instruction that ``fills`` writes ``values`` to ``row``, in the lanes ``registers``. Of each lane: ``written``
+    are the predicates that it writes, ``predicates`` their new values. Lanes that are ``conditional`` write CC,
+    ``conditions``.
     """
     lanes = params.lanes
     return data.StructLayout({
-        "place": beat_place(params), "row": params.row_bits, "registers": lanes, "values": data.ArrayLayout(32, lanes),
-        "written": data.ArrayLayout(PT, lanes), "predicates": data.ArrayLayout(PT, lanes), "conditional": lanes,
-        "conditions": data.ArrayLayout(Flags, lanes)})
+        "place": beat_place(params), "fills": 1, "row": params.row_bits, "registers": lanes,
+        "values": data.ArrayLayout(32, lanes), "written": data.ArrayLayout(PT, lanes),
+        "predicates": data.ArrayLayout(PT, lanes), "conditional": lanes, "conditions": data.ArrayLayout(Flags, lanes)})

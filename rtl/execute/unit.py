@@ -55,13 +55,15 @@ class ExecuteUnit(Component):
         Never in the cycle of an instruction. Nothing for the lanes comes before all beats of the one before have.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
-        Clears the warp's predicates and CC. Its registers are cleared by operations.
+        Clears the warp's predicates and CC.
+    clear_rows : In(stream of rows of the register file)
+        Registers of a warp that is being launched become 0.
     thread : In(valid, payload: thread_index)
     flow_result_valid, flow_result : In(1), In(flow_result)
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
     memory, conversion, barrier : LaneDataPort
-        For units that gather and write. What a LAUNCH writes is 0.
+        For units that gather and write.
     dispatch : Out(valid, payload: dispatched)
     collecting : Out(1)
         From S3 of an instruction whose registers are collected until it is dispatched: no other one may come.
@@ -90,6 +92,7 @@ class ExecuteUnit(Component):
         super().__init__({
             "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
             "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
+            "clear_rows": In(stream.Signature(params.row_bits)),
             "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
             "flow_result": In(flow_result(params)), "report_mask": In(32),
             "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
@@ -126,6 +129,7 @@ class ExecuteUnit(Component):
         flow = self.flow_result
         connect(m, flipped(self.instruction), leaving.instruction)
         connect(m, flipped(self.operation), leaving.operation)
+        connect(m, flipped(self.clear_rows), registers.clear)
         m.d.comb += [
             leaving.report_mask.eq(self.report_mask), decoder.word.eq(leaving.word),
             leaving.decoded.eq(decoder.instruction), masks.warp.eq(leaving.warp),
@@ -144,6 +148,7 @@ class ExecuteUnit(Component):
         m.d.comb += [
             operands.starts.eq(leaving.starts), operands.slot.eq(leaving.slot), registers.rows.eq(operands.rows),
             registers.beat.eq(operands.place.beat), operands.registers.eq(registers.values),
+            operands.blank.eq(registers.blank),
             predicates.place.eq(operands.place), operands.flags.eq(predicates.flags),
             special.place.eq(operands.place), special.beat_number.eq(operands.special_number),
             operands.special.eq(special.values)]
@@ -157,6 +162,7 @@ class ExecuteUnit(Component):
         m.d.comb += [
             after.valid.eq(operands.valid), after.stage.eq(operands.stage),
             after.supplied_conditions.eq(operands.supplied_conditions), after.results.eq(lanes.results),
+            lanes.executes.eq(after.executes), registers.row.eq(after.row),
             registers.write.eq(after.write), predicates.write.eq(after.write), after.after.eq(predicates.after),
             self.written.eq(after.report)]
         self._complete(m)

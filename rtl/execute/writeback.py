@@ -28,6 +28,8 @@ class WriteBack(Component):
     -------
     valid, stage, supplied_conditions : In
         S4.
+    executes, row : Out, Out
+        S6: the lanes whose threads execute the instruction, and the row of the register that it writes.
     results : In(LaneResult for each lane)
         S7: what comes out of the lanes.
     write : Out(beat_write)
@@ -45,6 +47,7 @@ class WriteBack(Component):
 
         super().__init__({
             "valid": In(1), "stage": In(beat_stage(params)), "supplied_conditions": In(each(Flags)),
+            "executes": Out(params.lanes), "row": Out(params.row_bits),
             "results": In(each(LaneResult)), "write": Out(beat_write(params)), "after": In(each(ThreadFlags)),
             "report": Out(lane_write(params))})
 
@@ -53,6 +56,8 @@ class WriteBack(Component):
         lanes = self._params.lanes
         valid, stage, supplied = self.valid, self.stage, self.supplied_conditions
         for number in range(LANE_CYCLES):
+            if number == LANE_CYCLES - 1:
+                m.d.comb += [self.executes.eq(stage.threads), self.row.eq(stage.row)]
             name = f"s{number + 5}"
             later = (Signal(name=f"{name}_valid"), Signal.like(stage, name=f"{name}_stage"),
                      Signal.like(supplied, name=f"{name}_conditions"))
@@ -62,8 +67,9 @@ class WriteBack(Component):
         writing, write = Signal(), self.write
         m.d.comb += [
             writing.eq(valid & stage.writing), write.place.eq(stage.place), write.row.eq(stage.row),
+            write.fills.eq(writing & (stage.register != RZ)),
             write.conditional.eq(stage.threads & (writing & stage.writes_cc).replicate(lanes)),
-            write.registers.eq(stage.threads & (writing & (stage.register != RZ)).replicate(lanes)),
+            write.registers.eq(stage.threads & write.fills.replicate(lanes)),
             write.conditions.eq(Mux(stage.supplied, supplied.as_value(),
                                     Cat(result.conditions for result in self.results)))]
         m.d.comb += [value.eq(result.value) for value, result in zip(write["values"], self.results, strict=True)]

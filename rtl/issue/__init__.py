@@ -29,9 +29,8 @@ What comes from outside is seen a cycle before the selection that it concerns; w
 before.
 """
 
-from .operations import LAUNCH_PATIENCE
 from .order import FAVOUR_INTERVAL, window_cycles
 from .records import BUFFERED_GROUPS
 from .unit import IssueUnit
 
-__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "LAUNCH_PATIENCE", "IssueUnit", "window_cycles"]
+__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "IssueUnit", "window_cycles"]

@@ -11,17 +11,14 @@ from rtl.params import SmParams
 
 from .order import Order
 
-__all__ = ["LAUNCH_PATIENCE", "OperationChooser"]
-
-LAUNCH_PATIENCE = 16
-"""Cycles after which an operation of a launch goes before everything else."""
+__all__ = ["OperationChooser"]
 
 
 class OperationChooser(Component):
     """Chooses, a cycle before, which operation may go.
 
     Operations that write go before everything: what they complete lets warps go on. Reads alternate with what passes
-    the lanes; the launch goes when nobody else wants to, or has waited for LAUNCH_PATIENCE cycles.
+    the lanes.
 
     Members
     -------
@@ -50,36 +47,21 @@ class OperationChooser(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        usual = [self.operations[client.value] for client in LaneClient if client is not LaneClient.LAUNCH]
-        launch = self.operations[LaneClient.LAUNCH.value]
-        assert LaneClient.LAUNCH.value == len(usual)
-        order = Order(len(usual), "client")
+        order = Order(len(LaneClient), "client")
         chosen, taken = Signal(len(LaneClient)), Signal(len(LaneClient))
-        reads, turn = Signal(), Signal()       # the chosen one reads; it is the turn of one that does
-        waited = Signal(range(LAUNCH_PATIENCE + 1))
-        late = Signal()
+        reads, turn, due = Signal(), Signal(), Signal()     # the chosen one reads; it is the turn of one that does
+        m.d.comb += taken.eq(chosen & self.goes.replicate(len(chosen)))
 
         # Who may go in the next cycle.
-        wanting = Cat(source.valid for source in usual) & ~taken[:len(usual)]
-        gathers = Cat(source.payload.gather for source in usual)
+        wanting = Cat(source.valid for source in self.operations) & ~taken
+        gathers = Cat(source.payload.gather for source in self.operations)
         writing, reading = wanting & ~gathers, wanting & gathers
-        launches = launch.valid & ~taken[LaneClient.LAUNCH.value]
-        writes, any_read, due = writing.any(), reading.any(), Signal()
-        m.d.comb += [
-            taken.eq(chosen & self.goes.replicate(len(chosen))), late.eq(waited == LAUNCH_PATIENCE),
-            due.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))]
-        now = Signal(len(usual))
-        m.d.comb += now.eq(order.first(Mux(writes, writing, reading)))
+        writes, any_read = writing.any(), reading.any()
+        m.d.comb += due.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))
         m.d.sync += [
-            chosen.eq(Mux(launches & (late | ~writes & ~any_read), 1 << LaneClient.LAUNCH.value, now)),
-            reads.eq(~(launches & late) & ~writes & any_read), turn.eq(due),
-            self.first.eq(self.room & (launches & late | writes | any_read & due)),
-            self.wants.eq(self.room & (launches | writes | any_read))]
-        order.update(m, taken[:len(usual)])
-        with m.If(taken[LaneClient.LAUNCH.value] | ~launch.valid):
-            m.d.sync += waited.eq(0)
-        with m.Elif(~late):
-            m.d.sync += waited.eq(waited + 1)
+            chosen.eq(order.first(Mux(writes, writing, reading))), reads.eq(~writes & any_read), turn.eq(due),
+            self.first.eq(self.room & (writes | any_read & due)), self.wants.eq(self.room & (writes | any_read))]
+        order.update(m, taken)
 
         # It goes, and leaves two cycles later.
         selected = Signal(offered_operation(self._params))

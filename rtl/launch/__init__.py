@@ -22,8 +22,8 @@ threads with its stack behind. Likewise shared memory is divided among CTA slots
 So the grid decides how many slots can be used (ours).
 
 A warp starts in this order: all units are told (``warp_launch``); its threads' places in the block are sent, one a
-cycle, while the lanes clear its registers; when its CTA's shared memory is clear, too, the flow unit is told, and what
-comes of that is the warp's first pc.
+cycle, while its registers are marked as cleared; when its CTA's shared memory is clear, too, the flow unit is told,
+and what comes of that is the warp's first pc.
 
 A CTA is over when all its warps have terminated and nothing of them is under way any more. Then its slots are free.
 

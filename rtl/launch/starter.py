@@ -5,16 +5,13 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.syntax import PT, RZ
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import GridConfiguration, flow_launch, lane_operation, shared_clear, thread_index, warp_launch
+from rtl.layouts import GridConfiguration, flow_launch, shared_clear, thread_index, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 
 from .plan import warp_place
 
 __all__ = ["WarpStarter"]
-
-_NO_SCOREBOARD = 7
 
 
 class WarpStarter(Component):
@@ -34,8 +31,8 @@ class WarpStarter(Component):
         All warps have started.
     launch : Out(valid and warp_launch)
     thread : Out(valid and thread_index)
-    operation : Out(stream of lane_operation)
-        Writes zeros to the registers of a warp; of no instruction.
+    clear_rows : Out(stream of rows of the register file)
+        The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
         Shared memory, if the CTA has some. A transfer tells that it is clear.
     flow : Out(stream of flow_launch)
@@ -51,7 +48,7 @@ class WarpStarter(Component):
             "take": Out(1), "taken": Out(bits), "over": Out(1),
             "launch": Out(data.StructLayout({"valid": 1, "payload": launch})),
             "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
-            "operation": Out(stream.Signature(lane_operation(params))),
+            "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params)))})
 
@@ -135,13 +132,11 @@ class WarpStarter(Component):
                 m.d.sync += counting.eq(0)
 
     def _clear_registers(self, m: Module, clearing: Signal) -> None:
-        """Zeros for every register of the warp: the distributor's data are always 0."""
-        operation, register = self.operation.payload, Signal(8)
+        """Every register of the warp."""
+        register = Signal(8)
         m.d.comb += [
-            self.operation.valid.eq(clearing), operation.warp.eq(self.taken), operation.registers[0].eq(register),
-            operation.registers[1].eq(RZ), operation.registers[2].eq(RZ), operation.predicate.eq(PT),
-            operation.threads.eq(~0), operation.barrier.eq(_NO_SCOREBOARD)]
-        with m.If(clearing & self.operation.ready):
+            self.clear_rows.valid.eq(clearing), self.clear_rows.payload.eq(self.place.first_row + register)]
+        with m.If(clearing & self.clear_rows.ready):
             m.d.sync += register.eq(register + 1)
             with m.If(register + 1 == self.grid.registers):
                 m.d.sync += [register.eq(0), clearing.eq(0)]

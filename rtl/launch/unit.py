@@ -18,7 +18,6 @@ from rtl.layouts import (
     LaunchSettings,
     MemoryPort,
     flow_launch,
-    lane_operation,
     shared_clear,
     thread_index,
     warp_exit,
@@ -59,7 +58,8 @@ class Distributor(Component):
         Of the grid that runs, or was the last to run.
     launch : Out(valid and warp_launch)
     thread : Out(valid and thread_index)
-    operation : Out(stream of lane_operation)
+    clear_rows : Out(stream of rows of the register file)
+        The registers of a warp that is being launched.
     clear : Out(stream of shared_clear)
         Shared memory is to be cleared, once for each CTA that has some. A transfer tells that it is clear.
     flow : Out(stream of flow_launch)
@@ -84,7 +84,7 @@ class Distributor(Component):
             "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
             "launch": Out(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
-            "operation": Out(stream.Signature(lane_operation(params))),
+            "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
@@ -107,7 +107,7 @@ class Distributor(Component):
         m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
         m.submodules.starter, m.submodules.references = self.starter, self.references
         connect(m, flipped(self.port), self.memory.port)
-        for name in ("operation", "clear", "flow"):
+        for name in ("clear_rows", "clear", "flow"):
             connect(m, flipped(getattr(self, name)), getattr(self.starter, name))
         self._configure(m)
         self._join(m)

@@ -26,14 +26,13 @@ GATHER_REGISTERS = 3
 """Registers that one operation can read."""
 
 
-class LaneClient(enum.Enum, shape=3):
+class LaneClient(enum.Enum, shape=2):
     """Who asks for an operation of the lanes."""
 
     MEMORY = 0
     CONVERSION = 1
     BARRIER = 2
     FLOW = 3
-    LAUNCH = 4
 
 
 def lane_operation(params: SmParams) -> data.StructLayout:

@@ -1,8 +1,8 @@
 """Flow instructions on their way to the flow unit."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
@@ -10,12 +10,12 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import (
     Event,
     FlowOperation,
-    InstructionKind,
     StackOperation,
     ThreadCode,
     TrapMove,
     dispatched,
     flow_request,
+    is_kind,
 )
 from rtl.params import SmParams
 
@@ -29,7 +29,8 @@ _ASKED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: S
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits.
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits,
+    unless the trap unit has to say what it is.
 
     Members
     -------
@@ -51,23 +52,32 @@ class FlowQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
-        arriving, taken = self.dispatch.payload, places.arriving.payload
+        m.submodules.places = places = DispatchQueue(self._layout)
+        arriving, decoded, stored = self.dispatch.payload, Signal(self._layout), places.arriving.payload
+        moves, passes = Signal(), Signal()
         m.d.comb += [
-            decoder.word.eq(arriving.word), places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
-            taken.pc.eq(arriving.pc), taken.instruction.eq(decoder.instruction), taken.guard.eq(arriving.guard),
-            taken.operand.eq(arriving.operands[0]), taken.same.eq(arriving.same),
-            taken.fault.eq(arriving.fault), self.room.eq(places.room)]
+            decoder.word.eq(arriving.word), decoded.instruction.eq(decoder.instruction),
+            decoded.operand.eq(arriving.operands[0]), stored.eq(decoded), self.room.eq(places.room)]
+        m.d.comb += [decoded[name].eq(arriving[name]) for name in ("warp", "pc", "guard", "same", "fault")]
+
         # What a warp is made to do concerns all its threads, and has its target from the trap unit.
-        with m.If((arriving.kind == InstructionKind.ENTER) | (arriving.kind == InstructionKind.LEAVE)):
+        m.d.comb += moves.eq(is_kind(arriving.kind, lambda rule: rule.injected))
+        with m.If(moves):
             m.d.comb += [
-                taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
-                                taken.instruction.code.eq(ThreadCode.EXIT), taken.instruction.constant.eq(1),
-                taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target), taken.guard.eq(~0),
-                taken.fault.eq(WarpError.NONE)]
+                stored.instruction.eq(0), stored.instruction.operation.eq(self.trap.operation),
+                stored.instruction.code.eq(ThreadCode.EXIT), stored.instruction.constant.eq(1),
+                stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target), stored.guard.eq(~0),
+                stored.fault.eq(WarpError.NONE)]
             with m.Switch(self.trap.operation):
                 for operation, asked in _ASKED.items():
                     with m.Case(operation):
-                        m.d.comb += taken.instruction.asked.eq(asked)
-        connect(m, places.head, flipped(self.request))
+                        m.d.comb += stored.instruction.asked.eq(asked)
+
+        # What the trap unit says comes late in the cycle, and only to the queue.
+        head, request = places.head, self.request
+        m.d.comb += [
+            passes.eq(self.dispatch.valid & ~moves & ~head.valid), head.ready.eq(request.ready),
+            request.valid.eq(head.valid | passes),
+            request.payload.eq(Mux(head.valid, head.payload.as_value(), decoded.as_value())),
+            places.arriving.valid.eq(self.dispatch.valid & ~(passes & request.ready))]
         return m

@@ -35,6 +35,8 @@ class FlowResults(Component):
         A cycle after the result.
     settled : Out(1 bit a warp)
         No result is to come.
+    revoked : Out(1 bit a warp)
+        The result in the cycle before does not let the warp go on behind its instruction.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -42,7 +44,7 @@ class FlowResults(Component):
         super().__init__({
             "issued": In(Event(flow_issued(params))), "result": In(Event(flow_result(params))),
             "begins": In(params.warps), "over": Out(1), "redirect": Out(Event(redirect(params))),
-            "settled": Out(params.warps)})
+            "settled": Out(params.warps), "revoked": Out(params.warps)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -70,9 +72,12 @@ class FlowResults(Component):
             self.redirect.payload.warp.eq(result.warp), self.redirect.payload.pc.eq(result.pc)]
 
         # The last of all. Told a cycle later, unless more has been issued.
-        settled, latest = Signal(), Signal(warps)
+        settled, latest, aside = Signal(), Signal(warps), Signal()
         newer, newest = (self.issued.valid & (issued.warp == of) for of in (result.warp, last))
         m.d.sync += [
-            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer)]
-        m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))
+            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer),
+            aside.eq(self.result.valid & (result.terminated | ~result.behind))]
+        m.d.comb += [
+            self.settled.eq(latest & (settled & ~newest).replicate(warps)),
+            self.revoked.eq(latest & aside.replicate(warps))]
         return m

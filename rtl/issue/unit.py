@@ -301,7 +301,7 @@ class IssueUnit(Component):
         connect(m, results.redirect, flipped(self.redirect))
         m.d.comb += [
             results.begins.eq(self._all("begins")), told.zero.eq(scoreboards.zero), told.over.eq(results.over),
-            told.behind.eq(self.result.payload.behind), told.terminated.eq(self.result.payload.terminated)]
+            told.terminated.eq(self.result.payload.terminated)]
 
     def _tell_warps(self, m: Module, told: Any, own: dict[str, Any]) -> None:
         """What each warp is told, and tells."""
@@ -310,7 +310,8 @@ class IssueUnit(Component):
             "launched": one_hot(self.launched.payload, count, self.launched.valid),
             "result": one_hot(result.payload.warp, count, result.valid),
             "flush": one_hot(redirected.payload.warp, count, redirected.valid),
-            "claimed": one_hot(self.claimed.payload, count, self.claimed.valid), "settled": self.results.settled,
+            "claimed": one_hot(self.claimed.payload, count, self.claimed.valid),
+            "settled": self.results.settled, "revoked": self.results.revoked,
             **{name: getattr(scoreboards, name) for name in ("lowered", "complete", "low", "full")},
             **{name: getattr(self, name) for name in ("resume", "hold", "enter", "leave")}}
         assert own.keys() == OfWarp.members.keys()

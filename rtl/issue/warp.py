@@ -21,20 +21,21 @@ _HEADS = 2
 
 OfWarp = data.StructLayout(dict.fromkeys((
     "launched", "result", "flush", "lowered", "complete", "settled", "low", "full", "resume", "hold", "enter", "leave",
-    "taken", "issued", "claimed", "arrives", "offered"), 1))
+    "taken", "issued", "claimed", "arrives", "offered", "revoked"), 1))
 """What happens to one warp in a cycle, a bit each: a new one is in its slot (``launched``); a flow ``result`` of it
 comes; it goes on elsewhere, and what is here of it counts for nothing (``flush``). Those of its scoreboards are zero
 now that ``zero`` tells (``lowered``), all its instructions ``complete``, its flow results there (``settled``), the
 scoreboard that a DEPBAR.LE has named is ``low`` enough; as many of its instructions are in flight as may be (``full``).
 For ``resume`` to ``leave`` see IssueUnit. It is selected in this cycle (``taken``), was in the one before (``issued``,
 with ``control``); a group will come for it (``claimed``), or comes (``arrives``); the bus brings the next instruction
-that is stored of it (``offered``), unless it is ``busy``."""
+that is stored of it (``offered``), unless it is ``busy``. The flow result that it had in the cycle before does not let
+it go on behind its instruction (``revoked``): what counted on that is not ready after all."""
 OfAll = data.StructLayout({
-    "over": 1, "behind": 1, "terminated": 1, "zero": SCOREBOARDS, "available": NEEDS, "alone": 1, "time": TIME_BITS,
+    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": NEEDS, "alone": 1, "time": TIME_BITS,
     "control": Control, "entry": range(BUFFERED_GROUPS), "first": range(GROUP_INSTRUCTIONS), "bus": Head, "busy": 1,
     "lanes_free": 1})
 """What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
-(``over``); the warp goes on ``behind`` the instruction that it issued last; it has ended. ``available`` has a bit for
+(``over``); it has ended. ``available`` has a bit for
 each Need: who has room; ``alone``: nothing becomes ready whose operands are collected. Of a group that arrives: its
 ``entry``, and the ``first`` instruction of a warp that has no others. ``busy``: the ``bus`` brings an instruction that
 arrives."""
@@ -78,13 +79,13 @@ class ReadyWarp(Component):
         own, told, state, head, up, valid = self.own, self.told, self.state, self.heads[0], self.up, self.valid
         expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
         goes, waits, injects, able = Signal(), Signal(COUNTS), Signal(), Signal()
-        resumed, room, over = Signal(), Signal(), Signal()
+        resumed, room, over, passes, other = Signal(), Signal(), Signal(), Signal(), Signal()
 
-        # Ready in the next cycle. What issued in the cycle before is not counted yet.
+        # Ready in the next cycle. What issued in the cycle before is not counted yet. A flow result tells late in its
+        # cycle where the warp goes on; so it counts as if that were behind the instruction, and is revoked if not.
         m.d.comb += [
             resumed.eq((state == WarpState.RESUME) & own.resume), over.eq(own.result & told.over),
-            goes.eq((state == WarpState.RUNS) | resumed
-                    | (state == WarpState.RESULT) & over & told.behind & ~told.terminated),
+            goes.eq((state == WarpState.RUNS) | resumed | (state == WarpState.RESULT) & over),
             ran_out.eq(expired | ~own.issued & (wake == told.time)),
             waits.eq(head.wait & up & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
             room.eq(told.available.bit_select(head.need.as_value(), 1) & ~(head.collected & told.alone)),
@@ -92,8 +93,9 @@ class ReadyWarp(Component):
                     & ~own.hold & ~(own.enter | own.leave) & ~own.flush & ~own.taken),
             injects.eq((own.enter | own.leave) & self.live & ~self.begins & valid[0] & ~own.issued
                        & ~up[COMPLETE] & ~up[RESULTS] & told.available[Need.FLOW.value] & ~own.flush & ~own.taken)]
+        m.d.comb += [self.lanes.eq(passes & ~own.revoked), self.others.eq(other & ~own.revoked)]
         m.d.sync += [
-            self.lanes.eq(able & head.lanes), self.others.eq(able & ~head.lanes | injects),
+            passes.eq(able & head.lanes), other.eq(able & ~head.lanes | injects),
             self.enters.eq(injects & own.enter), self.leaves.eq(injects & ~own.enter)]
 
         # What an issue changes, and what ends its consequences.

@@ -1,16 +1,14 @@
-"""Where dispatched instructions wait for their unit."""
+"""Where what cannot be refused waits for its turn: dispatched instructions for their unit."""
 
-from amaranth.hdl import Assert, Module
-from amaranth.lib import data, fifo, stream
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 
 __all__ = ["DispatchQueue"]
-
-_UNDER_WAY = 5
-"""Instructions that may still come after the queue has said that it is full: from being ready to dispatch."""
-_PLACES = 8
 
 
 class DispatchQueue(Component):
@@ -20,6 +18,10 @@ class DispatchQueue(Component):
     ----------
     layout
         Of an instruction, as the unit has decoded it.
+    places
+        How many there are: a power of two.
+    under_way
+        Instructions that may still come after the queue has said that it is full: from being ready to dispatch.
     decoding
         Cycles from dispatch to arrival here; an instruction a cycle may be on this way.
     bypass
@@ -31,27 +33,34 @@ class DispatchQueue(Component):
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     head : Out(stream of instructions)
+    waits : Out(1)
+        The head has come before this cycle.
     """
 
-    def __init__(self, layout: data.StructLayout, *, decoding: int = 0, bypass: bool = False) -> None:
-        self._layout, self._decoding, self._bypass = layout, decoding, bypass
+    def __init__(self, layout: data.StructLayout, *, places: int = 8, under_way: int = 5, decoding: int = 0,
+                 bypass: bool = False) -> None:
+        self._layout, self._places, self._bypass = layout, places, bypass
+        self._enough = places - under_way - decoding
         super().__init__({
             "arriving": In(data.StructLayout({"valid": 1, "payload": layout})), "room": Out(1),
-            "head": Out(stream.Signature(layout))})
+            "head": Out(stream.Signature(layout)), "waits": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         arriving, head = self.arriving, self.head
-        content = arriving.payload.as_value()
-        m.submodules.places = places = fifo.SyncFIFO(width=len(content), depth=_PLACES)
-        m.d.comb += [
-            head.valid.eq(places.r_rdy), head.payload.eq(places.r_data), places.r_en.eq(head.ready),
-            places.w_en.eq(arriving.valid), places.w_data.eq(content),
-            self.room.eq(places.w_level <= _PLACES - _UNDER_WAY - self._decoding)]
-        m.d.sync += Assert(~(places.w_en & ~places.w_rdy), "more instructions come than there is room for")
+        m.submodules.places = places = memory.Memory(shape=self._layout, depth=self._places, init=[])
+        write, read = places.write_port(), places.read_port(domain="comb")
+        level, taken = Signal(range(self._places + 1)), Signal()
+        content: Any = read.data.as_value()
         if self._bypass:
-            with m.If(~places.r_rdy):
-                m.d.comb += [
-                    head.valid.eq(arriving.valid), head.payload.eq(content),
-                    places.w_en.eq(arriving.valid & ~head.ready)]
+            content = Mux(self.waits, content, write.data.as_value())
+        # What leaves in the cycle in which it comes is written as well: that it leaves is known late.
+        m.d.comb += [
+            write.en.eq(arriving.valid), write.data.eq(arriving.payload), self.waits.eq(level != 0),
+            head.valid.eq(self.waits | (arriving.valid if self._bypass else 0)), taken.eq(head.valid & head.ready),
+            head.payload.eq(content), self.room.eq(level <= self._enough)]
+        m.d.sync += [
+            write.addr.eq(write.addr + arriving.valid), read.addr.eq(read.addr + taken),
+            level.eq(level + arriving.valid - taken),
+            Assert(~(arriving.valid & ~taken & (level == self._places)), "more comes than there is room for")]
         return m

@@ -196,12 +196,14 @@ class FrontEnd(Component):
             trap.live.eq(issue.live), trap.taken.eq(issue.taken),
             trap.starting.eq(self.starting | issue.launched.valid),
             *(getattr(issue, name).eq(getattr(trap, name)) for name in ("hold", "enter", "leave")),
-            trap.result_valid.eq(result.valid), trap.result_warp.eq(result.payload.warp),
-            trap.result_error.eq(result.payload.error), self.queue.trap.eq(trap.flow), trap.waiting.eq(barrier.waiting),
+            self.queue.trap.eq(trap.flow), trap.waiting.eq(barrier.waiting),
             barrier.withdraw.eq(trap.withdraw), trap.withdrawn.eq(barrier.withdrawn), barrier.inside.eq(trap.inside),
             self.waiting.eq(barrier.waiting | barrier.meeting)]
-        # That nothing is in flight may be known later, but never before an instruction is under way.
-        m.d.sync += trap.drained.eq(issue.drained & ~issue.taken)
+        # That nothing is in flight may be known later, but never before an instruction is under way. The trap unit
+        # hears of flow results when it hears of their errors.
+        m.d.sync += [
+            trap.drained.eq(issue.drained & ~issue.taken), trap.result_valid.eq(result.valid),
+            trap.result_warp.eq(result.payload.warp), trap.result_error.eq(result.payload.error)]
 
     def _errors(self, m: Module) -> None:
         """All errors, to the trap unit and to the host. Some are told a cycle later: their warp is held anyway, or

@@ -9,7 +9,7 @@ __all__ = ["Words"]
 
 
 class Words(memory.Memory):
-    """Words that all begin as zeros, each of which is read in the cycle in which its number is known.
+    """Words that all begin alike, each of which is read in the cycle in which its number is known.
 
     Each call of ``read`` and ``write`` makes a port. A word that is written is read from the next cycle on.
 
@@ -19,12 +19,14 @@ class Words(memory.Memory):
         Of a word.
     depth
         How many there are.
+    initial
+        What all begin as.
     attributes
         Of the memory, for synthesis: which RAM it becomes, where that must not be its own choice.
     """
 
-    def __init__(self, shape: ShapeLike, depth: int, **attributes: Any) -> None:
-        super().__init__(shape=shape, depth=depth, init=[], attrs=attributes)
+    def __init__(self, shape: ShapeLike, depth: int, initial: int = 0, **attributes: Any) -> None:
+        super().__init__(shape=shape, depth=depth, init=[initial] * depth if initial else [], attrs=attributes)
 
     def read(self, m: Module, number: Any) -> Any:
         """The word of that number."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -92,10 +92,15 @@ class FlowBench(Component):
         dispatched, launch, stack = queue.dispatch.payload, unit.launch.payload, unit.stack
         connect(m, unit.port, flipped(self.port))
         connect(m, queue.request, unit.request)
-        moves = self.move.operation != FlowOperation.NONE
+        operation, kind = self.move.operation, Signal(InstructionKind, init=InstructionKind.LEAVE)
+        with m.Switch(operation):
+            with m.Case(FlowOperation.NONE):
+                m.d.comb += kind.eq(InstructionKind.FLOW)
+            with m.Case(FlowOperation.BRANCH, FlowOperation.ENTER_TRAP):
+                m.d.comb += kind.eq(InstructionKind.ENTER)
         m.d.comb += [
             queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
-            queue.trap.eq(self.move), dispatched.kind.eq(Mux(moves, InstructionKind.ENTER, InstructionKind.FLOW)),
+            queue.trap.eq(self.move), dispatched.kind.eq(kind),
             dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
             common.word.eq(self.word), test.flags.eq(self.conditions),
             test.test.eq(Mux(common.tested, field_of(self.word, FIELDS["test"]), ConditionCode.T.value)),

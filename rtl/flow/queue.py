@@ -10,6 +10,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import (
     Event,
     FlowOperation,
+    InstructionKind,
     StackOperation,
     ThreadCode,
     TrapMove,
@@ -30,7 +31,7 @@ _ASKED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: S
 
 class FlowQueue(Component):
     """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits,
-    unless the trap unit has to say what it is.
+    unless it is to enter a trap.
 
     Members
     -------
@@ -52,32 +53,32 @@ class FlowQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout)
+        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
         arriving, decoded, stored = self.dispatch.payload, Signal(self._layout), places.arriving.payload
-        moves, passes = Signal(), Signal()
+        enters = Signal()
         m.d.comb += [
             decoder.word.eq(arriving.word), decoded.instruction.eq(decoder.instruction),
-            decoded.operand.eq(arriving.operands[0]), stored.eq(decoded), self.room.eq(places.room)]
+            decoded.operand.eq(arriving.operands[0]), enters.eq(arriving.kind == InstructionKind.ENTER),
+            places.arriving.valid.eq(self.dispatch.valid), stored.eq(decoded), self.room.eq(places.room)]
         m.d.comb += [decoded[name].eq(arriving[name]) for name in ("warp", "pc", "guard", "same", "fault")]
 
-        # What a warp is made to do concerns all its threads, and has its target from the trap unit.
-        m.d.comb += moves.eq(is_kind(arriving.kind, lambda rule: rule.injected))
-        with m.If(moves):
+        # What a warp is made to do concerns all its threads.
+        with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
             m.d.comb += [
-                stored.instruction.eq(0), stored.instruction.operation.eq(self.trap.operation),
-                stored.instruction.code.eq(ThreadCode.EXIT), stored.instruction.constant.eq(1),
-                stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target), stored.guard.eq(~0),
-                stored.fault.eq(WarpError.NONE)]
+                decoded.instruction.eq(0), decoded.instruction.operation.eq(self.trap.operation),
+                decoded.instruction.code.eq(ThreadCode.EXIT), decoded.instruction.constant.eq(1),
+                decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
             with m.Switch(self.trap.operation):
                 for operation, asked in _ASKED.items():
                     with m.Case(operation):
-                        m.d.comb += stored.instruction.asked.eq(asked)
+                        m.d.comb += decoded.instruction.asked.eq(asked)
 
-        # What the trap unit says comes late in the cycle, and only to the queue.
+        # Where it enters and what it comes back to is known late in the cycle, and goes only to the queue.
+        with m.If(enters):
+            m.d.comb += [stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target)]
         head, request = places.head, self.request
         m.d.comb += [
-            passes.eq(self.dispatch.valid & ~moves & ~head.valid), head.ready.eq(request.ready),
-            request.valid.eq(head.valid | passes),
-            request.payload.eq(Mux(head.valid, head.payload.as_value(), decoded.as_value())),
-            places.arriving.valid.eq(self.dispatch.valid & ~(passes & request.ready))]
+            head.ready.eq(request.ready & (places.waits | ~enters)),
+            request.valid.eq(places.waits | self.dispatch.valid & ~enters),
+            request.payload.eq(Mux(places.waits, head.payload.as_value(), decoded.as_value()))]
         return m

@@ -1,13 +1,14 @@
 """Flow results: which of them lets a warp go on, and where."""
 
 from amaranth.hdl import Assert, Module, Signal
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.layouts import Event, flow_result, redirect
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.words import Words
 
 __all__ = ["FlowResults", "flow_issued"]
 
@@ -50,34 +51,35 @@ class FlowResults(Component):
         m = Module()
         warps, issued, result = self._params.warps, self.issued.payload, self.result.payload
         counts = data.StructLayout({"holds": 1, "count": _COUNTER_BITS})
-        m.submodules.issues = issues = memory.Memory(shape=counts, depth=warps, init=[])
+        m.submodules.issues = issues = Words(counts, warps)
         # How often results have come, and one more: when that is how often something was issued, the next is the last.
-        m.submodules.answers = answers = memory.Memory(shape=_COUNTER_BITS, depth=warps, init=[1] * warps)
+        m.submodules.answers = answers = Words(_COUNTER_BITS, warps, initial=1)
         begins, counted, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
 
         # Counters. A warp that waits has nothing on the way that could be counted later.
-        issue, before, awaited = issues.write_port(), *(issues.read_port(domain="comb") for _ in range(2))
-        answer, answered = answers.write_port(), answers.read_port(domain="comb")
+        awaited, answered = issues.read(m, result.warp), answers.read(m, result.warp)
+        issues.write(m, self.issued.valid, issued.warp, {
+            "holds": issued.holds, "count": issues.read(m, issued.warp).count + 1})
+        answers.write(m, counted, result.warp, answered + 1)
         m.d.comb += [
             begins.eq(self.begins.bit_select(result.warp, 1)), counted.eq(self.result.valid & ~begins),
-            issue.addr.eq(issued.warp), before.addr.eq(issued.warp), issue.en.eq(self.issued.valid),
-            issue.data.count.eq(before.data.count + 1), issue.data.holds.eq(issued.holds),
-            awaited.addr.eq(result.warp), answered.addr.eq(result.warp), answer.addr.eq(result.warp),
-            answer.en.eq(counted), answer.data.eq(answered.data + 1), equal.eq(awaited.data.count == answered.data),
-            self.over.eq(awaited.data.holds & equal)]
-        m.d.sync += [
-            Assert(~(counted & ((awaited.data.count + 1)[:_COUNTER_BITS] == answered.data)),
-                   "a flow result that nobody awaits"),
-            self.redirect.valid.eq(self.result.valid & ~result.terminated & (begins | self.over & ~result.behind)),
-            self.redirect.payload.warp.eq(result.warp), self.redirect.payload.pc.eq(result.pc)]
+            equal.eq(awaited.count == answered), self.over.eq(awaited.holds & equal)]
+        m.d.sync += Assert(~(counted & ((awaited.count + 1)[:_COUNTER_BITS] == answered)),
+                           "a flow result that nobody awaits")
 
         # The last of all. Told a cycle later, unless more has been issued.
-        settled, latest, aside = Signal(), Signal(warps), Signal()
+        settled, latest = Signal(), Signal(warps)
         newer, newest = (self.issued.valid & (issued.warp == of) for of in (result.warp, last))
         m.d.sync += [
-            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer),
-            aside.eq(self.result.valid & (result.terminated | ~result.behind))]
+            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer)]
+        m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))
+
+        # Where it goes on. What is known last of a result is put together a cycle later.
+        came, begun, over, aside, ended = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.sync += [
+            came.eq(self.result.valid), begun.eq(begins), over.eq(self.over), aside.eq(~result.behind),
+            ended.eq(result.terminated), self.redirect.payload.pc.eq(result.pc)]
         m.d.comb += [
-            self.settled.eq(latest & (settled & ~newest).replicate(warps)),
-            self.revoked.eq(latest & aside.replicate(warps))]
+            self.revoked.eq(latest & (came & (aside | ended)).replicate(warps)), self.redirect.payload.warp.eq(last),
+            self.redirect.valid.eq(came & ~ended & (begun | over & aside))]
         return m

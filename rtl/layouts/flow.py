@@ -81,8 +81,9 @@ class TrapMove(data.Struct):
     operation: FlowOperation
     """ENTER_TRAP or one of those behind it; or BRANCH, a plain jump of all active threads."""
     pc: unsigned(32)
-    """The request's own: for the frame, or where LEAVE_TRAP goes on."""
+    """Of ENTER: the request's own, for the frame."""
     target: unsigned(32)
+    """Of ENTER."""
 
 
 def flow_request(params: SmParams) -> data.StructLayout:

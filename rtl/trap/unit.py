@@ -213,16 +213,14 @@ class TrapUnit(Component):
         before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
         m.d.comb += saved.eq(Mux(statuses.overtaken, statuses.pc, Mux(
             rolled_back | statuses.was_last, before, moved.pc)))
+        m.d.comb += [flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
         with m.If(enters):
-            m.d.comb += [
-                flow.operation.eq(Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH)),
-                flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
-        with m.Else():
-            m.d.comb += [flow.pc.eq(moved.pc), flow.target.eq(moved.pc)]
-            with m.Switch(modes.read(m, moved.warp)):
-                for returns, operation in _RETURNS.items():
-                    with m.Case(returns):
-                        m.d.comb += flow.operation.eq(operation)
+            m.d.comb += flow.operation.eq(
+                Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH))
+        with m.Else(), m.Switch(modes.read(m, moved.warp)):
+            for returns, operation in _RETURNS.items():
+                with m.Case(returns):
+                    m.d.comb += flow.operation.eq(operation)
 
     def _watch(self, m: Module) -> None:
         """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue

@@ -202,8 +202,8 @@ class FrontEnd(Component):
         # That nothing is in flight may be known later, but never before an instruction is under way. The trap unit
         # hears of flow results when it hears of their errors.
         m.d.sync += [
-            trap.drained.eq(issue.drained & ~issue.taken), trap.result_valid.eq(result.valid),
-            trap.result_warp.eq(result.payload.warp), trap.result_error.eq(result.payload.error)]
+            trap.drained.eq(issue.drained & ~issue.taken), trap.result.valid.eq(result.valid),
+            trap.result.payload.eq(result.payload)]
 
     def _errors(self, m: Module) -> None:
         """All errors, to the trap unit and to the host. Some are told a cycle later: their warp is held anyway, or

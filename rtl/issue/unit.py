@@ -29,6 +29,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import chosen_of, number_of, one_hot
 from rtl.params import SmParams
+from rtl.wires import KEEP
 from rtl.word import field_of
 
 from .arrival import DEPENDENCY_FORMS
@@ -42,8 +43,6 @@ from .warp import OfAll, OfWarp, ReadyWarp
 
 __all__ = ["IssueUnit"]
 
-_KEEP = {"keep": 1}
-"""Synthesis does not rearrange logic across such a wire: the few levels that were meant stay few."""
 _COLLECTING_CYCLES = 3
 _REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
              "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
@@ -133,7 +132,7 @@ class IssueUnit(Component):
         m.submodules.operation_chooser = self.chooser
         m.submodules.last = self.last
         warps = self._params.warps
-        taken, gone = (Signal(warps, attrs=_KEEP, name=name) for name in ("selected", "issued"))
+        taken, gone = (Signal(warps, attrs=KEEP, name=name) for name in ("selected", "issued"))
         arriving, offered = Signal(warps), Signal(warps)
         place, time = Signal(Place), Signal(TIME_BITS)
         told: Any = Signal(OfAll)
@@ -161,7 +160,7 @@ class IssueUnit(Component):
         beats, count, chooser = self._params.beats, self._params.warps, self.chooser
         lanes, others, wanted = self._all("lanes"), self._all("others"), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
-        first = [Signal(count, attrs=_KEEP, name=f"first_{which}") for which in ("lanes", "others")]
+        first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         places = [warp.place.as_value() for warp in self.warps]
         for own, outer in zip(chooser.operations, self.operations, strict=True):
             connect(m, flipped(outer), own)

@@ -4,7 +4,7 @@ Layouts that depend on the machine's size are functions of :class:`~rtl.params.S
 """
 
 from .errors import ERROR_SOURCES, REPORT_BITS, Origin, reported
-from .event import Event
+from .event import Event, EventLayout
 from .flow import FlowInstruction, FlowOperation, TrapMove, flow_launch, flow_request, flow_result
 from .host import HOST_ADDRESS_BITS, CounterEvents, HostBus, RegisterAccess, place_of
 from .instruction import (
@@ -80,6 +80,7 @@ __all__ = [
     "ControlBits",
     "CounterEvents",
     "Event",
+    "EventLayout",
     "FetchedInstruction",
     "FlowInstruction",
     "FlowOperation",

@@ -1,10 +1,10 @@
-"""The signature of what happens in one cycle, without an answer."""
+"""What happens in one cycle, without an answer: as a signature, and as one struct."""
 
 from amaranth.hdl import ShapeLike
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import Out
 
-__all__ = ["Event"]
+__all__ = ["Event", "EventLayout"]
 
 
 class Event(wiring.Signature):
@@ -21,3 +21,10 @@ class Event(wiring.Signature):
 
     def __init__(self, shape: ShapeLike) -> None:
         super().__init__({"valid": Out(1), "payload": Out(shape)})
+
+
+class EventLayout(data.StructLayout):
+    """The same as one value, for a port that is assigned, kept or listed as a whole."""
+
+    def __init__(self, shape: ShapeLike) -> None:
+        super().__init__({"valid": 1, "payload": shape})

@@ -14,6 +14,7 @@ from rtl.layouts import Event
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.wires import KEEP
 
 from .instruction import (
     OFFSET_BITS,
@@ -31,9 +32,6 @@ from .operands import inner_layout
 
 __all__ = ["Crossbar", "WordSwitch", "passed_layout", "result_write", "source_layout"]
 
-
-_KEEP = {"keep": 1}
-"""Wires that are wanted in many places, which synthesis would make anew in each."""
 
 
 def source_layout(params: SmParams) -> data.ArrayLayout:
@@ -146,10 +144,10 @@ class Crossbar(Component):
         # In each bank the word of its lowest lane: that lane leads, and those with the same word are served with it. Of
         # these the highest one writes a byte.
         read, write = self.read, self.write
-        leads, writes = Signal(lanes, attrs=_KEEP), Signal(data.ArrayLayout(4, lanes), attrs=_KEEP)
+        leads, writes = Signal(lanes, attrs=KEEP), Signal(data.ArrayLayout(4, lanes), attrs=KEEP)
         meets: dict[tuple[int, int], Value] = {}
         for lane, kept in enumerate(fetched):
-            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}", attrs=_KEEP)
+            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}", attrs=KEEP)
             m.d.comb += [
                 same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:lane])),
                 same.eq(Cat(other.row == kept.row for other in list(fetched)[:lane]) & same_bank),
@@ -166,7 +164,7 @@ class Crossbar(Component):
             self.shared.eq(pending.any() & (here.kind == BeatKind.SHARED))]
         for bank, access in enumerate(write.banks):
             of_bank, row = Signal(lanes, name=f"of_bank_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
-            leader = Signal(lanes, name=f"leader_{bank}", attrs=_KEEP)
+            leader = Signal(lanes, name=f"leader_{bank}", attrs=KEEP)
             m.d.comb += [
                 of_bank.eq(Cat(kept.bank == bank for kept in fetched)), leader.eq(leads & of_bank),
                 row.eq(chosen_of(leader, [kept.row for kept in fetched])), access.row.eq(row),
@@ -174,7 +172,7 @@ class Crossbar(Component):
                 self.data_beats[bank].eq(Mux(shuffles, row, given.beat)),
                 self.data_words[bank].eq(Mux(shuffles, 0, given.word))]
             for byte in range(4):
-                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}", attrs=_KEEP)
+                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}", attrs=KEEP)
                 m.d.comb += [
                     chosen.eq(of_bank & Cat(mine[byte] for mine in writes)), access.bytes[byte].eq(chosen.any()),
                     access.value[byte].eq(chosen_of(chosen, [kept.value.word_select(byte, 8) for kept in fetched]))]

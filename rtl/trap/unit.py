@@ -1,10 +1,11 @@
 """The trap unit, joined."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
@@ -15,6 +16,8 @@ from rtl.layouts import (
     ERROR_SOURCES,
     REPORT_BITS,
     TIMEOUT_BITS,
+    Event,
+    EventLayout,
     FlowOperation,
     InstructionKind,
     TrapCommand,
@@ -25,18 +28,17 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
-    is_kind,
+    flow_result,
     reported,
     warp_launch,
 )
-from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
+from .errors import WarpErrors
 from .machine import SmTrap
-from .status import WarpStatuses
-from .warps import TrapOperation, WarpTraps, shared
+from .warps import TrapOperation, WarpTraps
 
 __all__ = ["TrapUnit"]
 
@@ -65,17 +67,16 @@ class TrapUnit(Component):
 
     Members
     -------
-    dispatch, room : In(valid and dispatched), Out(1)
+    dispatch, room : In(EventLayout of dispatched), Out(1)
         Kinds TRAP, ENTER and LEAVE. There always is room.
     flow : Out(TrapMove)
         What the flow unit does for the ENTER or LEAVE that is dispatched in this cycle.
-    launch : In(valid and warp_launch)
+    launch : In(EventLayout of warp_launch)
     live, taken, drained : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected; none is in flight.
     starting : In(1)
         Of the work distributor: a CTA is being started.
-    result_valid, result_warp, result_error : In(1), In, In(WarpError)
-        Of flow results.
+    result : In(Event of flow_result)
     waiting : In(warps)
         Warps that wait at a barrier.
     withdraw, withdrawn : Out(valid and warp), In(valid and warp)
@@ -90,7 +91,9 @@ class TrapUnit(Component):
     resume : Out(warps)
         For one cycle: the warp goes on.
     status_warp, status, all_status : In, Out(WarpStatus), Out(32)
-        What S2R tells of a warp, and of all.
+        What S2R tells of a warp, and of all. While there are warps that have executed a BPT.TRAP, reasons of those that
+        have left are told for some time: each warp is looked at once in as many cycles as there are, or later while
+        warps are taken from barriers.
     forget, forget_warp : In(1), In
         A warp's status has been read by what clears it.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
@@ -102,65 +105,51 @@ class TrapUnit(Component):
         warps, bits = params.warps, params.warp_bits
         warp_event = data.StructLayout({"valid": 1, "warp": bits})
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-            "flow": Out(TrapMove), "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "live": In(warps), "starting": In(1), "taken": In(warps), "drained": In(warps), "result_valid": In(1),
-            "result_warp": In(bits), "result_error": In(WarpError), "waiting": In(warps), "withdraw": Out(warp_event),
-            "withdrawn": In(warp_event), "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
-            "report_mask": In(REPORT_BITS), "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps),
-            "leave": Out(warps), "inside": Out(warps), "resume": Out(warps), "status_warp": In(bits),
-            "status": Out(WarpStatus), "all_status": Out(32), "forget": In(1), "forget_warp": In(bits),
-            "state": Out(TrapStatus(params)), "events": Out(TrapEvents), "report": Out(TrapReport(params)),
-            "completion": Out(completion(params)), "error": Out(error_event(params))})
+            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
+            "launch": In(EventLayout(warp_launch(params))), "live": In(warps), "starting": In(1), "taken": In(warps),
+            "drained": In(warps), "result": In(Event(flow_result(params))), "waiting": In(warps),
+            "withdraw": Out(warp_event), "withdrawn": In(warp_event),
+            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "report_mask": In(REPORT_BITS),
+            "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps), "leave": Out(warps),
+            "inside": Out(warps), "resume": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
+            "all_status": Out(32), "forget": In(1), "forget_warp": In(bits), "state": Out(TrapStatus(params)),
+            "events": Out(TrapEvents), "report": Out(TrapReport(params)), "completion": Out(completion(params)),
+            "error": Out(error_event(params))})
         self.warps = WarpTraps(params)
         self.machine = SmTrap(params)
-        self.statuses = WarpStatuses(params)
+        self.failures = WarpErrors(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.warps, m.submodules.machine, m.submodules.statuses = self.warps, self.machine, self.statuses
-        self._join(m)
+        m.submodules.warps, m.submodules.machine, m.submodules.failures = self.warps, self.machine, self.failures
+        warps, machine, failures, command = self.warps, self.machine, self.failures, self.command
+        self.join(m, warps, "live", "taken", "drained", "waiting", "launch", "errors", "result", "command", "hold",
+                  "enter", "inside", "resume", leave="leaving")
+        self.join(m, machine, "live", "starting")
+        self.join(m, failures, "errors", "launch", status_warp="warp")
+        m.d.comb += [getattr(machine, name).eq(getattr(warps, name))
+                     for name in ("paused", "quiet", "returning", "cause", "insisting")]
+        m.d.comb += [getattr(warps, name).eq(getattr(machine, name)) for name in ("trapping", "urgent", "release")]
+        m.d.comb += [
+            machine.stop.eq(command.stop), failures.outside.eq(warps.outside),
+            warps.forgets.valid.eq(self.forget), warps.forgets.payload.eq(self.forget_warp),
+            self.state.trapping.eq(machine.trapping), self.state.locked_down.eq(machine.locked_down),
+            self.state.paused.eq(self.live & warps.paused), self.state.trapped.eq(self.live & warps.trapped)]
+        m.d.sync += [self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
+                     self.events.step.eq(warps.steps)]
         self._execute(m)
         self._move(m)
         self._watch(m)
         return m
 
-    def _join(self, m: Module) -> None:
-        """Where warps are, why they are there, and the multiprocessor."""
-        warps, statuses, machine, command, state = self.warps, self.statuses, self.machine, self.command, self.state
-        launch, slots = self.launch, self._params.warps
-        for target, source, names in (
-                (warps, self, ("live", "taken", "drained", "waiting", "result_valid", "result_warp", "command")),
-                (warps, statuses, ("failing", "wants", "insists")), (warps, machine, ("trapping", "urgent", "release")),
-                (self, warps, ("hold", "enter", "leave", "inside", "resume")),
-                (statuses, self, ("errors", "live", "launch")), (statuses, warps, ("outside", "stepped", "traps")),
-                (machine, self, ("live", "starting")),
-                (machine, warps, ("paused", "quiet", "returning", "cause", "insisting")),
-                (state, machine, ("trapping", "locked_down"))):
-            m.d.comb += [getattr(target, name).eq(getattr(source, name)) for name in names]
-        m.d.comb += [
-            warps.begins.eq(shared(m, "begins_of", one_hot(launch.payload.warp, slots, launch.valid))),
-            warps.refused.eq(self.result_error != WarpError.NONE),
-            self.withdraw.valid.eq(warps.withdraw.any()), self.withdraw.warp.eq(lowest(warps.withdraw)),
-            statuses.clear.eq(warps.left | warps.begins | one_hot(self.forget_warp, slots, self.forget)),
-            statuses.warp.eq(self.status_warp), self.status.eq(statuses.status),
-            self.all_status.eq(Cat(statuses.all_flags, command.stop)), machine.stop.eq(command.stop),
-            state.paused.eq(self.live & warps.paused), state.trapped.eq(self.live & statuses.trapped)]
-        m.d.sync += [
-            self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
-            self.events.step.eq(warps.stepped.any())]
-
     def _execute(self, m: Module) -> None:
         """BPT, IDE and RTT."""
-        instruction, warps, statuses, told = self.dispatch.payload, self.warps, self.statuses, self.completion
-        word, inside, asks, refused, traps = instruction.word, Signal(), Signal(), Signal(), Signal()
-        operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
+        instruction, warps, told = self.dispatch.payload, self.warps, self.completion
+        word, asks, refused, traps, operation = (
+            instruction.word, Signal(), Signal(), Signal(), Signal(TrapOperation))
+        error = Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
         mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
-        here = shared(m, "dispatched_of", one_hot(instruction.warp, self._params.warps))
-        m.d.comb += [
-            inside.eq((self.inside & here).any()),
-            asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
-            refused.eq(reported(self.report_mask, error)), traps.eq(asks & (operation == TrapOperation.TRAP))]
+        inside = self.inside.bit_select(instruction.warp, 1)
         with m.Switch(word):
             for form, field, meanings in _MEANINGS:
                 with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
@@ -169,6 +158,7 @@ class TrapUnit(Component):
                         if outside is TrapOperation.TRAP:
                             legal = (reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)
                             wrong = WarpError.ILLEGAL_INSTR_PARAM
+                            outside = Mux(reason == TRAP_REASONS.stop - 1, TrapOperation.URGENT_TRAP, outside)
                         does = within if outside is None else Mux(inside, within, outside)
                         with m.Case(value):
                             m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
@@ -176,9 +166,10 @@ class TrapUnit(Component):
 
         # What it does to the warp, and what is told of it.
         m.d.comb += [
-            self.room.eq(1), warps.here.eq(here), warps.asks.eq(asks & ~refused), warps.operation.eq(operation),
-            warps.pends.eq(traps & (warps.masked & here).any() & (reason != TRAP_REASONS.stop - 1)),
-            statuses.dispatched.eq(instruction.warp), statuses.trap.eq(traps), statuses.reason.eq(reason)]
+            self.room.eq(1), asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
+            refused.eq(reported(self.report_mask, error)), warps.step.asks.eq(asks & ~refused),
+            warps.step.operation.eq(operation), warps.step.warp.eq(instruction.warp),
+            traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))]
         for report in (told, self.error, self.report):
             m.d.sync += report.warp.eq(instruction.warp)
         m.d.sync += [told[name].eq(instruction[name]) for name in ("serial", "write_barrier", "read_barrier")]
@@ -187,6 +178,35 @@ class TrapUnit(Component):
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
             self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]
+        self._tell(m, traps, Cat(reason == each for each in TRAP_REASONS))
+
+    def _tell(self, m: Module, traps: Signal, reason: Cat) -> None:
+        """What S2R reads. One warp after the other is looked at: for its reasons, of which all are collected; and
+        whether its arrival at a barrier is to be taken back, which keeps the place until it is."""
+        warps, status, trapping, asked = self.warps, self.status, self.dispatch.payload.warp, self.status_warp
+        m.submodules.reasons = reasons = Words(len(reason), self._params.warps, ram_style="distributed")
+        looked, found, collected, all_reasons = (
+            Signal(self._params.warp_bits), Signal(reason.shape()), Signal(reason.shape()), Signal(reason.shape()))
+
+        def kept(warp: Any, counts: Any) -> Any:
+            return Mux(counts.bit_select(warp, 1), reasons.read(m, warp), 0)
+
+        new = Mux(traps, reason, 0)
+        reasons.write(m, traps, trapping, reason | kept(trapping, warps.trapped))
+        m.d.comb += [
+            self.withdraw.valid.eq(warps.withdraw.bit_select(looked, 1)), self.withdraw.warp.eq(looked),
+            found.eq(collected | kept(looked, self.state.trapped) | new),
+            status.failed.eq(warps.failed.bit_select(asked, 1)), status.stepped.eq(warps.stepped.bit_select(asked, 1)),
+            status.reasons.eq(kept(asked, warps.trapped)),
+            status.error.as_value().eq(Mux(status.failed, self.failures.code, 0)),
+            self.all_status.eq(Cat((self.live & warps.failed).any(), all_reasons, (self.live & warps.stepped).any(),
+                                   self.command.stop))]
+        m.d.sync += [
+            collected.eq(found), all_reasons.eq(all_reasons | new), looked.eq(looked + ~self.withdraw.valid)]
+        with m.If(~self.state.trapped.any() & ~traps):
+            m.d.sync += [all_reasons.eq(0), collected.eq(0)]
+        with m.Elif(looked == self._params.warps - 1):
+            m.d.sync += [all_reasons.eq(found), collected.eq(0)]
 
     def _move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
@@ -194,27 +214,28 @@ class TrapUnit(Component):
         That was since it entered last if there was one more of these than of its entries: they alternate.
         """
         moved, withdrawn, flow, command = self.dispatch.payload, self.withdrawn, self.flow, self.command
-        statuses, moves, enters, saved = self.statuses, Signal(), Signal(), Signal(32)
+        failures, step, saved = self.failures, self.warps.step, Signal(32)
         m.submodules.modes = modes = Words(ReturnFromTrapMode, self._params.warps)
         m.submodules.withdrawals = withdrawals = Words(1, self._params.warps)
         m.submodules.entries = entries = Words(1, self._params.warps)
         m.d.comb += [
-            moves.eq(self.dispatch.valid & is_kind(moved.kind, lambda rule: rule.injected)),
-            enters.eq(moved.kind == InstructionKind.ENTER), self.warps.moves.eq(moves), statuses.moves.eq(moves),
-            statuses.enters.eq(enters)]
-        modes.write(m, self.warps.asks, moved.warp, field_of(moved.word, _RTT.fields["mode"]))
+            step.enters.eq(self.dispatch.valid & (moved.kind == InstructionKind.ENTER)),
+            step.leaves.eq(self.dispatch.valid & (moved.kind == InstructionKind.LEAVE)),
+            failures.dispatched.eq(moved.warp), failures.moves.eq(step.enters | step.leaves),
+            failures.enters.eq(step.enters)]
+        modes.write(m, step.asks, moved.warp, field_of(moved.word, _RTT.fields["mode"]))
         withdrawals.write(m, withdrawn.valid, withdrawn.warp, ~entries.read(m, withdrawn.warp))
         withdrawals_before = withdrawals.read(m, moved.warp)
-        entries.write(m, self.dispatch.valid & enters, moved.warp, withdrawals_before)
+        entries.write(m, step.enters, moved.warp, withdrawals_before)
         rolled_back = withdrawals_before ^ entries.read(m, moved.warp)
 
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
         before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
-        m.d.comb += saved.eq(Mux(statuses.overtaken, statuses.pc, Mux(
-            rolled_back | statuses.was_last, before, moved.pc)))
-        m.d.comb += [flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
-        with m.If(enters):
+        m.d.comb += [
+            saved.eq(Mux(failures.overtaken, failures.pc, Mux(rolled_back | failures.was_last, before, moved.pc))),
+            flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
+        with m.If(moved.kind == InstructionKind.ENTER):
             m.d.comb += flow.operation.eq(
                 Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH))
         with m.Else(), m.Switch(modes.read(m, moved.warp)):

@@ -6,13 +6,18 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-__all__ = ["Component", "members_of"]
+__all__ = ["Component", "members_of", "pass_on"]
 
 
 def members_of(part: wiring.Component, *names: str, **renamed: str) -> dict[str, Any]:
     """Members of a component, for the signature of one that has the same ports, or by another name (``own=inner``),
     and joins them with its own."""
     return {own: part.signature.members[inner] for own, inner in (*zip(names, names, strict=True), *renamed.items())}
+
+
+def pass_on(m: Module, sender: Any, receiver: Any, *names: str, domain: str = "comb") -> None:
+    """Assigns ports of a component, or fields of a structure, to those of the same names of another."""
+    m.d[domain] += [getattr(receiver, name).eq(getattr(sender, name)) for name in names]
 
 
 class Component(wiring.Component):

@@ -6,12 +6,12 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component, members_of
+from rtl.component import Component, members_of, pass_on
 from rtl.convert import ConversionUnit
 from rtl.execute import ExecuteUnit
 from rtl.fetch import FetchUnit
 from rtl.flow import IndexedTargets
-from rtl.front_end import FrontEnd, takes
+from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
@@ -84,40 +84,31 @@ class Core(Component):
                                  (fetch.group, front.group), (front.instruction, execute.instruction),
                                  (front.operation, execute.operation), (execute.passed, front.lanes)):
             connect(m, sender, receiver)
-        result = front.result.payload
-        m.d.comb += [getattr(execute, name).eq(getattr(front, name)) for name in ("warp_status", "all_status")]
-        m.d.comb += [getattr(front, name).eq(getattr(execute, name)) for name in (
-            "status_warp", "forget", "forget_warp")]
+        result = front.result
+        pass_on(m, front, execute, "warp_status", "all_status")
+        pass_on(m, execute, front, "status_warp", "forget", "forget_warp")
+        pass_on(m, result.payload, self.exit, "warp", "terminated", "kept")
         m.d.comb += [
-            fetch.grid.eq(self.grid), fetch.room.eq(front.room), execute.flow_result_valid.eq(front.result.valid),
-            execute.flow_result.eq(result), self.exit.valid.eq(front.result.valid), self.exit.warp.eq(result.warp),
-            self.exit.terminated.eq(result.terminated), self.exit.kept.eq(result.kept),
+            fetch.grid.eq(self.grid), fetch.room.eq(front.room), execute.flow_result_valid.eq(result.valid),
+            execute.flow_result.eq(result.payload), self.exit.valid.eq(result.valid),
             self.trapping.eq(front.trap_state.trapping)]
 
     def _dispatch(self, m: Module) -> None:
         """What the lanes do not execute, to its unit."""
-        front, execute, dispatch, base = self.front_end, self.execute, self.targets.passed, self.front_end.local_base
-        connect(m, self.targets.indexed, self.fetch.indexed)
-        connect(m, self.fetch.value, self.targets.value)
-        connect(m, dispatch, front.dispatch)
+        front, execute, targets = self.front_end, self.execute, self.targets
+        units = {"memory": self.memory, "conversion": self.conversion}
+        connect(m, targets.indexed, self.fetch.indexed)
+        connect(m, self.fetch.value, targets.value)
+        connect(m, targets.passed, front.dispatch)
+        give(m, targets.passed, **units)
+        m.d.comb += [getattr(front, f"{name}_{what}").eq(getattr(unit, what))
+                     for name, unit in units.items() for what in ("room", "error", "completion")]
+        pass_on(m, execute.dispatch, targets.dispatch, "valid", "payload")
         m.d.comb += [
-            self.targets.dispatch.valid.eq(execute.dispatch.valid),
-            self.targets.dispatch.payload.eq(execute.dispatch.payload),
-            front.collecting.eq(execute.collecting | self.targets.busy), front.lanes_error.eq(execute.error),
+            front.collecting.eq(execute.collecting | targets.busy), front.lanes_error.eq(execute.error),
             front.barriers.eq(self.grid.barriers), self.memory.grid.eq(self.grid),
-            self.memory.local_base.valid.eq(base.valid), self.memory.local_base.warp.eq(base.payload.warp),
-            self.memory.local_base.base.eq(base.payload.base)]
-        for name in ("memory", "conversion"):
-            unit, told = getattr(self, name), getattr(front, f"{name}_complete")
-            m.d.comb += [told.payload[each].eq(unit.completion[each]) for each in (
-                "warp", "write_barrier", "read_barrier")]
-            m.d.comb += [
-                told.valid.eq(unit.completion.valid), told.payload.completes.eq(unit.completion.valid),
-                unit.dispatch.valid.eq(dispatch.valid & takes(name, dispatch.payload.kind)),
-                unit.dispatch.payload.eq(dispatch.payload), getattr(front, f"{name}_room").eq(unit.room),
-                getattr(front, f"{name}_error").eq(unit.error)]
-        for unit in (self.execute, self.targets, self.memory, self.conversion):
-            m.d.comb += unit.report_mask.eq(front.report_mask)
+            self.memory.local_base.eq(front.local_base)]
+        m.d.comb += [unit.report_mask.eq(front.report_mask) for unit in (execute, targets, *units.values())]
 
     def _registers(self, m: Module) -> None:
         """The units' way to registers: operations by way of issue, data by the lanes."""
@@ -127,18 +118,17 @@ class Core(Component):
                                     (LaneClient.BARRIER, front, execute.barrier)):
             if unit is not front:
                 connect(m, unit.operation, getattr(front, f"operation_{client.value}"))
-            m.d.comb += [
-                unit.gathered.eq(lanes.gathered), unit.wanted.eq(lanes.wanted), lanes.values.eq(unit.values),
-                lanes.flags.eq(unit.flags), lanes.conditions.eq(unit.conditions)]
+            pass_on(m, lanes, unit, "gathered", "wanted")
+            pass_on(m, unit, lanes, "values", "flags", "conditions")
         connect(m, execute.operation_flow, getattr(front, f"operation_{LaneClient.FLOW.value}"))
 
     def _launch(self, m: Module) -> None:
         """New warps."""
-        front, cleared = self.front_end, self.memory.clear
+        cleared = self.memory.clear
         m.d.comb += [
-            self.memory.launch.eq(self.launch), front.launch.valid.eq(self.launch.valid),
-            front.launch.payload.eq(self.launch.payload), cleared.valid.eq(self.clear.valid),
-            self.clear.ready.eq(cleared.ready), cleared.payload.shared_base.eq(self.clear.payload.base),
+            self.memory.launch.eq(self.launch), self.front_end.launch.eq(self.launch),
+            cleared.valid.eq(self.clear.valid), self.clear.ready.eq(cleared.ready),
+            cleared.payload.shared_base.eq(self.clear.payload.base),
             cleared.payload.bytes.eq(self.clear.payload.bytes)]
 
     def _retire(self, m: Module) -> None:
@@ -152,6 +142,6 @@ class Core(Component):
                      for completed, source in zip(list(retired.completed), COMPLETION_SOURCES, strict=True)]
         m.d.comb += [
             retired.errors.eq(front.errors), retired.launched.eq(self.launch), retired.withdrawn.eq(front.withdrawn),
-            retired.issued.valid.eq(front.instruction.valid), retired.issued.payload.eq(front.instruction.payload),
-            retired.written.eq(self.execute.written), retired.flow.valid.eq(front.result.valid),
-            retired.flow.payload.eq(front.result.payload)]
+            retired.written.eq(self.execute.written)]
+        pass_on(m, front.instruction, retired.issued, "valid", "payload")
+        pass_on(m, front.result, retired.flow, "valid", "payload")

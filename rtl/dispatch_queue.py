@@ -7,6 +7,7 @@ from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.layouts import EventLayout
 
 __all__ = ["DispatchQueue"]
 
@@ -29,7 +30,7 @@ class DispatchQueue(Component):
 
     Members
     -------
-    arriving : In(valid and an instruction)
+    arriving : In(EventLayout of an instruction)
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     head : Out(stream of instructions)
@@ -42,7 +43,7 @@ class DispatchQueue(Component):
         self._layout, self._places, self._bypass = layout, places, bypass
         self._enough = places - under_way - decoding
         super().__init__({
-            "arriving": In(data.StructLayout({"valid": 1, "payload": layout})), "room": Out(1),
+            "arriving": In(EventLayout(layout)), "room": Out(1),
             "head": Out(stream.Signature(layout)), "waits": Out(1)})
 
     def elaborate(self, platform: object) -> Module:

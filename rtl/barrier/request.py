@@ -4,16 +4,16 @@ from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, enum, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, BarrierState, is_packed
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ, Form, Immediate, Register
 from rtl.isa.table import BY_NAME
-from rtl.layouts import SERIAL_BITS, dispatched
+from rtl.layouts import SERIAL_BITS, EventLayout, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from rtl.population import population
 from rtl.word import field_of, pattern_of
@@ -63,7 +63,7 @@ class BarrierQueue(Component):
 
     Members
     -------
-    dispatch, room : In(valid and dispatched), Out(1)
+    dispatch, room : In(EventLayout of dispatched), Out(1)
         As the unit has them.
     request : Out(stream of barrier_request)
     """
@@ -71,7 +71,7 @@ class BarrierQueue(Component):
     def __init__(self, params: SmParams) -> None:
         self._layout = barrier_request(params)
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
+            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
             "request": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
@@ -82,8 +82,7 @@ class BarrierQueue(Component):
         # Decode.
         m.d.comb += [
             threads.eq(instruction.active & instruction.guard), request.register.eq(RZ), request.predicate.eq(PT)]
-        m.d.comb += [request[name].eq(instruction[name])
-                     for name in ("warp", "serial", "pc", "write_barrier", "read_barrier")]
+        pass_on(m, instruction, request, "warp", "serial", "pc", "write_barrier", "read_barrier")
         with m.Switch(instruction.word):
             for form in (*BY_NAME["BAR"], *BY_NAME["B2R"], *BY_NAME["R2B"]):
                 with m.Case(pattern_of(form)):
@@ -100,8 +99,7 @@ class BarrierQueue(Component):
             counted.some_false.eq(missing.any()), counted.population.eq(population(having)),
             counted.executes.eq(counted.some_true | counted.some_false | (decoded.mode == BarrierMode.SYNCALL))]
 
-        m.d.comb += self.room.eq(places.room)
-        connect(m, places.head, flipped(self.request))
+        self.join(m, places, "room", request="head")
         return m
 
     def _decoded(self, form: Form, threads: Signal) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
-from rtl.layouts import warp_launch
+from rtl.layouts import EventLayout, warp_launch
 from rtl.params import SmParams
 from rtl.words import Words
 
@@ -28,7 +28,7 @@ class BarrierStore(Component):
 
     Members
     -------
-    launch : In(valid and warp_launch)
+    launch : In(EventLayout of warp_launch)
         A CTA begins with its warp number 0, and counts as having all its warps from then on. No ``write`` may come.
     ended, ended_warp, ended_cta : In(1), In, Out
         This warp is no longer alive; its CTA.
@@ -48,7 +48,7 @@ class BarrierStore(Component):
         self._params = params
         bits, row = params.warp_bits, barrier_row(params)
         super().__init__({
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "ended": In(1),
+            "launch": In(EventLayout(warp_launch(params))), "ended": In(1),
             "ended_warp": In(bits), "ended_cta": Out(bits), "warp": In(bits), "warp_cta": Out(bits), "cta": In(bits),
             "number": In(range(_BARRIERS)), "used": Out(_BARRIERS), "live": Out(range(params.warps + 1)),
             "row": Out(row), "write": In(1), "keep": In(1), "new": In(row)})

@@ -2,18 +2,19 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
     REPORT_BITS,
+    EventLayout,
     LaneClientPort,
     completion,
     dispatched,
@@ -24,6 +25,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .request import BarrierQueue, BarrierTask, barrier_request
 from .store import BarrierStore, barrier_row
@@ -42,10 +44,10 @@ class BarrierUnit(Component):
 
     Members
     -------
-    dispatch, room : In(valid and dispatched), Out(1)
+    dispatch, room : In(EventLayout of dispatched), Out(1)
         Kinds BARRIER, BARRIER_INDEXED and BARRIER_READ. There is room for an instruction whenever it comes, if it is
         selected now.
-    launch : In(valid and warp_launch)
+    launch : In(EventLayout of warp_launch)
         A CTA's barriers are reset with its warp number 0, and count on all its warps from then on.
     terminated, terminated_warp : In(1), In
         A warp has ended: its CTA's barriers wait for it no longer.
@@ -76,9 +78,9 @@ class BarrierUnit(Component):
         warps, bits = params.warps, params.warp_bits
         one_warp = data.StructLayout({"valid": 1, "warp": bits})
         super().__init__({
-            "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "room": Out(1),
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "terminated": In(1), "terminated_warp": In(bits), "barriers": In(range(BARRIERS + 1)),
+            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
+            "launch": In(EventLayout(warp_launch(params))), "terminated": In(1), "terminated_warp": In(bits),
+            "barriers": In(range(BARRIERS + 1)),
             "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
             "resume": Out(warps), "port": Out(LaneClientPort(params)), "operands_read": Out(operands_read(params)),
             "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
@@ -99,12 +101,12 @@ class BarrierUnit(Component):
         m = Module()
         m.submodules.queue, m.submodules.store, m.submodules.warps = self.queue, self.store, self.warps
         store, warps, warp = self.store, self.warps, self._request.warp
+        self.join(m, self.queue, "dispatch", "room")
+        self.join(m, store, "launch", terminated="ended", terminated_warp="ended_warp")
+        self.join(m, warps, "launch", "waiting", "meeting")
         m.d.comb += [
-            self.queue.dispatch.eq(self.dispatch), self.room.eq(self.queue.room),
-            store.launch.eq(self.launch), store.ended.eq(self.terminated), store.ended_warp.eq(self.terminated_warp),
-            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number), warps.launch.eq(self.launch),
-            warps.warp.eq(warp), warps.group.eq(self._row.waiting), warps.state.eq(self._row.state),
-            self.waiting.eq(warps.waiting), self.meeting.eq(warps.meeting), self.withdrawn.warp.eq(warp)]
+            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number), warps.warp.eq(warp),
+            warps.group.eq(self._row.waiting), warps.state.eq(self._row.state), self.withdrawn.warp.eq(warp)]
         with m.FSM():
             self._choose(m)
             self._find(m)
@@ -256,9 +258,9 @@ class BarrierUnit(Component):
         m.d.comb += [
             store.new.eq(row), store.keep.eq(~completes & (row.state.as_value().any() | row.waiting.any())),
             self.completion.valid.eq(over), self.error.valid.eq(over & (self._error != WarpError.NONE)),
-            self.error.error.eq(self._error), self.error.warp.eq(request.warp), self.error.pc.eq(request.pc)]
-        m.d.comb += [self.completion[name].eq(request[name])
-                     for name in ("warp", "serial", "write_barrier", "read_barrier")]
+            self.error.error.eq(self._error)]
+        pass_on(m, request, self.completion, "warp", "serial", "write_barrier", "read_barrier")
+        pass_on(m, request, self.error, "warp", "pc")
         waits = (self._task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
         stays = waits | (request.operation == BarrierTask.READ) | (self._error != WarpError.NONE)
         m.d.sync += self.resume.eq(
@@ -269,13 +271,14 @@ class BarrierUnit(Component):
         is 0: a warp that executes waits at no barrier (ours). Nothing has to be read: the scoreboard for that goes down
         when the write is sent."""
         request, port, asked, value = self._request, self.port, self.port.operation.payload, Signal(32)
-        mark, some, sent = Signal.like(asked.index), Signal(), port.operation.valid & port.operation.ready
-        m.submodules.values = values = memory.Memory(shape=32, depth=1 << len(mark), init=[])
-        write, read = values.write_port(), values.read_port()
-        m.d.comb += [asked[name].eq(request[name]) for name in ("warp", "serial", "predicate")]
-        m.d.comb += [register.eq(value) for register, value in zip(
-            asked.registers, (request.register, RZ, RZ), strict=True)]
+        mark, sent = Signal.like(asked.index), port.operation.valid & port.operation.ready
+        m.submodules.values = values = Words(32, 1 << len(mark))
+        values.write(m, port.operation.valid, mark, value)
+        wanted = Signal.like(value)
+        m.d.sync += wanted.eq(values.read(m, port.wanted.index))
+        pass_on(m, request, asked, "warp", "serial", "predicate")
         m.d.comb += [
+            asked.registers.eq(Cat(request.register, Const(RZ, 8), Const(RZ, 8))),
             asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
             asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
             self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]
@@ -286,8 +289,5 @@ class BarrierUnit(Component):
                 m.d.comb += value.eq(self.warps.result)
         with m.If(sent):
             m.d.sync += mark.eq(mark + 1)
-        m.d.comb += [
-            write.en.eq(port.operation.valid), write.addr.eq(mark), write.data.eq(value),
-            read.addr.eq(port.wanted.index), some.eq(read.data.any()),
-            port.flags.eq(some.replicate(len(port.flags)))]
-        m.d.comb += [lane.eq(read.data) for lane in port.values]
+        m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))
+        m.d.comb += [lane.eq(wanted) for lane in port.values]

@@ -8,7 +8,7 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
 from rtl.isa.kinds import BarrierReduction
-from rtl.layouts import warp_launch
+from rtl.layouts import EventLayout, warp_launch
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
@@ -21,7 +21,7 @@ class WaitingWarps(Component):
 
     Members
     -------
-    launch : In(valid and warp_launch)
+    launch : In(EventLayout of warp_launch)
         A new warp: its result is 0. No ``note`` and no ``settle`` may come.
     warp : In
         The warp that begins to wait, is withdrawn, or gets or reads a result.
@@ -51,7 +51,7 @@ class WaitingWarps(Component):
             "number": range(SYNCALL_BARRIER + 1), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1})
         super().__init__({
-            "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})), "warp": In(params.warp_bits),
+            "launch": In(EventLayout(warp_launch(params))), "warp": In(params.warp_bits),
             "wait": In(1), "arrival": In(arrival), "came": Out(arrival), "withdraw": In(1),
             "group": In(warps), "release": In(1), "settle": In(1), "state": In(BarrierState), "note": In(1),
             "noted": In(32), "result": Out(32), "waiting": Out(warps), "meeting": Out(warps)})

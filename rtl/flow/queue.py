@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
 from rtl.layouts import (
@@ -60,7 +60,7 @@ class FlowQueue(Component):
             decoder.word.eq(arriving.word), decoded.instruction.eq(decoder.instruction),
             decoded.operand.eq(arriving.operands[0]), enters.eq(arriving.kind == InstructionKind.ENTER),
             places.arriving.valid.eq(self.dispatch.valid), stored.eq(decoded), self.room.eq(places.room)]
-        m.d.comb += [decoded[name].eq(arriving[name]) for name in ("warp", "pc", "guard", "same", "fault")]
+        pass_on(m, arriving, decoded, "warp", "pc", "guard", "same", "fault")
 
         # What a warp is made to do concerns all its threads.
         with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):

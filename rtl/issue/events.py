@@ -5,10 +5,11 @@ from operator import or_
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
+from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.layouts import Event, scoreboard_event
 from rtl.params import SmParams
@@ -52,41 +53,33 @@ class LoweringQueue(Component):
         m = Module()
         fields = scoreboard_event(self._params)
 
-        # A place for each source.
+        # A place for each unit.
         free: Any = Const(1)
-        taken, chosen = [], []
+        chosen = []
         for index, source in enumerate(self.units):
-            kept, full, goes = Signal(fields, name=f"kept_{index}"), Signal(name=f"full_{index}"), Signal(
-                name=f"goes_{index}")
+            kept, full, goes = (
+                Signal(shape, name=f"{name}_{index}") for name, shape in (("kept", fields), ("full", 1), ("goes", 1)))
             m.d.comb += goes.eq(full & free)
             m.d.sync += [full.eq(source.valid | full & ~goes),
                          Assert(~(source.valid & full & ~goes), "completions come too close behind each other")]
             with m.If(source.valid):
-                m.d.sync += [kept[name].eq(source.payload[name]) for name in fields.members]
+                m.d.sync += kept.eq(source.payload)
+            chosen.append((goes, kept))
             free = free & ~full
-            taken.append(goes)
-            chosen.append(kept)
 
         # Those of the lanes.
-        m.submodules.places = places = memory.Memory(shape=fields, depth=_PLACES, init=[])
-        write, read = places.write_port(), places.read_port(domain="comb")
-        level, first, arrives, goes = Signal(range(_PLACES + 1)), Signal(range(_PLACES)), Signal(), Signal()
-        passing, head, waits = self.lanes.payload, Signal(fields), Signal()
+        m.submodules.places = places = DispatchQueue(fields, places=_PLACES, under_way=_UNDER_WAY, bypass=True)
+        passing, goes, event = self.lanes.payload, Signal(), Signal(fields)
         m.d.comb += [
-            arrives.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
-                                           | (passing.read_barrier != NO_BARRIER))),
-            waits.eq(level != 0), read.addr.eq(first), write.addr.eq(first + level), write.en.eq(arrives),
-            *(write.data[name].eq(passing[name]) for name in fields.members),
-            head.eq(Mux(waits, read.data.as_value(), write.data.as_value())),
-            goes.eq((waits | arrives) & free & ~self.rests), self.room.eq(level <= _PLACES - _UNDER_WAY)]
-        m.d.sync += [level.eq(level + arrives - goes), first.eq(first + goes),
-                     Assert(~(arrives & ~goes & (level == _PLACES)), "more events of the lanes than there are places")]
+            places.arriving.valid.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
+                                                         | (passing.read_barrier != NO_BARRIER))),
+            places.arriving.payload.eq(passing), places.head.ready.eq(free & ~self.rests), self.room.eq(places.room),
+            goes.eq(places.head.valid & places.head.ready)]
+        chosen.append((goes, places.head.payload))
 
-        event = Signal(fields)
-        m.d.comb += event.as_value().eq(reduce(or_, (
-            Mux(here, source.as_value(), 0) for source, here in zip([*chosen, head], [*taken, goes], strict=True))))
         m.d.comb += [
-            self.lowers.eq(Cat(*taken, goes).any()), self.event.warp.eq(event.warp),
+            event.eq(reduce(or_, (Mux(here, source.as_value(), 0) for here, source in chosen))),
+            self.lowers.eq(Cat(here for here, _ in chosen).any()), self.event.warp.eq(event.warp),
             self.event.completes.eq(event.completes & ~goes),
             self.event.lowers.eq(Mux(self.lowers, Cat(
                 (event.write_barrier == number) | (event.read_barrier == number) for number in range(SCOREBOARDS)), 0))]

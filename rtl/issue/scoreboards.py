@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import SCOREBOARDS
 from rtl.layouts import Event, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .events import LoweringQueue, lowering
 from .records import COMPLETE, TIME_BITS
@@ -69,13 +70,11 @@ class Scoreboards(Component):
         m.submodules.queue = queue = self.queue
         warps, bits = self._params.warps, self._params.warp_bits
         up, up_valid = self.raised.payload, self.raised.valid
-        connect(m, flipped(self.lanes), queue.lanes)
-        for source, own in zip(self.units, queue.units, strict=True):
-            connect(m, flipped(source), own)
+        self.join(m, queue, "lanes", "units", "room")
 
         # C0: what lowers, or whom to look at.
         event, looks = Signal(lowering(self._params)), Signal(bits)
-        m.d.comb += [queue.rests.eq(self.time == 0), self.room.eq(queue.room)]
+        m.d.comb += queue.rests.eq(self.time == 0)
         m.d.sync += [
             event.eq(queue.event),
             looks.eq(Mux(up_valid & up.limits, up.warp, Mux(queue.lowers, queue.event.warp, looks + 1)))]
@@ -89,9 +88,9 @@ class Scoreboards(Component):
         m.d.sync += [last.eq(event.warp), self.lowered.eq(one_hot(event.warp, warps))]
         for number in range(SCOREBOARDS):
             raises = up_valid & up.raises[number]
-            ups, downs = (self._counter(m, f"{way}_{number}", *steps) for way, steps in (
-                ("ups", (up.warp, raises, -1)), ("downs", (event.warp, event.lowers[number], 0))))
-            ahead, behind = self._read(m, ups, event.warp), self._read(m, downs, event.warp)
+            ups = self._counter(m, f"ups_{number}", up.warp, raises, (1 << COUNTER_BITS) - 1)
+            downs = self._counter(m, f"downs_{number}", event.warp, event.lowers[number])
+            ahead, behind = ups.read(m, event.warp), downs.read(m, event.warp)
             m.d.sync += [
                 zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here)),
                 Assert(~(event.lowers[number] & ((ahead + 1)[:COUNTER_BITS] == behind)),
@@ -105,38 +104,27 @@ class Scoreboards(Component):
         self._complete(m, event)
         return m
 
-    def _counter(self, m: Module, name: str, warp: Any, steps: Any, init: int) -> memory.Memory:
+    def _counter(self, m: Module, name: str, warp: Any, steps: Any, initial: int = 0) -> Words:
         """A number for each warp, which goes up by one."""
-        count = self._params.warps
-        m.submodules[name] = counter = memory.Memory(
-            shape=COUNTER_BITS, depth=count, init=[init & (1 << COUNTER_BITS) - 1] * count)
-        write = counter.write_port()
-        m.d.comb += [write.addr.eq(warp), write.data.eq(self._read(m, counter, warp) + 1), write.en.eq(steps)]
+        m.submodules[name] = counter = Words(COUNTER_BITS, self._params.warps, initial)
+        counter.write(m, steps, warp, counter.read(m, warp) + 1)
         return counter
-
-    def _read(self, m: Module, counter: memory.Memory, warp: Any) -> Any:
-        """The number of a warp."""
-        port: Any = counter.read_port(domain="comb")
-        m.d.comb += port.addr.eq(warp)
-        return port.data
 
     def _limits(self, m: Module, event: Any, counts: list[Any], below: list[Any]) -> None:
         """Whether the scoreboard that the warp's DEPBAR.LE names is low enough, as it was before this event."""
-        up, limit = self.raised.payload, data.StructLayout({"scoreboard": range(SCOREBOARDS), "count": COUNTER_BITS})
-        m.submodules.limits = limits = memory.Memory(shape=limit, depth=self._params.warps, init=[])
-        write, read = limits.write_port(), limits.read_port(domain="comb")
+        up, warps = self.raised.payload, self._params.warps
+        m.submodules.limits = limits = Words(
+            data.StructLayout({"scoreboard": range(SCOREBOARDS), "count": COUNTER_BITS}), warps)
         ahead, behind, most, above = (Signal(COUNTER_BITS, name=name) for name in ("ahead", "behind", "most", "above"))
-        low, looked, recent = Signal(), Signal(self._params.warps), Signal(2)
-        limiting = self.raised.valid & up.limits
-        m.d.comb += [
-            write.addr.eq(up.warp), write.en.eq(limiting), write.data.scoreboard.eq(up.scoreboard),
-            write.data.count.eq(up.count), read.addr.eq(event.warp), above.eq(ahead - behind)]
+        low, looked, recent, limiting = Signal(), Signal(warps), Signal(2), self.raised.valid & up.limits
+        limits.write(m, limiting, up.warp, {"scoreboard": up.scoreboard, "count": up.count})
+        limit = limits.read(m, event.warp)
+        m.d.comb += above.eq(ahead - behind)
         m.d.sync += [
-            ahead.eq(Array(counts)[read.data.scoreboard]), behind.eq(Array(below)[read.data.scoreboard]),
-            most.eq(read.data.count), low.eq(above.all() | (above < most)), looked.eq(self.lowered),
-            recent.eq(Cat(limiting, recent))]
+            ahead.eq(Array(counts)[limit.scoreboard]), behind.eq(Array(below)[limit.scoreboard]), most.eq(limit.count),
+            low.eq(above.all() | (above < most)), looked.eq(self.lowered), recent.eq(Cat(limiting, recent))]
         # A limit of the last cycles was not there when the counters were read.
-        m.d.comb += self.low.eq(looked & (low & ~limiting & ~recent.any()).replicate(self._params.warps))
+        m.d.comb += self.low.eq(looked & (low & ~limiting & ~recent.any()).replicate(warps))
 
     def _complete(self, m: Module, event: Any) -> None:
         """Instructions that are not complete."""
@@ -146,17 +134,22 @@ class Scoreboards(Component):
         m.d.sync += [
             passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes),
             passing.eq(one_hot(passed.warp, warps))]
-        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, counted, 0)
         sources = {"lanes": (passed.warp, passed.completes, passing),
                    "others": (event.warp, event.completes, self.lowered)}
-        downs = [self._counter(m, f"downs_{name}", warp, steps, 0) for name, (warp, steps, _) in sources.items()]
+        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, counted)
+        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps, _) in sources.items()]
+
+        def under_way(warp: Any) -> Value:
+            """How many of a warp's instructions are not complete."""
+            return (ups.read(m, warp) - sum((each.read(m, warp) for each in downs), start=0))[:COUNTER_BITS]
+
         told, fewer = [], []
         for name, (warp, steps, whose) in sources.items():
             # A cycle later, when both memories are up to date.
             looked, before = (Signal.like(warp, name=f"{name}_{which}") for which in ("looked", "before"))
             asks, over, few = (Signal(name=f"{name}_{which}") for which in ("asks", "over", "few"))
             left, of = Signal(COUNTER_BITS, name=f"{name}_left"), Signal(warps, name=f"{name}_of")
-            m.d.comb += left.eq(self._left(m, ups, downs, looked))
+            m.d.comb += left.eq(under_way(looked))
             m.d.sync += [
                 looked.eq(warp), before.eq(looked), of.eq(whose), asks.eq(steps),
                 few.eq(asks & ~left[-_FULL_BITS:].all()),
@@ -168,11 +161,6 @@ class Scoreboards(Component):
 
         # Full is who has issued the last of so many; what issues until that is seen is counted, too.
         many = Signal(warps)
-        left = self._left(m, ups, downs, up.warp)
         m.d.sync += [
-            many.eq(one_hot(up.warp, warps, counted & left[-_FULL_BITS:].all())),
+            many.eq(one_hot(up.warp, warps, counted & under_way(up.warp)[-_FULL_BITS:].all())),
             self.full.eq(self.full & ~(fewer[0] | fewer[1]) | many)]
-
-    def _left(self, m: Module, ups: memory.Memory, downs: list[memory.Memory], warp: Any) -> Any:
-        """How many of a warp's instructions are not complete."""
-        return (self._read(m, ups, warp) - sum((self._read(m, each, warp) for each in downs), start=0))[:COUNTER_BITS]

@@ -7,12 +7,13 @@ from amaranth.hdl import Array, Cat, Const, Module, Signal, Value, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import Event, InstructionKind, fetched_group
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .arrival import ArrivalDecoder
 from .records import BUFFERED_GROUPS, Control, Head, Place
@@ -67,22 +68,20 @@ class InstructionStore(Component):
         for number, fetched in enumerate(group.instructions):
             m.submodules[f"decoder_{number}"] = decoder = ArrivalDecoder()
             stored: Any = Signal(StoredInstruction, name=f"stored_{number}")
-            m.d.comb += decoder.instruction.eq(fetched)
-            m.d.comb += [stored[name].eq(fetched[name]) for name in (
-                "word", "kind", "error", "constant", "constant_missing")]
+            pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
             m.d.comb += [
-                stored.write_barrier.eq(fetched.control.write_barrier), stored.read_barrier.eq(decoder.read_barrier)]
+                decoder.instruction.eq(fetched), stored.write_barrier.eq(fetched.control.write_barrier),
+                stored.read_barrier.eq(decoder.read_barrier)]
             heads.append(decoder.head)
             controls.append(decoder.control)
             instructions.append(stored)
 
-        m.submodules.entries = entries = memory.Memory(shape=1, depth=self._params.warps, init=[])
-        entry, turned = entries.read_port(domain="comb"), entries.write_port()
+        m.submodules.entries = entries = Words(1, self._params.warps)
+        entries.write(m, self.group.valid, group.warp, ~self.entry)
         left = Signal.like(self.place.number)
         m.d.sync += left.eq(self.place.number)
         m.d.comb += [
-            entry.addr.eq(group.warp), turned.addr.eq(group.warp), turned.data.eq(~entry.data),
-            turned.en.eq(self.group.valid), self.entry.eq(entry.data),
+            self.entry.eq(entries.read(m, group.warp)),
             self.arriving.eq(Array(head.as_value() for head in heads)[group.first]),
             self.head.eq(Array(self._stored(m, "head", heads, self.next_warp, self.next))[self.next.number]),
             self.control.eq(Array(self._stored(m, "control", controls, self.warp, self.place))[self.place.number]),

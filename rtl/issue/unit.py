@@ -3,10 +3,10 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
 from rtl.layouts import (
     COMPLETING,
@@ -31,6 +31,7 @@ from rtl.one_hot import chosen_of, number_of, one_hot
 from rtl.params import SmParams
 from rtl.wires import KEEP
 from rtl.word import field_of
+from rtl.words import Words
 
 from .arrival import DEPENDENCY_FORMS
 from .operations import OperationChooser
@@ -38,12 +39,13 @@ from .order import FAVOUR_INTERVAL, Order, window_cycles
 from .records import COMPLETE, RESULTS, TIME_BITS, Need, Place, WarpState
 from .results import FlowResults
 from .scoreboards import Scoreboards
-from .store import InstructionStore
+from .store import InstructionStore, StoredInstruction
 from .warp import OfAll, OfWarp, ReadyWarp
 
 __all__ = ["IssueUnit"]
 
 _COLLECTING_CYCLES = 3
+_OPERATIONS = tuple(f"operation_{client.value}" for client in LaneClient)
 _REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
              "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
              "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP)}
@@ -98,9 +100,7 @@ class IssueUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        operations = {f"operation_{client.value}": In(stream.Signature(lane_operation(params)))
-                      for client in LaneClient}
-        super().__init__(operations | {
+        super().__init__(dict.fromkeys(_OPERATIONS, In(stream.Signature(lane_operation(params)))) | {
             "group": In(Event(fetched_group(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
             "redirect": Out(Event(redirect(params))), "launched": In(Event(params.warp_bits)),
             "result": In(Event(flow_result(params))), "lanes": In(Event(scoreboard_event(params))),
@@ -110,13 +110,13 @@ class IssueUnit(Component):
             "completion": Out(completion(params)), "operation": Out(Event(offered_operation(params))),
             "live": Out(warps), "drained": Out(warps), "reasons": Out(data.ArrayLayout(WaitReason, warps)),
             "events": Out(IssueEvents)})
-        self.operations = [getattr(self, name) for name in operations]
+        self.operations = [getattr(self, name) for name in _OPERATIONS]
         self.warps = [ReadyWarp() for _ in range(warps)]
         self.store = InstructionStore(params)
         self.scoreboards = Scoreboards(params, len(COMPLETING))
         self.results = FlowResults(params)
         self.chooser = OperationChooser(params)
-        self.last = memory.Memory(shape=32, depth=warps, init=[])
+        self.last = Words(32, warps)
         """Of each warp, the address of the instruction that it issued last: for whoever looks on."""
         self._places = Order(warps, "warp")
         self._preferred = Signal(warps)
@@ -162,9 +162,7 @@ class IssueUnit(Component):
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         places = [warp.place.as_value() for warp in self.warps]
-        for own, outer in zip(chooser.operations, self.operations, strict=True):
-            connect(m, flipped(outer), own)
-        connect(m, chooser.operation, flipped(self.operation))
+        self.join(m, chooser, "operation", *_OPERATIONS)
         m.d.comb += [
             wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
@@ -222,23 +220,23 @@ class IssueUnit(Component):
         with m.If(enter | leave):
             m.d.comb += [control.after.eq(WarpState.RESULT), control.raises.eq(1 << RESULTS)]
 
-        payload, found = out.payload, store.instruction
+        payload = out.payload
         warp, serial = Signal.like(number), Signal.like(payload.serial)
         m.d.sync += [
             out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), entered.eq(enter), left.eq(leave),
             raises.eq(control.raises), limits.eq(control.after == WarpState.LIMIT)]
-        m.d.comb += [payload[name].eq(found[name]) for name in (
-            "word", "kind", "error", "constant", "constant_missing", "write_barrier", "read_barrier")]
+        pass_on(m, store.instruction, payload, *StoredInstruction.as_shape().members)
         m.d.comb += [payload.pc.eq(store.pc), payload.warp.eq(warp), payload.serial.eq(serial)]
         with m.If(entered | left):
             m.d.comb += [
                 payload.word.eq(0), payload.constant_missing.eq(0),
                 payload.kind.eq(Mux(entered, InstructionKind.ENTER, InstructionKind.LEAVE))]
-        note, done = self.last.write_port(), self.completion
-        m.d.comb += [note.en.eq(out.valid), note.addr.eq(payload.warp), note.data.eq(payload.pc)]
+        done = self.completion
+        self.last.write(m, out.valid, warp, payload.pc)
+        pass_on(m, payload, done, "warp", "serial")
         m.d.comb += [
-            done.valid.eq(out.valid & ~raises[COMPLETE] & ~raises[RESULTS]), done.warp.eq(payload.warp),
-            done.serial.eq(payload.serial), done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER)]
+            done.valid.eq(out.valid & ~raises[COMPLETE] & ~raises[RESULTS]),
+            done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER)]
 
         counted, flow, at_most = self.scoreboards.raised, self.results.issued, DEPENDENCY_FORMS["at_most"].fields
         m.d.comb += [
@@ -275,7 +273,7 @@ class IssueUnit(Component):
             Signal(count), Signal(count), Signal(2), Signal(), Signal())
         starving = self._all("starving")
         stays = waiting.any() & (urgent | ~starving.any())
-        connect(m, flipped(group), store.group)
+        self.join(m, store, "group")
         m.d.comb += [
             next_waiting.eq(waiting & (~waiting + 1)), turn.eq(urgent & patience.all() | ~self._selected),
             arriving.eq(one_hot(group.payload.warp, count, group.valid)), store.next_warp.eq(number_of(offered)),
@@ -293,11 +291,8 @@ class IssueUnit(Component):
     def _count(self, m: Module, told: Any) -> None:
         """What goes down, and what goes on."""
         scoreboards, results = self.scoreboards, self.results
-        connect(m, flipped(self.lanes), scoreboards.lanes)
-        for source, own in zip(self.units, scoreboards.units, strict=True):
-            connect(m, flipped(source), own)
-        connect(m, flipped(self.result), results.result)
-        connect(m, results.redirect, flipped(self.redirect))
+        self.join(m, scoreboards, "lanes", "units")
+        self.join(m, results, "result", "redirect")
         m.d.comb += [
             results.begins.eq(self._all("begins")), told.zero.eq(scoreboards.zero), told.over.eq(results.over),
             told.terminated.eq(self.result.payload.terminated)]

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
@@ -127,13 +127,12 @@ class TrapUnit(Component):
                   "enter", "inside", "resume", leave="leaving")
         self.join(m, machine, "live", "starting")
         self.join(m, failures, "errors", "launch", status_warp="warp")
-        m.d.comb += [getattr(machine, name).eq(getattr(warps, name))
-                     for name in ("paused", "quiet", "returning", "cause", "insisting")]
-        m.d.comb += [getattr(warps, name).eq(getattr(machine, name)) for name in ("trapping", "urgent", "release")]
+        pass_on(m, warps, machine, "paused", "quiet", "returning", "cause", "insisting")
+        pass_on(m, machine, warps, "trapping", "urgent", "release")
+        pass_on(m, machine, self.state, "trapping", "locked_down")
         m.d.comb += [
             machine.stop.eq(command.stop), failures.outside.eq(warps.outside),
             warps.forgets.valid.eq(self.forget), warps.forgets.payload.eq(self.forget_warp),
-            self.state.trapping.eq(machine.trapping), self.state.locked_down.eq(machine.locked_down),
             self.state.paused.eq(self.live & warps.paused), self.state.trapped.eq(self.live & warps.trapped)]
         m.d.sync += [self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
                      self.events.step.eq(warps.steps)]
@@ -144,7 +143,7 @@ class TrapUnit(Component):
 
     def _execute(self, m: Module) -> None:
         """BPT, IDE and RTT."""
-        instruction, warps, told = self.dispatch.payload, self.warps, self.completion
+        instruction, warps = self.dispatch.payload, self.warps
         word, asks, refused, traps, operation = (
             instruction.word, Signal(), Signal(), Signal(), Signal(TrapOperation))
         error = Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
@@ -170,11 +169,10 @@ class TrapUnit(Component):
             refused.eq(reported(self.report_mask, error)), warps.step.asks.eq(asks & ~refused),
             warps.step.operation.eq(operation), warps.step.warp.eq(instruction.warp),
             traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))]
-        for report in (told, self.error, self.report):
-            m.d.sync += report.warp.eq(instruction.warp)
-        m.d.sync += [told[name].eq(instruction[name]) for name in ("serial", "write_barrier", "read_barrier")]
+        pass_on(m, instruction, self.completion, "warp", "serial", "write_barrier", "read_barrier", domain="sync")
+        pass_on(m, instruction, self.error, "warp", "pc", domain="sync")
         m.d.sync += [
-            told.valid.eq(asks), self.error.valid.eq(asks & refused), self.error.pc.eq(instruction.pc),
+            self.completion.valid.eq(asks), self.error.valid.eq(asks & refused), self.report.warp.eq(instruction.warp),
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
             self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]

@@ -20,7 +20,7 @@ from rtl.retire import COMPLETION_SOURCES, RetirementPort
 __all__ = ["Core"]
 
 _OF_FRONT_END = ("policy", "command", "starting", "flow_launch", "error_status", "interrupt", "stack_memory", "drained",
-                 "trap_state", "stack_events", "issue_events", "diverged", "waiting", "reasons")
+                 "trap_state", "stack_events", "issue_events", "diverged", "waiting")
 
 
 class Core(Component):
@@ -29,7 +29,7 @@ class Core(Component):
     Members
     -------
     policy, command, starting, flow_launch, error_status, interrupt, stack_memory, drained, trap_state, stack_events,
-    issue_events, diverged, waiting, reasons
+    issue_events, diverged, waiting
         See FrontEnd.
     grid : In(GridConfiguration)
         What runs; does not change while a warp lives.
@@ -54,6 +54,8 @@ class Core(Component):
         self.targets = IndexedTargets(params)
         self.memory = memory = MemoryUnit(params)
         self.conversion = ConversionUnit(params)
+        self.reasons = front.issue.reasons
+        """For whoever looks on: why each warp does not issue."""
         super().__init__({
             **members_of(front, *_OF_FRONT_END),
             **members_of(execute, "grid", "launch", "thread", "clear_rows"),

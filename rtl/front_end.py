@@ -49,7 +49,7 @@ def _ports(*names: str, **renamed: str) -> dict[str, str]:
 
 _PORTS = {
     "issue": _ports("group", "claimed", "room", "redirect", "lanes", "collecting", "policy", "instruction", "operation",
-                    "completion", "drained", "reasons", *(f"operation_{client.value}" for client in LaneClient
+                    "completion", "drained", *(f"operation_{client.value}" for client in LaneClient
                                                           if client is not LaneClient.BARRIER), issue_events="events"),
     "control_flow": _ports("result", "diverged", flow_launch="launch", stack_memory="port", stack_events="events"),
     "barrier": _ports("launch", "barriers", "withdrawn", barrier_completion="completion"),
@@ -78,7 +78,7 @@ class FrontEnd(Component):
 
     Members
     -------
-    group, claimed, room, redirect, lanes, collecting, policy, instruction, operation, completion, drained, reasons,
+    group, claimed, room, redirect, lanes, collecting, policy, instruction, operation, completion, drained,
     operation_0..
         See IssueUnit. The barrier unit's operations are inside.
     gathered, wanted, values, flags, conditions

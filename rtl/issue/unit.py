@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
@@ -92,7 +92,6 @@ class IssueUnit(Component):
         Two cycles after it was selected.
     live, drained : Out(1 bit a warp)
         Launched and not ended; nothing of it is in flight.
-    reasons : Out(WaitReason of each warp)
     events : Out(IssueEvents)
         Of two cycles before.
     """
@@ -108,8 +107,7 @@ class IssueUnit(Component):
             "hold": In(warps), "enter": In(warps), "leave": In(warps), "taken": Out(warps), "rooms": In(unit_rooms()),
             "collecting": In(1), "policy": In(Policy), "instruction": Out(Event(issued(params))),
             "completion": Out(completion(params)), "operation": Out(Event(offered_operation(params))),
-            "live": Out(warps), "drained": Out(warps), "reasons": Out(data.ArrayLayout(WaitReason, warps)),
-            "events": Out(IssueEvents)})
+            "live": Out(warps), "drained": Out(warps), "events": Out(IssueEvents)})
         self.operations = [getattr(self, name) for name in _OPERATIONS]
         self.warps = [ReadyWarp() for _ in range(warps)]
         self.store = InstructionStore(params)
@@ -117,10 +115,13 @@ class IssueUnit(Component):
         self.results = FlowResults(params)
         self.chooser = OperationChooser(params)
         self.last = Words(32, warps)
-        """Of each warp, the address of the instruction that it issued last: for whoever looks on."""
+        """For whoever looks on: of each warp, the address of the instruction that it issued last."""
+        self.reasons = [warp.reason for warp in self.warps]
+        """The same: why it does not issue."""
         self._places = Order(warps, "warp")
         self._preferred = Signal(warps)
         self._selected = Signal()
+        self._injected = Signal(warps)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -168,7 +169,7 @@ class IssueUnit(Component):
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
             chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes),
             self._selected.eq(wanted & ~operates & (passes | others.any())),
-            self.taken.eq(taken & ~self._all("enters") & ~self._all("leaves"))]
+            self.taken.eq(taken & ~self._all("injected"))]
         if beats == 1:
             m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & (~operates).replicate(count))]
             m.d.sync += place.as_value().eq(chosen_of(first[0], places))
@@ -191,10 +192,10 @@ class IssueUnit(Component):
         assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
 
         # Events, a cycle later and then put together.
-        idle, happened, injects = Signal(), self.events, Signal(len(gone))
+        idle, happened = Signal(), self.events
         m.d.sync += [
-            injects.eq(self._all("enters") | self._all("leaves")), idle.eq(~self._selected & ~goes),
-            happened.idle.eq(idle), happened.issued.eq((gone & ~injects).any()), happened.operation.eq(chooser.went)]
+            self._injected.eq(self._all("injected")), idle.eq(~self._selected & ~goes), happened.idle.eq(idle),
+            happened.issued.eq((gone & ~self._injected).any()), happened.operation.eq(chooser.went)]
         for name, reasons in _REPORTED.items():
             seen = Signal(name=f"seen_{name}")
             m.d.sync += [
@@ -209,28 +210,26 @@ class IssueUnit(Component):
     def _read(self, m: Module, gone: Signal, place: Any, told: Any) -> Any:
         """S1: what was selected; it leaves in S2, where it is counted. What it changes."""
         store, out, params = self.store, self.instruction, self._params
-        number, enters, leaves = Signal(params.warp_bits), Signal(params.warps), Signal(params.warps)
-        control: Any = told.control
-        enter, leave, entered, left, limits, raises = (
-            Signal(), Signal(), Signal(), Signal(), Signal(), Signal.like(control.raises))
-        m.d.sync += [enters.eq(self._all("enters")), leaves.eq(self._all("leaves"))]
+        number, control = Signal(params.warp_bits), told.control
+        injected, moves, leaves, limits, raises = (
+            Signal(), Signal(), Signal(), Signal(), Signal.like(control.raises))
         m.d.comb += [
-            number.eq(number_of(gone)), enter.eq((gone & enters).any()), leave.eq((gone & leaves).any()),
+            number.eq(number_of(gone)), injected.eq((gone & self._injected).any()),
             store.warp.eq(number), store.place.eq(place), control.eq(store.control)]
-        with m.If(enter | leave):
+        with m.If(injected):
             m.d.comb += [control.after.eq(WarpState.RESULT), control.raises.eq(1 << RESULTS)]
 
         payload = out.payload
         warp, serial = Signal.like(number), Signal.like(payload.serial)
         m.d.sync += [
-            out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), entered.eq(enter), left.eq(leave),
-            raises.eq(control.raises), limits.eq(control.after == WarpState.LIMIT)]
+            out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), raises.eq(control.raises),
+            limits.eq(control.after == WarpState.LIMIT), moves.eq(injected), leaves.eq((gone & self.leave).any())]
         pass_on(m, store.instruction, payload, *StoredInstruction.as_shape().members)
         m.d.comb += [payload.pc.eq(store.pc), payload.warp.eq(warp), payload.serial.eq(serial)]
-        with m.If(entered | left):
+        with m.If(moves):
             m.d.comb += [
                 payload.word.eq(0), payload.constant_missing.eq(0),
-                payload.kind.eq(Mux(entered, InstructionKind.ENTER, InstructionKind.LEAVE))]
+                payload.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         done = self.completion
         self.last.write(m, out.valid, warp, payload.pc)
         pass_on(m, payload, done, "warp", "serial")
@@ -311,5 +310,4 @@ class IssueUnit(Component):
         assert own.keys() == OfWarp.members.keys()
         m.d.comb += [getattr(self, name).eq(self._all(name)) for name in ("room", "live", "drained")]
         for number, warp in enumerate(self.warps):
-            m.d.comb += [warp.told.eq(told), self.reasons[number].eq(warp.reason)]
-            m.d.comb += [warp.own[name].eq(bits[number]) for name, bits in own.items()]
+            m.d.comb += [warp.told.eq(told), warp.own.eq(Cat(own[name][number] for name in OfWarp.members))]

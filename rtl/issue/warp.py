@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
 from rtl.layouts import WaitReason
+from rtl.wires import KEEP
 
 from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, RESULTS, TIME_BITS, Control, Head, Need, Place, WarpState
 
@@ -53,7 +54,7 @@ class ReadyWarp(Component):
         ``next`` is the first that is stored.
     lanes, others : Out(1)
         It is ready, with what passes the lanes, or not; never both.
-    enters, leaves : Out(1)
+    injected : Out(1)
         Beside ``others``: what would be selected is no instruction, but takes the place of one.
     place, collected : Out(Place), Out(1)
         Of the first instruction.
@@ -67,7 +68,7 @@ class ReadyWarp(Component):
     def __init__(self) -> None:
         super().__init__({
             "own": In(OfWarp), "told": In(OfAll), "next": Out(Place), "place": Out(Place), "reason": Out(WaitReason),
-            **{name: Out(1) for name in ("empty", "wants", "starving", "lanes", "others", "enters", "leaves",
+            **{name: Out(1) for name in ("empty", "wants", "starving", "lanes", "others", "injected",
                                          "collected", "room", "live", "drained", "begins")}})
         self.state: Any = Signal(WarpState)
         self.heads: Any = Signal(data.ArrayLayout(Head, _HEADS))
@@ -93,10 +94,10 @@ class ReadyWarp(Component):
                     & ~own.hold & ~(own.enter | own.leave) & ~own.flush & ~own.taken),
             injects.eq((own.enter | own.leave) & self.live & ~self.begins & valid[0] & ~own.issued
                        & ~up[COMPLETE] & ~up[RESULTS] & told.available[Need.FLOW.value] & ~own.flush & ~own.taken)]
-        m.d.comb += [self.lanes.eq(passes & ~own.revoked), self.others.eq(other & ~own.revoked)]
+        ready = Signal(2, attrs=KEEP)
+        m.d.comb += [ready.eq(Mux(own.revoked, 0, Cat(passes, other))), Cat(self.lanes, self.others).eq(ready)]
         m.d.sync += [
-            passes.eq(able & head.lanes), other.eq(able & ~head.lanes | injects),
-            self.enters.eq(injects & own.enter), self.leaves.eq(injects & ~own.enter)]
+            passes.eq(able & head.lanes), other.eq(able & ~head.lanes | injects), self.injected.eq(injects)]
 
         # What an issue changes, and what ends its consequences.
         lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), own.complete | resumed, own.settled | over)

@@ -54,14 +54,19 @@ def lines_of(addresses: dict[int, int], size: int) -> int:
 
 
 def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
-    """Cycles in shared memory: for each beat and word the most words of a bank that somebody wants. In one pass
-    ``loads`` take different words for different parts of the lanes: as many parts as a thread has words.
+    """Cycles in shared memory: for each half of a beat and each word the most words of a bank that somebody wants. In
+    one pass ``loads`` take different words for different parts of the lanes: as many parts as a thread has words. The
+    upper half goes with the lower one if each thread of it has the address of that of the lower one.
     """
-    cycles, words = 0, max(1, size // 4)
-    for first in range(0, WARP_THREADS, lanes):
+    cycles, words, half = 0, max(1, size // 4), lanes // 2
+    for first in range(0, WARP_THREADS, half):
+        upper = (first // half) % 2
+        threads = [thread for thread in range(first, first + half) if thread in addresses]
+        if upper and loads and all(addresses[thread] == addresses.get(thread - half) for thread in threads):
+            continue
         for word in range(words):
-            wanted = {addresses[thread] // 4 + (word ^ (thread - first) * words // lanes if loads else word)
-                      for thread in range(first, first + lanes) if thread in addresses}
+            wanted = {addresses[thread] // 4 + (
+                word ^ (thread % lanes) * words // lanes if loads else word) for thread in threads}
             banks = [number % lanes for number in wanted]
             cycles += max((banks.count(bank) for bank in banks), default=0)
     return cycles

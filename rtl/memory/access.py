@@ -1,7 +1,5 @@
 """The access stage: instructions in order, each into the beats and lines that it accesses. It is the coalescer, too."""
 
-from typing import Any
-
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -11,7 +9,7 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation
 from rtl.layouts import Event
-from rtl.one_hot import one_hot
+from rtl.one_hot import chosen_of, one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 
@@ -27,7 +25,7 @@ from .instruction import (
     slot_bits,
 )
 
-__all__ = ["AccessInstruction", "AccessStage", "atomic_job", "first_beat", "found_line"]
+__all__ = ["AccessInstruction", "AccessStage", "atomic_job", "beats_of", "found_line"]
 
 
 class AccessInstruction(data.Struct):
@@ -58,9 +56,9 @@ def atomic_job(params: SmParams) -> data.StructLayout:
         "slot": slot_bits(params), "line": 1, "tag": memory_tag_bits(params), "threads": WARP_THREADS})
 
 
-def first_beat(threads: Value, params: SmParams) -> Value:
-    """The number of the first beat that has one of ``threads``."""
-    return lowest(Cat(threads.word_select(beat, params.lanes).any() for beat in range(params.beats)))
+def beats_of(threads: Value, params: SmParams) -> Value:
+    """The beats that have one of ``threads``, a bit for each."""
+    return Cat(threads.word_select(beat, params.lanes).any() for beat in range(params.beats))
 
 
 class AccessStage(Component):
@@ -79,12 +77,12 @@ class AccessStage(Component):
     idle : In(Event of a slot)
         An instruction that has nothing to do gets a slot.
     slot, instruction : Out, In(AccessInstruction)
-        The next one, and what it is.
+        The one that is taken or is the next, and what it is.
     line_slot, line_beat, lines : Out, Out, In
         Places of a beat's threads, as lines.
     found : Out(stream of found_line)
     lines_busy, fault : In(1), In(1 bit a slot)
-        Lines of the last instruction that was taken are under way; some are not mapped.
+        Lines of that instruction are under way; some are not mapped.
     job, atomic : Out(stream of beat_job), Out(stream of atomic_job)
         For shared memory and shuffles.
     finished : Out(Event of a slot)
@@ -107,126 +105,121 @@ class AccessStage(Component):
         params, count = self._params, 1 << slot_bits(self._params)
         lanes, judged = params.lanes, self.judged
 
-        # What is known of the next one.
-        ready, idle, takes = Signal(count), Signal(count), Signal()
+        # The next one, when its addresses are judged: the threads of one of its sets after the other.
+        ready, idle, ends = Signal(count), Signal(count), Signal()
         m.submodules.known = known = memory.Memory(shape=judged_layout(params), depth=count, init=[])
         note, next_one = known.write_port(), known.read_port(domain="comb")
+        begin = one_hot(self.idle.payload, count, self.idle.valid)
+        come = one_hot(judged.payload.slot, count, judged.valid)
+        here, instruction = next_one.data, self.instruction
+        bad, done, rest, now, chosen = (here.error != WarpError.NONE, Signal(3), Signal(3), Signal(3),
+                                        Signal(WARP_THREADS))
         m.d.comb += [
             note.en.eq(judged.valid), note.addr.eq(judged.payload.slot), note.data.eq(judged.payload),
-            next_one.addr.eq(self.slot)]
-        begins = one_hot(self.idle.payload, count, self.idle.valid)
-        ends = one_hot(judged.payload.slot, count, judged.valid)
+            next_one.addr.eq(self.slot), rest.eq(here.some & ~done & ~Cat(0, 0, bad)),
+            now.eq(Cat(rest[place] & ~rest[:place].any() for place in range(len(rest)))),
+            chosen.eq(chosen_of(now, (here.sets.memory, here.sets.local, here.sets.shared)) & Cat(
+                ~bad | (number < here.thread) for number in range(WARP_THREADS)))]
         m.d.sync += [
-            ready.eq((ready | begins | ends) & ~one_hot(self.slot, count, takes)), idle.eq((idle | begins) & ~ends),
-            self.slot.eq(self.slot + takes)]
+            ready.eq((ready | begin | come) & ~one_hot(self.slot, count, ends)), idle.eq((idle | begin) & ~come),
+            self.slot.eq(self.slot + ends)]
 
-        # The one that is taken, and what is left of it.
-        slot, here = Signal(slot_bits(params)), Signal(judged_layout(params))
-        instruction: Any = Signal(AccessInstruction)
-        telling: Any = Signal(AccessInstruction)
-        now = judged.valid & (judged.payload.slot == self.slot)
-        m.d.comb += here.eq(Mux(now, judged.payload.as_value(), next_one.data.as_value()))
-        bad, sets = here.error != WarpError.NONE, here.sets
-        waiting, local, shared = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(WARP_THREADS)
-        reads, own, left, step = Signal(), Signal(), Signal(WARP_THREADS), Signal(range(WORDS))
-        told, tells, collected, first = Signal(), Signal(), Signal(), Signal()
+        # What is left of it.
+        waiting, left, step = Signal(WARP_THREADS), Signal(params.beats), Signal(range(WORDS))
+        told, tells, picked, collected, first = Signal(), Signal(), Signal(), Signal(), Signal()
         found, threads, line = self.found.payload, Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
         with m.If(self.found.ready):
             m.d.sync += self.found.valid.eq(0)
         m.d.comb += [
-            self.line_slot.eq(slot), telling.eq(instruction), self.finished.payload.eq(Mux(takes, self.slot, slot)),
-            self.atomic.payload.slot.eq(slot), self.atomic.payload.threads.eq(shared)]
+            self.line_slot.eq(self.slot), self.finished.payload.eq(self.slot), self.atomic.payload.slot.eq(self.slot),
+            self.atomic.payload.threads.eq(waiting)]
 
         lanes_waiting, hits, beat = Signal(lanes), Signal(lanes), self.line_beat
-        others, remain, next_line = Signal(WARP_THREADS), Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
-        of_beat = Cat((beat == number).replicate(lanes) for number in range(params.beats))
+        others, remain, next_line = Signal(params.beats), Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
+        remaining, hit_threads = beats_of(remain, params), Signal(WARP_THREADS)
         m.d.comb += [
-            lanes_waiting.eq(left.word_select(beat, lanes)), beat.eq(first_beat(left, params)),
+            lanes_waiting.eq(waiting.word_select(beat, lanes)), beat.eq(lowest(left)),
             next_line.eq(pick(self.lines, lowest(lanes_waiting))),
             hits.eq(lanes_waiting & Cat(place == line for place in self.lines)),
-            others.eq(left & ~of_beat), remain.eq(waiting & ~(of_beat & hits.replicate(params.beats)))]
+            others.eq(left & ~one_hot(beat, params.beats)), remain.eq(waiting & ~hit_threads),
+            hit_threads.eq(Cat(hits & (beat == number).replicate(lanes) for number in range(params.beats)))]
+        free, quiet = ~self.found.valid, Signal()
+        m.d.sync += quiet.eq(free & ~self.lines_busy)
+        loads, stores, modifies = (instruction.operation == operation for operation in (
+            MemoryOperation.LOAD, MemoryOperation.STORE, MemoryOperation.ATOMIC))
         with m.FSM():
             with m.State("TAKE"):
-                early = self.early
+                early, settled = self.early, free & quiet
                 m.d.comb += [
-                    first.eq(1), takes.eq(ready.bit_select(self.slot, 1) | now), telling.eq(self.instruction),
-                    beat.eq(0), self.line_slot.eq(self.slot), lanes_waiting.eq(early.payload.lanes),
-                    tells.eq(early.valid & (early.payload.slot == self.slot) & early.payload.lanes.any()
-                             & (self.instruction.operation == MemoryOperation.LOAD) & ~told)]
-                m.d.sync += [
-                    slot.eq(self.slot), instruction.eq(self.instruction), own.eq(~sets.memory.any()), reads.eq(bad),
-                    waiting.eq(Mux(sets.memory.any(), sets.memory, sets.local)),
-                    left.eq(Mux(sets.memory.any(), sets.memory, Mux(sets.local.any(), sets.local, sets.shared))),
-                    local.eq(Mux(sets.memory.any(), sets.local, 0)), shared.eq(Mux(bad, 0, sets.shared)), step.eq(0)]
-                with m.If(takes):
-                    with m.If(idle.bit_select(self.slot, 1) & ~now):
-                        m.d.comb += self.finished.valid.eq(1)
-                    with m.Elif(sets.memory.any() | sets.local.any()):
+                    first.eq(~done.any()), beat.eq(0), lanes_waiting.eq(early.payload.lanes),
+                    tells.eq(early.valid & (early.payload.slot == self.slot) & early.payload.lanes.any() & loads
+                             & ~told)]
+                m.d.sync += [waiting.eq(chosen), left.eq(beats_of(chosen, params))]
+                with m.If(ready.bit_select(self.slot, 1)):
+                    with m.If(first & idle.bit_select(self.slot, 1) | ~(now[0] | now[1]) & (
+                            ~first & settled & self.fault.bit_select(self.slot, 1) | ~rest.any() & (first | settled))):
+                        m.d.comb += [self.finished.valid.eq(1), ends.eq(1)]
+                    with m.Elif((now[0] | now[1]) & chosen.any()):
                         m.next = "PICK"
-                    with m.Elif(sets.shared.any() & ~bad):
+                    with m.Elif(now[2] & (first | settled)):
                         m.next = "SHARED"
-                        with m.If(self.instruction.operation == MemoryOperation.ATOMIC):
+                        with m.If(modifies):
                             m.next = "ATOMIC"
-                    with m.Else():
-                        m.d.comb += self.finished.valid.eq(1)
+                    with m.If(~now[2] | first | settled):
+                        m.d.sync += done.eq(Mux(ends, 0, done | now))
             with m.State("PICK"):
-                m.d.comb += tells.eq(~told & ((instruction.operation != MemoryOperation.STORE) | reads))
+                m.d.comb += tells.eq(~told & (~stores | bad))
                 m.d.sync += [line.eq(next_line), threads.eq(0)]
                 m.next = "COLLECT"
-            with m.State("COLLECT"), m.If(others.any() | told | ~self.found.valid | self.found.ready):
-                m.d.sync += [
-                    left.eq(others), waiting.eq(remain), threads.eq(threads | of_beat & hits.replicate(params.beats))]
-                with m.If(~others.any()):
-                    m.d.comb += collected.eq(1)
-                    m.d.sync += [left.eq(remain), told.eq(0)]
-                    m.next = "PICK"
-                    with m.If(~remain.any()):
-                        m.d.sync += [waiting.eq(local), left.eq(local), local.eq(0), own.eq(1)]
-                        with m.If(~local.any()):
-                            m.d.sync += left.eq(shared)
+            with m.State("COLLECT"):
+                m.d.comb += [picked.eq(1), tells.eq(others.any() & ~told & (~stores | bad))]
+                with m.If(others.any() | told | free):
+                    m.d.sync += [left.eq(others), waiting.eq(remain), threads.eq(threads | hit_threads)]
+                    with m.If(~others.any()):
+                        m.d.comb += collected.eq(1)
+                        m.d.sync += [left.eq(remaining), told.eq(0)]
+                        m.next = "PICK"
+                        with m.If(~remaining.any()):
+                            m.d.comb += ends.eq(~rest.any())
                             m.next = "TAKE"
-                            with m.If(shared.any()):
-                                m.next = "SETTLE"
-            with m.State("SETTLE"), m.If(~self.found.valid & ~self.lines_busy):
-                m.next = "SHARED"
-                with m.If(self.fault.bit_select(slot, 1)):
-                    m.d.comb += self.finished.valid.eq(1)
-                    m.next = "TAKE"
             with m.State("SHARED"):
                 m.d.comb += self.job.valid.eq(1)
                 with m.If(self.job.ready):
-                    m.d.sync += step.eq(step + 1)
+                    m.d.sync += step.eq(Mux(step == instruction.words - 1, 0, step + 1))
                     with m.If(step == instruction.words - 1):
-                        m.d.sync += [step.eq(0), left.eq(others)]
+                        m.d.sync += left.eq(others)
                         with m.If(~others.any()):
+                            m.d.comb += ends.eq(1)
                             m.next = "TAKE"
             with m.State("ATOMIC"):
                 m.d.comb += self.atomic.valid.eq(1)
                 with m.If(self.atomic.ready):
+                    m.d.comb += ends.eq(1)
                     m.next = "TAKE"
+        with m.If(ends):
+            m.d.sync += done.eq(0)
         m.d.sync += Assert(
             ~judged.valid | ~ready.bit_select(judged.payload.slot, 1), "an instruction is judged twice")
 
         # What the miss queue is told: of the line, if there is room, and of its threads.
-        tells_now = tells & (~self.found.valid | self.found.ready)
+        tells_now = tells & free
         with m.If(tells_now):
             m.d.sync += [told.eq(1), found.complete.eq(0)]
         with m.If(collected):
             m.d.sync += [
-                found.threads.eq(threads | of_beat & hits.replicate(params.beats)), found.complete.eq(1),
-                found.last.eq(~remain.any() & ~local.any() & ~shared.any())]
+                found.threads.eq(threads | hit_threads), found.complete.eq(1),
+                found.last.eq(~remaining.any() & ~rest.any())]
         with m.If(tells_now | collected & ~told):
             m.d.sync += [
-                self.found.valid.eq(1), found.slot.eq(self.line_slot), found.line.eq(Mux(collected, line, next_line)),
-                found.local.eq(own & ~first), found.words.eq(telling.words), found.size.eq(telling.size),
-                found.signed.eq(telling.is_signed),
-                found.write.eq((telling.operation == MemoryOperation.STORE) & ~reads),
-                found.modify.eq((telling.operation == MemoryOperation.ATOMIC) & ~reads)]
+                self.found.valid.eq(1), found.slot.eq(self.slot), found.line.eq(Mux(picked, line, next_line)),
+                found.local.eq(done[1]), found.words.eq(instruction.words), found.size.eq(instruction.size),
+                found.signed.eq(instruction.is_signed), found.write.eq(stores & ~(bad & ~first)),
+                found.modify.eq(modifies & ~(bad & ~first))]
 
-        job, store = self.job.payload, instruction.operation == MemoryOperation.STORE
+        job = self.job.payload
         m.d.comb += [
-            job.slot.eq(slot), job.beat.eq(beat), job.lanes.eq(lanes_waiting), job.write.eq(store), job.word.eq(step),
-            job.spread.eq(Mux(store, 0, spread(instruction.words))), job.size.eq(instruction.size),
+            job.slot.eq(self.slot), job.beat.eq(beat), job.lanes.eq(lanes_waiting), job.write.eq(stores),
+            job.word.eq(step), job.spread.eq(Mux(stores, 0, spread(instruction.words))), job.size.eq(instruction.size),
             job.signed.eq(instruction.is_signed), job.owner.eq(BeatOwner.ACCESS),
             job.last.eq((step == instruction.words - 1) & ~others.any()),
             job.kind.eq(Mux(instruction.operation == MemoryOperation.SHUFFLE, BeatKind.LANES, BeatKind.SHARED))]

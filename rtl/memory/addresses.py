@@ -59,8 +59,8 @@ class AddressStage(Component):
     job : In(address_job)
         Its instruction.
     write, write_slot, write_beat, places : Out
-        What a beat comes to: an address in memory or, for shared memory, in the machine's; for local memory that of the
-        thread's first word, and for a shuffle four times the number of the thread that is read.
+        What a beat comes to: an address in memory or in the CTA's shared memory; for local memory that of the thread's
+        first word, and for a shuffle four times the number of the thread that is read.
     judged : Out(Event of judged_layout)
         All of an instruction's registers have come.
     loaded, inside : Out(32)
@@ -102,7 +102,7 @@ class AddressStage(Component):
         names = ThreadSets.as_shape().members
         found = {name: Signal(lanes, name=f"in_{name}") for name in names}
         sets = {name: Signal(WARP_THREADS, name=name) for name in names}
-        shuffles = Signal()
+        shuffles, some = Signal(), Signal(len(names))
         m.d.sync += shuffles.eq(job.instruction.operation == MemoryOperation.SHUFFLE)
         for lane in range(lanes):
             address = Signal(64, name=f"address_{lane}")
@@ -113,6 +113,8 @@ class AddressStage(Component):
         for name, kept in sets.items():
             with m.If(added):
                 m.d.sync += kept.word_select(beat, lanes).eq(found[name])
+        with m.If(added):
+            m.d.sync += some.eq(Mux(beat == 0, 0, some) | Cat(lanes_of.any() for lanes_of in found.values()))
 
         # The first error.
         failing, error, earlier = Signal(lanes), Signal(WarpError), Signal(WarpError)
@@ -124,13 +126,11 @@ class AddressStage(Component):
             m.d.comb += [error.eq(Mux(failing.any(), pick(errors, lane), WarpError.NONE)),
                          thread.eq(Cat(lane, later_beat))]
         m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
-        below = Cat((error == WarpError.NONE) | (number < thread) for number in range(WARP_THREADS))
         m.d.comb += [
-            judged.payload.slot.eq(slot), judged.payload.error.eq(error), self.inside.eq(sets["local"]),
+            judged.payload.slot.eq(slot), judged.payload.error.eq(error), judged.payload.thread.eq(thread),
+            judged.payload.some.eq(Mux(shuffles, some & 0b100, some)), self.inside.eq(sets["local"]),
             self.loaded.eq(sets["shared"] | Mux(shuffles, 0, sets["memory"] | sets["local"]))]
-        m.d.comb += [judged.payload.sets[name].eq(kept & below) for name, kept in sets.items()]
-        with m.If(shuffles):
-            m.d.comb += judged.payload.sets.local.eq(0)
+        m.d.comb += [judged.payload.sets[name].eq(kept) for name, kept in sets.items()]
         m.d.comb += [
             self.early.valid.eq(later & (later_beat == 0) & ~failing.any()), self.early.payload.slot.eq(slot),
             self.early.payload.lanes.eq(sets["memory"][:lanes])]
@@ -173,7 +173,7 @@ class AddressStage(Component):
         base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
         end, to_second, error, zero = Signal.like(second.end), to_local | constant, Signal(WarpError), Signal()
         m.d.comb += [
-            base.eq(Mux(to_shared, limits.shared_base, 0) | Mux(to_second, second.base, 0)),
+            base.eq(Mux(to_second, second.base, 0)),
             end.eq(Mux(to_shared, limits.shared, 0) | Mux(to_second, second.end, 0)),
             distance.eq(Mux(to_local, Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]), inner)),
             place.eq(base + distance), zero.eq(constant & ~limits.report_constants & (~limits.bank.valid | beyond)),
@@ -196,8 +196,7 @@ class AddressStage(Component):
             Mux(shuffles, source << _WORD_BITS, place)[:inner_bits], place[inner_bits:]))
         with m.If(shuffles):
             m.d.comb += [
-                sets["shared"][lane].eq(executes & self._added.threads.bit_select(source, 1)),
-                sets["local"][lane].eq(stays)]
+                sets["shared"][lane].eq(executes), sets["local"][lane].eq(stays)]
         with m.Else():
             m.d.comb += [
                 sets["shared"][lane].eq(executes & to_shared), sets["local"][lane].eq(executes & to_local),

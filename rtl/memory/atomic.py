@@ -16,8 +16,8 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
 
 from .access import AccessInstruction, atomic_job
-from .crossbar import result_write, source_layout
-from .instruction import OFFSET_BITS, WORDS, BeatKind, bank_read, bank_write, slot_bits
+from .crossbar import change_layout, result_write
+from .instruction import OFFSET_BITS, WORDS, BeatKind, bank_read, port_count, row_bits, slot_bits
 from .operands import inner_layout
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
@@ -105,13 +105,13 @@ class AtomicPipeline(Component):
     busy : Out(1)
     slot, instruction : Out, In(AccessInstruction)
         Whose operations they are.
-    beat, inner : Out, In(inner_layout)
-    word, values : Out, In(a word for each lane)
-        A word of the beat's threads.
-    read, write : Out(bank_read), Out(bank_write)
-        As the crossbar's: what nobody wants is 0.
-    sources, found : Out(source_layout), In
-        Which banks' words are wanted a cycle after a read, and these words.
+    beat, upper, inner, base : Out, Out, In(inner_layout), In(row)
+    word, values : Out, In(a word for each port)
+        A word of the threads in half of a beat.
+    read, found : Out(bank_read), In(64)
+        What was read a cycle ago.
+    change, changed : Out(change_layout), In(64)
+        What is written, by way of the crossbar; in the next cycle.
     result : Out(result_write)
         Old values.
     modified : Out(Event of a tag)
@@ -124,20 +124,22 @@ class AtomicPipeline(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        words = data.ArrayLayout(32, params.lanes)
+        words = data.ArrayLayout(32, port_count(params))
         tag = atomic_job(params)["tag"].shape
         super().__init__({
             "job": In(stream.Signature(atomic_job(params))), "ready": In(1), "busy": Out(1),
             "slot": Out(slot_bits(params)), "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
-            "inner": In(inner_layout(params)), "word": Out(range(WORDS)), "values": In(words),
-            "read": Out(bank_read(params)), "write": Out(bank_write(params)), "sources": Out(source_layout(params)),
-            "found": In(words), "result": Out(result_write(params)), "modified": Out(Event(tag)),
+            "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)),
+            "word": Out(range(WORDS)), "values": In(words),
+            "read": Out(bank_read(params)), "found": In(_BITS), "change": Out(change_layout(params)),
+            "changed": In(_BITS), "result": Out(result_write(params)), "modified": Out(Event(tag)),
             "done": Out(Event(slot_bits(params))), "event": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
-        bank_bits, lane_bits = ceil_log2(params.lanes), ceil_log2(params.lanes)
+        lane_bits, port_bits = ceil_log2(params.lanes), ceil_log2(port_count(params))
+        bank = slice(2, 2 + lane_bits)
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
         job = Signal(atomic_job(params))
         instruction: Any = Signal(AccessInstruction)
@@ -150,9 +152,10 @@ class AtomicPipeline(Component):
         left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
         operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
         begins, waiting = self.job.valid & self.job.ready, Signal(WARP_THREADS)
-        lane, chosen = thread[:lane_bits], lowest(waiting)
+        port, chosen = thread[:port_bits], lowest(waiting)
         m.d.comb += [
-            self.beat.eq(thread[lane_bits:]), fetched.eq(has_thread & (self.word == last_word)),
+            self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
+            fetched.eq(has_thread & (self.word == last_word)),
             waiting.eq(Mux(begins, self.job.payload.threads, left)),
             takes.eq(begins | left.any() & (~has_thread | fetched))]
         with m.If(begins):
@@ -163,8 +166,13 @@ class AtomicPipeline(Component):
             m.d.sync += has_thread.eq(takes)
         with m.If(has_thread):
             m.d.sync += self.word.eq(Mux(fetched, 0, self.word + 1))
-        place = pick(self.inner, lane)
-        m.d.sync += operands[self.word].eq(pick(self.values, lane))
+        place = pick(self.inner, port)
+
+        # A narrow second operand goes where a wide one begins; the upper words of narrow numbers stay 0.
+        swaps = self.word[0] & ~wide
+        m.d.sync += operands[Cat(self.word[0] & wide, self.word[1] | swaps)].eq(pick(self.values, port))
+        with m.If(~wide):
+            m.d.sync += [operands[1].eq(0), operands[3].eq(0)]
 
         # What goes from stage to stage: read, come, changed, written, and one behind.
         stage = data.StructLayout({
@@ -174,7 +182,8 @@ class AtomicPipeline(Component):
         m.d.comb += reads.operands.eq(operands)
         m.d.sync += [
             reads.valid.eq(fetched), reads.last.eq(~left.any()), reads.thread.eq(thread),
-            reads.place.eq(Mux(job.line, place[:OFFSET_BITS], place)), comes.eq(reads), changes.eq(comes),
+            reads.place.eq(Mux(job.line, place[:OFFSET_BITS], Cat(place[:bank.stop], place[bank.stop:] + self.base))),
+            comes.eq(reads), changes.eq(comes),
             writes.eq(changes)]
 
         # The number: as it was read, or as an earlier thread has left it.
@@ -183,35 +192,25 @@ class AtomicPipeline(Component):
             distance[name].eq(other.valid & (other.place == reads.place))
             for name, other in (("first", comes), ("second", changes), ("third", writes))]
         m.d.sync += distance["next"].eq(distance["first"])
-        fresh, old, new, before = (Signal(64, name=name) for name in ("fresh", "old", "new", "before"))
-        m.d.comb += fresh.eq(Cat(self.found[0], Mux(wide, self.found[1], 0)))
-        m.d.sync += [
-            old.eq(Mux(distance["second"], new, Mux(distance["third"], before, fresh))), new.eq(arithmetic.new),
-            before.eq(new)]
+        old, before, new = Signal(64), Signal(64), self.changed
+        m.d.sync += [old.eq(Mux(distance["second"], new, Mux(distance["third"], before, self.found))), before.eq(new)]
+        with m.If(~wide):
+            m.d.sync += old[32:].eq(0)
         m.d.comb += [
             arithmetic.old.eq(Mux(distance["next"], new, old)), arithmetic.operation.eq(instruction.atomic),
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
-            arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(
-                changes.operands[0], Mux(wide, changes.operands[1], 0))),
-            arithmetic.swap.eq(Mux(wide, Cat(changes.operands[2], changes.operands[3]), changes.operands[1]))]
+            arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(changes.operands[0], changes.operands[1])),
+            arithmetic.swap.eq(Cat(changes.operands[2], changes.operands[3]))]
 
         # Banks. Both words of a wide number are in one row.
-        read, write = self.read, self.write
-        bank = writes.place[2:2 + bank_bits]
+        read, change = self.read, self.change
         m.d.comb += [
             read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
-            read.tag.eq(job.tag), read.slot.eq(job.slot), write.line.eq(job.line), write.tag.eq(job.tag)]
-        read_row = Mux(reads.valid, reads.place[2 + bank_bits:], 0)
-        written_row = Mux(writes.valid, writes.place[2 + bank_bits:], 0)
-        halves = Mux(writes.valid, new[:32], 0), Mux(writes.valid, Mux(wide, new[32:], new[:32]), 0)
-        m.d.comb += [row.eq(read_row) for row in read.rows]
-        m.d.sync += [self.sources[0].eq(reads.place[2:2 + bank_bits]), self.sources[1].eq(
-            reads.place[2:2 + bank_bits] | 1)]
-        for number, access in enumerate(write.banks):
-            upper = wide & (number & 1)
-            m.d.comb += [
-                access.row.eq(written_row), access.value.eq(halves[number & 1]),
-                access.bytes.eq(Mux(writes.valid & (bank == Mux(upper, number & ~1, number)), 15, 0))]
+            read.tag.eq(job.tag), read.slot.eq(job.slot), change.busy.eq(self.busy),
+            change.source.eq(reads.place[bank]), change.valid.eq(changes.valid), change.wide.eq(wide),
+            change.line.eq(job.line), change.tag.eq(job.tag), change.place.eq(changes.place),
+            change.value.eq(arithmetic.new)]
+        m.d.comb += [row.eq(reads.place[bank.stop:]) for row in read.rows]
 
         # Old values, of wide numbers a word after the other.
         result, high = self.result, Signal(32)
@@ -222,7 +221,7 @@ class AtomicPipeline(Component):
             result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.valid | second)),
             result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
         m.d.comb += [word.eq(second) for word in result.words]
-        old_value = Mux(changes.valid, arithmetic.old[:32], 0) | Mux(second, high, 0)
+        old_value = Mux(second, high, arithmetic.old[:32])
         m.d.comb += [value.eq(old_value) for value in result.values]
         ends = writes.valid & writes.last
         with m.If(ends):

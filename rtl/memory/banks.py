@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.params import SmParams
 
-from .instruction import bank_read, bank_write, row_bits
+from .instruction import BeatKind, bank_read, bank_write, row_bits
 
 __all__ = ["SharedBanks", "clear_request"]
 
@@ -25,7 +25,7 @@ class SharedBanks(Component):
     Members
     -------
     read, values : In(bank_read), Out(a word for each bank)
-        What was read a cycle ago.
+        What was read a cycle ago; 0 if it was something else.
     write : In(bank_write)
     clear : In(stream of clear_request)
         Whole rows are cleared, one in each cycle in which nobody writes, here or to a line:
@@ -57,12 +57,12 @@ class SharedBanks(Component):
         with m.Elif(self.clear.ready):
             m.d.sync += clearing.eq(0)
 
-        # The register becomes the block RAM's own; nobody wants what is read where something is written.
+        # The register and its reset become the block RAM's own; nobody wants what is read where something is written.
         attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for bank, access in enumerate(self.write.banks):
             m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=attributes)
             read, write = words.read_port(domain="comb"), words.write_port(granularity=8)
-            m.d.sync += self.values[bank].eq(read.data)
+            m.d.sync += self.values[bank].eq(Mux(self.read.kind == BeatKind.SHARED, read.data, 0))
             m.d.comb += [
                 read.addr.eq(self.read.rows[bank]), write.addr.eq(Mux(clears, row, access.row)),
                 write.data.eq(access.value), write.en.eq(

@@ -14,7 +14,6 @@ from rtl.layouts import Event
 from rtl.one_hot import chosen_of, one_hot
 from rtl.params import SmParams
 from rtl.pick import pick
-from rtl.wires import KEEP
 
 from .instruction import (
     OFFSET_BITS,
@@ -25,18 +24,13 @@ from .instruction import (
     bank_write,
     beat_job,
     memory_tag_bits,
+    port_count,
     row_bits,
     slot_bits,
 )
 from .operands import inner_layout
 
-__all__ = ["Crossbar", "WordSwitch", "passed_layout", "result_write", "source_layout"]
-
-
-
-def source_layout(params: SmParams) -> data.ArrayLayout:
-    """For each lane the number of the bank whose word it wants."""
-    return data.ArrayLayout(ceil_log2(params.lanes), params.lanes)
+__all__ = ["Crossbar", "change_layout", "passed_layout", "result_write"]
 
 
 def passed_layout(params: SmParams) -> data.StructLayout:
@@ -45,164 +39,207 @@ def passed_layout(params: SmParams) -> data.StructLayout:
 
 
 def result_write(params: SmParams) -> data.StructLayout:
-    """Words that are loaded, for some ``lanes`` of a beat, each of which has its own word of the thread's four."""
+    """Words that are loaded, for some ``lanes`` of a beat: a port has one, which is the same word of the thread's four
+    for both of its lanes."""
+    ports = port_count(params)
     return data.StructLayout({
         "lanes": params.lanes, "slot": slot_bits(params), "beat": range(params.beats),
-        "words": data.ArrayLayout(range(WORDS), params.lanes), "values": data.ArrayLayout(32, params.lanes)})
+        "words": data.ArrayLayout(range(WORDS), ports), "values": data.ArrayLayout(32, ports)})
 
 
-class WordSwitch(Component):
-    """Each lane gets one of as many words as there are banks; combinational. It is large, and there is only one.
-
-    Members
-    -------
-    words : In(a word for each bank)
-    sources : In(source_layout)
-    values : Out(a word for each lane)
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        words = data.ArrayLayout(32, params.lanes)
-        super().__init__({"words": In(words), "sources": In(source_layout(params)), "values": Out(words)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        for value, source in zip(self.values, self.sources, strict=True):
-            m.d.comb += value.eq(pick(self.words, source))
-        return m
+def change_layout(params: SmParams) -> data.StructLayout:
+    """Atomic operations use the crossbar: the banks whose words they read are ``source`` and the next one. If
+    ``valid``, the number that one of them leaves is written in the next cycle, in two words if it is ``wide``."""
+    return data.StructLayout({
+        "busy": 1, "source": ceil_log2(params.lanes), "valid": 1, "wide": 1, "line": 1, "tag": memory_tag_bits(params),
+        "place": params.shared_bits, "value": 64})
 
 
 class Crossbar(Component):
-    """Serves a beat in as many cycles as a bank has different words to give; the next beat follows without a gap.
+    """Serves half of a beat in as many cycles as a bank has different words to give; the next one follows without a
+    gap. If all threads in the upper half of a beat read at the places of those in the lower half, they are served with
+    them.
 
-    Three stages: the beat's places and words are read; each bank serves the word of the lowest lane that waits, and
-    all lanes that want the same one; what was read is extended and written. Threads that write the same word write it
-    together: the highest one's bytes stay.
+    Four stages: the half's places are read; each bank serves the word of the lowest port that waits, and all ports that
+    want the same one; banks are read or written; what was read is extended and written. Threads that write the same
+    word write it together: the highest one's bytes stay.
 
     Members
     -------
     job : In(stream of beat_job)
-    slot, beat, inner : Out, Out, In(inner_layout)
-        Places of a beat's threads.
-    data_slot, data_beats, data_words, values : Out, Out, Out, In
-        Their words; or words of other beats, as a shuffle needs them.
+    continues : Out(1)
+        The lower half of the job that is offered was taken already.
+    slot, beat, upper, inner, same, base : Out, Out, Out, In(inner_layout), In(1 bit a port), In
+        Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
+    mixed, data_slot, data_beat, data_upper, data_word, values : Out, Out, Out, Out, Out, In(a word for each port)
+        Their words, in the second stage; but if ``mixed``, a shuffle has the first words of that slot read.
+    change, changed : In(change_layout), Out(64)
+        Atomic operations, when nothing else is under way; the number that one of them writes.
     read, write : Out(bank_read), Out(bank_write)
-        Rows that nobody wants, values that nobody writes and results that nobody gets are 0: others' are joined to them
-        by OR.
-    sources, found : Out(source_layout), In
-        Which banks' words the lanes want a cycle after a read, and these words.
+        Values that nobody writes are 0.
+    found, words : In(a word for each bank), Out(a word for each port)
+        What was read a cycle ago; those that were wanted.
     result : Out(result_write)
     passed : Out(Event of passed_layout)
         In the second stage.
     busy : Out(1)
-        Something is in the second or third stage.
+        Something is in the second stage or a later one.
     shared : Out(1)
         Shared memory serves some threads.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        lanes, slot, beat = params.lanes, slot_bits(params), range(params.beats)
-        words = data.ArrayLayout(32, lanes)
+        slot, beat, ports = slot_bits(params), range(params.beats), port_count(params)
+        words = data.ArrayLayout(32, ports)
         super().__init__({
-            "job": In(stream.Signature(beat_job(params))), "slot": Out(slot), "beat": Out(beat),
-            "inner": In(inner_layout(params)), "data_slot": Out(slot),
-            "data_beats": Out(data.ArrayLayout(max(1, ceil_log2(params.beats)), lanes)),
-            "data_words": Out(data.ArrayLayout(range(WORDS), lanes)), "values": In(words),
-            "read": Out(bank_read(params)), "write": Out(bank_write(params)), "sources": Out(source_layout(params)),
-            "found": In(words), "result": Out(result_write(params)), "passed": Out(Event(passed_layout(params))),
-            "busy": Out(1), "shared": Out(1)})
+            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "slot": Out(slot), "beat": Out(beat),
+            "upper": Out(1), "inner": In(inner_layout(params)), "same": In(ports),
+            "base": In(row_bits(params)), "mixed": Out(1),
+            "data_slot": Out(slot), "data_beat": Out(beat), "data_upper": Out(1), "data_word": Out(range(WORDS)),
+            "values": In(words), "change": In(change_layout(params)), "changed": Out(64),
+            "read": Out(bank_read(params)), "write": Out(bank_write(params)),
+            "found": In(data.ArrayLayout(32, params.lanes)), "words": Out(words), "result": Out(result_write(params)),
+            "passed": Out(Event(passed_layout(params))), "busy": Out(1), "shared": Out(1)})
+        bank_bits, row = ceil_log2(params.lanes), row_bits(params)
+        self._access: Any = Signal(data.StructLayout({
+            "used": 1, "kind": BeatKind, "slot": slot, "tag": memory_tag_bits(params), "beat": beat, "size": 3,
+            "signed": 1, "loads": ports, "lanes": params.lanes, "ports": data.ArrayLayout(data.StructLayout({
+                "byte": 2, "bank": bank_bits, "row": row, "word": range(WORDS), "value": 32}), ports)}))
+        self._leader = [Signal(ports, name=f"leader_{bank}") for bank in range(params.lanes)]
+        self._chosen = [[Signal(ports, name=f"chosen_{bank}_{byte}") for byte in range(4)]
+                        for bank in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, given = self._params, self.job.payload
-        lanes, bank_bits = params.lanes, ceil_log2(params.lanes)
-        pending, served, here = Signal(lanes), Signal(lanes), Signal(beat_job(params))
+        params, given, change = self._params, self.job.payload, self.change
+        ports, bank_bits = port_count(params), ceil_log2(params.lanes)
+        pending, served, here = Signal(ports), Signal(ports), Signal(beat_job(params))
         fetched: Any = Signal(data.ArrayLayout(data.StructLayout({
-            "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS), "value": 32}),
-            lanes))
+            "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS)}), ports))
 
-        # The next beat, when all threads of the last one are served. A shuffle reads words where a store wants its own.
-        left, shuffles, takes = Signal(lanes), Signal(), Signal()
+        # The next half, when all threads of the last one are served. A shuffle reads words a stage later than a store.
+        left, takes, both, access = Signal(ports), Signal(), Signal(), self._access
+        in_line = (given.kind == BeatKind.LINE) | (given.kind == BeatKind.ANSWER)
+        lower, upper, shuffles = given.lanes[:ports], given.lanes[ports:], access.kind == BeatKind.LANES
         m.d.comb += [
-            left.eq(pending & ~served), shuffles.eq(pending.any() & (here.kind == BeatKind.LANES)),
-            self.job.ready.eq(~left.any() & ~(shuffles & given.write)), takes.eq(self.job.valid & self.job.ready),
-            self.slot.eq(given.slot), self.beat.eq(given.beat), self.data_slot.eq(Mux(shuffles, here.slot, given.slot))]
-        m.d.sync += pending.eq(Mux(takes, given.lanes, left))
+            left.eq(pending & ~served), self.mixed.eq(access.used & shuffles),
+            both.eq(~self.upper & ~given.write & ~(upper & ~(lower & self.same)).any()),
+            takes.eq(self.job.valid & ~left.any() & ~(given.write & pending.any() & (here.kind == BeatKind.LANES))),
+            self.upper.eq(self.continues | ~lower.any()),
+            self.job.ready.eq(takes & (self.upper | both | ~upper.any())),
+            self.slot.eq(given.slot), self.beat.eq(given.beat),
+            self.data_slot.eq(Mux(self.mixed, access.slot, here.slot)), self.data_beat.eq(here.beat),
+            self.data_word.eq(here.word)]
+        m.d.sync += pending.eq(Mux(takes, Mux(self.upper, upper, lower), left))
+        kept_lower, kept_upper, base = Signal(ports), Signal(ports), Signal(row_bits(params))
         with m.If(takes):
-            m.d.sync += [here.eq(given), Assert(given.lanes.any(), "a beat without threads")]
-            for lane, kept in enumerate(fetched):
-                place, quarter = self.inner[lane], Const(lane * WORDS // lanes, 2)
-                word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & quarter[1])
-                inner = Mux(given.kind == BeatKind.LINE, place[2:OFFSET_BITS], place[2:])
+            m.d.sync += [
+                base.eq(Mux(given.kind == BeatKind.SHARED, self.base, 0)), here.eq(given),
+                here.last.eq(given.last & self.job.ready), self.continues.eq(~self.job.ready),
+                self.data_upper.eq(self.upper),
+                kept_lower.eq(Mux(self.upper, 0, lower)), kept_upper.eq(Mux(self.upper | both, upper, 0)),
+                Assert(given.lanes.any(), "a beat without threads")]
+            for port, kept in enumerate(fetched):
+                place, quarter = self.inner[port], Cat(port * WORDS // params.lanes, self.upper)
+                word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & self.upper)
+                inner = Mux(in_line, place[2:OFFSET_BITS], place[2:])
                 m.d.sync += [
                     kept.byte.eq(place[:2]), kept.bytes.eq(Mux(given.write, byte_mask(place[:2], given.size), 0)),
                     kept.word.eq(word),
-                    kept.value.eq(repeated(self.values[lane], given.size)),
                     Cat(kept.bank, kept.row).eq(inner | Mux(given.local, 0, word))]
 
-        # In each bank the word of its lowest lane: that lane leads, and those with the same word are served with it. Of
+        # In each bank the word of its lowest port: that port leads, and those with the same word are served with it. Of
         # these the highest one writes a byte.
-        read, write = self.read, self.write
-        leads, writes = Signal(lanes, attrs=KEEP), Signal(data.ArrayLayout(4, lanes), attrs=KEEP)
+        leads, writes = Signal(ports), Signal(data.ArrayLayout(4, ports))
         meets: dict[tuple[int, int], Value] = {}
-        for lane, kept in enumerate(fetched):
-            same_bank, same = Signal(lane, name=f"same_bank_{lane}"), Signal(lane, name=f"same_{lane}", attrs=KEEP)
+        for port, kept in enumerate(fetched):
+            same_bank, same = Signal(port, name=f"same_bank_{port}"), Signal(port, name=f"same_{port}")
             m.d.comb += [
-                same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:lane])),
-                same.eq(Cat(other.row == kept.row for other in list(fetched)[:lane]) & same_bank),
-                leads[lane].eq(pending[lane] & ~(pending[:lane] & same_bank).any()),
-                served[lane].eq(pending[lane] & (leads[lane] | (leads[:lane] & same).any()))]
-            meets.update({(lower, lane): same[lower] & pending[lane] for lower in range(lane)})
-        for lane, kept in enumerate(fetched):
-            over = [meets[lane, higher].replicate(4) & fetched[higher].bytes for higher in range(lane + 1, lanes)]
-            m.d.comb += writes[lane].eq(
-                kept.bytes & served[lane].replicate(4) & ~reduce(or_, over, Const(0, 4)))
-        m.d.comb += [
-            read.used.eq(pending.any() & ~here.write), read.kind.eq(here.kind), read.tag.eq(here.tag),
-            read.slot.eq(here.slot), write.line.eq(here.kind == BeatKind.LINE), write.tag.eq(here.tag),
-            self.shared.eq(pending.any() & (here.kind == BeatKind.SHARED))]
-        for bank, access in enumerate(write.banks):
-            of_bank, row = Signal(lanes, name=f"of_bank_{bank}"), Signal(row_bits(params), name=f"row_{bank}")
-            leader = Signal(lanes, name=f"leader_{bank}", attrs=KEEP)
-            m.d.comb += [
-                of_bank.eq(Cat(kept.bank == bank for kept in fetched)), leader.eq(leads & of_bank),
-                row.eq(chosen_of(leader, [kept.row for kept in fetched])), access.row.eq(row),
-                read.rows[bank].eq(row),
-                self.data_beats[bank].eq(Mux(shuffles, row, given.beat)),
-                self.data_words[bank].eq(Mux(shuffles, 0, given.word))]
-            for byte in range(4):
-                chosen = Signal(lanes, name=f"chosen_{bank}_{byte}", attrs=KEEP)
-                m.d.comb += [
-                    chosen.eq(of_bank & Cat(mine[byte] for mine in writes)), access.bytes[byte].eq(chosen.any()),
-                    access.value[byte].eq(chosen_of(chosen, [kept.value.word_select(byte, 8) for kept in fetched]))]
+                same_bank.eq(Cat(other.bank == kept.bank for other in list(fetched)[:port])),
+                same.eq(Cat(other.row == kept.row for other in list(fetched)[:port]) & same_bank),
+                leads[port].eq(pending[port] & ~(pending[:port] & same_bank).any()),
+                served[port].eq(pending[port] & (leads[port] | (leads[:port] & same).any()))]
+            meets.update({(first, port): same[first] & pending[port] for first in range(port)})
+        for port, kept in enumerate(fetched):
+            over = [meets[port, higher].replicate(4) & fetched[higher].bytes for higher in range(port + 1, ports)]
+            m.d.comb += writes[port].eq(
+                kept.bytes & served[port].replicate(4) & ~reduce(or_, over, Const(0, 4)))
         m.d.comb += [
             self.passed.valid.eq(pending.any() & ~left.any() & here.last), self.passed.payload.owner.eq(here.owner),
             self.passed.payload.slot.eq(here.slot), self.passed.payload.tag.eq(here.tag)]
+        loads = served & ~here.write.replicate(ports)
+        m.d.sync += [
+            access.used.eq(pending.any()), access.loads.eq(loads),
+            access.lanes.eq(Cat(loads & kept_lower, loads & kept_upper))]
+        m.d.sync += [access[name].eq(here[name]) for name in ("kind", "slot", "tag", "beat", "size", "signed")]
+        for port, (kept, then) in enumerate(zip(fetched, access.ports, strict=True)):
+            m.d.sync += [
+                then.byte.eq(kept.byte), then.bank.eq(kept.bank), then.row.eq(kept.row + base),
+                then.value.eq(repeated(self.values[port], here.size)),
+                then.word.eq(Mux(here.local, here.word, kept.word))]
+            self._choose(m, port, kept.bank, leads[port], writes[port])
+
+        # What an atomic operation leaves takes the place of the first two ports' words.
+        with m.If(change.busy):
+            m.d.sync += [
+                access.used.eq(change.valid), access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED)),
+                access.tag.eq(change.tag)]
+            for port, then in enumerate(access.ports[:2]):
+                place, valid = change.place[2:] | port, change.valid & (change.wide if port else 1)
+                m.d.sync += [then.row.eq(place[bank_bits:]), then.value.eq(change.value.word_select(port, 32))]
+                self._choose(m, port, place[:bank_bits], valid, valid.replicate(4))
+        m.d.comb += self.changed.eq(Cat(then.value for then in access.ports[:2]))
+
+        # Each bank has a word read, or written.
+        read, write = self.read, self.write
+        m.d.comb += [
+            read.used.eq(access.loads.any()), read.kind.eq(access.kind), read.tag.eq(access.tag),
+            read.slot.eq(access.slot), write.line.eq(access.kind == BeatKind.LINE), write.tag.eq(access.tag),
+            self.shared.eq(access.used & (access.kind == BeatKind.SHARED))]
+        rows, values = [then.row for then in access.ports], [then.value for then in access.ports]
+        for bank, (leader, chosen, banked) in enumerate(zip(self._leader, self._chosen, write.banks, strict=True)):
+            m.d.comb += [banked.row.eq(chosen_of(leader, rows)), read.rows[bank].eq(banked.row)]
+            for byte, mine in enumerate(chosen):
+                m.d.comb += [
+                    banked.bytes[byte].eq(mine.any()),
+                    banked.value[byte].eq(chosen_of(mine, [value.word_select(byte, 8) for value in values]))]
 
         # What was read, a cycle later.
-        result, begins, size, extends = self.result, Signal(data.ArrayLayout(2, lanes)), Signal(3), Signal()
+        result, size, extends, gets = self.result, Signal(3), Signal(), Signal(ports)
+        begins, sources = Signal(data.ArrayLayout(2, ports)), Signal(data.ArrayLayout(params.lanes, ports))
         m.d.sync += [
-            result.lanes.eq(Mux(here.write, 0, served)), result.slot.eq(here.slot), result.beat.eq(here.beat),
-            size.eq(here.size), extends.eq(here.signed)]
-        m.d.comb += self.busy.eq(pending.any() | result.lanes.any())
-        for lane, kept in enumerate(fetched):
+            gets.eq(access.loads), result.lanes.eq(access.lanes), result.slot.eq(access.slot),
+            result.beat.eq(access.beat), size.eq(access.size), extends.eq(access.signed)]
+        m.d.comb += self.busy.eq(pending.any() | access.used | gets.any())
+        for port, then in enumerate(access.ports):
             m.d.sync += [
-                begins[lane].eq(kept.byte), self.sources[lane].eq(kept.bank),
-                result.words[lane].eq(Mux(here.local, here.word, kept.word))]
-            m.d.comb += result.values[lane].eq(
-                extended(self.found[lane], begins[lane], size, extends, result.lanes[lane]))
+                begins[port].eq(then.byte), result.words[port].eq(then.word),
+                sources[port].eq(one_hot(then.bank, params.lanes, access.loads[port]))]
+            if port < 2:
+                with m.If(change.busy):
+                    m.d.sync += sources[port].eq(one_hot(change.source | port, params.lanes))
+            m.d.comb += [
+                self.words[port].eq(chosen_of(sources[port], self.found)),
+                result.values[port].eq(extended(self.words[port], begins[port], size, extends))]
         return m
 
+    def _choose(self, m: Module, port: int, bank: Value, leads: Value, writes: Value) -> None:
+        """A port's word is in a bank: whether it leads there, and which of its bytes are written."""
+        for number, (leader, chosen) in enumerate(zip(self._leader, self._chosen, strict=True)):
+            mine = bank == number
+            m.d.sync += leader[port].eq(mine & leads)
+            m.d.sync += [chosen[byte][port].eq(mine & writes[byte]) for byte in range(4)]
 
-def extended(word: Value, byte: Value, size: Value, signed: Value, when: Value) -> Value:
+
+def extended(word: Value, byte: Value, size: Value, signed: Value) -> Value:
     """What a load of ``1 << size`` bytes from ``byte`` on, a multiple of their number, makes of a word, the whole word
-    for four bytes or more; 0 unless ``when``."""
-    octet, half, whole = when & (size == 0), when & (size != 0), when & (size >= 2)
-    low = chosen_of(one_hot(byte, 4, when), [word.word_select(number, 8) for number in range(4)])
-    middle = chosen_of(Cat(half & ~byte[1], half & byte[1]), [word[8:16], word[24:]])
-    sign = signed & Mux(size == 0, low[-1], middle[-1])
-    return Cat(low, middle | (octet & sign).replicate(8), Mux(whole, word[16:], 0) | (~whole & sign).replicate(16))
+    for four bytes or more."""
+    octet, whole = size == 0, size >= 2
+    low = pick([word.word_select(number, 8) for number in range(4)], byte)
+    middle = Mux(byte[1], word[24:], word[8:16])
+    sign = signed & Mux(octet, low[-1], middle[-1])
+    return Cat(low, Mux(octet, sign.replicate(8), middle), Mux(whole, word[16:], sign.replicate(16)))
 
 
 def repeated(word: Value, size: Value) -> Value:

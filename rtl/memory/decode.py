@@ -1,6 +1,7 @@
 """What an instruction word says to the memory unit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -12,7 +13,7 @@ from rtl.isa.syntax import PT, RZ, WORD_BITS, Address, Constant, Field, Form, Im
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import MemoryInstruction, MemoryOperation, MemorySpace
+from .instruction import WORDS, MemoryInstruction, MemoryOperation, MemorySpace
 
 __all__ = ["MEMORY_FORMS", "MemoryDecoder"]
 
@@ -33,8 +34,80 @@ _DEPENDS = ("size", "type", "wide_data", "compare_and_swap")
 """Fields of which one decides how many registers a thread's data are; the first that an instruction has."""
 
 
+def _kind(form: Form) -> tuple[MemoryOperation, MemorySpace, bool]:
+    """What is done, where, and whether it is a compare and swap."""
+    operation = (
+        MemoryOperation.SHUFFLE if form.name == "SHFL" else MemoryOperation.ATOMIC if form.name in _ATOMICS
+        else MemoryOperation.LOAD if "d" in form.operands else MemoryOperation.STORE)
+    return operation, _SPACES[form.name], operation is MemoryOperation.ATOMIC and "c" in form.operands
+
+
+def _register(form: Form, *names: str) -> Field | None:
+    """The field of the first of these operands that is a register."""
+    found = (form.operands.get(name) for name in names)
+    return next((form.fields[operand.field] for operand in found if isinstance(operand, Register)), None)
+
+
+def _immediate(form: Form, name: str) -> Field | None:
+    """The field of an operand that is a number."""
+    operand = form.operands.get(name)
+    return form.fields[operand.field] if isinstance(operand, Immediate) else None
+
+
+def _address(form: Form) -> Address | Constant | None:
+    return next((operand for operand in form.operands.values() if isinstance(operand, Address | Constant)), None)
+
+
+def _wide(form: Form) -> Field | None:
+    """What tells whether the address has 64 bits."""
+    address = _address(form)
+    return form.fields[address.wide] if isinstance(address, Address) and address.wide is not None else None
+
+
+def _offset(form: Form) -> tuple[Field, int] | None:
+    """The number that is added to the address, and its scale; or the step of a shuffle."""
+    address = _address(form)
+    field = _immediate(form, "b") if address is None else form.fields[address.offset]
+    return None if field is None else (field, field.scale)
+
+
+def _results(form: Form) -> tuple[Field | None, Field | None]:
+    """The register and the predicate that are written."""
+    flag = form.operands.get("p")
+    return _register(form, "d"), form.fields[flag.field] if isinstance(flag, Predicate) else None
+
+
+def _sizes(form: Form) -> tuple[Field | None, tuple[tuple[int, int, int, int], ...]]:
+    """A field, and for each value of it the size, whether numbers have signs, and the words of a thread."""
+    if form.name == "SHFL":
+        return None, ((0, 2, 0, 1),)
+    depends = next(name for name in _DEPENDS if name in form.fields)
+    field, span = form.fields[depends], next(
+        operand.span for operand in form.operands.values() if isinstance(operand, Register))
+    assert callable(span)
+    codes = [code for modifier in form.modifiers if modifier.field == depends for code in modifier.texts]
+    rows = []
+    for code in codes or field.bounds:
+        words = span({depends: code})
+        if form.name in _ATOMICS:
+            kind = _SHARED_TYPES[code].value if form.name == "ATOMS" and depends == "type" else code
+            rows.append((code, 2 if words == 1 else 3, depends == "type" and kind in _SIGNED_TYPES, words))
+        else:
+            rows.append((code, ceil_log2(size_bytes(code)), code in _SIGNED_SIZES, words))
+    return field, tuple(rows)
+
+
+def _data(form: Form) -> tuple[Field | None, bool, bool]:
+    """The field of the data registers, and whether the first operand and the second one of a compare and swap are among
+    them."""
+    if form.name == "SHFL":
+        return _register(form, "a"), True, False
+    return (_register(form, "b", "c"), "c" not in form.operands or _register(form, "b") is not None,
+            _register(form, "c") is not None)
+
+
 class MemoryDecoder(wiring.Component):
-    """Reads the instruction table; combinational.
+    """Reads the instruction table; combinational. What several instructions have in common is decided once.
 
     Members
     -------
@@ -48,113 +121,73 @@ class MemoryDecoder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.d.comb += self.instruction.predicate.eq(PT)
-        with m.Switch(self.word):
-            for form in MEMORY_FORMS:
-                if form.name in _SPACES:
-                    with m.Case(pattern_of(form)):
-                        self._decode(m, form)
+        instruction, base = self.instruction, Signal(8)
+        shuffles, fixed = instruction.operation == MemoryOperation.SHUFFLE, base == RZ
+        for operation, space, compare in self._forms(m, _kind):
+            m.d.comb += [
+                instruction.operation.eq(operation), instruction.space.eq(space), instruction.compare.eq(compare)]
+        for field, rows in self._forms(m, _sizes):
+            with m.Switch(self._field(field)):
+                for code, size, is_signed, words in rows:
+                    with m.Case(code):
+                        m.d.comb += [instruction.size.eq(size), instruction.is_signed.eq(is_signed),
+                                     instruction.words.eq(words)]
+        for name, target in (("operation", instruction.atomic.as_value()), ("bank", instruction.bank),
+                             ("mode", instruction.mode.as_value())):
+            self._choose(m, lambda form, name=name: form.fields.get(name), target)
+
+        # A signed offset from a register or a pair of them, or an address that is not signed without a register.
+        for field, scale in self._forms(m, _offset):
+            raw = Cat(Const(0, ceil_log2(scale)), self._field(field))
+            m.d.comb += instruction.offset.eq(Cat(raw, Mux(fixed | shuffles, 0, raw[-1]).replicate(
+                len(instruction.offset) - len(raw))))
+        self._choose(m, _wide, instruction.wide)
+        self._choose(m, lambda form: _immediate(form, "c"), instruction.clamp)
+        with m.If(shuffles):
+            m.d.comb += instruction.wide.eq(1)
+
+        # Registers. A group of them begins at a multiple of its size, and RZ is the highest one: no sums are needed.
+        address, number, step, clamp = instruction.gathers[0], Signal(8), Signal(8), Signal(8)
+        first, end, words = Signal(range(WORDS)), Signal(range(2 * WORDS)), instruction.words
+        for target, name in ((base, "Ra"), (instruction.destination, "Rd")):
+            self._choose(m, lambda form, name=name: form.fields.get(name), target)
+        for target, name in ((step, "b"), (clamp, "c")):
+            m.d.comb += target.eq(RZ)
+            self._choose(m, lambda form, name=name: _register(form, name), target)
+        for field, has_first, has_second in self._forms(m, _data):
+            m.d.comb += [
+                number.eq(self._field(field)), first.eq(0 if has_first else words),
+                end.eq(Mux(shuffles, 1, words << has_second if field is not None else 0))]
+        m.d.comb += [
+            address[0].eq(Mux(shuffles, step, base)), address[1].eq(Mux(shuffles, clamp, Mux(
+                instruction.wide, base | 1, RZ))), instruction.second.eq(~shuffles & (instruction.compare | (end > 1)))]
+        for index, register in enumerate((address[2], *instruction.gathers[1])):
+            m.d.comb += register.eq(Mux((first <= index) & (index < end), number | index & ~first, RZ))
+
+        # Results.
+        for field, flag in self._forms(m, _results):
+            m.d.comb += instruction.predicate.eq(self._field(flag) if flag is not None else PT)
+            if field is not None:
+                m.d.comb += instruction.results.eq(Mux(
+                    (self._field(field) == RZ) & (instruction.predicate == PT), 0, words))
         return m
 
-    def _decode(self, m: Module, form: Form) -> None:
-        m.d.comb += self.instruction.space.eq(_SPACES[form.name])
-        if form.name == "SHFL":
-            self._shuffle(m, form)
-            return
-        self._data(m, form)
-        self._address(m, form)
-        if form.name in _ATOMICS:
-            self._atomic(m, form)
-        else:
-            operation = MemoryOperation.LOAD if "d" in form.operands else MemoryOperation.STORE
-            m.d.comb += [
-                self.instruction.operation.eq(operation),
-                self.instruction.size.eq(self._table(form, "size", lambda code: ceil_log2(size_bytes(code)))),
-                self.instruction.is_signed.eq(self._table(form, "size", lambda code: code in _SIGNED_SIZES))]
+    def _forms(self, m: Module, key: Callable[[Form], Any]) -> Iterator[Any]:
+        """What the instructions say, one after the other, each within the statement for those that say so."""
+        found: dict[Any, list[str]] = {}
+        for form in MEMORY_FORMS:
+            if form.name in _SPACES and (said := key(form)) is not None:
+                found.setdefault(said, []).append(pattern_of(form))
+        with m.Switch(self.word):
+            for said, patterns in found.items():
+                with m.Case(*patterns):
+                    yield said
 
-    def _address(self, m: Module, form: Form) -> None:
-        """A signed offset from a register or a pair of them, or an address that is not signed without a register."""
-        operand = form.operands["a" if form.name == "LDC" else "address"]
-        assert isinstance(operand, Address | Constant)
-        name = operand.register if isinstance(operand, Address) else operand.index
-        wide = operand.wide if isinstance(operand, Address) else None
-        if isinstance(operand, Constant):
-            m.d.comb += self.instruction.bank.eq(self._field(form.fields[operand.bank]))
-        assert name is not None
-        number = self._field(form.fields[name])
-        fixed = number == RZ
-        offset = form.fields[operand.offset]
-        raw = Cat(Const(0, ceil_log2(offset.scale)), self._field(offset))
-        is_wide = self._field(form.fields[wide]) if wide is not None else Const(0, 1)
-        registers = self.instruction.gathers[0]
-        m.d.comb += [
-            self.instruction.wide.eq(is_wide), self.instruction.offset.eq(Mux(fixed, raw, raw.as_signed())),
-            registers[0].eq(number), registers[1].eq(Mux(fixed | ~is_wide, RZ, number + 1))]
+    def _choose(self, m: Module, key: Callable[[Form], Field | None], target: Value) -> None:
+        """A field of the word, wherever an instruction has it."""
+        for field in self._forms(m, key):
+            m.d.comb += target.eq(self._field(field))
 
-    def _data(self, m: Module, form: Form) -> None:
-        """The data registers: operand b, and behind it operand c of a compare and swap."""
-        instruction, operands = self.instruction, form.operands
-        depends = next(name for name in _DEPENDS if name in form.fields)
-        span = next(operand.span for operand in operands.values() if isinstance(operand, Register))
-        assert callable(span)
-        words = Signal.like(instruction.words)
-        m.d.comb += [words.eq(self._table(form, depends, lambda code: span({depends: code}))),
-                     instruction.words.eq(words)]
-        if isinstance(result := operands.get("d"), Register):
-            number = self._field(form.fields[result.field])
-            m.d.comb += [instruction.destination.eq(number), instruction.results.eq(Mux(number == RZ, 0, words))]
-        sources = [operand for key in ("b", "c") if isinstance(operand := operands.get(key), Register)]
-        m.d.comb += [register.eq(RZ) for register in (instruction.gathers[0][2], *instruction.gathers[1])]
-        if not sources:
-            return
-        number = self._field(form.fields[sources[0].field])
-        first = Const(0) if isinstance(operands["b"], Register) else words
-        end = words << 1 if isinstance(operands.get("c"), Register) else words
-        for index, register in enumerate((instruction.gathers[0][2], *instruction.gathers[1])):
-            with m.If((number != RZ) & (first <= index) & (index < end)):
-                m.d.comb += register.eq(number + index - first)
-        m.d.comb += instruction.second.eq(1 if "c" in operands else end > 1)
-
-    def _atomic(self, m: Module, form: Form) -> None:
-        instruction = self.instruction
-        m.d.comb += [
-            instruction.operation.eq(MemoryOperation.ATOMIC), instruction.compare.eq("c" in form.operands),
-            instruction.size.eq(Mux(instruction.words == 1, 2, 3))]
-        if "operation" in form.fields:
-            shared = form.name == "ATOMS"
-            m.d.comb += [
-                instruction.atomic.as_value().eq(self._field(form.fields["operation"])),
-                instruction.is_signed.eq(self._table(form, "type", lambda code: (
-                    _SHARED_TYPES[code].value if shared else code) in _SIGNED_TYPES))]
-
-    def _shuffle(self, m: Module, form: Form) -> None:
-        instruction, operands = self.instruction, form.operands
-        destination, predicate = operands["d"], operands["p"]
-        assert isinstance(destination, Register) and isinstance(predicate, Predicate)
-        number, flag = self._field(form.fields[destination.field]), self._field(form.fields[predicate.field])
-        m.d.comb += [
-            instruction.operation.eq(MemoryOperation.SHUFFLE), instruction.destination.eq(number),
-            instruction.predicate.eq(flag), instruction.results.eq((number != RZ) | (flag != PT)),
-            instruction.words.eq(1), instruction.size.eq(2),
-            instruction.mode.as_value().eq(self._field(form.fields["mode"]))]
-        m.d.comb += instruction.wide.eq(1)
-        for key, register in zip("bca", instruction.gathers[0], strict=True):
-            operand = operands[key]
-            if isinstance(operand, Register):
-                m.d.comb += register.eq(self._field(form.fields[operand.field]))
-            elif isinstance(operand, Immediate):
-                immediate = instruction.offset if key == "b" else instruction.clamp
-                m.d.comb += [register.eq(RZ), immediate.eq(self._field(form.fields[operand.field]))]
-
-    def _table(self, form: Form, name: str, function: Callable[[int], int]) -> Value:
-        """What a function makes of a field's value, as a table of those values that have a meaning."""
-        field = form.fields[name]
-        codes = [code for modifier in form.modifiers if modifier.field == name for code in modifier.texts]
-        result: Value = Const(0)
-        for code in codes or field.bounds:
-            result = Mux(self._field(field) == code, int(function(code)), result)
-        return result
-
-    def _field(self, field: Field) -> Value:
-        """A field of the word, as a number without sign."""
-        return field_of(self.word, field).as_unsigned()
+    def _field(self, field: Field | None) -> Value:
+        """A field of the word, as a number without sign; 0 if there is none."""
+        return Const(0, 1) if field is None else field_of(self.word, field).as_unsigned()

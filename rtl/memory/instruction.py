@@ -28,6 +28,7 @@ __all__ = [
     "entry_bits",
     "judged_layout",
     "memory_tag_bits",
+    "port_count",
     "queued",
     "row_bits",
     "slot_bits",
@@ -140,6 +141,12 @@ def memory_tag_bits(params: SmParams) -> int:
     return slot_bits(params)
 
 
+def port_count(params: SmParams) -> int:
+    """Threads whose words pass the crossbar in one cycle: half of a beat's. Lanes ``port`` and ``port + port_count``
+    have the same port."""
+    return params.lanes // 2
+
+
 def row_bits(params: SmParams) -> int:
     """Width of the number of a row: a word in each bank of shared memory, of which there are as many as lanes."""
     return params.shared_bits - 2 - ceil_log2(params.lanes)
@@ -147,8 +154,8 @@ def row_bits(params: SmParams) -> int:
 
 class ThreadSets(data.Struct):
     """The threads that access memory at their place, their own words in local memory, or shared memory. A thread is
-    in one of the sets at most. For a shuffle ``shared`` are those that read a thread which executes it, and ``local``
-    those that read one of their segment."""
+    in one of the sets at most. For a shuffle ``shared`` are those that execute it, and ``local`` those that read a
+    thread of their segment."""
 
     memory: WARP_THREADS
     local: WARP_THREADS
@@ -156,9 +163,11 @@ class ThreadSets(data.Struct):
 
 
 def judged_layout(params: SmParams) -> data.StructLayout:
-    """What came of an instruction's addresses: the lowest thread's error, if there is one, and the threads below it
-    that access something."""
-    return data.StructLayout({"slot": slot_bits(params), "sets": ThreadSets, "error": WarpError})
+    """What came of an instruction's addresses: the threads that access something, and ``some`` of which sets there are;
+    and the error of the lowest ``thread`` that has one: those below it access something all the same."""
+    return data.StructLayout({
+        "slot": slot_bits(params), "sets": ThreadSets, "some": 3, "error": WarpError,
+        "thread": range(WARP_THREADS)})
 
 
 class BeatKind(enum.Enum, shape=2):
@@ -166,9 +175,11 @@ class BeatKind(enum.Enum, shape=2):
 
     SHARED = 0
     LINE = 1
-    """The line of a tag."""
+    """The line of a tag, which is filled or modified."""
     LANES = 2
     """The first data words of all threads, for shuffles: bank and row are a thread's lane and beat."""
+    ANSWER = 3
+    """The line that memory has answered last."""
 
 
 class BeatOwner(enum.Enum, shape=2):

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Assert, Module
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
@@ -27,7 +28,7 @@ def address_limits(params: SmParams) -> data.StructLayout:
     configuration = GridConfiguration.as_shape()
     return data.StructLayout({
         "shared": configuration["shared"].shape, "local": configuration["local"].shape,
-        "shared_base": params.shared_bits, "local_base": BLOCK_ADDRESS_BITS,
+        "local_base": BLOCK_ADDRESS_BITS,
         "bank": configuration["banks"].shape.elem_shape, "report_constants": 1})
 
 
@@ -46,8 +47,10 @@ class AddressLimits(Component):
     move : In(local_move)
     warp, local_base : In, Out
         Where that warp's block of local memory is now.
-    of_warp, of_base, of_bank : In
-        An instruction's warp, where that warp's local memory was when it came, and the constant bank that it names.
+    of_warp, shared_base : In, Out
+        Where that warp's CTA has its shared memory.
+    of_base, of_bank : In
+        Where local memory of an instruction's warp was when it came, and the constant bank that it names.
     limits : Out(address_limits)
         For that instruction.
     """
@@ -58,7 +61,8 @@ class AddressLimits(Component):
             "grid": In(GridConfiguration), "report_mask": In(REPORT_BITS),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "move": In(local_move(params)), "warp": In(params.warp_bits), "local_base": Out(BLOCK_ADDRESS_BITS),
-            "of_warp": In(params.warp_bits), "of_base": In(BLOCK_ADDRESS_BITS), "of_bank": In(_BANK_BITS),
+            "of_warp": In(params.warp_bits), "shared_base": Out(params.shared_bits), "of_base": In(BLOCK_ADDRESS_BITS),
+            "of_bank": In(_BANK_BITS),
             "limits": Out(address_limits(params))})
 
     def elaborate(self, platform: object) -> Module:
@@ -69,12 +73,15 @@ class AddressLimits(Component):
         for write, name in ((shared_write, "shared_base"), (local_write, "local_base")):
             launch = self.launch.payload
             m.d.comb += [write.en.eq(self.launch.valid), write.addr.eq(launch.warp), write.data.eq(launch[name])]
+        m.d.sync += Assert(
+            ~self.launch.valid | ~self.launch.payload.shared_base[:ceil_log2(4 * self._params.lanes)].any(),
+            "shared memory does not begin with a row")
         with m.If(self.move.valid):
             m.d.comb += [
                 local_write.en.eq(1), local_write.addr.eq(self.move.warp), local_write.data.eq(self.move.base)]
         m.d.comb += [
             shared.addr.eq(self.of_warp), local.addr.eq(self.warp), self.local_base.eq(local.data),
-            limits.shared_base.eq(shared.data), limits.local_base.eq(self.of_base),
+            self.shared_base.eq(shared.data), limits.local_base.eq(self.of_base),
             limits.shared.eq(self.grid.shared), limits.local.eq(self.grid.local),
             limits.report_constants.eq(self.report_mask[WarpError.INVALID_CONST_ADDR_LDC.value])]
         with m.If(self.of_bank < CONSTANT_BANKS):

@@ -2,29 +2,29 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
-from rtl.layouts import GATHER_REGISTERS
+from rtl.layouts import GATHER_REGISTERS, Event
 from rtl.params import ADDRESS_BITS, SmParams
 from rtl.pick import pick
 
-from .instruction import OFFSET_BITS, WORDS, entry_bits, slot_bits
+from .instruction import OFFSET_BITS, WORDS, entry_bits, port_count, row_bits, slot_bits
 
 __all__ = ["OperandMemory", "PlaceMemory", "inner_layout", "place_layout"]
 
 
 def place_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of a beat, the address in memory, or in the machine's shared memory."""
+    """For each thread of a beat, the address in memory, or in its CTA's shared memory."""
     return data.ArrayLayout(ADDRESS_BITS, params.lanes)
 
 
 def inner_layout(params: SmParams) -> data.ArrayLayout:
-    """For each thread of a beat, as much of its place as tells where in shared memory or in its line it is."""
-    return data.ArrayLayout(params.shared_bits, params.lanes)
+    """For each thread of half a beat, as much of its place as tells where in shared memory or in its line it is."""
+    return data.ArrayLayout(params.shared_bits, port_count(params))
 
 
 class PlaceMemory(Component):
@@ -34,7 +34,12 @@ class PlaceMemory(Component):
     -------
     write, write_slot, write_beat, written : In(1), In, In(range(beats)), In(place_layout)
     line_slot, line_beat, lines : In, In(range(beats)), Out(a line for each lane)
-    slot, beat, inner : In, In(range(beats)), Out(inner_layout)
+    slot, beat, upper, inner : In, In(range(beats)), In(1), Out(inner_layout)
+        Of the ``upper`` half of a beat or the lower one.
+    same : Out(1 bit a port)
+        Its threads in both halves have the same place.
+    begun, begun_base, base : In(Event of a slot), In, Out
+        The row in which shared memory of a new instruction's CTA begins; of the ``slot``'s.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -44,22 +49,37 @@ class PlaceMemory(Component):
         super().__init__({
             "write": In(1), "write_slot": In(slot), "write_beat": In(beat), "written": In(place_layout(params)),
             "line_slot": In(slot), "line_beat": In(beat), "lines": Out(self._lines), "slot": In(slot), "beat": In(beat),
-            "inner": Out(inner_layout(params))})
+            "upper": In(1), "inner": Out(inner_layout(params)), "same": Out(port_count(params)),
+            "begun": In(Event(slot)), "begun_base": In(row_bits(params)), "base": Out(row_bits(params))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params, written = self._params, list(self.written)
-        parts: tuple[tuple[str, Any, Any, int, Any, Any, Any], ...] = (
-            ("whole", self._lines, Cat(place[OFFSET_BITS:] for place in written), entry_bits(params), self.line_slot,
-             self.line_beat, self.lines),
-            ("within", inner_layout(params), Cat(place[:params.shared_bits] for place in written), slot_bits(params),
-             self.slot, self.beat, self.inner))
-        for name, layout, content, bits, slot, beat, found in parts:
+        within, ports = Signal(data.ArrayLayout(params.shared_bits, params.lanes)), port_count(params)
+        came, came_slot, came_beat = Signal(), Signal.like(self.write_slot), Signal.like(self.write_beat)
+        inner, alike = Signal.like(within), Signal(ports)
+        m.d.sync += [came.eq(self.write), came_slot.eq(self.write_slot), came_beat.eq(self.write_beat),
+                     Cat(inner).eq(Cat(place[:params.shared_bits] for place in written))]
+        m.d.comb += alike.eq(Cat(inner[port] == inner[port + ports] for port in range(ports)))
+        writing, comparing = (self.write, self.write_slot, self.write_beat), (came, came_slot, came_beat)
+        whole, reading = Cat(place[OFFSET_BITS:] for place in written), (slot_bits(params), self.slot, self.beat)
+        parts: tuple[tuple[str, Any, Any, Any, Any, Any], ...] = (
+            ("whole", self._lines, writing, whole, (entry_bits(params), self.line_slot, self.line_beat), self.lines),
+            ("within", within.shape(), writing, Cat(place[:params.shared_bits] for place in written), reading, within),
+            ("twins", ports, comparing, alike, reading, self.same))
+        for name, layout, (enable, write_slot, write_beat), content, (bits, slot, beat), found in parts:
             m.submodules[name] = kept = memory.Memory(shape=layout, depth=params.beats << bits, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
-                write.en.eq(self.write), write.addr.eq(Cat(self.write_beat, self.write_slot[:bits])),
+                write.en.eq(enable), write.addr.eq(Cat(write_beat, write_slot[:bits])),
                 write.data.eq(content), read.addr.eq(Cat(beat, slot[:bits])), found.eq(read.data)]
+        m.submodules.bases = bases = memory.Memory(shape=row_bits(params), depth=1 << slot_bits(params), init=[])
+        note, base = bases.write_port(), bases.read_port(domain="comb")
+        m.d.comb += [
+            note.en.eq(self.begun.valid), note.addr.eq(self.begun.payload), note.data.eq(self.begun_base),
+            base.addr.eq(self.slot), self.base.eq(base.data)]
+        m.d.comb += [inner.eq(Mux(self.upper, within[port + ports], within[port]))
+                     for port, inner in enumerate(self.inner)]
         return m
 
 
@@ -71,8 +91,10 @@ class OperandMemory(Component):
     fill, fill_slot, fill_second, fill_beat, filled : In
         What a gather has brought: of the first one the third register is a thread's first word, the second one brings
         the others.
-    slot, beats, words, values : In, In(a beat for each lane), In(a word for each lane), Out(a word for each lane)
-        In the same cycle.
+    slot, beat, upper, word, values : In, In(range(beats)), In(1), In(range(WORDS)), Out(a word for each port)
+        A word of the threads in the ``upper`` half of a beat or the lower one, in the same cycle.
+    mixed, beats, first : In(1), In(a beat for each lane), Out(a word for each lane)
+        The first word of each lane's thread, of the lane's own beat instead of ``beat`` if ``mixed``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -81,15 +103,18 @@ class OperandMemory(Component):
         super().__init__({
             "fill": In(1), "fill_slot": In(slot_bits(params)), "fill_second": In(1), "fill_beat": In(beat),
             "filled": In(data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), lanes)),
-            "slot": In(slot_bits(params)), "beats": In(data.ArrayLayout(max(1, ceil_log2(params.beats)), lanes)),
-            "words": In(data.ArrayLayout(range(WORDS), lanes)), "values": Out(data.ArrayLayout(32, lanes))})
+            "slot": In(slot_bits(params)), "beat": In(beat), "upper": In(1), "word": In(range(WORDS)),
+            "values": Out(data.ArrayLayout(32, port_count(params))),
+            "mixed": In(1), "beats": In(data.ArrayLayout(max(1, ceil_log2(params.beats)), lanes)),
+            "first": Out(data.ArrayLayout(32, lanes))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
         bits, beat_bits = entry_bits(params), ceil_log2(params.beats)
+        words: list[list[Any]] = []
         for lane, filled in enumerate(self.filled):
-            found = []
+            found, beat = [], Mux(self.mixed, self.beats[lane][:beat_bits], self.beat)
             for word in range(WORDS):
                 kept = memory.Memory(shape=32, depth=params.beats << bits, init=[])
                 m.submodules[f"word_{word}_{lane}"] = kept
@@ -98,7 +123,11 @@ class OperandMemory(Component):
                     write.en.eq(self.fill & (self.fill_second == (word != 0))),
                     write.addr.eq(Cat(self.fill_beat, self.fill_slot[:bits])),
                     write.data.eq(filled[word - 1 if word else GATHER_REGISTERS - 1]),
-                    read.addr.eq(Cat(self.beats[lane][:beat_bits], self.slot[:bits]))]
+                    read.addr.eq(Cat(self.beat if word else beat, self.slot[:bits]))]
                 found.append(read.data)
-            m.d.comb += self.values[lane].eq(pick(found, self.words[lane]))
+            m.d.comb += self.first[lane].eq(found[0])
+            words.append(found)
+        ports = port_count(params)
+        for port, value in enumerate(self.values):
+            m.d.comb += value.eq(pick(words[port] + words[port + ports], Cat(self.word, self.upper)))
         return m

@@ -3,6 +3,7 @@
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.layouts import (
@@ -15,14 +16,15 @@ from rtl.layouts import (
     error_event,
     warp_launch,
 )
-from rtl.one_hot import one_hot
+from rtl.one_hot import chosen_of, one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.pick import pick
 
 from .access import AccessInstruction, AccessStage
 from .addresses import AddressStage
 from .atomic import AtomicPipeline
 from .banks import SharedBanks, clear_request
-from .crossbar import Crossbar, WordSwitch
+from .crossbar import Crossbar
 from .front import MemoryFront, gather_layout
 from .instruction import (
     BeatKind,
@@ -32,6 +34,7 @@ from .instruction import (
     MemoryOperation,
     entry_bits,
     memory_tag_bits,
+    row_bits,
     slot_bits,
 )
 from .limits import REPORT_BITS, AddressLimits, local_move
@@ -102,13 +105,12 @@ class MemoryUnit(Component):
         self.crossbar = Crossbar(params)
         self.atomic = AtomicPipeline(params)
         self.banks = SharedBanks(params)
-        self.switch = WordSwitch(params)
         self.write_back = WriteBack(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for name in ("front", "limits", "addresses", "places", "operands", "access", "queue", "crossbar", "atomic",
-                     "banks", "switch", "write_back"):
+                     "banks", "write_back"):
             m.submodules[name] = getattr(self, name)
         self._front(m)
         self._addresses(m)
@@ -160,17 +162,17 @@ class MemoryUnit(Component):
 
         # The instruction that a gather is of.
         layout = data.StructLayout({
-            "instruction": MemoryInstruction, "threads": WARP_THREADS, "warp": params.warp_bits,
-            "local_base": BLOCK_ADDRESS_BITS})
+            "instruction": MemoryInstruction, "threads": WARP_THREADS, "local_base": BLOCK_ADDRESS_BITS})
         m.submodules.jobs = jobs = memory.Memory(shape=layout, depth=1 << slot_bits(params), init=[])
         note, job = jobs.write_port(), jobs.read_port(domain="comb")
+        self._executing = jobs.read_port(domain="comb")
         m.d.comb += [
             note.en.eq(front.begun.valid), note.addr.eq(begun.slot), note.data.instruction.eq(begun.instruction),
-            job.addr.eq(gather.slot), limits.of_warp.eq(job.data.warp), limits.of_base.eq(job.data.local_base),
+            job.addr.eq(gather.slot), limits.of_base.eq(job.data.local_base),
             limits.of_bank.eq(job.data.instruction.bank), stage.job.slot.eq(gather.slot),
             stage.job.instruction.eq(job.data.instruction), stage.job.threads.eq(job.data.threads),
             stage.job.limits.eq(limits.limits)]
-        m.d.comb += [note.data[name].eq(begun.job[name]) for name in ("threads", "warp", "local_base")]
+        m.d.comb += [note.data[name].eq(begun.job[name]) for name in ("threads", "local_base")]
         m.d.comb += [
             stage.valid.eq(gathered.valid), stage.addresses.eq(~gather.second), stage.last.eq(gather.last),
             stage.beat.eq(gathered.beat), operands.fill.eq(gathered.valid), operands.fill_slot.eq(gather.slot),
@@ -190,6 +192,9 @@ class MemoryUnit(Component):
         connect(m, queue.memory, flipped(self.memory))
         m.d.comb += [
             access.idle.valid.eq(begun.valid & begun.payload.idle), access.idle.payload.eq(begun.payload.slot),
+            self.limits.of_warp.eq(begun.payload.job.warp), places.begun.valid.eq(begun.valid),
+            places.begun.payload.eq(begun.payload.slot),
+            places.begun_base.eq(self.limits.shared_base[-row_bits(params):]),
             queue.begun.valid.eq(begun.valid), queue.begun.payload.eq(begun.payload.slot),
             places.line_slot.eq(access.line_slot), places.line_beat.eq(access.line_beat), access.lines.eq(places.lines),
             access.fault.eq(queue.fault), access.lines_busy.eq(
@@ -210,18 +215,23 @@ class MemoryUnit(Component):
 
     def _banks(self, m: Module) -> None:
         """The crossbar and the atomic operations take turns at the banks. Of those that want to pass, answers of memory
-        go first, then lines that are filled, then shared memory."""
+        go first, then lines that are filled, then shared memory; but a beat, and a line, is not left half done."""
         params, access, queue, crossbar, atomic = self._params, self.access, self.queue, self.crossbar, self.atomic
-        banks, switch, operands, places = self.banks, self.switch, self.operands, self.places
-        open_ = ~atomic.busy & ~atomic.job.valid
-        for job in (access.job, queue.fill, queue.answer):
-            with m.If(job.valid):
-                m.d.comb += [crossbar.job.valid.eq(open_), crossbar.job.payload.eq(job.payload)]
+        banks, operands, places, back = self.banks, self.operands, self.places, self.write_back
+        jobs = (queue.answer, queue.fill, access.job)
+        wants, turn, kept = Signal(len(jobs)), Signal(len(jobs)), Signal(len(jobs))
+        whole, open_ = Signal(), Signal()
         m.d.comb += [
-            queue.answer.ready.eq(crossbar.job.ready & open_),
-            queue.fill.ready.eq(crossbar.job.ready & open_ & ~queue.answer.valid),
-            access.job.ready.eq(crossbar.job.ready & open_ & ~queue.answer.valid & ~queue.fill.valid),
-            atomic.ready.eq(~crossbar.busy), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
+            whole.eq(~crossbar.continues & ~queue.filling), open_.eq(~atomic.busy & ~(atomic.job.valid & whole)),
+            wants.eq(Cat(job.valid for job in jobs)),
+            turn.eq(Mux(crossbar.continues, kept, Cat(
+                wants[place] & ~wants[:place].any() for place in range(len(jobs))))),
+            crossbar.job.valid.eq(open_ & turn.any()),
+            crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
+        m.d.comb += [job.ready.eq(mine & crossbar.job.ready & open_) for job, mine in zip(jobs, turn, strict=True)]
+        m.d.sync += kept.eq(turn)
+        m.d.comb += [
+            atomic.ready.eq(~crossbar.busy & whole), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
             atomic.job.payload.eq(Mux(
                 queue.atomic.valid, queue.atomic.payload.as_value(), access.atomic.payload.as_value())),
             queue.atomic.ready.eq(atomic.job.ready), access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
@@ -231,38 +241,39 @@ class MemoryUnit(Component):
 
         # Places and operands.
         m.d.comb += [
-            places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
             places.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.beat)),
-            operands.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.data_slot))]
-        m.d.comb += [beat.eq(Mux(atomic.busy, atomic.beat, wanted))
-                     for beat, wanted in zip(operands.beats, crossbar.data_beats, strict=True)]
-        m.d.comb += [word.eq(Mux(atomic.busy, atomic.word, wanted))
-                     for word, wanted in zip(operands.words, crossbar.data_words, strict=True)]
+            places.upper.eq(Mux(atomic.busy, atomic.upper, crossbar.upper)),
+            operands.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.data_beat)),
+            operands.upper.eq(Mux(atomic.busy, atomic.upper, crossbar.data_upper)),
+            places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
+            operands.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.data_slot)),
+            operands.word.eq(Mux(atomic.busy, atomic.word, crossbar.data_word)),
+            operands.mixed.eq(crossbar.mixed), crossbar.same.eq(places.same)]
+        m.d.comb += [beat.eq(row) for beat, row in zip(operands.beats, crossbar.read.rows, strict=True)]
+        for part in (crossbar, atomic):
+            m.d.comb += [part.inner.eq(places.inner), part.base.eq(places.base), part.values.eq(operands.values)]
 
         # Banks, and what they give a cycle later.
-        read, write = Signal.like(crossbar.read), Signal.like(crossbar.write)
-        is_shared, of_lanes = Signal(), Signal(32 * params.lanes)
-        m.d.comb += [
-            read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value())),
-            write.line.eq(Mux(atomic.busy, atomic.write.line, crossbar.write.line)),
-            write.tag.eq(Mux(atomic.busy, atomic.write.tag, crossbar.write.tag)),
-            write.banks.eq(atomic.write.banks.as_value() | crossbar.write.banks.as_value()),
-            read.rows.eq(atomic.read.rows.as_value() | crossbar.read.rows.as_value())]
-        m.d.sync += [
-            is_shared.eq(read.kind == BeatKind.SHARED),
-            of_lanes.eq(Mux(read.kind == BeatKind.LANES, operands.values.as_value(), 0))]
+        read = Signal.like(crossbar.read)
+        others = Signal(32 * params.lanes)
+        m.d.comb += read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value()))
+        executing = self._executing
+        m.d.comb += executing.addr.eq(read.slot)
+        for lane, (value, row) in enumerate(zip(operands.first, read.rows, strict=True)):
+            executes = pick(list(executing.data.threads[lane::params.lanes]), row[:ceil_log2(params.beats)])
+            in_line = read.kind == BeatKind.LINE
+            m.d.sync += others.word_select(lane, 32).eq(Mux(
+                in_line | (read.kind == BeatKind.LANES) & executes, Mux(in_line, queue.words[lane], value), 0))
         for memory_ in (banks, queue):
-            m.d.comb += [memory_.read.eq(read), memory_.write.eq(write)]
-        m.d.comb += switch.words.eq(
-            Mux(is_shared, banks.values.as_value(), 0) | queue.values.as_value() | of_lanes)
-        m.d.comb += switch.sources.eq(Mux(atomic.busy, atomic.sources.as_value(), crossbar.sources.as_value()))
-        for part in (crossbar, atomic):
-            m.d.comb += [part.inner.eq(places.inner), part.values.eq(operands.values), part.found.eq(switch.values)]
+            m.d.comb += [memory_.read.eq(read), memory_.write.eq(crossbar.write)]
         m.d.comb += [
-            self.write_back.result.eq(Mux(atomic.busy, atomic.result.as_value(), crossbar.result.as_value())),
-            self.write_back.result.values.eq(atomic.result.values.as_value() | crossbar.result.values.as_value()),
+            crossbar.found.eq(banks.values.as_value() | queue.values.as_value() | others),
+            crossbar.change.eq(atomic.change), atomic.changed.eq(crossbar.changed),
+            atomic.found.eq(Cat(crossbar.words[:2]))]
+        m.d.comb += [
+            back.result.eq(Mux(atomic.busy, atomic.result.as_value(), crossbar.result.as_value())),
             self.events.line.eq(queue.asked), self.events.write.eq(queue.asked_write),
-            self.events.shared.eq(crossbar.shared | atomic.event & ~write.line), self.events.atomic.eq(atomic.event)]
+            self.events.shared.eq(crossbar.shared), self.events.atomic.eq(atomic.event)]
 
     def _write_back(self, m: Module) -> None:
         """Results. A write goes before a gather, unless the gather has been offered already."""

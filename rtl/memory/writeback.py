@@ -1,5 +1,7 @@
 """Writeback: results on their way to registers, and the end of instructions."""
 
+from typing import Any
+
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -15,7 +17,7 @@ from rtl.params import WARP_THREADS, SmParams
 
 from .crossbar import result_write
 from .front import begun_layout
-from .instruction import WORDS, judged_layout, slot_bits
+from .instruction import WORDS, judged_layout, port_count, slot_bits
 
 __all__ = ["ResultMemory", "WriteBack"]
 
@@ -31,27 +33,30 @@ class ResultMemory(Component):
     Members
     -------
     write : In(result_write)
-    slot, beat, word, values : In, In, In, Out(a word for each lane)
-        In the next cycle.
+    slot, beat, word, lanes, values : In, In, In, In(1 bit a lane), Out(a word for each lane)
+        In the next cycle; 0 for those that are not in ``lanes``.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
             "write": In(result_write(params)), "slot": In(slot_bits(params)), "beat": In(range(params.beats)),
-            "word": In(range(WORDS)), "values": Out(data.ArrayLayout(32, params.lanes))})
+            "word": In(range(WORDS)), "lanes": In(params.lanes), "values": Out(data.ArrayLayout(32, params.lanes))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        ports = port_count(self._params)
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for lane, value in enumerate(self.values):
             m.submodules[f"lane_{lane}"] = kept = memory.Memory(
                 shape=32, depth=WORDS * self._params.beats << slot_bits(self._params), init=[],
-                attrs={"ram_style": "block"})
-            write, read = kept.write_port(), kept.read_port()
+                attrs=attributes)
+            write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
-                write.en.eq(self.write.lanes[lane]), write.data.eq(self.write.values[lane]),
-                write.addr.eq(Cat(self.write.beat, self.write.words[lane], self.write.slot)),
-                read.addr.eq(Cat(self.beat, self.word, self.slot)), value.eq(read.data)]
+                write.en.eq(self.write.lanes[lane]), write.data.eq(self.write.values[lane % ports]),
+                write.addr.eq(Cat(self.write.beat, self.write.words[lane % ports], self.write.slot)),
+                read.addr.eq(Cat(self.beat, self.word, self.slot))]
+            m.d.sync += value.eq(Mux(self.lanes[lane], read.data, 0))
         return m
 
 
@@ -146,7 +151,7 @@ class WriteBack(Component):
         m.d.comb += [
             writes_it.eq(writing.bit_select(chosen_slot, 1)), self.operation.valid.eq(chosen & writes_it),
             operation.warp.eq(of.warp), operation.serial.eq(of.serial),
-            operation.registers[0].eq(Mux(of.destination == RZ, RZ, of.destination + index)),
+            operation.registers[0].eq(of.destination | index),      # a group begins at a multiple of its size
             operation.registers[1].eq(RZ), operation.registers[2].eq(RZ),
             operation.predicate.eq(Mux(last, of.predicate, PT)), operation.threads.eq(of.threads),
             operation.index.eq(index), operation.last.eq(last), operation.barrier.eq(of.write_barrier),
@@ -162,20 +167,17 @@ class WriteBack(Component):
             shape=data.StructLayout({"loaded": WARP_THREADS, "inside": WARP_THREADS}), depth=count, init=[])
         keep, mask = masks.write_port(), masks.read_port(domain="comb")
         wanted, slot, final, final_beat = self.wanted, Signal(bits), Signal(), Signal()
-        loaded = Signal(params.lanes)
         m.d.comb += [
             asked.w_en.eq(self.operation.valid & self.operation.ready), asked.w_data.eq(Cat(index, last, chosen_slot)),
             Cat(results.word, final, slot).eq(asked.r_data), results.slot.eq(slot), results.beat.eq(wanted.beat),
             final_beat.eq(wanted.valid & (wanted.beat == params.beats - 1)), asked.r_en.eq(final_beat),
             results.write.eq(self.result), keep.en.eq(self.judged.valid), keep.addr.eq(self.judged.payload.slot),
+            results.lanes.eq(mask.data.loaded.word_select(wanted.beat, params.lanes)), self.values.eq(results.values),
             keep.data.loaded.eq(self.loaded), keep.data.inside.eq(self.inside), mask.addr.eq(slot)]
         m.d.sync += [
-            loaded.eq(mask.data.loaded.word_select(wanted.beat, params.lanes)),
             self.flags.eq(mask.data.inside.word_select(wanted.beat, params.lanes)),
             Assert(~wanted.valid | asked.r_rdy, "data wanted that nobody offered"),
             Assert(~asked.w_en | asked.w_rdy, "more writes than there can be under way")]
-        m.d.comb += [value.eq(Mux(enabled, word, 0))
-                     for value, word, enabled in zip(self.values, results.values, loaded, strict=True)]
         passing: Value = Cat(slot, final_beat & final)
         for _ in range(_WRITE_CYCLES):
             later = Signal(bits + 1, name="later")

@@ -58,10 +58,10 @@ def _state(ctx: Any, core: Any, launch: Launch, memory: Memory, warp: int) -> Wa
         if (name := MASK_OF.get(ThreadCode(code))) is not None:
             masks[name] |= 1 << thread
     stack = core.front_end.control_flow.stack
-    pushed, committed = (ctx.get(part.data[warp]) for part in (stack.states.by_push, stack.states.by_commit))
+    pushed, committed = (ctx.get(part.data[warp]) for part in stack.states.states.parts)
     latest = StackState.from_bits(pushed.as_bits() ^ committed.as_bits())
     depth = (latest.last + 1) % (1 << DEPTH_BITS)
-    lines = (latest.entered - ctx.get(stack.engine.words["below"].data[warp])) % (1 << COUNT_BITS)
+    lines = (latest.entered - ctx.get(stack.states.below.data[warp])) % (1 << COUNT_BITS)
     region = memory.regions[LOCAL_MEMORY][0] + warp * launch.warp_block + launch.local * WARP_THREADS
     first = (-(-depth // TOKENS_PER_LINE) - lines) * TOKENS_PER_LINE
     tokens, unreadable = [], ""

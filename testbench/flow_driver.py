@@ -35,6 +35,7 @@ from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.flow_steps import FlowStep, Start, Stream
+from testbench.stack_limits import TOKEN_CYCLES
 
 __all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "PUSH_CYCLES", "FlowBench", "FlowDriver"]
 
@@ -162,7 +163,7 @@ class FlowDriver:
     cycles : dict[str, list[int]]
         By instruction: from the request to the cycle in which the warp's next may come.
     gaps : dict[str, list[int]]
-        By instruction: from the request to the warp's next, less a cycle for each token but the first that it pops.
+        By instruction: from the request to the warp's next, less the cycles for each token but the first that it pops.
     sent, busy_cycles : int
         Requests, and the cycles from the first to the last.
     """
@@ -279,7 +280,8 @@ class FlowDriver:
         if isinstance(item, FlowStep) and warp.position > 0:
             position = warp.position - 1
             popped = steps[position - 1].depth - steps[position].depth if position else 0
-            self.gaps.setdefault(steps[position].name, []).append(served - warp.served_at - max(popped - 1, 0))
+            self.gaps.setdefault(steps[position].name, []).append(
+                served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0))
         warp.flying.append((item, self._cycle))
         warp.served_at = served
         warp.position += 1

@@ -18,7 +18,7 @@ from rtl.params import SmParams
 from sim.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.waves import Traces
-from testbench.stack_limits import LEFT_CYCLES
+from testbench.stack_limits import LEFT_CYCLES, PUSH_CYCLES
 from testbench.stack_memory import StackMemory
 from testbench.stack_reference import Outcome, StackReference, encode_token
 from testbench.stack_statistics import StackStatistics, Wait
@@ -64,7 +64,8 @@ class _Left:
 
 @dataclass
 class _Lane:
-    """One warp: where its steps come from, and what is under way. ``outcome`` is that of its last step."""
+    """One warp: where its steps come from, and what is under way. ``outcome`` is that of its last step, ``ready`` the
+    cycle from which on the stack takes the next one."""
 
     stack: WarpStack
     source: Source
@@ -75,6 +76,7 @@ class _Lane:
     write_faults: int = 0
     read_faults: int = 0
     left: _Left | None = None
+    ready: int = 0
     pending: deque[_Pending] = field(default_factory=deque)
 
     def next(self) -> Step | None:
@@ -172,10 +174,9 @@ class Driver:
         rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
         ticks = ctx.tick().sample(
-            dut.request.ready, dut.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
+            dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
             dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload)
-        async for (_, _, taken, ready, killed, events, has_result, result, left, stack, fault,
-                   fault_warp) in ticks:
+        async for _, _, taken, killed, events, has_result, result, left, stack, fault, fault_warp in ticks:
             self._cycle += 1
             self.statistics.count(events)
             self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
@@ -183,7 +184,7 @@ class Driver:
                 if taken:
                     self._take(bool(killed))
                 else:
-                    self._wait(events, int(ready))
+                    self._wait(events)
             if has_result:
                 self._finish(ctx, self._result_layout.from_bits(result))
             if fault:
@@ -201,8 +202,7 @@ class Driver:
         """Puts the next request to the stack, if there is one."""
         free = [lane for lane in self._lanes if not lane.blocked and not lane.ended]
         if free and self._polite:
-            ready = ctx.get(self.dut.ready)
-            free = [lane for lane in free if ready >> lane.stack.warp & 1]
+            free = [lane for lane in free if self._cycle >= lane.ready]
         if free and self._random.random() >= self._gap:
             self._random.shuffle(free)
             for lane in free:
@@ -230,16 +230,14 @@ class Driver:
         self._show(ctx, warp, step.before)
         self._asked = lane, step
 
-    def _wait(self, events: Any, ready: int) -> None:
+    def _wait(self, events: Any) -> None:
         """The request was not taken in this cycle."""
         assert self._asked is not None
-        lane, step = self._asked
+        _, step = self._asked
         cause = Wait.LINE if events.full else Wait.TURN if events.taken else Wait.OPERATION
         self.statistics.waits[cause] += 1
         if step.request.operation in PUSHES:
             self.statistics.push_waits[cause] += 1
-        if ready >> lane.stack.warp & 1 and cause is Wait.LINE:
-            self._bench.fail(f"warp {lane.stack.warp} is said to be ready, and waits {cause.value}")
 
     def _take(self, killed: bool) -> None:
         """The request was taken in this cycle: the reference does the same."""
@@ -255,7 +253,7 @@ class Driver:
             stack.reference, stack.local = replace(step.launch.reference, tokens=[], memory=[]), step.launch.local
         depth = stack.depth
         lane.outcome = stack.reference.apply(request) if step.fault is None else step.fault
-        lane.blocked = step.blocks
+        lane.blocked, lane.ready = step.blocks, self._cycle + PUSH_CYCLES - 1
         self._pushed += request.operation in PUSHES and stack.depth - depth
         lane.pending.append(_Pending(step, lane.outcome, stack.depth, self._cycle, before))
 

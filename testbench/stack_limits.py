@@ -10,7 +10,7 @@ __all__ = ["LEFT_CYCLES", "LINE_PER_PUSHES", "PUSH_CYCLES", "REQUESTS_PER_CYCLE"
 
 RESULT_CYCLES = 3
 """From a request that is taken to its result."""
-TOKEN_CYCLES = 1
+TOKEN_CYCLES = 2
 """More for each token that an unwind looks at after the first."""
 PUSH_CYCLES = 2
 """From a push to the next request of the same warp."""

@@ -52,7 +52,7 @@ def _unwinds_on_chip(stack: WarpStack) -> Source:
 
 
 def check_hits(bench: Bench) -> StackStatistics:
-    """An unwind on chip looks at a token a cycle."""
+    """An unwind on chip looks at a token in every second cycle."""
     driver = Driver(bench, SmParams(warps=1), Random(0))
     statistics = driver.run([_unwinds_on_chip])
     for depth, cycles in enumerate(statistics.latencies[StackOperation.UNWIND], 1):

@@ -3,9 +3,11 @@
 The only place of the testbench that looks into the stack.
 """
 
+from functools import reduce
+from operator import xor
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from rtl.crs import CallReturnStack
@@ -38,6 +40,7 @@ class TracedStack(Elaboratable):
 
     def __init__(self, params: SmParams, stack: CallReturnStack) -> None:
         self._stack: Any = stack
+        self._addresses: list[tuple[Any, int]] = []
         self._words = [self._read(warp) for warp in range(params.warps)]
         self._observed = [Signal(_Observed, name=f"observed{warp}") for warp in range(params.warps)]
         self.signals = [WarpSignals(Signal(32, name=f"pc{warp}"), Signal(WARP_THREADS, name=f"active{warp}"),
@@ -45,12 +48,13 @@ class TracedStack(Elaboratable):
 
     def _read(self, warp: int) -> dict[str, Any]:
         """The words of a warp in the stack's memories, through ports that only the testbench has."""
-        stack, engine = self._stack, self._stack.engine
-        memories = {"by_push": stack.states.by_push, "by_commit": stack.states.by_commit,
-                    **{name: engine.words[name] for name in ("below", "cleaned", "filling")}}
-        ports = {name: memory.read_port(domain="comb") for name, memory in memories.items()}
-        self._addresses = [*getattr(self, "_addresses", []), *((port, warp) for port in ports.values())]
-        return {name: port.data for name, port in ports.items()}
+        states, words = self._stack.states, {}
+        for name in ("states", "below", "cleaned", "filling", "busy", "parked", "flushing"):
+            kept = getattr(states, name)
+            ports = [part.read_port(domain="comb") for part in getattr(kept, "parts", [kept])]
+            self._addresses += ((port, warp) for port in ports)
+            words[name] = reduce(xor, (Value.cast(port.data) for port in ports))
+        return words
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -63,12 +67,11 @@ class TracedStack(Elaboratable):
         m.d.comb += [port.addr.eq(warp) for port, warp in self._addresses]
         for warp, (seen, words) in enumerate(zip(self._observed, self._words, strict=True)):
             state: Any = Signal(StackState, name=f"state{warp}")
-            pushed, committed = words["by_push"], words["by_commit"]
             m.d.comb += [
-                state.eq(pushed.as_value() ^ committed.as_value()),
+                state.eq(words["states"]),
                 seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
-                seen.last.eq(state.last), seen.busy.eq(stack.busy[warp]),
-                seen.parked.eq(stack.engine.parked[warp] | stack.engine.flushing[warp]),
+                seen.last.eq(state.last), seen.busy.eq(words["busy"]),
+                seen.parked.eq(words["parked"] | words["flushing"]),
                 seen.coming.eq(words["filling"] & ~stack.engine.stale[warp])]
             asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
             moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)

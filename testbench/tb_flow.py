@@ -67,7 +67,7 @@ def check_speed(bench: Bench) -> None:
         enters = step.move is FlowOperation.ENTER_TRAP
         bench.expect(f"cycles of {name}", max(gaps),
                      ENTRY_CYCLES if enters else PUSH_CYCLES if step.pushes else HIT_CYCLES)
-    bench.table("cycles from an instruction to its warp's next, nothing in the way, less one for each further token "
+    bench.table("cycles from an instruction to its warp's next, nothing in the way, less two for each further token "
                 "that it pops", ["", "least", "most", "count"],
                 [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())])
 

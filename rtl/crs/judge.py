@@ -1,17 +1,21 @@
-"""The third stage: a token against the codes of 32 threads, and what the step comes to."""
+"""Judge and commit: a token against the codes of 32 threads, what the step comes to, the state that it leaves."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import HOLE_BITS, TokenKind
-from rtl.layouts import DEPTH_BITS, ThreadCode, stack_result
+from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
+from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .records import PLACE_BITS, SLOT_BITS, Origin, Parking, commit_stage, judge_stage
+from .records import COUNT_BITS, FILLS_UP_TO, PLACE_BITS, Parking, commit_flags, commit_stage, judge_stage, stack_step
+from .states import StackStates
 
 __all__ = ["TokenJudge"]
 
@@ -19,7 +23,7 @@ _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
 class TokenJudge(Component):
-    """Combinational.
+    """The third stage, and the fourth.
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another kind those
     whose code is its kind, and it is an error if a thread of its mask has synchronised past it. The instruction that
@@ -33,45 +37,47 @@ class TokenJudge(Component):
 
     Members
     -------
-    valid, stage : In(1), In(judge_stage)
-    cut : In(1)
-        The step follows in vain: its unwind has ended with a token that was here before.
-    next_comes : In(1)
-        Its next token will be here in the next cycle.
-    again_free : In(1)
-        A step can come back into the pipeline from here.
-    next_calls, over : Out(8), Out(1)
-        The API call depth that the token leaves. Its unwind ends with it, or has ended before.
-    answered, answer : Out(1), Out(stack_result)
+    stage : In(judge_stage)
+    next_comes, again_free : In(1), In(1)
+        The unwind's next token is read in this cycle; a step can come back into the pipeline from here.
+    next, codes : Out(stack_step), Out(ThreadCodes)
+        The unwind as its next token finds it.
+    over, tries, again : Out(1), Out(1), Out(1)
+        The unwind is over; if not, it begins again, since its next token is not read (``tries``); it does.
     hit, miss : Out(1), Out(1)
         An unwind ends with a token on chip; it needs a line that is not.
-    again : Out(1)
-        An unwind whose next token did not come begins again.
-    origin : In(Origin)
-    commit : Out(commit_stage)
+    result_valid, result, committed
+        See CallReturnStack.
+    flags : Out(commit_flags)
+    below, cleaned : In(COUNT_BITS), In(COUNT_BITS)
+        The engine's counters of the warp of ``flags`` as they are now: lines may have come and gone since the step was
+        in the first stage.
     """
 
-    def __init__(self, params: SmParams) -> None:
+    def __init__(self, params: SmParams, states: StackStates) -> None:
+        self._states = states
         super().__init__({
-            "valid": In(1), "stage": In(judge_stage(params)), "cut": In(1), "next_comes": In(1), "again_free": In(1),
-            "origin": In(Origin), "next_calls": Out(8), "over": Out(1), "answered": Out(1),
-            "answer": Out(stack_result(params)), "hit": Out(1), "miss": Out(1), "again": Out(1),
-            "commit": Out(commit_stage(params))})
+            "stage": In(judge_stage(params)), "next_comes": In(1), "again_free": In(1), "next": Out(stack_step(params)),
+            "codes": Out(ThreadCodes), "over": Out(1), "tries": Out(1), "again": Out(1), "hit": Out(1), "miss": Out(1),
+            "result_valid": Out(1), "result": Out(stack_result(params)),
+            "committed": Out(Event(data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS}))),
+            "flags": Out(commit_flags(params)), "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS)})
+        self._left: Any = Signal(commit_stage(params))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, step, token, answer, commit = self.stage, self.stage.step, self.stage.token, self.answer, self.commit
+        stage, run, step, token, answer = (
+            self.stage, self.stage.run, self.stage.run.step, self.stage.token, Signal.like(self.result))
 
         # The threads, and whether the token is where the unwind ends.
         matching, alive, passed = Signal(WARP_THREADS), Signal(), Signal()
         stops, bad = Signal(), Signal()
-        waited_for, needed = token.role != ThreadCode.NONE, step.quad | step.frame
+        needed = step.quad | step.frame
         misaligned = ~step.quad & (
             token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | (token.pc[:HOLE_BITS].any() & ~step.frame))
         m.d.comb += [
-            matching.eq(token.mask & stage.fits), alive.eq(matching.any()),
-            passed.eq((token.mask & stage.free).any() & waited_for),
-            stops.eq(stage.halts | (stage.may_halt & (alive | passed))),
+            matching.eq(token.mask & stage.fits), alive.eq(matching.any()), passed.eq((token.mask & stage.past).any()),
+            stops.eq(stage.halts | (stage.may_halt & (token.mask & stage.stops).any())),
             bad.eq(stage.wrong | (stage.may_halt & passed) | (needed & ~alive))]
 
         # What it comes to.
@@ -79,49 +85,91 @@ class TokenJudge(Component):
             Signal(name=name) for name in ("live", "found", "ends", "empty", "failed", "goes_on", "walks"))
         stuck = needed | stage.stuck
         m.d.comb += [
-            live.eq(self.valid & ~self.cut), walks.eq(live & step.walk),
+            live.eq(stage.valid), walks.eq(live & step.walk), goes_on.eq(stage.onward & ~stops),
             found.eq(live & stops & ~bad & ~misaligned),
-            ends.eq(walks & ~step.fault & (stage.none | (stage.last & ~stops))), empty.eq(ends & ~stuck),
+            ends.eq(walks & ~step.fault & stage.bottom & ~stops), empty.eq(ends & ~stuck),
             failed.eq((walks & step.fault) | (live & stops & (bad | misaligned)) | (ends & stuck)),
-            goes_on.eq(walks & ~stops & ~stage.none & ~stage.last & ~step.fault),
-            self.over.eq(self.valid & step.walk & (~live | ~goes_on)),
-            self.hit.eq(live & stops), self.miss.eq(goes_on & ~stage.more),
-            self.again.eq(goes_on & stage.more & ~self.next_comes & self.again_free),
-            self.next_calls.eq(stage.calls - (stage.seen & token.counted & (token.kind == TokenKind.RETURN)))]
+            self.over.eq(~goes_on), self.hit.eq(live & stops), self.miss.eq(goes_on & ~stage.more),
+            self.tries.eq(stage.onward & stage.more & ~self.next_comes & self.again_free),
+            self.again.eq(self.tries & ~stops)]
 
         # The answer.
+        m.d.sync += [self.result_valid.eq(live & ~goes_on & ~step.write_back & ~step.load), self.result.eq(answer)]
         m.d.comb += [
-            self.answered.eq(live & Mux(step.walk, ~goes_on, ~step.write_back & ~step.load)),
-            answer.warp.eq(stage.warp), answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
+            answer.warp.eq(run.warp), answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
             answer.pc.eq(Cat(token.pc[:HOLE_BITS] & ~step.frame.replicate(HOLE_BITS), token.pc[HOLE_BITS:])),
             answer.mask.eq(matching), answer.value.eq(stage.value), answer.error.eq(stage.error)]
         m.d.comb += [answer.codes[thread].as_value().eq(code.as_value() & ~matching[thread].replicate(3))
                      for thread, code in enumerate(stage.codes)]
         with m.If(step.walk & step.fault):
             m.d.comb += answer.error.eq(WarpError.MMU_FAULT)
-        with m.Elif(step.walk & stage.seen & stops):
+        with m.Elif(stops):
             m.d.comb += answer.error.eq(Mux(bad, WarpError.STACK_ERROR, Mux(misaligned, WarpError.MISALIGNED_PC,
                                                                            WarpError.NONE)))
         with m.Elif(step.walk):
             m.d.comb += answer.error.eq(Mux(stuck, WarpError.STACK_ERROR,
                                             Mux(stage.returned, WarpError.RET_EMPTY_STACK_ERROR, WarpError.NONE)))
 
-        # The stack that it leaves. A trap frame takes the holes under it along, if there is a line for them.
-        empties = step.launch | stage.none | (step.set & ~stage.memory)
-        holes = token.pc[:HOLE_BITS] & (stage.anyone & ~stage.last).replicate(HOLE_BITS)
-        number = Mux(stage.clamp, Cat(Const(~0, SLOT_BITS + PLACE_BITS), stage.limit), stage.number)
-        sinks = self.miss & stage.seen & stage.clean
-        waits = goes_on & ~self.next_comes & ~self.again
-        m.d.comb += [commit[name].eq(stage[name]) for name in ("warp", "memory", "below", "lines", "kill")]
+        # The token below, which finds the codes that a frame's tokens have assigned.
         m.d.comb += [
-            commit.write.eq(found | empty | sinks | (failed & stage.sunk) | (live & (
+            self.next.eq(run), self.next.framed.eq(stage.masks),
+            self.next.state.calls.eq(run.state.calls - (
+                stage.seen & token.counted & (token.kind == TokenKind.RETURN)))]
+        for thread, (after, code) in enumerate(zip(self.codes, stage.codes, strict=True)):
+            given = Mux(token.pc[thread], stage.by_pc, Mux(token.mask[thread], stage.by_mask, ThreadCode.NONE.value))
+            m.d.comb += after.eq(Mux(code == ThreadCode.NONE, given, code.as_value()))
+
+        # The stack that it leaves. A trap frame takes the holes under it along, if there is a line for them.
+        commit, last = Signal.like(self._left), run.state.last
+        empties = step.launch | ends | (step.set & ~run.memory)
+        holes = token.pc[:HOLE_BITS] & (step.frame & stage.halts & ~last[-1]).replicate(HOLE_BITS)
+        sinks = self.miss & stage.seen & run.clean
+        m.d.comb += [
+            commit.run.eq(self.next), commit.run.state.sunk.eq(sinks),
+            commit.run.state.last.eq(Cat(last[:HOLE_BITS] ^ holes | step.set.replicate(HOLE_BITS), last[HOLE_BITS:])
+                                     | empties.replicate(DEPTH_BITS)),
+            commit.write.eq(found | empty | sinks | (failed & run.state.sunk) | (live & (
                 step.set | step.launch | (step.load & ~step.fault)))),
-            commit.dropped.eq(stage.lines != stage.held), commit.moves.eq(live & step.move),
-            commit.dirtied.eq(stage.cleaned + stage.dirty - (stage.held - stage.lines)), commit.back.eq(failed),
-            commit.origin.eq(self.origin), commit.empties.eq(failed | empty | step.set | step.launch),
-            commit.sunk.eq(sinks), commit.done.eq(live & step.holds & Mux(step.walk, ~goes_on, ~step.write_back)),
-            commit.parks.eq(waits), commit.parking.eq(Mux(stage.more | stage.clean, Parking.WALK, Parking.SINK)),
-            commit.number.eq(Cat(number[:HOLE_BITS] ^ holes | step.set.replicate(HOLE_BITS), number[HOLE_BITS:])
-                             | empties.replicate(DEPTH_BITS)),
-            commit.ends.eq(step.launch | ends), commit.calls.eq(self.next_calls)]
+            commit.back.eq(failed), commit.origin.eq(self._states.origins.read(m, run.warp)),
+            commit.ends.eq(step.launch | ends), commit.empties.eq(failed | empty | step.set | step.launch),
+            commit.moves.eq(live & step.move), commit.done.eq(live & step.holds & ~goes_on & ~step.write_back),
+            commit.parks.eq(goes_on & ~self.next_comes & ~self.again),
+            commit.parking.eq(Mux(stage.more | run.clean, Parking.WALK, Parking.SINK))]
+        m.d.sync += self._left.eq(commit)
+        self._commit(m)
         return m
+
+    def _commit(self, m: Module) -> None:
+        """The fourth stage. A topmost line that has room is dirty, whatever memory has behind its tokens."""
+        stage, run, flags, state = self._left, self._left.run, self.flags, Signal.like(self._left.run.state)
+        lines, difference = Signal(COUNT_BITS), Signal(COUNT_BITS)
+        none, room, waits, top_line = Signal(), Signal(), Signal(), state.last[PLACE_BITS:]
+        bottom = Mux(lines == 0, state.last[-1], ~top_line[1:].any() & (top_line[0] == lines[1]))
+        m.d.comb += [
+            lines.eq(Mux(stage.empties, 0, run.lines)), difference.eq(run.state.dirtied - self.cleaned),
+            # From -4 to 4, and never 4 if lines were dropped.
+            none.eq(stage.empties | (run.dropped & difference[-1]) | (difference == 0)),
+            room.eq(state.last[:PLACE_BITS] != TOKENS_PER_LINE - 1),
+            waits.eq(stage.write & stage.done & room & (lines == 0)), state.eq(run.state)]
+        with m.If(stage.back):
+            m.d.comb += [state.last.eq(stage.origin.last), state.calls.eq(stage.origin.calls)]
+        with m.Elif(stage.ends):
+            m.d.comb += [state.calls.eq(0), state.kill.eq(0)]
+        with m.If(stage.empties):
+            m.d.comb += state.entered.eq(self.below)
+        with m.If(none):
+            m.d.comb += state.dirtied.eq(self.cleaned + (room & (lines != 0)))
+        self._states.states.write(m, stage.write, run.warp, state)
+        self._states.busy.write(m, flags.done, run.warp, 0)
+        m.d.sync += [self.committed.valid.eq(stage.write & stage.done), self.committed.payload.warp.eq(run.warp),
+                     self.committed.payload.last.eq(state.last)]
+        m.d.comb += [
+            flags.warp.eq(run.warp), flags.writes.eq(stage.write), flags.empties.eq(stage.write & stage.empties),
+            flags.done.eq(stage.done & ~waits), flags.parks.eq(stage.parks | waits),
+            flags.parking.eq(Mux(waits, Parking.LOAD, stage.parking)),
+            flags.lacks.eq(stage.write & run.memory & (lines <= FILLS_UP_TO) & ~bottom),
+            flags.stirs.eq(stage.moves | flags.empties),
+            flags.lowers.eq(flags.stirs | (stage.write & (none | (difference == 1))))]
+        m.d.sync += [
+            Assert(~stage.done | self._states.busy.read(m, run.warp), "a result that nobody waits for"),
+            Assert(~(stage.done & stage.parks), "an operation is over, and goes on")]

@@ -2,19 +2,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE
+from rtl.isa.tokens import LINE_BYTES, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
-from .records import COUNT_BITS, SLOT_BITS
-from .tokens import StoredLine, from_memory
+from .records import COUNT_BITS
+from .tokens import SLOT_BITS, TokenLinePort, role_of
 
 __all__ = ["LinePort", "LineTransfer", "line_job"]
+
+_SHARED = ("pc", "mask", "kind", "counted")
+"""What a token on chip and one in memory both have."""
 
 
 def line_job(params: SmParams) -> data.StructLayout:
@@ -58,16 +61,12 @@ class LinePort(wiring.Signature):
 
 
 class LineTransfer(Component):
-    """A line that leaves is read in a cycle in which nobody else reads, a line that comes is written in one in which
-    nobody else writes.
+    """Lines in both directions: one that leaves is read in every second cycle at most.
 
     Members
     -------
     engine : In(LinePort)
-    read_free, slot, line : In(1), Out(slot and warp), In(StoredLine)
-        Where to read, and what was read a cycle ago.
-    write_free, written : In(1), Out(StoredLine)
-        What is written when ``installed``.
+    tokens : Out(TokenLinePort)
     write_fault : Out(Event(warp))
     spill, fill : Out(1), Out(1)
         A line is handed over to memory, or asked for.
@@ -75,12 +74,14 @@ class LineTransfer(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         bits = params.warp_bits
         super().__init__({
-            "engine": In(LinePort(params)), "read_free": In(1), "slot": Out(SLOT_BITS + bits), "line": In(StoredLine),
-            "write_free": In(1), "written": Out(StoredLine), "write_fault": Out(Event(bits)), "spill": Out(1),
-            "fill": Out(1), "port": Out(MemoryPort(bits))})
+            "engine": In(LinePort(params)), "tokens": Out(TokenLinePort(params)), "write_fault": Out(Event(bits)),
+            "spill": Out(1), "fill": Out(1), "port": Out(MemoryPort(bits))})
+        self._job: Any = Signal(line_job(params))
+        """The line that is read next, and what follows."""
+        self._read: Any = Signal(line_job(params))
+        """The line that was read a cycle ago."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -89,66 +90,63 @@ class LineTransfer(Component):
         return m
 
     def _send(self, m: Module) -> None:
-        """From the cache to memory, and what is asked of it. A line is read in every second cycle at most."""
-        engine, request, out = self.engine, self.port.request, self.port.request.payload
-        job: Any = Signal(line_job(self._params))
-        read: Any = Signal(line_job(self._params))
-        working, came, reads, asks, stops, aborts = (
-            Signal(name=name) for name in ("working", "came", "reads", "asks", "stops", "aborts"))
-        lowered, free, spills = engine.lowered, ~request.valid | request.ready, working & job.spill
+        """From the cache to memory, and what is asked of it."""
+        engine, tokens, request, out, job, read = (
+            self.engine, self.tokens, self.port.request, self.port.request.payload, self._job, self._read)
+        working, came, reads, stops, aborts = (
+            Signal(name=name) for name in ("working", "came", "reads", "stops", "aborts"))
+        lowered, free, spills, done = engine.lowered, ~request.valid | request.ready, working & job.spill, self.spill
         m.d.comb += [
             stops.eq(spills & lowered.valid & (lowered.payload == job.warp)),
             aborts.eq(came & lowered.valid & (lowered.payload == read.warp)),
-            reads.eq(spills & self.read_free & free & ~came & ~stops), asks.eq(working & ~job.spill & free),
-            self.slot.eq(Cat(job.slot, job.warp)), engine.free.eq(~working & ~came),
-            engine.leaving.eq(Mux(spills, job.more + 1, 0) + came), engine.leaving_warp.eq(job.warp)]
-
-        # The line that is read next.
+            reads.eq(spills & tokens.read_free & free & ~came & ~stops), tokens.read_slot.eq(Cat(job.slot, job.warp)),
+            self.fill.eq(working & ~job.spill & free), done.eq(came & ~aborts), engine.free.eq(~working & ~came),
+            engine.leaving.eq(Mux(spills, job.more + 1, 0) + came), engine.leaving_warp.eq(job.warp),
+            engine.left.valid.eq(done), engine.left.payload.eq(read.warp), engine.cleaned.eq(read.cleaned)]
         with m.If(engine.job.valid):
             m.d.sync += [job.eq(engine.job.payload), working.eq(1)]
         with m.Elif(reads):
             m.d.sync += [job.slot.eq(job.slot + 1), job.address.eq(job.address + 1), job.cleaned.eq(job.cleaned + 1),
                          job.more.eq(job.more - 1), working.eq(job.more != 0)]
-        with m.Elif(asks | stops):
-            m.d.sync += working.eq(0)
-        m.d.sync += came.eq(reads)
-        with m.If(reads):
             m.d.sync += [read.eq(job), read.keep.eq(job.keep | (job.more != 0).replicate(TOKENS_PER_LINE))]
+        with m.Elif(self.fill | stops):
+            m.d.sync += working.eq(0)
 
-        # The line that was read. A token that is not on the stack is written as zeros, which is NONE.
-        line: Any = data.View(TokenLine, out.data)
-        done = came & ~aborts
-        m.d.comb += [out.mask.eq(Const(~0, LINE_BYTES)), engine.left.valid.eq(done), engine.left.payload.eq(read.warp),
-                     engine.cleaned.eq(read.cleaned), self.spill.eq(done), self.fill.eq(asks)]
-        for place, (stored, token) in enumerate(zip(line, self.line, strict=True)):
-            with m.If(came):
-                m.d.sync += [stored[name].eq(token[name]) for name in ("pc", "mask", "kind", "counted")]
-            with m.If(came & ~read.keep[place]):
-                m.d.sync += stored.eq(0)
+        # The request. A token that is not on the stack is written as zeros, which is NONE.
+        m.d.comb += out.mask.eq(Const(~0, LINE_BYTES))
+        m.d.sync += [
+            came.eq(reads), engine.spilled.valid.eq(came | stops), engine.spilled.payload.done.eq(done),
+            engine.spilled.payload.warp.eq(job.warp),
+            Assert(~(engine.job.valid & ~engine.free), "a line is to move while another one does"),
+            Assert(~came | free, "a line that was read has nowhere to go")]
         with m.If(free):
-            m.d.sync += request.valid.eq(done | asks)
-        with m.If(came | asks):
+            m.d.sync += request.valid.eq(done | self.fill)
+        with m.If(came | self.fill):
             m.d.sync += [out.write.eq(came), out.tag.eq(job.warp), out.address.eq(Mux(came, read.address, job.address))]
-        m.d.sync += [engine.spilled.valid.eq(came | stops), engine.spilled.payload.done.eq(done),
-                     engine.spilled.payload.warp.eq(job.warp),
-                     Assert(~(engine.job.valid & ~engine.free), "a line is to move while another one does"),
-                     Assert(~came | free, "a line that was read has nowhere to go")]
+        line: Any = data.View(TokenLine, out.data)
+        with m.If(came):
+            for keep, token, stored in zip(read.keep, tokens.read, line, strict=True):
+                m.d.sync += [stored[name].eq(Mux(keep, Value.cast(token[name]), 0)) for name in _SHARED]
 
     def _receive(self, m: Module) -> None:
         """From memory into the cache: what it says of writes goes on at once, lines wait here."""
-        engine, response, answer = self.engine, self.port.response, self.port.response.payload
+        engine, tokens, response, answer = self.engine, self.tokens, self.port.response, self.port.response.payload
         line: Any = Signal(TokenLine)
-        waiting = engine.arrived.valid
-        m.d.comb += [response.ready.eq(answer.write | ~waiting), engine.installed.eq(engine.install & self.write_free)]
+        waiting, written = engine.arrived.valid, response.valid & answer.write
+        m.d.comb += [
+            response.ready.eq(answer.write | ~waiting), tokens.write.eq(engine.install),
+            tokens.write_slot.eq(engine.slot), engine.installed.eq(engine.install & tokens.write_free)]
         with m.If(~waiting):
             m.d.sync += [waiting.eq(response.valid & ~answer.write), engine.arrived.payload.eq(answer.tag),
                          engine.error.eq(answer.error), line.eq(answer.data)]
         with m.Elif(engine.consumed):
             m.d.sync += waiting.eq(0)
-        for token, stored in zip(line, self.written, strict=True):
-            from_memory(m, token, stored)
+        for token, stored in zip(line, tokens.written, strict=True):
+            known = token.kind.matches(*(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL))
+            m.d.comb += [stored[name].eq(token[name]) for name in _SHARED if name != "kind"]
+            m.d.comb += [stored.kind.as_value().eq(Mux(known, token.kind, TokenKind.ILLEGAL.value)),
+                         stored.role.as_value().eq(role_of(stored.kind))]
         m.d.sync += [
-            engine.acknowledged.valid.eq(response.valid & answer.write), engine.acknowledged.payload.eq(answer.tag),
-            self.write_fault.valid.eq(response.valid & answer.write & answer.error),
-            self.write_fault.payload.eq(answer.tag),
+            engine.acknowledged.valid.eq(written), engine.acknowledged.payload.eq(answer.tag),
+            self.write_fault.valid.eq(written & answer.error), self.write_fault.payload.eq(answer.tag),
             Assert(~engine.consumed | waiting, "a line is taken that has not come")]

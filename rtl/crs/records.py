@@ -1,26 +1,20 @@
 """What the stages of the stack's pipeline hand to each other, and what is kept of each warp."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum
+from amaranth.lib import data, enum, wiring
+from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
-from rtl.layouts import DEPTH_BITS, ThreadCodes
+from rtl.layouts import DEPTH_BITS, Event, ThreadCodes
 from rtl.params import WARP_THREADS, SmParams
 
-from .tokens import StoredToken
+from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken
 
 __all__ = [
-    "CACHED_LINES", "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "NEAR_BITS", "PLACE_BITS", "POINTER_CALLS",
-    "SLOT_BITS", "SPILLS_FROM", "TOP_STEP", "Counters", "Limits", "Origin", "Parking", "Seek", "StackState", "Step",
-    "again", "change_flags", "change_stage", "commit_flags", "commit_stage", "judge_stage"]
+    "COUNT_BITS", "FILLS_UP_TO", "LIMIT_BITS", "NEAR_BITS", "POINTER_CALLS", "SPILLS_FROM", "TOP_STEP", "EnginePort",
+    "Origin", "Parking", "Seek", "StackState", "Step", "again", "change_flags", "change_stage", "commit_flags",
+    "commit_stage", "judge_stage", "stack_step"]
 
-CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
-"""Lines of a warp that fit on chip."""
-SLOT_BITS = (CACHED_LINES - 1).bit_length()
-"""Width of a line's slot: its number modulo CACHED_LINES."""
-PLACE_BITS = (TOKENS_PER_LINE - 1).bit_length()
-"""Width of a token's place in its line."""
 FILLS_UP_TO = CACHED_LINES - 2
 """Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
 SPILLS_FROM = CACHED_LINES - 1
@@ -34,7 +28,7 @@ lowest."""
 TOP_STEP = SLOT_BITS + PLACE_BITS
 """Limits count steps of so many tokens, as a power of two."""
 LIMIT_BITS = DEPTH_BITS - TOP_STEP
-"""Width of a limit."""
+"""Width of a limit: the highest number that a token may have, in steps."""
 NEAR_BITS = 3
 """Parts in which a number is held against a limit."""
 
@@ -63,13 +57,6 @@ class StackState(data.Struct):
 
 Origin = data.StructLayout({"last": DEPTH_BITS, "calls": 8})
 """The stack when an unwind began, to which it is put back if the unwind fails."""
-
-Counters = data.StructLayout({"below": COUNT_BITS, "cleaned": COUNT_BITS, "written": 1})
-"""The engine's counters; ``written``: memory has confirmed all lines that it was given."""
-
-Limits = data.StructLayout({"limit": LIMIT_BITS, "memory": 1, "checks_calls": 1})
-"""The highest number that a token may have, in steps of 16 tokens; whether there is a region in memory; whether calls
-are limited."""
 
 Seek = data.StructLayout({"quad": 1, "frame": 1})
 """What an unwind looks for, if not for a thread that goes on."""
@@ -106,67 +93,95 @@ def again(params: SmParams) -> data.StructLayout:
     return data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1})
 
 
+class EnginePort(wiring.Signature):
+    """What the pipeline sees of the spill and fill engine.
+
+    Members
+    -------
+    change, commit : Out(change_flags), Out(commit_flags)
+        What happens in this cycle.
+    below, cleaned : In(COUNT_BITS), In(COUNT_BITS)
+        The engine's counters of the warp of ``commit``, as they are with what is written in this cycle.
+    full : In(warps)
+        Whose lines are all dirty, and the last one full.
+    again, again_free, waking : In(Event(again)), Out(1), In(1)
+        An operation comes back into the pipeline; ``waking``: perhaps in this cycle, nobody else may.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "change": Out(change_flags(params)), "commit": Out(commit_flags(params)), "below": In(COUNT_BITS),
+            "cleaned": In(COUNT_BITS), "full": In(params.warps), "again": In(Event(again(params))),
+            "again_free": Out(1), "waking": In(1)})
+
+
+def stack_step(params: SmParams) -> data.StructLayout:
+    """A step of a warp, as it goes through the stages.
+
+    ``state`` is that of the warp's stack; from the second stage on without the token that an unwind looks at, or with
+    the one that was pushed. Its number is a depth to set, if the step sets one. ``lines`` are on chip from the topmost
+    token's line down; some have been left by this unwind if ``dropped``; when it began no line was dirty if ``clean``.
+    ``memory``: the stack has a region there. ``framed``: the tokens above in the line are MASKS tokens.
+    """
+    return data.StructLayout({
+        "warp": params.warp_bits, "step": Step, "state": StackState, "lines": COUNT_BITS, "dropped": 1, "clean": 1,
+        "memory": 1, "framed": 1})
+
+
 def change_stage(params: SmParams) -> data.StructLayout:
     """From the access: a step and what is known of its warp.
 
-    ``number`` is what the step counts from: the topmost token, the one that is looked at, or a depth to set; ``top``
-    the topmost token's place in its line. ``lines`` are on chip from that token's line down, only one if ``lone``;
-    ``sees``: the token is one of theirs, and looked at. When the step began ``held`` were on chip, ``dirty`` of them
-    dirty; ``clean``: none. ``near``: the number's step and the limit's make up the same granule, part by part of their
-    bits. ``calls_full``: the limit of calls is reached.
+    ``follows``: it is an unwind's that goes on, of which only ``sees`` is known besides: there is a token to look at,
+    and on chip. ``top`` is the topmost token's place in its line; ``free`` is where the next one lies on chip.
+    ``dirty`` lines are dirty. ``near``: the topmost token's step and the ``limit``'s make up the same granule, part by
+    part of their bits. ``calls_full``: the limit of calls is reached. ``token`` is to be pushed, its pc may be another
+    operand.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "top": PLACE_BITS, "lines": COUNT_BITS, "lone": 1,
-        "sees": 1, "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS,
-        "calls": 8, "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1,
-        "near": NEAR_BITS, "calls_full": 1, "token": StoredToken})
+        "valid": 1, "run": stack_step(params), "follows": 1, "sees": 1, "top": PLACE_BITS, "free": TOP_STEP,
+        "dirty": COUNT_BITS, "near": NEAR_BITS, "limit": LIMIT_BITS, "calls_full": 1, "token": StoredToken})
 
 
 def judge_stage(params: SmParams) -> data.StructLayout:
     """From the change, with the token that is looked at.
 
-    ``number`` is that of the topmost token, if the step's token is popped and ends the unwind; ``last``: there is none.
-    ``seen``: there is a token to look at; ``none``: there is none on the stack; ``more``: another one is on chip.
-    ``follows``: the token before was looked at a cycle ago. ``clamp``: a pointer beyond the limit is set. ``calls`` is
-    the API call depth as the tokens above leave it.
+    ``seen``: there is one; ``more``: there is another one below it on chip; ``bottom``: there is none on the stack.
+    ``onward``: the unwind goes on unless the token ends it.
 
-    Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it
-    does so if there are threads for it (``may_halt``). In a trap frame, ``framed``: all tokens above in the line are
-    MASKS tokens, ``masks``: it is another one; ``anyone``: all threads of its mask go on; ``by_pc``, ``by_mask``: the
-    codes that its threads get. Of the threads' codes as the tokens above leave them: who may go on if the token's mask
-    has him (``fits``), who has none (``free``); somebody waits for a RETURN token (``returned``) or for one of another
-    kind (``stuck``).
+    Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so if
+    there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens; ``anyone``: all
+    threads of its mask go on; ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the
+    tokens above leave them: who may go on if the token's mask has him (``fits``), who has passed it (``past``), either
+    (``stops``); somebody waits for a RETURN token (``returned``) or for one of another kind (``stuck``).
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "step": Step, "number": DEPTH_BITS, "last": 1, "lines": COUNT_BITS,
-        "held": COUNT_BITS, "dirty": COUNT_BITS, "clean": 1, "below": COUNT_BITS, "cleaned": COUNT_BITS, "calls": 8,
-        "kill": 1, "sunk": 1, "limit": LIMIT_BITS, "memory": 1, "clamp": 1, "seen": 1, "none": 1,
-        "more": 1, "follows": 1, "token": StoredToken, "halts": 1, "wrong": 1, "may_halt": 1,
-        "framed": 1, "masks": 1, "anyone": 1, "by_pc": 3, "by_mask": 3, "codes": ThreadCodes, "fits": WARP_THREADS,
-        "free": WARP_THREADS, "stuck": 1, "returned": 1, "error": WarpError, "value": 32})
+        "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1, "token": StoredToken,
+        "halts": 1, "wrong": 1, "may_halt": 1, "masks": 1, "anyone": 1, "by_pc": 3, "by_mask": 3, "codes": ThreadCodes,
+        "fits": WARP_THREADS, "past": WARP_THREADS, "stops": WARP_THREADS,
+        "stuck": 1, "returned": 1, "error": WarpError, "value": 32})
 
 
 def commit_stage(params: SmParams) -> data.StructLayout:
     """From the judgement: what the step makes of its warp's stack.
 
-    ``write``: a state is written, that of ``origin`` if ``back``; if ``ends``, no call is open, if ``empties``, no line
-    is on chip any more. Else ``lines`` are on chip, fewer than before if ``dropped``; of them the topmost ``dirtied -
-    cleaned`` are dirty, if that is more than 0. ``moves``: the warp's memory is another. ``done``: the warp's next
-    request may follow. ``parks``: the step goes on by the spill and fill engine.
+    ``write``: the state is written, with what it was in ``origin`` if ``back``; if ``ends``, no call is open, if
+    ``empties``, no line is on chip any more. ``moves``: the warp's memory is another. ``done``: the warp's next request
+    may follow. ``parks``: the step goes on by the spill and fill engine.
     """
     return data.StructLayout({
-        "warp": params.warp_bits, "memory": 1, "write": 1, "back": 1, "ends": 1, "empties": 1, "done": 1, "parks": 1,
-        "parking": Parking, "moves": 1, "number": DEPTH_BITS, "lines": COUNT_BITS, "dropped": 1, "below": COUNT_BITS,
-        "dirtied": COUNT_BITS, "calls": 8, "kill": 1, "sunk": 1, "origin": Origin})
+        "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
+        "done": 1, "parks": 1, "parking": Parking})
 
 
 def change_flags(params: SmParams) -> data.StructLayout:
     """From the second stage: a step begins that holds its warp; a write-back is parked. A token that was pushed has
     made the last line that has room full, all others being dirty (``fills``); has taken the place of the lowest line
     (``drops``); has left so many dirty lines that one is to be written to memory (``spills``); is the first of its
-    line (``begins_line``)."""
+    line (``begins_line``). One could not be pushed, since the topmost line is not on chip (``lacks``): that is to be
+    read."""
     return data.StructLayout({
-        "warp": params.warp_bits, "holds": 1, "flushes": 1, "fills": 1, "drops": 1, "spills": 1, "begins_line": 1})
+        "warp": params.warp_bits, "holds": 1, "flushes": 1, "fills": 1, "drops": 1, "spills": 1, "begins_line": 1,
+        "lacks": 1})
 
 
 def commit_flags(params: SmParams) -> data.StructLayout:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Const, Module, Mux, Signal
-from amaranth.lib import memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -15,20 +15,22 @@ from rtl.layouts import (
     StackOperation,
     StackPort,
     ThreadCode,
+    ThreadCodes,
     flow_launch,
     flow_request,
     flow_result,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import instruction_address
+from rtl.words import Words
 
-from .decide import FlowDecision
-from .stages import WaitingUnwind, WarpState, decide_stage, outcome_stage
+from .decide import FlowDecision, outcome_stage
 
 __all__ = ["FlowUnit"]
 
 _REPORT_BITS = 32
-_KEPT = tuple(WaitingUnwind.as_shape().members)
+_KEPT = {"pc": 32, "following": 32, "quad": 1, "kept": 1}
+"""What is kept of an outcome while the stack needs more steps than usual."""
 _NOTHING = ("jumps", "stays", "moves", "marks", "mute", "loud")
 
 
@@ -57,31 +59,31 @@ class FlowUnit(Component):
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
             "report_mask": In(_REPORT_BITS), "result": Out(Event(flow_result(params))),
             "stack": Out(StackPort(params))})
-        self.states = memory.Memory(shape=WarpState, depth=params.warps, init=[])
+        self.states = Words(data.StructLayout({"active": WARP_THREADS, "codes": ThreadCodes}), params.warps)
+        """Which threads of a warp are active, and why the others are not."""
         self._back = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.states = states = self.states
         m.submodules.decision = decision = FlowDecision(self._params)
-        state, old, new = *(states.read_port(domain="comb") for _ in range(2)), states.write_port()
-        gathered, deciding = Signal(decide_stage(self._params)), decision.gathered
-        m.d.comb += [
-            state.addr.eq(self.request.payload.warp), self.launch.ready.eq(deciding.ready),
-            self.request.ready.eq(deciding.ready & ~self.launch.valid), old.addr.eq(self.stack.result.warp),
-            new.addr.eq(self.stack.result.warp), new.en.eq(self.stack.result_valid)]
-        self._gather(m, state.data, gathered)
+        deciding, told = decision.gathered, self.stack.result.warp
+        old = states.read(m, told)
+        gathered, new = Signal.like(deciding.payload), Signal.like(old)
+        m.d.comb += [self.launch.ready.eq(deciding.ready), self.request.ready.eq(deciding.ready & ~self.launch.valid)]
+        self._gather(m, states.read(m, self.request.payload.warp), gathered)
         with m.If(deciding.ready):
             m.d.sync += [deciding.valid.eq(self.launch.valid | self.request.valid), deciding.payload.eq(gathered)]
         connect(m, decision.stack, flipped(self.stack))
-        self._conclude(m, self._wait(m, decision), old.data, new.data)
+        self._conclude(m, self._wait(m, decision), old, new)
+        states.write(m, self.stack.result_valid, told, new)
         return m
 
     def _gather(self, m: Module, state: Any, gathered: Any) -> None:
         """Which threads execute an instruction. A launch is one, too: with all threads active, those it does not want
         leave as KILLED."""
         request, launch, launches = self.request.payload, self.launch.payload, self.launch.valid
-        instruction = request.instruction
+        instruction, asked = request.instruction, gathered.request
         active, threads, same = (Signal(WARP_THREADS, name=name) for name in ("active", "threads", "same"))
         m.d.comb += [
             active.eq(state.active | launches.replicate(WARP_THREADS)),
@@ -89,26 +91,23 @@ class FlowUnit(Component):
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
             gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.codes.eq(state.codes),
-            gathered.stack.eq(launch.stack)]
-        m.d.comb += [gathered[name].eq(request[name]) for name in ("warp", "instruction", "pc", "operand", "fault")]
+            gathered.stack.eq(launch.stack), asked.eq(request)]
         with m.If(launches):
             m.d.comb += [
-                gathered.warp.eq(launch.warp), gathered.instruction.eq(0), gathered.instruction.constant.eq(1),
-                gathered.instruction.operation.eq(FlowOperation.LAUNCH), gathered.pc.eq(launch.pc),
-                gathered.instruction.asked.eq(StackOperation.LAUNCH), gathered.operand.eq(launch.pc),
-                gathered.instruction.code.eq(ThreadCode.KILLED)]
+                asked.warp.eq(launch.warp), asked.pc.eq(launch.pc), asked.operand.eq(launch.pc),
+                asked.instruction.eq(0), asked.instruction.constant.eq(1),
+                asked.instruction.operation.eq(FlowOperation.LAUNCH), asked.instruction.code.eq(ThreadCode.KILLED),
+                asked.instruction.asked.eq(StackOperation.LAUNCH)]
         with m.Elif(instruction.operation == FlowOperation.SET_BASE):
             m.d.comb += gathered.stack.base.eq(request.operand)
 
     def _wait(self, m: Module, decision: FlowDecision) -> Any:
         """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has
         waited there nothing else counts; its threads and its target would mean nothing."""
-        m.submodules.waiting = waiting = memory.Memory(shape=WaitingUnwind, depth=self._params.warps, init=[])
-        keep, kept = waiting.write_port(), waiting.read_port(domain="comb")
+        m.submodules.waiting = waiting = Words(data.StructLayout(_KEPT), self._params.warps)
         outcome, valid, known = decision.outcome, decision.decided, Signal(outcome_stage(self._params))
-        m.d.comb += [
-            keep.en.eq(valid & decision.waits), keep.addr.eq(outcome.warp), kept.addr.eq(self.stack.result.warp),
-            *(keep.data[name].eq(outcome[name]) for name in _KEPT)]
+        waiting.write(m, valid & decision.waits, outcome.warp, {name: outcome[name] for name in _KEPT})
+        kept = waiting.read(m, self.stack.result.warp)
         for cycle in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
             m.d.sync += [next_valid.eq(valid), next_outcome.eq(outcome)]
@@ -124,10 +123,10 @@ class FlowUnit(Component):
             valid, outcome = next_valid, next_outcome
         # Whether an unwind leads behind its instruction is compared in both places, since that is needed early.
         leads = [instruction_address(self.stack.result.pc) == instruction_address(of) for of in (
-            kept.data.following, outcome.following)]
+            kept.following, outcome.following)]
         m.d.comb += [known.eq(outcome), self._back.eq(Mux(valid, leads[1], leads[0]))]
         with m.If(~valid):
-            m.d.comb += [known[name].eq(kept.data[name]) for name in _KEPT]
+            m.d.comb += [known[name].eq(kept[name]) for name in _KEPT]
         m.d.sync += Assert(~(valid & self.stack.result_valid & (outcome.warp != self.stack.result.warp)),
                            "the stack answers out of order")
         return known

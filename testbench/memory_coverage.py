@@ -20,10 +20,10 @@ __all__ = ["EXPECTED", "LEAST_LINES_UNDER_WAY", "LEAST_OVERLAP", "LEAST_WAITING"
 
 LEAST_OVERLAP = 4
 """Instructions that have read registers and are not complete, in the deepest overlap that each random program must
-reach: one less than the programs of many seeds have come to, on four lanes. A unit that executes one instruction while
-it reads the registers of the next comes to 2.
+reach: one less than the programs of many seeds have come to, on four and on eight lanes. A unit that executes one
+instruction while it reads the registers of the next comes to 2.
 """
-LEAST_WAITING = 10
+LEAST_WAITING = 8
 """The same for instructions that the unit has accepted, of which some wait."""
 LEAST_LINES_UNDER_WAY = 5
 """The same for requests to memory that have no answer yet."""

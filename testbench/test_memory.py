@@ -129,11 +129,11 @@ def test_lines_and_conflicts_by_hand():
     assert lines_of(word_each, 4) == 2
     assert lines_of({0: 60, 1: 64}, 4) == 2
     for loads in (False, True):
-        assert conflicts(word_each, 4, 8, loads=loads) == 4
+        assert conflicts(word_each, 4, 8, loads=loads) == 8
         assert conflicts({thread: 8 * thread for thread in range(32)}, 4, 8, loads=loads) == 8
         assert conflicts({thread: 32 * thread for thread in range(32)}, 4, 8, loads=loads) == 32
-        assert conflicts(dict.fromkeys(range(32), 12), 4, 8, loads=loads) == 4
-        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (16 if loads else 64)
+        assert conflicts(dict.fromkeys(range(32), 12), 4, 8, loads=loads) == (4 if loads else 8)
+        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (32 if loads else 64)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

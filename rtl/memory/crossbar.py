@@ -67,8 +67,8 @@ class Crossbar(Component):
     Members
     -------
     job : In(stream of beat_job)
-    continues : Out(1)
-        The lower half of the job that is offered was taken already.
+    continues, goes_on : Out(1)
+        The lower half of the job that is offered was taken already; the upper one is taken now, if it is.
     slot, beat, upper, inner, same, base : Out, Out, Out, In(inner_layout), In(1 bit a port), In
         Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
     mixed, data_slot, data_beat, data_upper, data_word, values : Out, Out, Out, Out, Out, In(a word for each port)
@@ -93,7 +93,8 @@ class Crossbar(Component):
         slot, beat, ports = slot_bits(params), range(params.beats), port_count(params)
         words = data.ArrayLayout(32, ports)
         super().__init__({
-            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "slot": Out(slot), "beat": Out(beat),
+            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "goes_on": Out(1),
+            "slot": Out(slot), "beat": Out(beat),
             "upper": Out(1), "inner": In(inner_layout(params)), "same": In(ports),
             "base": In(row_bits(params)), "mixed": Out(1),
             "data_slot": Out(slot), "data_beat": Out(beat), "data_upper": Out(1), "data_word": Out(range(WORDS)),
@@ -126,7 +127,8 @@ class Crossbar(Component):
             left.eq(pending & ~served), self.mixed.eq(access.used & shuffles),
             both.eq(~self.upper & ~given.write & ~(upper & ~(lower & self.same)).any()),
             takes.eq(self.job.valid & ~left.any() & ~(given.write & pending.any() & (here.kind == BeatKind.LANES))),
-            self.upper.eq(self.continues | ~lower.any()),
+            self.upper.eq(self.continues | ~lower.any()), self.goes_on.eq(
+                self.continues & ~left.any() & ~(pending.any() & (here.kind == BeatKind.LANES))),
             self.job.ready.eq(takes & (self.upper | both | ~upper.any())),
             self.slot.eq(given.slot), self.beat.eq(given.beat),
             self.data_slot.eq(Mux(self.mixed, access.slot, here.slot)), self.data_beat.eq(here.beat),

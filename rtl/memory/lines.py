@@ -130,6 +130,8 @@ class MissQueue(Component):
         A line waits for its tag.
     pending, fault : Out(1 bit a slot)
         Slots that have lines under way; those of which something was not mapped.
+    fill_ends : In(1)
+        The upper half of ``fill`` is taken.
     filling : Out(1)
         Some words of a line that is filled are on their way or in it, others have not begun theirs.
     issued, filled : Out(Event of a slot)
@@ -147,8 +149,8 @@ class MissQueue(Component):
             "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
             "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "busy": Out(1),
-            "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1), "issued": Out(Event(slot)),
-            "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
+            "pending": Out(1 << slot), "fault": Out(1 << slot), "fill_ends": In(1), "filling": Out(1),
+            "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -253,9 +255,10 @@ class MissQueue(Component):
         m.d.comb += [
             others.eq(left & ~one_hot(job.beat, params.beats)),
             ends.eq(kept.local | (step == kept.words - 1)), self.fill.valid.eq(left.any()),
-            free.eq(~left.any())]
+            free.eq(~left.any() | (self.fill_ends & job.last))]
         with m.If(starts):
             m.d.sync += [left.eq(info.beats), kept.eq(info), kept_tag.eq(tag), step.eq(0), is_last.eq(last)]
+        m.d.sync += Assert(~self.fill_ends | self.fill.ready, "the end of a beat is not taken")
         with m.If(self.fill.valid & self.fill.ready):
             m.d.sync += [self.filling.eq(~job.last), taken_last.eq(is_last)]
         with m.If(~starts & left.any() & self.fill.ready):

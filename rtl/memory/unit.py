@@ -229,6 +229,7 @@ class MemoryUnit(Component):
             crossbar.job.valid.eq(open_ & turn.any()),
             crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
         m.d.comb += [job.ready.eq(mine & crossbar.job.ready & open_) for job, mine in zip(jobs, turn, strict=True)]
+        m.d.comb += queue.fill_ends.eq(kept[1] & crossbar.goes_on)
         m.d.sync += kept.eq(turn)
         m.d.comb += [
             atomic.ready.eq(~crossbar.busy & whole), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),

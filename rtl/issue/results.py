@@ -37,7 +37,8 @@ class FlowResults(Component):
     settled : Out(1 bit a warp)
         No result is to come.
     revoked : Out(1 bit a warp)
-        The result in the cycle before does not let the warp go on behind its instruction.
+        The result in the cycle before was the last one that the warp waited for, and it does not go on behind its
+        instruction.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -80,6 +81,7 @@ class FlowResults(Component):
             came.eq(self.result.valid), begun.eq(begins), over.eq(self.over), aside.eq(~result.behind),
             ended.eq(result.terminated), self.redirect.payload.pc.eq(result.pc)]
         m.d.comb += [
-            self.revoked.eq(latest & (came & (aside | ended)).replicate(warps)), self.redirect.payload.warp.eq(last),
+            self.revoked.eq(latest & (came & over & (aside | ended)).replicate(warps)),
+            self.redirect.payload.warp.eq(last),
             self.redirect.valid.eq(came & ~ended & (begun | over & aside))]
         return m

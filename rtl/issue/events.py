@@ -57,8 +57,8 @@ class LoweringQueue(Component):
         free: Any = Const(1)
         chosen = []
         for index, source in enumerate(self.units):
-            kept, full, goes = (
-                Signal(shape, name=f"{name}_{index}") for name, shape in (("kept", fields), ("full", 1), ("goes", 1)))
+            kept = Signal(fields, name=f"kept_{index}")
+            full, goes = (Signal(name=f"{name}_{index}") for name in ("full", "goes"))
             m.d.comb += goes.eq(full & free)
             m.d.sync += [full.eq(source.valid | full & ~goes),
                          Assert(~(source.valid & full & ~goes), "completions come too close behind each other")]

@@ -18,7 +18,7 @@ __all__ = ["SharedWords", "StackStates"]
 
 assert CRS_GRANULE // TOKEN_BYTES == 2 * TRAP_RESERVE, "a granule is two of the steps that limits are counted in"
 _Sizes = data.StructLayout({"granules": CRS_GRANULE_BITS, "memory": 1, "checks_calls": 1})
-_IN_LUTS = {"ram_style": "distributed"}
+_IN_LUTS: dict[str, Any] = {"ram_style": "distributed"}
 """Small as they are, synthesis would make registers of some."""
 
 

@@ -88,7 +88,7 @@ class Core(Component):
             connect(m, sender, receiver)
         result = front.result
         pass_on(m, front, execute, "warp_status", "all_status")
-        pass_on(m, execute, front, "status_warp", "forget", "forget_warp")
+        pass_on(m, execute, front, "status_warp", "clear_status")
         pass_on(m, result.payload, self.exit, "warp", "terminated", "kept")
         m.d.comb += [
             fetch.grid.eq(self.grid), fetch.room.eq(front.room), execute.flow_result_valid.eq(result.valid),

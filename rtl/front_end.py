@@ -53,7 +53,7 @@ _PORTS = {
                                                           if client is not LaneClient.BARRIER), issue_events="events"),
     "control_flow": _ports("result", "diverged", flow_launch="launch", stack_memory="port", stack_events="events"),
     "barrier": _ports("launch", "barriers", "withdrawn", barrier_completion="completion"),
-    "trap": _ports("command", "status_warp", "all_status", "forget", "forget_warp", warp_status="status",
+    "trap": _ports("command", "status_warp", "all_status", "clear_status", warp_status="status",
                    trap_state="state", trap_completion="completion"),
     "status": _ports("report_mask", "interrupt", error_status="access")}
 """Ports that are those of a part, by their names there."""
@@ -83,7 +83,7 @@ class FrontEnd(Component):
         See IssueUnit. The barrier unit's operations are inside.
     gathered, wanted, values, flags, conditions
         Of the barrier unit's LaneClientPort.
-    command, starting, status_warp, warp_status, all_status, forget, forget_warp, trap_state
+    command, starting, status_warp, warp_status, all_status, clear_status, trap_state
         See TrapUnit.
     error_status, report_mask, interrupt
         See ErrorStatus.

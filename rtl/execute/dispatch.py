@@ -68,7 +68,7 @@ class DispatchStage(Component):
     passed : Out(Event of scoreboard_event)
         What lets go of registers; in the cycle of the slot.
     error : Out(error_event)
-    forgets : Out(1)
+    clears_status : Out(1)
         The status of ``warp`` is read by what clears it.
     """
 
@@ -82,7 +82,7 @@ class DispatchStage(Component):
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
             "completed": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
-            "error": Out(error_event(params)), "forgets": Out(1)})
+            "error": Out(error_event(params)), "clears_status": Out(1)})
         self.selection = ThreadSelection()
 
     def elaborate(self, platform: object) -> Module:
@@ -111,7 +111,7 @@ class DispatchStage(Component):
             self.error.valid.eq((refused & reported(self.report_mask, instruction.error)) | failed),
             self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
 
-        m.d.comb += self.forgets.eq(
+        m.d.comb += self.clears_status.eq(
             computes & selection.computing.any() & (self.decoded.source_a == ValueSource.SPECIAL)
             & (self.decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
         self._to_lanes(m, failed)

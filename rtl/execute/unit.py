@@ -77,7 +77,7 @@ class ExecuteUnit(Component):
         At the end of S2.
     written : Out(lane_write)
         In S7.
-    status_warp, warp_status, all_status, forget, forget_warp : Out, In(32), In(32), Out(1), Out
+    status_warp, warp_status, all_status, clear_status : Out, In(32), In(32), Out(1)
         The trap unit's, for S2R; see TrapUnit.
     operation_flow : Out(stream of lane_operation)
         Operations that write what the flow unit reads.
@@ -99,8 +99,8 @@ class ExecuteUnit(Component):
             "barrier": Out(LaneDataPort(params)), "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
             "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
             "error": Out(error_event(params)), "written": Out(lane_write(params)),
-            "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "forget": Out(1),
-            "forget_warp": Out(params.warp_bits), "operation_flow": Out(stream.Signature(lane_operation(params)))})
+            "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "clear_status": Out(1),
+            "operation_flow": Out(stream.Signature(lane_operation(params)))})
         self.registers = RegisterFile(params)
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)
@@ -139,8 +139,7 @@ class ExecuteUnit(Component):
             leaving.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
             special.warp.eq(leaving.warp), leaving.special.eq(special.uniform),
             self.status_warp.eq(leaving.warp), special.warp_status.eq(self.warp_status),
-            special.all_status.eq(self.all_status), self.forget.eq(leaving.forgets),
-            self.forget_warp.eq(leaving.warp)]
+            special.all_status.eq(self.all_status), self.clear_status.eq(leaving.clears_status)]
         m.d.sync += self.error.eq(leaving.error)
         self._dispatch(m)
 

@@ -94,8 +94,8 @@ class TrapUnit(Component):
         What S2R tells of a warp, and of all. While there are warps that have executed a BPT.TRAP, reasons of those that
         have left are told for some time: each warp is looked at once in as many cycles as there are, or later while
         warps are taken from barriers.
-    forget, forget_warp : In(1), In
-        A warp's status has been read by what clears it.
+    clear_status : In(1)
+        The status of ``status_warp`` has been read by what clears it.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
     completion, error : Out(completion), Out(error_event)
     """
@@ -112,7 +112,7 @@ class TrapUnit(Component):
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "report_mask": In(REPORT_BITS),
             "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps), "leave": Out(warps),
             "inside": Out(warps), "resume": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
-            "all_status": Out(32), "forget": In(1), "forget_warp": In(bits), "state": Out(TrapStatus(params)),
+            "all_status": Out(32), "clear_status": In(1), "state": Out(TrapStatus(params)),
             "events": Out(TrapEvents), "report": Out(TrapReport(params)), "completion": Out(completion(params)),
             "error": Out(error_event(params))})
         self.warps = WarpTraps(params)
@@ -132,7 +132,7 @@ class TrapUnit(Component):
         pass_on(m, machine, self.state, "trapping", "locked_down")
         m.d.comb += [
             machine.stop.eq(command.stop), failures.outside.eq(warps.outside),
-            warps.forgets.valid.eq(self.forget), warps.forgets.payload.eq(self.forget_warp),
+            warps.clears_status.valid.eq(self.clear_status), warps.clears_status.payload.eq(self.status_warp),
             self.state.paused.eq(self.live & warps.paused), self.state.trapped.eq(self.live & warps.trapped)]
         m.d.sync += [self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
                      self.events.step.eq(warps.steps)]

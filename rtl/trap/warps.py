@@ -63,7 +63,7 @@ class WarpTraps(Component):
         Of one warp each: it begins; a flow result of it comes; something of it is dispatched.
     errors : In(array of error_event)
         All reported errors.
-    forgets : In(EventLayout of a warp)
+    clears_status : In(EventLayout of a warp)
         Why it traps is forgotten.
     trapping, urgent, release : In(1)
         The multiprocessor traps; for a cause that nobody can mask; those who wait at RTT leave.
@@ -89,7 +89,7 @@ class WarpTraps(Component):
             (Out(params.warps), "failed trapped stepped"), (Out(1), "cause insisting pauses fails steps"))
         super().__init__({
             "launch": In(EventLayout(warp_launch(params))), "result": In(Event(flow_result(params))),
-            "step": In(trap_step(params)), "forgets": In(EventLayout(params.warp_bits)),
+            "step": In(trap_step(params)), "clears_status": In(EventLayout(params.warp_bits)),
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
             "command": In(TrapCommand(params)), **{name: member for member, names in ports for name in names.split()}})
 
@@ -125,7 +125,7 @@ class WarpTraps(Component):
             failing.eq(reduce(or_, (one(event.warp, event.valid) for event in self.errors))),
             entered.eq(result & entering), woken.eq(paused & Mux(self.trapping, command.wake, 0)),
             left.eq(Mux(refused, 0, result & leaving) | Mux(self.release, returning & ~framed, 0)),
-            clear.eq(left | begins | one(self.forgets.payload, self.forgets.valid)),
+            clear.eq(left | begins | one(self.clears_status.payload, self.clears_status.valid)),
             outside.eq(self.live & ~inside & ~entering), fails.eq(failing & (inside | entering))]
 
         # Where it is. It runs the handler if there is one, and it had room for the frame; else it is paused.

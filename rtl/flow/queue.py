@@ -1,6 +1,6 @@
 """Flow instructions on their way to the flow unit."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -30,7 +30,8 @@ _ASKED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: S
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits.
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits,
+    unless it is to enter a trap.
 
     Members
     -------
@@ -53,25 +54,31 @@ class FlowQueue(Component):
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
         m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
-        arriving, taken = self.dispatch.payload, places.arriving.payload
-        self.join(m, places, "room", request="head")
+        arriving, decoded, stored = self.dispatch.payload, Signal(self._layout), places.arriving.payload
+        enters = Signal()
         m.d.comb += [
-            decoder.word.eq(arriving.word), taken.instruction.eq(decoder.instruction),
-            taken.operand.eq(arriving.operands[0]), places.arriving.valid.eq(self.dispatch.valid)]
-        pass_on(m, arriving, taken, "warp", "pc", "guard", "same", "fault")
+            decoder.word.eq(arriving.word), decoded.instruction.eq(decoder.instruction),
+            decoded.operand.eq(arriving.operands[0]), enters.eq(arriving.kind == InstructionKind.ENTER),
+            places.arriving.valid.eq(self.dispatch.valid), stored.eq(decoded), self.room.eq(places.room)]
+        pass_on(m, arriving, decoded, "warp", "pc", "guard", "same", "fault")
 
         # What a warp is made to do concerns all its threads.
         with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
             m.d.comb += [
-                taken.instruction.eq(0), taken.instruction.operation.eq(self.trap.operation),
-                taken.instruction.code.eq(ThreadCode.EXIT), taken.instruction.constant.eq(1),
-                taken.operand.eq(arriving.pc), taken.guard.eq(~0), taken.fault.eq(WarpError.NONE)]
+                decoded.instruction.eq(0), decoded.instruction.operation.eq(self.trap.operation),
+                decoded.instruction.code.eq(ThreadCode.EXIT), decoded.instruction.constant.eq(1),
+                decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
             with m.Switch(self.trap.operation):
                 for operation, asked in _ASKED.items():
                     with m.Case(operation):
-                        m.d.comb += taken.instruction.asked.eq(asked)
+                        m.d.comb += decoded.instruction.asked.eq(asked)
 
-        # Where it enters, and what it comes back to.
-        with m.If(arriving.kind == InstructionKind.ENTER):
-            m.d.comb += [taken.pc.eq(self.trap.pc), taken.operand.eq(self.trap.target)]
+        # Where it enters and what it comes back to is known late in the cycle, and goes only to the queue.
+        with m.If(enters):
+            m.d.comb += [stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target)]
+        head, request = places.head, self.request
+        m.d.comb += [
+            head.ready.eq(request.ready & (places.waits | ~enters)),
+            request.valid.eq(places.waits | self.dispatch.valid & ~enters),
+            request.payload.eq(Mux(places.waits, head.payload.as_value(), decoded.as_value()))]
         return m

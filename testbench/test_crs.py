@@ -16,7 +16,7 @@ from testbench.programs.manifest import RUNS, build
 from testbench.stack_memory import StackMemory
 from testbench.stack_programs import requests_of
 from testbench.stack_reference import StackReference
-from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion, random_run
+from testbench.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion
 
 ENGINE, _ = choose()
 NO_COMPILER = CompiledEngine.missing()
@@ -128,12 +128,3 @@ def test_another_byte_in_memory_is_found(monkeypatch):
 def test_a_line_that_is_lost_is_found(monkeypatch):
     monkeypatch.setattr(StackMemory, "read_number", lambda _memory, _address, _size: 0)
     assert failure(check_directed) is not None
-
-
-def test_a_topmost_line_that_is_not_on_chip_is_found_in_memory():
-    """The random run that once found it lost, with its seed."""
-    def body(bench):
-        bench.random.getrandbits = lambda _bits: 0x3f1f65a8de527100
-        random_run(bench, "small", 3000, 0.0)
-
-    assert failure(body) is None

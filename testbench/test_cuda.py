@@ -24,7 +24,7 @@ FOLDER = next(iter(CUDA_RUNS.values())).folder
 KERNELS = sorted({run.kernel for run in CUDA_RUNS.values()})
 ALIKE = [name for name, run in CUDA_RUNS.items() if not run.compared]
 """Runs whose threads leave the same when each runs alone."""
-PTX = [*((name, "ptx") for name in CUDA_RUNS), *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::2])]
+PTX = [*((name, "ptx") for name in CUDA_RUNS), *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::4])]
 """Runs, and which of their kernels' texts is compiled: compiling takes most of the time."""
 
 

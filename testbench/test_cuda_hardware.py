@@ -1,6 +1,6 @@
 """Kernels of CUDA C++, as NVIDIA's compilers made them, on the hardware in lockstep with the reference machine.
 
-Each optimised, and every second one, by turns, not optimised or for a debugger; ``run_tb sm --all`` has them all at
+Each optimised, and every fourth one, by turns, not optimised or for a debugger; ``run_tb sm --all`` has them all at
 every level.
 """
 
@@ -16,7 +16,7 @@ from testbench.programs.cuda.runs import CUDA_RUNS
 from testbench.programs.manifest import DEBUG, LEVELS
 from testbench.sm_driver import SmDriver
 
-OTHERS = (LEVELS[0], None, DEBUG, None)
+OTHERS = (LEVELS[0], None, None, None, DEBUG, None, None, None)
 CASES = [(name, level) for number, name in enumerate(CUDA_RUNS)
          for level in (LEVELS[1], OTHERS[number % len(OTHERS)]) if level is not None]
 

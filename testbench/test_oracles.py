@@ -201,7 +201,7 @@ def test_special_registers_read_the_same(name):
 def test_nobody_executes_what_either_refuses_whatever_the_guard():
     source, refused = random.Random(1), 0
     for form in FORMS:
-        for _ in range(WORDS):
+        for _ in range(WORDS // 2):
             word = any_word(source, form)
             if form.guarded:
                 word = form.fields["guard_not"].put(form.fields["guard"].put(word, PT), 1)

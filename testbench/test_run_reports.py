@@ -50,7 +50,7 @@ def run(tmp_path: Path, capsys, text: str, *arguments: str) -> tuple[dict, str]:
     return json.loads(out.read_text())["esr"], capsys.readouterr().out
 
 
-@pytest.mark.parametrize("engine", [*ENGINES, "pysim"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, capsys, engine):
     written, text = run(tmp_path, capsys, LOST, "--engine", engine)
     lines = text.splitlines()

@@ -70,6 +70,7 @@ def recorded(unit: str, waveform: Path) -> Report:
     return report
 
 
+@pytest.mark.skipif(not MISSING, reason="GTKWave is asked")
 @pytest.mark.parametrize("unit", sorted(set(run_tb.testbenches()) - WHOLE))
 def test_the_kept_save_file_is_the_one_that_is_written(unit, tmp_path):
     recorded(unit, tmp_path / f"{unit}.vcd")

@@ -48,7 +48,7 @@ def test_warps_leave_what_a_host_does(name, level):
     assert complaints(run, optimised(name) if level == LEVELS[1] else ended_on_warps(build(run, level))) == []
 
 
-@pytest.mark.parametrize("level", CUDA_LEVELS)
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ALIKE)
 def test_threads_alone_leave_what_a_host_does(name, level):
     run = CUDA_RUNS[name]

@@ -84,7 +84,7 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
 
 REGISTERS = 32
 ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL")]
-WORDS = 32
+WORDS = 20
 """Words of each form, besides one for every code of every small field."""
 SMALL = 5
 """Bits of a field whose codes are all tried."""

@@ -12,7 +12,7 @@ LEAST = replace(PRESETS["tiny"], warps=1)
 """One warp, whose number has no bits, in eight beats."""
 WIDE = replace(PRESETS["full"], warps=16)
 """A warp in one beat, and more warps than issue selects from at once."""
-JOINED = {"sm", "front_end", "control_flow", "execute", "lanes", "memory"}
+JOINED = {"sm", "front_end", "control_flow", "convert", "execute", "lanes", "memory"}
 """Units that hold others, or that are large where they are wide: the simulated machines of 32 lanes have these. The
 whole machine joins four of them."""
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.core import Core
 from rtl.host import HostPort
 from rtl.launch import Distributor
@@ -56,47 +56,38 @@ class Sm(Component):
         # Host -> work distributor -> core.
         connect(m, flipped(self.host), registers.bus)
         connect(m, registers.error_status, core.error_status)
-        connect(m, registers.start, distributor.start)
+        connect(m, registers.grids, distributor.control)
         connect(m, distributor.clear_rows, core.clear_rows)
         connect(m, distributor.clear, core.clear)
         connect(m, distributor.flow, core.flow_launch)
-        m.d.comb += [
-            distributor.settings.eq(registers.settings), distributor.halt.eq(core.trapping),
-            core.command.eq(registers.command), core.policy.eq(self.policy),
-            core.grid.eq(distributor.grid), core.launch.eq(distributor.launch), core.thread.eq(distributor.thread),
-            core.invalidate.eq(distributor.invalidate | registers.invalidate), core.starting.eq(distributor.starting)]
+        self.join(m, core, "policy", "interrupt", "retired")
+        pass_on(m, registers, core, "command")
+        pass_on(m, distributor, core, "grid", "launch", "thread", "starting")
+        m.d.comb += core.invalidate.eq(distributor.invalidate | registers.invalidate)
 
         # Core -> work distributor -> host.
+        pass_on(m, core, distributor, "exit", "drained", "fetch_busy")
         m.d.comb += [
-            distributor.exit.eq(core.exit), distributor.drained.eq(core.drained),
-            distributor.fetch_busy.eq(core.fetch_busy), distributor.reference_number.eq(registers.reference_number),
-            distributor.reference_set.eq(registers.reference_set),
-            distributor.reference_value.eq(registers.reference_value),
-            registers.reference_count.eq(distributor.reference_count), registers.busy.eq(distributor.busy),
-            registers.done.eq(distributor.done), registers.rejection.eq(distributor.rejection),
-            registers.valid.eq(distributor.running), registers.state.eq(core.trap_state),
-            self.interrupt.eq(core.interrupt), self.busy.eq(distributor.busy)]
+            distributor.halt.eq(core.trapping), registers.valid.eq(distributor.running),
+            registers.state.eq(core.trap_state), self.busy.eq(distributor.control.busy)]
         self._count(m)
 
-        # All of them -> memory; what happens -> whoever looks on.
+        # All of them -> memory.
         for port, client in zip(self._ports, arbiter.clients, strict=True):
             connect(m, port, client)
-        connect(m, arbiter.port, flipped(self.memory))
-        connect(m, core.retired, flipped(self.retired))
+        self.join(m, arbiter, memory="port")
         return m
 
     def _count(self, m: Module) -> None:
         """What the counters count."""
-        events, core, distributor = self.registers.events, self.core, self.distributor
+        core, distributor, busy = self.core, self.distributor, self.distributor.control.busy
         issue, stack, memory = core.issue_events, core.stack_events, core.memory_events
-        m.d.comb += [
-            events.cycles.eq(distributor.busy), events.instructions.eq(issue.issued),
-            events.lane_operations.eq(issue.operation), events.idle.eq(issue.idle & distributor.busy),
-            events.wait_stall.eq(issue.stall), events.wait_scoreboard.eq(issue.scoreboard),
-            events.wait_lanes.eq(issue.lanes), events.wait_unit.eq(issue.unit), events.wait_fetch.eq(issue.fetch),
-            events.wait_held.eq(issue.held), events.ctas.eq(distributor.cta_started),
-            events.warps.eq(distributor.warp_started), events.divergences.eq(core.diverged),
-            events.pushes.eq(stack.push), events.hits.eq(stack.hit), events.misses.eq(stack.miss),
-            events.spills.eq(stack.spill), events.fills.eq(stack.fill), events.memory_lines.eq(memory.line),
-            events.memory_writes.eq(memory.write), events.shared_accesses.eq(memory.shared),
-            events.atomics.eq(memory.atomic)]
+        events = {
+            "cycles": busy, "instructions": issue.issued, "lane_operations": issue.operation,
+            "idle": issue.idle & busy, "wait_stall": issue.stall, "wait_scoreboard": issue.scoreboard,
+            "wait_lanes": issue.lanes, "wait_unit": issue.unit, "wait_fetch": issue.fetch, "wait_held": issue.held,
+            "ctas": distributor.cta_started, "warps": distributor.warp_started, "divergences": core.diverged,
+            "pushes": stack.push, "hits": stack.hit, "misses": stack.miss, "spills": stack.spill,
+            "fills": stack.fill, "memory_lines": memory.line, "memory_writes": memory.write,
+            "shared_accesses": memory.shared, "atomics": memory.atomic}
+        m.d.comb += [self.registers.events[name].eq(event) for name, event in events.items()]

@@ -12,7 +12,7 @@ def machine_traces(harness: Any) -> Traces:
     core, distributor = harness.sm.core, harness.sm.distributor
     trap, issued, written, flow = core.trap_state, core.retired.issued, core.retired.written, core.retired.flow
     return {
-        "launch": {"busy": distributor.busy, "running": Trace(distributor.running, "bin"), "warp": core.launch},
+        "launch": {"busy": distributor.control.busy, "running": Trace(distributor.running, "bin"), "warp": core.launch},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
                   "kind": issued.payload.kind, "word": issued.payload.word,
                   "serial": Trace(issued.payload.serial, "dec")},

@@ -56,14 +56,14 @@ class LaunchDriver:
         return self.bench.simulate(self.dut, [self._drive], background=[self.server.serve], traces=traces, name=name)
 
     async def _drive(self, ctx: Any) -> None:
-        ctx.set(self.dut.settings.program, PROGRAM)
-        ctx.set(self.dut.settings.local, LOCAL + 5)
+        ctx.set(self.dut.control.settings.program, PROGRAM)
+        ctx.set(self.dut.control.settings.local, LOCAL + 5)
         for number, value in self.plain.references.items():
-            ctx.set(self.dut.reference_number, number)
-            ctx.set(self.dut.reference_value, value)
-            ctx.set(self.dut.reference_set, 1)
+            ctx.set(self.dut.control.references.number, number)
+            ctx.set(self.dut.control.references.value, value)
+            ctx.set(self.dut.control.references.set, 1)
             await ctx.tick()
-            ctx.set(self.dut.reference_set, 0)
+            ctx.set(self.dut.control.references.set, 0)
             await ctx.tick().repeat(2)
         self.memory.map("descriptors", _DESCRIPTORS, 256 * len(self._grids))
         self.memory.map("releases", _RELEASES, 128)
@@ -71,9 +71,9 @@ class LaunchDriver:
             self.memory.write(_DESCRIPTORS + 256 * number, grid.descriptor())
             await self._play(ctx, grid, _DESCRIPTORS + 256 * number if grid.address is None else grid.address)
             for counter, value in self.plain.references.items():
-                ctx.set(self.dut.reference_number, counter)
+                ctx.set(self.dut.control.references.number, counter)
                 await ctx.tick()
-                self.bench.expect(f"reference counter {counter}", ctx.get(self.dut.reference_count), value)
+                self.bench.expect(f"reference counter {counter}", ctx.get(self.dut.control.references.count), value)
             if grid.fields.get("SEMAPHORE_RELEASE_ENABLE0") and grid.rejection is LaunchRejection.NONE:
                 self._check_release(grid)
 
@@ -90,8 +90,8 @@ class LaunchDriver:
 
     async def _play(self, ctx: Any, grid: Grid, address: int) -> None:
         dut, random, bench = self.dut, self.bench.random, self.bench
-        ctx.set(dut.start.payload, address)
-        ctx.set(dut.start.valid, 1)
+        ctx.set(dut.control.start.payload, address)
+        ctx.set(dut.control.start.valid, 1)
         if grid.rejection is LaunchRejection.NONE or grid.rejection is LaunchRejection.MEMORY:
             self.plain.plan(grid)
         clearing, halt_until, fetch_until, planned = -1, 0, -1, False
@@ -113,13 +113,13 @@ class LaunchDriver:
             ctx.set(dut.fetch_busy, fetching)
             drained = self._live(ctx, drained)
             sampled = await ctx.tick().sample(
-                dut.start.ready, dut.done, dut.rejection, dut.invalidate, dut.launch.as_value(), dut.thread.as_value(),
-                dut.occupied, dut.cta_started, *(port.valid for port in ports),
-                *(Value.cast(port.payload) for port in ports))
+                dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
+                dut.launch.as_value(), dut.thread.as_value(), dut.occupied, dut.cta_started,
+                *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports))
             taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = sampled[2:]
             self.plain.now += 1
             if taken:
-                ctx.set(dut.start.valid, 0)
+                ctx.set(dut.control.start.valid, 0)
             if invalidate:
                 bench.expect("caches made empty after a CTA has started", planned or bool(self.plain.running), False)
                 planned = True

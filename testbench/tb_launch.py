@@ -134,12 +134,12 @@ def check_rejections(bench: Bench) -> None:
 
 def traces_of(driver: LaunchDriver) -> Traces:
     """What is worth seeing of the unit."""
-    dut = driver.dut
+    dut, control = driver.dut, driver.dut.control
     launch, thread, flow = dut.launch.payload, dut.thread.payload, dut.flow.payload
     return {
         "grid": {
-            "start": dut.start.valid, "taken": dut.start.ready, "busy": dut.busy, "done": dut.done,
-            "rejection": dut.rejection, "invalidate": dut.invalidate, "halt": dut.halt,
+            "start": control.start.valid, "taken": control.start.ready, "busy": control.busy, "done": control.done,
+            "rejection": control.rejection, "invalidate": dut.invalidate, "halt": dut.halt,
             "request": dut.port.request.valid, "write": dut.port.request.payload.write,
             "answer": dut.port.response.valid},
         "warp": {

@@ -29,12 +29,8 @@ class Joined(Elaboratable):
     def elaborate(self, platform):
         m = Module()
         m.submodules.host, m.submodules.distributor = host, distributor = self.host, self.distributor
-        connect(m, host.start, distributor.start)
-        m.d.comb += [distributor.settings.eq(host.settings), host.valid.eq(distributor.running)]
-        m.d.comb += [getattr(host, name).eq(getattr(distributor, name))
-                     for name in ("busy", "done", "rejection", "reference_count")]
-        m.d.comb += [getattr(distributor, name).eq(getattr(host, name))
-                     for name in ("reference_number", "reference_set", "reference_value")]
+        connect(m, host.grids, distributor.control)
+        m.d.comb += host.valid.eq(distributor.running)
         return m
 
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.qmd import QMD
 from rtl.isa.registers import REFERENCE_COUNTERS
-from rtl.layouts import REFERENCE_BITS
+from rtl.layouts import REFERENCE_BITS, ReferenceAccess
 
 __all__ = ["ReferenceCounters"]
 
@@ -25,34 +25,31 @@ class ReferenceCounters(Component):
         The counter can take the delta; else a CTA has to wait.
     add, take : In(1), In(1)
         A CTA starts, or is over. What would be below 0 is 0.
-    host_number, host_count : In, Out
-        A counter that the host reads, in the same cycle.
-    host_set, host_value : In(1), In
-        The host sets counter ``host_number``; done within two cycles, or after the grid's next changes of a counter.
+    host : In(ReferenceAccess)
     """
 
     def __init__(self) -> None:
         delta = QMD["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"].width + 1
         super().__init__({
             "number": In(range(REFERENCE_COUNTERS)), "delta": In(delta), "allows": Out(1), "add": In(1), "take": In(1),
-            "host_number": In(range(REFERENCE_COUNTERS)), "host_count": Out(REFERENCE_BITS), "host_set": In(1),
-            "host_value": In(REFERENCE_BITS)})
+            "host": In(ReferenceAccess())})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.counts = counts = memory.Memory(shape=REFERENCE_BITS, depth=REFERENCE_COUNTERS, init=[])
         own, host, write = counts.read_port(domain="comb"), counts.read_port(domain="comb"), counts.write_port()
-        pending, place, value = Signal(), Signal.like(self.host_number), Signal.like(self.host_value)
+        access = self.host
+        pending, place, value = Signal(), Signal.like(access.number), Signal.like(access.value)
         more, less = Signal(REFERENCE_BITS + 1), Signal(REFERENCE_BITS + 1)
         changes = self.add ^ self.take
         m.d.comb += [
-            own.addr.eq(self.number), host.addr.eq(self.host_number), self.host_count.eq(host.data),
+            own.addr.eq(self.number), host.addr.eq(access.number), access.count.eq(host.data),
             more.eq(own.data + self.delta), self.allows.eq(more <= _MOST),
             less.eq(Mux(own.data > self.delta, own.data - self.delta, 0)),
             write.en.eq(changes | pending), write.addr.eq(Mux(changes, self.number, place)),
             write.data.eq(Mux(changes, Mux(self.add, more, less), value))]
         with m.If(~changes):
             m.d.sync += pending.eq(0)
-        with m.If(self.host_set):
-            m.d.sync += [pending.eq(1), place.eq(self.host_number), value.eq(self.host_value)]
+        with m.If(access.set):
+            m.d.sync += [pending.eq(1), place.eq(access.number), value.eq(access.value)]
         return m

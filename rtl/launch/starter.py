@@ -1,12 +1,12 @@
 """A CTA's start, warp by warp."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import GridConfiguration, flow_launch, shared_clear, thread_index, warp_launch
+from rtl.layouts import EventLayout, GridConfiguration, flow_launch, shared_clear, thread_index, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 
 from .plan import warp_place
@@ -29,8 +29,7 @@ class WarpStarter(Component):
         The slot is taken.
     over : Out(1)
         All warps have started.
-    launch : Out(valid and warp_launch)
-    thread : Out(valid and thread_index)
+    launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of the warp, one after the other.
     clear : Out(stream of shared_clear)
@@ -46,8 +45,7 @@ class WarpStarter(Component):
             "grid": In(GridConfiguration), "threads": In(range(2 * params.warps * WARP_THREADS + 1)), "warps": In(7),
             "shared_bytes": In(params.shared_bits + 1), "slot": In(bits), "place": In(warp_place(params)),
             "take": Out(1), "taken": Out(bits), "over": Out(1),
-            "launch": Out(data.StructLayout({"valid": 1, "payload": launch})),
-            "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
+            "launch": Out(EventLayout(launch)), "thread": Out(EventLayout(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params)))})

@@ -3,17 +3,17 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.qmd import QMD_BYTES
-from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
     CONSTANT_BANKS,
-    REFERENCE_BITS,
+    EventLayout,
     GridConfiguration,
+    GridControl,
     LaunchRejection,
     LaunchSettings,
     MemoryPort,
@@ -23,7 +23,7 @@ from rtl.layouts import (
     warp_exit,
     warp_launch,
 )
-from rtl.params import ADDRESS_BITS, SmParams
+from rtl.params import SmParams
 
 from .descriptor import LAUNCH_TAG_BITS, DescriptorMemory
 from .plan import GridPlan
@@ -41,23 +41,16 @@ class Distributor(Component):
 
     Members
     -------
-    start : In(stream of 40-bit addresses)
-        Of launch descriptors. Taken when no grid runs.
-    settings : In(LaunchSettings)
+    control : In(GridControl)
     halt : In(1)
         No CTA starts. One that is being started goes on as far as the lanes let it.
-    busy : Out(1)
-        A grid runs.
-    done, rejection : Out(1), Out(LaunchRejection)
-        For one cycle: the grid is over; and what was wrong with it, if something was.
     port : Out(MemoryPort)
     invalidate, fetch_busy : Out(1), In(1)
         For one cycle at each grid's start: the caches hold nothing of use; they are not ready yet, from the cycle
         after that on.
     grid : Out(GridConfiguration)
         Of the grid that runs, or was the last to run.
-    launch : Out(valid and warp_launch)
-    thread : Out(valid and thread_index)
+    launch, thread : Out(EventLayout of warp_launch), Out(EventLayout of thread_index)
     clear_rows : Out(stream of rows of the register file)
         The registers of a warp that is being launched.
     clear : Out(stream of shared_clear)
@@ -72,25 +65,19 @@ class Distributor(Component):
         A CTA is being started: warps of it will live that do not yet.
     cta_started, warp_started : Out(1), Out(1)
         For one cycle: a CTA takes the slots that are free in this cycle; a warp of it is launched.
-    reference_number, reference_count, reference_set, reference_value : In, Out, In(1), In
-        The host's access to the reference counters, see ReferenceCounters.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "start": In(stream.Signature(ADDRESS_BITS)), "settings": In(LaunchSettings), "halt": In(1), "busy": Out(1),
-            "done": Out(1), "rejection": Out(LaunchRejection), "port": Out(MemoryPort(LAUNCH_TAG_BITS)),
+            "control": In(GridControl()), "halt": In(1), "port": Out(MemoryPort(LAUNCH_TAG_BITS)),
             "invalidate": Out(1), "fetch_busy": In(1), "grid": Out(GridConfiguration),
-            "launch": Out(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
-            "thread": Out(data.StructLayout({"valid": 1, "payload": thread_index(params)})),
+            "launch": Out(EventLayout(warp_launch(params))), "thread": Out(EventLayout(thread_index(params))),
             "clear_rows": Out(stream.Signature(params.row_bits)),
             "clear": Out(stream.Signature(shared_clear(params))),
             "flow": Out(stream.Signature(flow_launch(params))), "exit": In(warp_exit(params)),
             "drained": In(params.warps), "occupied": Out(params.warps), "running": Out(params.warps),
-            "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1),
-            "reference_number": In(range(REFERENCE_COUNTERS)), "reference_count": Out(REFERENCE_BITS),
-            "reference_set": In(1), "reference_value": In(REFERENCE_BITS)})
+            "starting": Out(1), "cta_started": Out(1), "warp_started": Out(1)})
         self.memory = DescriptorMemory()
         self.plan = GridPlan(params)
         self.slots = SlotKeeper(params)
@@ -106,9 +93,10 @@ class Distributor(Component):
         m = Module()
         m.submodules.memory, m.submodules.plan, m.submodules.slots = self.memory, self.plan, self.slots
         m.submodules.starter, m.submodules.references = self.starter, self.references
-        connect(m, flipped(self.port), self.memory.port)
-        for name in ("clear_rows", "clear", "flow"):
-            connect(m, flipped(getattr(self, name)), getattr(self.starter, name))
+        self.join(m, self.memory, "port")
+        self.join(m, self.slots, "exit", "drained", "occupied", "running")
+        self.join(m, self.starter, "launch", "thread", "clear_rows", "clear", "flow")
+        connect(m, flipped(self.control.references), self.references.host)
         self._configure(m)
         self._join(m)
         self._count_references(m)
@@ -140,17 +128,16 @@ class Distributor(Component):
         """Plan, slots and starter."""
         plan, slots, starter = self.plan, self.slots, self.starter
         m.d.comb += [
-            plan.fields.eq(self.memory.fields), plan.local.eq(self._settings.local[_GRANULE_BITS:]),
-            plan.slot.eq(starter.taken), plan.cta.eq(self._cta),
-            slots.slots.eq(plan.slots), slots.ctas.eq(plan.ctas), slots.wanted.eq(plan.warps),
-            slots.begin.eq(self._begin), slots.take.eq(starter.take), slots.complete.eq(starter.over),
-            slots.exit.eq(self.exit), slots.drained.eq(self.drained), self.occupied.eq(slots.occupied),
-            self.running.eq(slots.running),
-            starter.index.eq(self._index), starter.cta.eq(self._cta), starter.shared_base.eq(plan.shared_base),
-            starter.grid.eq(self.grid), starter.threads.eq(plan.threads), starter.warps.eq(plan.warps),
-            starter.shared_bytes.eq(plan.shared_bytes), starter.slot.eq(slots.slot), starter.place.eq(plan.place),
-            self.launch.eq(starter.launch), self.thread.eq(starter.thread),
-            self.cta_started.eq(self._begin), self.warp_started.eq(starter.launch.valid)]
+            plan.local.eq(self._settings.local[_GRANULE_BITS:]), plan.slot.eq(starter.taken), plan.cta.eq(self._cta),
+            slots.wanted.eq(plan.warps), slots.begin.eq(self._begin), slots.complete.eq(starter.over),
+            starter.index.eq(self._index), starter.cta.eq(self._cta), self.cta_started.eq(self._begin),
+            self.warp_started.eq(starter.launch.valid)]
+        pass_on(m, self.memory, plan, "fields")
+        pass_on(m, plan, slots, "slots", "ctas")
+        pass_on(m, plan, starter, "threads", "warps", "shared_base", "shared_bytes", "place")
+        pass_on(m, self, starter, "grid")
+        pass_on(m, starter, slots, "take")
+        pass_on(m, slots, starter, "slot")
         with m.If(self._begin):
             m.d.sync += self._cta.eq(slots.cta)
 
@@ -160,22 +147,21 @@ class Distributor(Component):
             references.number.eq(fields["CWD_REFERENCE_COUNT_ID"]),
             references.delta.eq(fields["CWD_REFERENCE_COUNT_DELTA_MINUS_ONE"] + 1),
             references.add.eq(self._begin & fields["CWD_REFERENCE_COUNT_INCR_ENABLE"]),
-            references.take.eq(slots.over & ~slots.kept & fields["CWD_REFERENCE_COUNT_DECR_ENABLE"]),
-            references.host_number.eq(self.reference_number), self.reference_count.eq(references.host_count),
-            references.host_set.eq(self.reference_set), references.host_value.eq(self.reference_value)]
+            references.take.eq(slots.over & ~slots.kept & fields["CWD_REFERENCE_COUNT_DECR_ENABLE"])]
 
     def _course(self, m: Module) -> None:
         """From the descriptor's address to the release."""
-        memory, plan, slots, starter, start = self.memory, self.plan, self.slots, self.starter, self.start
+        memory, plan, slots, starter, control = self.memory, self.plan, self.slots, self.starter, self.control
+        start = control.start
         fields = memory.fields
-        m.d.comb += [memory.address.eq(start.payload), self.busy.eq(1)]
+        m.d.comb += [memory.address.eq(start.payload), control.busy.eq(1)]
         allowed = self.references.allows | ~fields["CWD_REFERENCE_COUNT_INCR_ENABLE"]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [start.ready.eq(1), self.busy.eq(0)]
-                m.d.sync += [self._settings.eq(self.settings), self._all_started.eq(0)]
+                m.d.comb += [start.ready.eq(1), control.busy.eq(0)]
+                m.d.sync += [self._settings.eq(control.settings), self._all_started.eq(0)]
                 with m.If(start.valid & start.payload[:QMD_BYTES.bit_length() - 1].any()):
-                    m.d.comb += [self.done.eq(1), self.rejection.eq(LaunchRejection.ADDRESS)]
+                    self._end(m, LaunchRejection.ADDRESS)
                 with m.Elif(start.valid):
                     m.d.comb += memory.read.eq(1)
                     m.next = "READ"
@@ -188,8 +174,7 @@ class Distributor(Component):
                 m.d.comb += self.invalidate.eq(plan.rejection == LaunchRejection.NONE)
                 m.next = "FETCH"
                 with m.If(plan.rejection != LaunchRejection.NONE):
-                    m.d.comb += [self.done.eq(1), self.rejection.eq(plan.rejection)]
-                    m.next = "IDLE"
+                    self._end(m, plan.rejection)
             with m.State("FETCH"), m.If(~self.fetch_busy):
                 m.next = "NEXT"
             with m.State("NEXT"):
@@ -211,10 +196,10 @@ class Distributor(Component):
             with m.State("RELEASE"), m.If(memory.over):
                 self._end(m, LaunchRejection.NONE)
                 with m.If(memory.failed):
-                    m.d.comb += self.rejection.eq(LaunchRejection.MEMORY)
+                    m.d.comb += control.rejection.eq(LaunchRejection.MEMORY)
 
-    def _end(self, m: Module, rejection: LaunchRejection) -> None:
-        m.d.comb += [self.done.eq(1), self.rejection.eq(rejection)]
+    def _end(self, m: Module, rejection: Any) -> None:
+        m.d.comb += [self.control.done.eq(1), self.control.rejection.eq(rejection)]
         m.next = "IDLE"
 
     def _walk(self, m: Module) -> None:

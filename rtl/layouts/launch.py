@@ -1,8 +1,10 @@
 """What the work distributor tells the units: of the grid that runs, and of each warp that it starts."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum
+from amaranth.lib import data, enum, stream, wiring
+from amaranth.lib.wiring import In, Out
 
+from rtl.isa.registers import REFERENCE_COUNTERS
 from rtl.params import ADDRESS_BITS, SmParams
 
 from .stack import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS
@@ -12,8 +14,10 @@ __all__ = [
     "REFERENCE_BITS",
     "ConstantBank",
     "GridConfiguration",
+    "GridControl",
     "LaunchRejection",
     "LaunchSettings",
+    "ReferenceAccess",
     "shared_clear",
     "thread_index",
     "warp_exit",
@@ -113,6 +117,44 @@ class LaunchRejection(enum.Enum, shape=4):
     """More threads than there are warps for."""
     REGISTERS = 11
     """More registers than there are for the warps of one CTA."""
+
+
+class ReferenceAccess(wiring.Signature):
+    """The host's access to the reference counters, seen from the host.
+
+    Members
+    -------
+    number, count : Out, In(16)
+        A counter, and what it is at, in the same cycle.
+    set, value : Out(1), Out(16)
+        The counter gets this value; done within two cycles, or after the grid's next changes of a counter.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "number": Out(range(REFERENCE_COUNTERS)), "count": In(REFERENCE_BITS), "set": Out(1),
+            "value": Out(REFERENCE_BITS)})
+
+
+class GridControl(wiring.Signature):
+    """Grids, one after the other, seen from the host.
+
+    Members
+    -------
+    settings : Out(LaunchSettings)
+    start : Out(stream of 40-bit addresses)
+        Of launch descriptors. Taken when no grid runs.
+    busy : In(1)
+        A grid runs.
+    done, rejection : In(1), In(LaunchRejection)
+        For one cycle: the grid is over; and what was wrong with it, if something was.
+    references : Out(ReferenceAccess)
+    """
+
+    def __init__(self) -> None:
+        super().__init__({
+            "settings": Out(LaunchSettings), "start": Out(stream.Signature(ADDRESS_BITS)), "busy": In(1),
+            "done": In(1), "rejection": In(LaunchRejection), "references": Out(ReferenceAccess())})
 
 
 def warp_exit(params: SmParams) -> data.StructLayout:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sim import __main__ as warpstack
 from sim import asm, ptx, run
 from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
 from testbench.refusal import refused
@@ -195,3 +196,23 @@ def test_a_full_output_is_an_error():
 def test_wrong_arguments_get_one_line(capsys):
     parser = Parser(prog="python -m sim.any")
     assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"
+
+
+def test_one_name_leads_to_all_commands(capsys):
+    for name, module in warpstack.COMMANDS.items():
+        with pytest.raises(SystemExit) as done:
+            warpstack.main([name, "--help"])
+        assert done.value.code == 0
+        assert f"usage: python -m {module} " in capsys.readouterr().out
+    assert warpstack.main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)
+    assert warpstack.main(["dis", KERNEL]) == 0
+
+
+@pytest.mark.parametrize("arguments, message", [([], "which command?"), (["runs"], "no command runs")])
+def test_a_command_that_is_none_gets_one_line(capsys, arguments, message):
+    assert warpstack.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith(f"warpstack: {message}; there are run, ")

@@ -1,0 +1,37 @@
+"""All commands under one name: ``warpstack run ...`` is ``python -m sim.run ...``."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "run": "sim.run", "debug": "sim.debug", "run_tb": "sim.run_tb", "bench": "sim.bench", "ptx": "sim.ptx",
+    "asm": "sim.asm", "dis": "sim.dis", "fpga": "sim.fpga", "picture": "sim.waves.picture"}
+"""Command -> the module whose ``main`` it is."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command with the arguments that follow its name; returns its exit code, 2 for one that does not exist."""
+    name, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
+    if name in ("-h", "--help"):
+        print("usage: warpstack COMMAND ...\n")
+        for command, module in COMMANDS.items():
+            print(f"  {command:8}  {_first_line(module)}")
+        print("\nwarpstack COMMAND --help tells more.")
+        return 0
+    if name not in COMMANDS:
+        what = f"no command {name}" if name else "which command?"
+        print(f"warpstack: {what}; there are {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    return import_module(COMMANDS[name]).main(rest[:-1])
+
+
+def _first_line(module: str) -> str:
+    """What a command does, without the example behind the colon."""
+    return (import_module(module).__doc__ or "").partition("\n")[0].partition(":")[0].rstrip(".")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,8 +13,10 @@ from rtl.isa.table import find
 from rtl.layouts import InstructionKind, completion, dispatched, error_event
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
-from sim.model.barriers import Barrier, barrier_action, read_action, settle, withdraw, write_action
+from sim.model.barrier_actions import barrier_action, read_action, write_action
+from sim.model.barriers import settle, withdraw
 from sim.model.faults import WarpFaultError
+from sim.model.state import Barrier
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.barrier_warps import ModelWarp, Use

@@ -1,8 +1,9 @@
 """From a design to a simulator on the compiled engine; without elaboration where what was compiled earlier is known."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from amaranth.sim import Simulator
 
@@ -13,9 +14,6 @@ from sim.engine.errors import EngineError
 from sim.engine.identity import Identity, identify
 from sim.engine.internals import Fragment
 from sim.engine.layout import Layout
-
-if TYPE_CHECKING:
-    from sim.engine.compiled import CompiledEngine
 
 __all__ = ["simulator"]
 
@@ -44,8 +42,8 @@ class _Simulator(Simulator):
         self._running = False
 
 
-def simulator(engine: "type[CompiledEngine]", design: Any) -> Simulator:
-    """A simulator of a design that was not elaborated yet."""
+def simulator(engine: Callable[[Any, Layout], Any], design: Any) -> Simulator:
+    """A simulator of a design that was not elaborated yet; ``engine`` makes one of a design and what is known of it."""
     identity = identify(design, compiler_identity())
     record = None if identity is None else cache.cache_folder() / f"{identity.digest[:24]}.json"
     if identity is not None and record is not None and cache.is_on():

@@ -10,7 +10,7 @@ from rtl.isa.syntax import PT, ConditionTest
 from rtl.isa.table import find
 
 from .action import Action, Maker
-from .barriers import barrier_action, read_action, write_action
+from .barrier_actions import barrier_action, read_action, write_action
 from .compute import compute_action
 from .flow import FLOW
 from .state import Warp

@@ -1,24 +1,67 @@
 """What a warp and a CTA are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rtl.isa.barriers import SYNCALL_BARRIER
+from rtl.isa.barriers import SYNCALL_BARRIER, BarrierState
+from rtl.isa.kinds import BarrierReduction
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
 
-from .barriers import Barrier
 from .retirement import Retirement, WarpMasks
 from .stack import CallReturnStack
 from .trap_state import TrapState
 from .vector.lanes import ALL_THREADS, TRUE_PREDICATE, Condition, Words, bools_of
 
-__all__ = ["Cta", "Warp"]
+__all__ = ["BARRIER_FIELDS", "Arrival", "Barrier", "Cta", "Warp"]
 
 _REGISTERS = 256
 """Numbers a register field can hold; the last is RZ."""
+BARRIER_FIELDS = {name: (field.offset, field.width) for name, field in BarrierState.as_shape()}
+"""A barrier's state as B2R and R2B move it: lowest bit and width."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A warp that waits: for which reduction, if any, and what it gave to that."""
+
+    warp: Warp
+    reduction: BarrierReduction | None = None
+    population: int = 0
+    some_false: int = 0
+    some_true: int = 0
+
+
+@dataclass
+class Barrier:
+    """A barrier. Counts are in warps; ``expected`` 0 means every live warp of the CTA."""
+
+    arrived: int = 0
+    expected: int = 0
+    population: int = 0
+    some_false: int = 0
+    some_true: int = 0
+    waiting: list[Arrival] = field(default_factory=list)
+
+    def reduced(self, reduction: BarrierReduction) -> int:
+        """What a reduction over the threads so far gives."""
+        return {BarrierReduction.POPC: self.population, BarrierReduction.AND: 1 - self.some_false,
+                BarrierReduction.OR: self.some_true}[reduction]
+
+    def pack(self) -> int:
+        """The state as a number."""
+        return sum((getattr(self, name) & (1 << width) - 1) << lowest
+                   for name, (lowest, width) in BARRIER_FIELDS.items())
+
+    def unpack(self, number: int) -> None:
+        """Sets the state from a number; who waits is not part of it."""
+        for name, (lowest, width) in BARRIER_FIELDS.items():
+            setattr(self, name, number >> lowest & (1 << width) - 1)
 
 
 class Cta:

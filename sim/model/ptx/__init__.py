@@ -9,7 +9,7 @@ launch               the program placed in memory: variables, functions' address
 run                  the threads taking turns
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
-site                 an instruction in its place: where its operands are, what is around it
+slots, site          an instruction in its place: where its operands are, what is around it
 numbers, bits        what instructions compute
 select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics

@@ -1,17 +1,14 @@
 """Branches, calls and ends of threads."""
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from sim.toolchain.ptx.module import FunctionRef, Label, Register, Sink, Variable
 
-from .site import Maker, Site, Slots
-from .state import CALLED, ENDED, Frame, Operation, PtxFaultError, Thread, TrappedError
+from .site import Maker, Site
+from .slots import Slots
+from .state import CALLED, ENDED, Code, Frame, Give, Operation, PtxFaultError, Take, Thread, TrappedError
 
-if TYPE_CHECKING:
-    from .program import Code
-
-__all__ = ["FLOW", "Give", "Take", "giver", "taker"]
+__all__ = ["FLOW", "giver", "taker"]
 
 _DEEPEST = 10_000
 """Calls within one another before a recursion is taken to be endless."""
@@ -47,11 +44,7 @@ def _trap(site: Site) -> Operation:
     return run
 
 
-# Calls. Arguments and results travel as bytes: what they are declared as may differ on both sides.
-
-Give = Callable[[Frame], bytes]
-Take = Callable[[Frame, bytes], None]
-
+# Calls.
 
 def giver(slots: Slots, item: object) -> Give:
     """Reads an argument or result of a frame."""
@@ -88,7 +81,7 @@ def _call(site: Site) -> Operation:
     place = 0 if isinstance(target, FunctionRef) else site.slots.register(target)
     allowed = None if call.candidates is None else {program.launch.addresses[name] for name in call.candidates}
 
-    def callee(values: list[int]) -> "Code":
+    def callee(values: list[int]) -> Code:
         if isinstance(target, FunctionRef):
             return program.code(target.name)
         code = program.at_address(values[place])

@@ -1,51 +1,24 @@
 """A PTX program as operations: every function's body as a list of them."""
 
-from dataclasses import dataclass, field
-
-from sim.toolchain.ptx.module import Function, Instruction, Label, Register, Space, Variable
+from sim.toolchain.ptx.module import Function, Label, Register, Space, Variable
 
 from .access import ACCESS
 from .bits import BITS
-from .flow import FLOW, Give, Take, giver, taker
+from .flow import FLOW, giver, taker
 from .launch import PtxLaunch
 from .numbers import ARITHMETIC, CARRYING
 from .select import SELECT
-from .site import Site, Slots
-from .state import Frame, Operation, Thread
+from .site import Site
+from .slots import Slots
+from .state import Code, Operation, Thread
 from .together import TOGETHER
 
-__all__ = ["Code", "Program"]
+__all__ = ["Program"]
 
 _MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
 _COMPUTE = {**ARITHMETIC, **BITS}
 KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING})
 """Opcodes that can be executed."""
-
-
-@dataclass
-class Code:
-    """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
-
-    ``takes`` put arguments into a frame, ``gives`` read results from one.
-    """
-
-    function: Function
-    number: int
-    slots: Slots
-    local: int
-    takes: list[Take]
-    gives: list[Give]
-    operations: list[Operation] = field(default_factory=list)
-    instructions: list[Instruction] = field(default_factory=list)
-
-    def frame(self, top: int, caller: Frame | None = None) -> Frame:
-        """A frame, its variables in local memory from ``top`` on."""
-        base = -(-top // _LOCAL_ALIGNMENT) * _LOCAL_ALIGNMENT
-        return Frame(self, self.slots.initial.copy(), [bytearray(size) for size in self.slots.parameter_sizes], base,
-                     caller=caller, depth=caller.depth + 1 if caller is not None else 0)
-
-
-_LOCAL_ALIGNMENT = 16
 
 
 class Program:

@@ -1,101 +1,30 @@
-"""An instruction in its place: where a frame has its operands, and what is around it.
-
-Every register and every constant has a position in the frame's values.
-"""
-
-from __future__ import annotations
+"""An instruction in its place: where a frame has its operands, and what is around it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Protocol
 
-from sim.toolchain.ptx.module import (
-    Function,
-    Immediate,
-    Instruction,
-    Label,
-    Negated,
-    Operand,
-    Register,
-    Sink,
-    Space,
-    Variable,
-)
+from sim.toolchain.ptx.module import Instruction, Label, Variable
 
-from .state import Operation
+from .launch import PtxLaunch
+from .slots import Slots
+from .state import Code, Operation
 
-if TYPE_CHECKING:
-    from .program import Program
-
-__all__ = ["Maker", "Site", "Slots"]
+__all__ = ["Functions", "Maker", "Site"]
 
 
-@dataclass
-class Slots:
-    """Positions for one function. Position 0 takes what nobody wants.
+class Functions(Protocol):
+    """The functions of the program that an instruction is in."""
 
-    ``initial`` is what a frame's values begin as.
-    """
+    launch: PtxLaunch
 
-    initial: list[int] = field(default_factory=lambda: [0])
-    _registers: dict[Register, int] = field(default_factory=dict)
-    _constants: dict[int, int] = field(default_factory=dict)
-    _parameters: dict[Variable, int] = field(default_factory=dict)
+    def code(self, name: str) -> Code:
+        """A function by its name."""
+        ...
 
-    @classmethod
-    def of(cls, function: Function, undefined: int) -> Slots:
-        """The positions that a function's declarations give; what a register begins as is cut from ``undefined``."""
-        slots = cls()
-        for item in (*function.results, *function.parameters, *function.registers):
-            if isinstance(item, Register):
-                slots._registers[item] = slots._add(undefined & (1 << item.type.bits) - 1)
-            else:
-                slots._parameters[item] = len(slots._parameters)
-        for variable in function.variables:
-            if variable.space is Space.PARAM:
-                slots._parameters[variable] = len(slots._parameters)
-        return slots
-
-    def _add(self, value: int) -> int:
-        self.initial.append(value)
-        return len(self.initial) - 1
-
-    def constant(self, value: int) -> int:
-        """The position of a constant."""
-        if value not in self._constants:
-            self._constants[value] = self._add(value)
-        return self._constants[value]
-
-    def register(self, register: Register) -> int:
-        """The position of a register."""
-        return self._registers[register]
-
-    def parameter(self, variable: Variable) -> int:
-        """The number of a variable in param space among the frame's parameters."""
-        return self._parameters[variable]
-
-    @property
-    def parameter_sizes(self) -> list[int]:
-        """Bytes of each of them."""
-        return [variable.size for variable in self._parameters]
-
-    def of_operand(self, operand: Operand) -> int:
-        """The position of a register or number; that of nobody for a Sink."""
-        match operand:
-            case Register():
-                return self._registers[operand]
-            case Immediate(value):
-                return self.constant(value)
-            case Sink():
-                return 0
-            case _:
-                raise TypeError(f"{operand} is no value")
-
-    def predicate(self, operand: Operand) -> tuple[int, int]:
-        """The position of a predicate, and 1 where it is negated."""
-        if isinstance(operand, Negated):
-            return self._registers[operand.register], 1
-        return self.of_operand(operand), 0
+    def at_address(self, address: int) -> Code | None:
+        """The function at an address."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -107,7 +36,7 @@ class Site:
 
     instruction: Instruction
     slots: Slots
-    program: Program
+    program: Functions
     following: int
     labels: Mapping[Label, int]
     locals: Mapping[Variable, int]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rtl.params import WARP_THREADS
+from sim.toolchain.ptx.module import Function, Instruction
 
-if TYPE_CHECKING:
-    from .launch import PtxLaunch
-    from .program import Code
+from .launch import PtxLaunch
+from .slots import Slots
 
-__all__ = ["CALLED", "ENDED", "WAITING", "Arrival", "Cta", "Frame", "Group", "Meeting", "Operation", "PtxFaultError",
-           "Thread", "TrappedError"]
+__all__ = ["CALLED", "ENDED", "WAITING", "Arrival", "Code", "Cta", "Frame", "Give", "Group", "Meeting", "Operation",
+           "PtxFaultError", "Take", "Thread", "TrappedError"]
 
 ENDED, WAITING, CALLED = -1, -2, -3
 """What an operation returns instead of an index: the thread has ended, waits for others, or is in another frame."""
+_LOCAL_ALIGNMENT = 16
 
 
 class PtxFaultError(Exception):
@@ -49,8 +49,35 @@ class Frame:
 
 Operation = Callable[["Thread", list[int]], int]
 """Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED."""
+Give = Callable[[Frame], bytes]
+"""Reads an argument or a result of a frame, as bytes: what it is declared as may differ on both sides."""
+Take = Callable[[Frame, bytes], None]
+"""Writes a parameter or a result of a frame."""
 Meeting = Callable[[list["Thread"]], None]
 """What neighbours do once they are all there."""
+
+
+@dataclass
+class Code:
+    """A function that can be executed. ``number`` is its position in the text, ``local`` its bytes of local memory.
+
+    ``takes`` put arguments into a frame, ``gives`` read results from one.
+    """
+
+    function: Function
+    number: int
+    slots: Slots
+    local: int
+    takes: list[Take]
+    gives: list[Give]
+    operations: list[Operation] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+
+    def frame(self, top: int, caller: Frame | None = None) -> Frame:
+        """A frame, its variables in local memory from ``top`` on."""
+        base = -(-top // _LOCAL_ALIGNMENT) * _LOCAL_ALIGNMENT
+        return Frame(self, self.slots.initial.copy(), [bytearray(size) for size in self.slots.parameter_sizes], base,
+                     caller=caller, depth=caller.depth + 1 if caller is not None else 0)
 
 
 @dataclass(frozen=True, slots=True)

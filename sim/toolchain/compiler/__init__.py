@@ -13,8 +13,8 @@ dominance, loops    what is passed on every way to what; natural loops
 cleanup             blocks that do nothing
 carry               carries that outlive the condition code
 turn_loops, unroll  tests at loops' ends, loops written out, four turns at a time
-optimise, patterns  copies, numbers, equal and dead operations; what one instruction does together
-expand, division    operations that stand for several instructions
+optimise, patterns  copies, numbers, equal and dead operations; what one instruction does together (with definitions)
+expand, division    operations that stand for several instructions (with emitter)
 legalise            constants that cannot be encoded go into registers
 predicate, hoist    short bodies under guards; what is the same each turn before the loop
 convergence         where threads that part meet again (with convergence_graph, uniform)

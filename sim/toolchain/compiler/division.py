@@ -6,15 +6,10 @@ made better by a step of Newton's method, and what then is missing of the quotie
 remainder by zero are all ones, as NVIDIA's assembler has it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from .emitter import Emitter
 from .ir import RZ, WORD, Op, Source, Value, number
-
-if TYPE_CHECKING:
-    from .expand import Emitter
 
 __all__ = ["divide"]
 

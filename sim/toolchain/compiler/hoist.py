@@ -1,9 +1,9 @@
 """What is the same each turn is computed before the loop."""
 
+from .definitions import Definitions
 from .instructions import is_pure
 from .ir import Block, Function, Op
 from .loops import Loop, find_loops
-from .optimise import Definitions
 
 __all__ = ["hoist"]
 

@@ -1,15 +1,10 @@
 """Operations that one instruction can do together: addresses with offsets, shifts with sums, tests of bits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from .definitions import Definitions
 from .instructions import has_offset, offset_fits, shape
 from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
-
-if TYPE_CHECKING:
-    from .optimise import Definitions
 
 __all__ = ["combine"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from .dataflow import ending_reads
+from .definitions import Definitions
 from .ir import PT, RZ, Block, Function, Op, Source, Value
 from .layout import aligned
-from .optimise import Definitions
 
 __all__ = ["spill", "spill_predicates"]
 

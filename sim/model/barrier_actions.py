@@ -1,0 +1,135 @@
+"""BAR, and the moves between barriers and registers.
+
+BAR.SYNCALL is for the trap handler: it waits for every live warp of the CTA, at a barrier of its own.
+
+The reductions are of the predicate of the threads that execute BAR.RED. BAR.SCAN gives a warp the number of
+such threads with the predicate that arrived, by RED or SCAN, before it (ours).
+"""
+
+import numpy as np
+
+from rtl.isa.barriers import BARRIERS, PACKED_COUNT, SYNCALL_BARRIER, is_packed
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
+from rtl.isa.syntax import Form, Immediate, Register, Values
+from rtl.params import WARP_THREADS
+
+from .action import Action, Core
+from .barriers import settle
+from .faults import WarpFaultError
+from .retirement import Retirement
+from .state import BARRIER_FIELDS, Arrival, Barrier, Warp
+from .vector.lanes import ALL_THREADS, uniform
+
+__all__ = ["barrier_action", "read_action", "write_action"]
+
+
+def _lowest(warp: Warp, register: int, threads: int) -> int:
+    """The register's value in the lowest executing thread."""
+    return int(warp.rows[register][(threads & -threads).bit_length() - 1])
+
+
+def _barrier(core: Core, warp: Warp, index: int) -> Barrier:
+    """The barrier, if the launch has it."""
+    if index >= min(core.launch.barriers, BARRIERS):
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM2)
+    return warp.cta.barriers[index]
+
+
+def _meet(warp: Warp) -> None:
+    """BAR.SYNCALL, whether or not a thread executes it."""
+    if not warp.in_trap:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+    barrier = warp.cta.barriers[SYNCALL_BARRIER]
+    warp.barrier = SYNCALL_BARRIER
+    barrier.arrived += 1
+    barrier.waiting.append(Arrival(warp))
+    settle(warp.cta)
+
+
+def barrier_action(form: Form, values: Values) -> Action:
+    """BAR. Barrier and count come from the lowest executing thread where they are in registers (ours).
+
+    ILLEGAL_INSTR_PARAM2: no such barrier in this launch. ILLEGAL_INSTR_PARAM: a count that is not whole
+    warps, or more of them than a barrier's state can say (ours). ILLEGAL_INSTR_ENCODING: ``.SYNCALL`` outside
+    the trap handler.
+    """
+    mode, packed = BarrierMode(values["mode"]), is_packed(form)
+
+    def number(warp: Warp, key: str, threads: int) -> int:
+        operand = form.operands[key]
+        if isinstance(operand, Register):
+            value = _lowest(warp, values[operand.field], threads)
+            if not packed:
+                return value
+            return value & ~PACKED_COUNT.mask if key == "a" else PACKED_COUNT.get(value)
+        assert isinstance(operand, Immediate)
+        return values[operand.field]
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if mode is BarrierMode.SYNCALL:
+            _meet(warp)
+            return
+        if not threads:
+            return
+        index, count = number(warp, "a", threads), number(warp, "b", threads)
+        barrier = _barrier(core, warp, index)
+        if count % WARP_THREADS or count // WARP_THREADS >> BARRIER_FIELDS["expected"][1]:
+            raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
+        arrival = Arrival(warp)
+        if mode in (BarrierMode.RED, BarrierMode.SCAN):
+            predicate = warp.predicates[values["Pc"]] ^ (ALL_THREADS if values["Pc_not"] else 0)
+            if mode is BarrierMode.SCAN:
+                warp.reduction = barrier.population
+            arrival = Arrival(warp, BarrierReduction(values["reduction"]) if mode is BarrierMode.RED else None,
+                              population=(predicate & threads).bit_count(),
+                              some_false=int(predicate & threads != threads), some_true=int(predicate & threads != 0))
+            barrier.population += arrival.population
+            barrier.population &= (1 << BARRIER_FIELDS["population"][1]) - 1
+            barrier.some_false |= arrival.some_false
+            barrier.some_true |= arrival.some_true
+        barrier.arrived += 1
+        barrier.expected = count // WARP_THREADS
+        if mode is not BarrierMode.ARV:
+            warp.barrier = index
+            barrier.waiting.append(arrival)
+        settle(warp.cta)
+
+    return run
+
+
+def read_action(form: Form, values: Values) -> Action:
+    """B2R: a barrier's state; the warp's last result, and as a predicate whether it is not 0; or, with
+    ``.WARP``, 0: a warp that executes waits at no barrier (ours).
+    """
+    mode = BarrierRead(values["mode"])
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        number = 0
+        if mode is BarrierRead.BARRIER:
+            number = _barrier(core, warp, values["barrier"]).pack()
+        elif mode is BarrierRead.RESULT:
+            number = warp.reduction
+            warp.write_predicate(record, values["Pd"], ALL_THREADS if number else 0, threads)
+        warp.write_register(record, values["Rd"], uniform(number), threads)
+
+    return run
+
+
+def write_action(form: Form, values: Values) -> Action:
+    """R2B: sets from the lowest executing thread's register what B2R reads; ``.WARP`` has nothing to set (ours)."""
+    mode = BarrierRead(values["mode"])
+
+    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
+        if not threads:
+            return
+        number = _lowest(warp, values["Rb"], threads)
+        if mode is BarrierRead.BARRIER:
+            _barrier(core, warp, values["barrier"]).unpack(number)
+            settle(warp.cta)
+        elif mode is BarrierRead.RESULT:
+            warp.reduction = int(np.uint32(number))
+
+    return run

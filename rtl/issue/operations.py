@@ -1,73 +1,91 @@
 """What other units ask of the lanes."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event, LaneClient, lane_operation, offered_operation
-from rtl.one_hot import chosen_of, number_of
+from rtl.layouts import GATHERING, Event, LaneClient, offered_operation, register_gather, register_write
+from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 
 from .order import Order
 
-__all__ = ["OperationChooser"]
+__all__ = ["OPERATIONS", "OperationChooser", "operation_streams"]
+
+OPERATIONS = (*(f"gather_{client.value}" for client in GATHERING), *(f"write_{client.value}" for client in LaneClient))
+"""The streams that a chooser chooses from."""
+
+
+def operation_streams(params: SmParams) -> dict[str, Any]:
+    """Members for them."""
+    shapes = {"gather": register_gather(params), "write": register_write(params)}
+    return {name: In(stream.Signature(shapes[name.split("_")[0]])) for name in OPERATIONS}
 
 
 class OperationChooser(Component):
-    """Chooses, a cycle before, which operation may go.
+    """Chooses, a cycle before, which operations may go.
 
-    Operations that write go before everything: what they complete lets warps go on. Reads alternate with what passes
-    the lanes.
+    A gather only reads registers, and a write brings what it writes: one of each passes the lanes at a time, if a pass
+    takes several cycles. Writes go before everything: what they complete lets warps go on. Gathers without one
+    alternate with what passes the lanes.
 
     Members
     -------
-    operations : In(stream of lane_operation), one for each LaneClient
-        ``operation_0`` and so on.
+    gather_0.., write_0.. : In(stream of register_gather), In(stream of register_write)
+        One for each of GATHERING, and for each LaneClient.
     room : In(1)
-        What passes the lanes may send an event.
+        What passes the lanes may send events.
     first, wants : Out(1)
-        An operation goes before any instruction; one goes if no instruction is ready.
+        Operations go before any instruction; they go if no instruction is ready.
     goes, went : In(1), Out(1)
-        It does; it did, a cycle ago.
+        They do; they did, a cycle ago.
     passes : In(1)
         An instruction passes the lanes, or could.
-    operation : Out(Event of offered_operation)
-        Two cycles after it has gone.
+    gather, write : Out(Event of offered_operation)
+        Two cycles after they have gone.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({f"operation_{client.value}": In(stream.Signature(lane_operation(params)))
-                          for client in LaneClient} | {
+        super().__init__(operation_streams(params) | {
             "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
-            "operation": Out(Event(offered_operation(params)))})
-        self.operations = [getattr(self, f"operation_{client.value}") for client in LaneClient]
-        """The streams, by client."""
+            "gather": Out(Event(offered_operation(register_gather(params)))),
+            "write": Out(Event(offered_operation(register_write(params))))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        order = Order(len(LaneClient), "client")
-        chosen, taken = Signal(len(LaneClient)), Signal(len(LaneClient))
-        reads, turn, due = Signal(), Signal(), Signal()     # the chosen one reads; it is the turn of one that does
-        m.d.comb += taken.eq(chosen & self.goes.replicate(len(chosen)))
-
-        # Who may go in the next cycle.
-        wanting = Cat(source.valid for source in self.operations) & ~taken
-        gathers = Cat(source.payload.gather for source in self.operations)
-        writing, reading = wanting & ~gathers, wanting & gathers
-        writes, any_read = writing.any(), reading.any()
-        m.d.comb += due.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))
+        reads, writes, turn, due = Signal(), Signal(), Signal(), Signal()   # some do; it is the turn of one that reads
+        m.d.sync += self.went.eq(self.goes)
+        next_write = self._choose(m, "write", list(LaneClient), self.write, writes)
+        next_read = self._choose(m, "gather", list(GATHERING), self.gather, reads,
+                                 ~next_write if self._params.beats == 1 else 1)
+        m.d.comb += due.eq(Mux(self.goes & reads, 0, turn | self.passes & next_read))
         m.d.sync += [
-            chosen.eq(order.first(Mux(writes, writing, reading))), reads.eq(~writes & any_read), turn.eq(due),
-            self.first.eq(self.room & (writes | any_read & due)), self.wants.eq(self.room & (writes | any_read))]
-        order.update(m, taken)
-
-        # It goes, and leaves two cycles later.
-        selected = Signal(offered_operation(self._params))
-        m.d.comb += [source.ready.eq(taken[index]) for index, source in enumerate(self.operations)]
-        m.d.sync += [
-            self.went.eq(self.goes), self.operation.valid.eq(self.went), self.operation.payload.eq(selected),
-            selected.client.as_value().eq(number_of(chosen)),
-            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in self.operations]))]
+            turn.eq(due), self.first.eq(self.room & (next_write | next_read & due)),
+            self.wants.eq(self.room & (next_write | next_read))]
         return m
+
+    def _choose(self, m: Module, name: str, clients: list[LaneClient], out: Any, chooses: Signal,
+                allowed: Any = 1) -> Signal:
+        """One of the streams of a kind goes with the next operations, and leaves two cycles later. ``chooses``: there
+        is one. Returns whether there is one for the next cycle."""
+        streams = [getattr(self, f"{name}_{client.value}") for client in clients]
+        order, count = Order(len(clients), name), len(clients)
+        chosen, taken, wanting = (Signal(count, name=f"{name}_{what}") for what in ("chosen", "taken", "wanting"))
+        any_, some, went = (Signal(name=f"{name}_{what}") for what in ("any", "some", "went"))
+        selected = Signal.like(out.payload)
+        m.d.comb += [
+            taken.eq(chosen & self.goes.replicate(count)),
+            wanting.eq(Cat(source.valid for source in streams) & ~taken), any_.eq(wanting.any()),
+            some.eq(any_ & allowed)]
+        m.d.comb += [source.ready.eq(mine) for source, mine in zip(streams, taken, strict=True)]
+        m.d.sync += [
+            chosen.eq(order.first(wanting) & some.replicate(count)), chooses.eq(some), went.eq(self.goes & chooses),
+            out.valid.eq(went), out.payload.eq(selected),
+            selected.client.as_value().eq(chosen_of(chosen, [client.value for client in clients])),
+            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in streams]))]
+        order.update(m, taken)
+        return any_

@@ -95,8 +95,8 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Selection:
-    """An instruction of a warp, or operations of clients, by stream: one or, if there are several beats, one that reads
-    and one that writes; of the instruction, what the hardware says of its kind."""
+    """An instruction of a warp, or operations of clients, by stream: one, or one that reads and one that writes; of the
+    instruction, what the hardware says of its kind."""
 
     warp: int | None = None
     kind: Kind | None = None
@@ -228,7 +228,7 @@ class IssueModel:
             if name not in inputs.operations:
                 raise RuleError(f"{name} has no operation")
         kinds = [name.split("_")[0] for name in names]
-        if len(set(kinds)) < len(kinds) or (len(kinds) > 1 and self._beats == 1):
+        if len(set(kinds)) < len(kinds):
             raise RuleError(f"{names} together")
         if self.cycle < self._lanes_at:
             raise RuleError(f"operations, {names}: the lanes are not free")

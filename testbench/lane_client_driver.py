@@ -127,7 +127,7 @@ class LaneClientDriver:
             if "gather" in self._kinds:
                 ctx.set(port.gathered.as_value(), gathered)
             ctx.set(port.wanted.as_value(), wanted)
-            ready = self._ready(ctx)
+            ready = self._ready()
             for kind in self._kinds:
                 ctx.set(getattr(port, kind).ready, kind in ready)
             streams = [getattr(port, kind) for kind in self._kinds]
@@ -145,14 +145,11 @@ class LaneClientDriver:
                     self._take(kind, payload)
             self.cycle += 1
 
-    def _ready(self, ctx: Any) -> set[str]:
-        """The kinds of operations that the port is ready for in this cycle: none, one or, if there are several beats,
-        both."""
+    def _ready(self) -> set[str]:
+        """The kinds of operations that the port is ready for in this cycle."""
         if self.cycle < self._busy_until:
             return set()
-        kinds = {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
-        alone = self._params.beats == 1 and ctx.get(self._port.write.valid)
-        return kinds - {"gather"} if alone else kinds
+        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
 
     def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""

@@ -185,7 +185,7 @@ class RandomLives:
     def _write(self, number: int, register: int, threads: int) -> None:
         """A unit writes a register, and a predicate or CC. Another one may read some beside that."""
         source, warp = self._source, self._warp(number)
-        if self.pipeline.params.beats > 1 and source.random() < 0.5:
+        if source.random() < 0.5:
             self._read_some(source.choice(range(self.pipeline.params.warps)))
         client = source.choice([LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER])
         values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])

@@ -17,6 +17,9 @@ __all__ = ["OPERATIONS", "OperationChooser", "operation_streams"]
 
 OPERATIONS = (*(f"gather_{client.value}" for client in GATHERING), *(f"write_{client.value}" for client in LaneClient))
 """The streams that a chooser chooses from."""
+_GATHER_PATIENCE, _WRITE_PATIENCE = 2, 7
+"""Instructions that go before an operation that is alone: one of the other kind may come and pass the lanes beside it.
+A write waits longer, since there are more gathers than writes."""
 
 
 def operation_streams(params: SmParams) -> dict[str, Any]:
@@ -28,9 +31,9 @@ def operation_streams(params: SmParams) -> dict[str, Any]:
 class OperationChooser(Component):
     """Chooses, a cycle before, which operations may go.
 
-    A gather only reads registers, and a write brings what it writes: one of each passes the lanes at a time, if a pass
-    takes several cycles. Writes go before everything: what they complete lets warps go on. Gathers without one
-    alternate with what passes the lanes.
+    A gather only reads registers, and what a write brings is there already: one of each passes the lanes at a time.
+    They alternate with instructions, so that nobody waits for ever; what is alone lets some more go first. When no
+    instruction is ready, operations go at once.
 
     Members
     -------
@@ -43,13 +46,12 @@ class OperationChooser(Component):
     goes, went : In(1), Out(1)
         They do; they did, a cycle ago.
     passes : In(1)
-        An instruction passes the lanes, or could.
+        An instruction goes, and operations could.
     gather, write : Out(Event of offered_operation)
         Two cycles after they have gone.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
         super().__init__(operation_streams(params) | {
             "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
             "gather": Out(Event(offered_operation(register_gather(params)))),
@@ -57,35 +59,30 @@ class OperationChooser(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        reads, writes, turn, due = Signal(), Signal(), Signal(), Signal()   # some do; it is the turn of one that reads
-        m.d.sync += self.went.eq(self.goes)
-        next_write = self._choose(m, "write", list(LaneClient), self.write, writes)
-        next_read = self._choose(m, "gather", list(GATHERING), self.gather, reads,
-                                 ~next_write if self._params.beats == 1 else 1)
-        m.d.comb += due.eq(Mux(self.goes & reads, 0, turn | self.passes & next_read))
+        reads, writes = self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient))
+        some, before, passed = Signal(), Signal(range(_WRITE_PATIENCE + 1)), Signal(range(_WRITE_PATIENCE + 1))
+        m.d.comb += [
+            some.eq(reads | writes),
+            passed.eq(Mux(self.goes, 0, before + (some & self.passes & (before != _WRITE_PATIENCE))))]
         m.d.sync += [
-            turn.eq(due), self.first.eq(self.room & (next_write | next_read & due)),
-            self.wants.eq(self.room & (next_write | next_read))]
+            self.went.eq(self.goes), before.eq(passed), self.wants.eq(self.room & some),
+            self.first.eq(self.room & (reads & (passed >= _GATHER_PATIENCE) | writes & (passed == _WRITE_PATIENCE)
+                                       | reads & writes & passed.any()))]
         return m
 
-    def _choose(self, m: Module, name: str, clients: list[LaneClient], out: Any, chooses: Signal,
-                allowed: Any = 1) -> Signal:
-        """One of the streams of a kind goes with the next operations, and leaves two cycles later. ``chooses``: there
-        is one. Returns whether there is one for the next cycle."""
-        streams = [getattr(self, f"{name}_{client.value}") for client in clients]
-        order, count = Order(len(clients), name), len(clients)
-        chosen, taken, wanting = (Signal(count, name=f"{name}_{what}") for what in ("chosen", "taken", "wanting"))
-        any_, some, went = (Signal(name=f"{name}_{what}") for what in ("any", "some", "went"))
-        selected = Signal.like(out.payload)
+    def _choose(self, m: Module, kind: str, clients: list[LaneClient]) -> Signal:
+        """One of a kind, in turn, which goes when operations do. Returns whether there is one in the next cycle."""
+        streams = [getattr(self, f"{kind}_{client.value}") for client in clients]
+        order, count, out = Order(len(clients), kind), len(clients), getattr(self, kind)
+        chosen, taken, wanting = (Signal(count, name=f"{kind}_{what}") for what in ("chosen", "taken", "wanting"))
+        some, went, selected = Signal(name=f"{kind}_some"), Signal(name=f"{kind}_went"), Signal.like(out.payload)
         m.d.comb += [
             taken.eq(chosen & self.goes.replicate(count)),
-            wanting.eq(Cat(source.valid for source in streams) & ~taken), any_.eq(wanting.any()),
-            some.eq(any_ & allowed)]
+            wanting.eq(Cat(source.valid for source in streams) & ~taken), some.eq(wanting.any())]
         m.d.comb += [source.ready.eq(mine) for source, mine in zip(streams, taken, strict=True)]
         m.d.sync += [
-            chosen.eq(order.first(wanting) & some.replicate(count)), chooses.eq(some), went.eq(self.goes & chooses),
-            out.valid.eq(went), out.payload.eq(selected),
+            chosen.eq(order.first(wanting)), went.eq(taken.any()), out.valid.eq(went), out.payload.eq(selected),
             selected.client.as_value().eq(chosen_of(chosen, [client.value for client in clients])),
             selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in streams]))]
         order.update(m, taken)
-        return any_
+        return some

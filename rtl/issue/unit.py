@@ -171,7 +171,7 @@ class IssueUnit(Component):
         m.d.comb += [
             wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
-            chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes),
+            chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(free & wanted & ~operates),
             self._selected.eq(wanted & ~operates & (passes | others.any())),
             self.taken.eq(taken & ~self._all("injected"))]
         if beats == 1:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -59,30 +59,40 @@ class OperationChooser(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        reads, writes = self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient))
-        some, before, passed = Signal(), Signal(range(_WRITE_PATIENCE + 1)), Signal(range(_WRITE_PATIENCE + 1))
-        m.d.comb += [
-            some.eq(reads | writes),
-            passed.eq(Mux(self.goes, 0, before + (some & self.passes & (before != _WRITE_PATIENCE))))]
+        (reads, gathers), (writes, others) = (
+            self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient)))
+        passed, more = Signal(range(_WRITE_PATIENCE + 1)), Signal(range(_WRITE_PATIENCE + 2))
+
+        def due(instructions: Value) -> Value:
+            """Whether operations go first after so many instructions, if none go now."""
+            return (reads & (instructions >= _GATHER_PATIENCE) | writes & (instructions >= _WRITE_PATIENCE)
+                    | reads & writes & instructions.any())
+
+        m.d.comb += more.eq(passed + 1)
         m.d.sync += [
-            self.went.eq(self.goes), before.eq(passed), self.wants.eq(self.room & some),
-            self.first.eq(self.room & (reads & (passed >= _GATHER_PATIENCE) | writes & (passed == _WRITE_PATIENCE)
-                                       | reads & writes & passed.any()))]
+            self.went.eq(self.goes), self.wants.eq(self.room & (gathers | others)),
+            self.first.eq(self.room & ~self.goes & Mux(self.passes, due(more), due(passed)))]
+        with m.If(self.goes):
+            m.d.sync += passed.eq(0)
+        with m.Elif(self.passes & (reads | writes) & (more <= _WRITE_PATIENCE)):
+            m.d.sync += passed.eq(more)
         return m
 
-    def _choose(self, m: Module, kind: str, clients: list[LaneClient]) -> Signal:
-        """One of a kind, in turn, which goes when operations do. Returns whether there is one in the next cycle."""
+    def _choose(self, m: Module, kind: str, clients: list[LaneClient]) -> tuple[Value, Value]:
+        """One of a kind, in turn, which goes when operations do. Returns whether there is one, and whether there will
+        be one in the next cycle."""
         streams = [getattr(self, f"{kind}_{client.value}") for client in clients]
         order, count, out = Order(len(clients), kind), len(clients), getattr(self, kind)
         chosen, taken, wanting = (Signal(count, name=f"{kind}_{what}") for what in ("chosen", "taken", "wanting"))
-        some, went, selected = Signal(name=f"{kind}_some"), Signal(name=f"{kind}_went"), Signal.like(out.payload)
+        offered, went, selected = Signal(count, name=f"{kind}_offered"), Signal(name=f"{kind}_went"), Signal.like(
+            out.payload)
         m.d.comb += [
-            taken.eq(chosen & self.goes.replicate(count)),
-            wanting.eq(Cat(source.valid for source in streams) & ~taken), some.eq(wanting.any())]
+            taken.eq(chosen & self.goes.replicate(count)), offered.eq(Cat(source.valid for source in streams)),
+            wanting.eq(offered & ~taken)]
         m.d.comb += [source.ready.eq(mine) for source, mine in zip(streams, taken, strict=True)]
         m.d.sync += [
             chosen.eq(order.first(wanting)), went.eq(taken.any()), out.valid.eq(went), out.payload.eq(selected),
             selected.client.as_value().eq(chosen_of(chosen, [client.value for client in clients])),
             selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in streams]))]
         order.update(m, taken)
-        return some
+        return offered.any(), wanting.any()

@@ -84,7 +84,8 @@ class Core(Component):
         fetch, front, execute = self.fetch, self.front_end, self.execute
         for sender, receiver in ((front.redirect, fetch.redirect), (fetch.claimed, front.claimed),
                                  (fetch.group, front.group), (front.instruction, execute.instruction),
-                                 (front.operation, execute.operation), (execute.passed, front.lanes)):
+                                 (front.gather, execute.gather), (front.write, execute.write),
+                                 (execute.passed, front.lanes), (execute.gathered, front.gathered)):
             connect(m, sender, receiver)
         result = front.result
         pass_on(m, front, execute, "warp_status", "all_status")
@@ -119,10 +120,12 @@ class Core(Component):
                                     (LaneClient.CONVERSION, self.conversion.port, execute.conversion),
                                     (LaneClient.BARRIER, front, execute.barrier)):
             if unit is not front:
-                connect(m, unit.operation, getattr(front, f"operation_{client.value}"))
-            pass_on(m, lanes, unit, "gathered", "wanted")
+                for name in ("gather", "write"):
+                    connect(m, getattr(unit, name), getattr(front, f"{name}_{client.value}"))
+                pass_on(m, lanes, unit, "gathered")
+            pass_on(m, lanes, unit, "wanted")
             pass_on(m, unit, lanes, "values", "flags", "conditions")
-        connect(m, execute.operation_flow, getattr(front, f"operation_{LaneClient.FLOW.value}"))
+        connect(m, execute.write_flow, getattr(front, f"write_{LaneClient.FLOW.value}"))
 
     def _launch(self, m: Module) -> None:
         """New warps."""

@@ -14,7 +14,7 @@ from rtl.error_status import ErrorStatus
 from rtl.flow import FlowQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
-from rtl.issue import IssueUnit
+from rtl.issue import OPERATIONS, IssueUnit
 from rtl.layouts import (
     BLOCK_ADDRESS_BITS,
     COMPLETING,
@@ -23,7 +23,7 @@ from rtl.layouts import (
     FlowOperation,
     KindRule,
     LaneClient,
-    LaneClientPort,
+    LaneWriterPort,
     completion,
     dispatched,
     error_event,
@@ -40,7 +40,9 @@ _UNITS = ("memory", "conversion")
 """Units that are no part of it."""
 _LATE = ("flow", "barrier", "stack")
 """Sources that know of an error late in a cycle."""
-_OF_LANES = ("gathered", "wanted", "values", "flags", "conditions")
+_OF_LANES = ("wanted", "values", "flags", "conditions")
+_BARRIER_WRITE = f"write_{LaneClient.BARRIER.value}"
+_OPERATIONS = tuple(name for name in OPERATIONS if name != _BARRIER_WRITE)
 
 
 def _ports(*names: str, **renamed: str) -> dict[str, str]:
@@ -48,9 +50,8 @@ def _ports(*names: str, **renamed: str) -> dict[str, str]:
 
 
 _PORTS = {
-    "issue": _ports("group", "claimed", "room", "redirect", "lanes", "collecting", "policy", "instruction", "operation",
-                    "completion", "drained", *(f"operation_{client.value}" for client in LaneClient
-                                                          if client is not LaneClient.BARRIER), issue_events="events"),
+    "issue": _ports("group", "claimed", "room", "redirect", "lanes", "gathered", "collecting", "policy", "instruction",
+                    "gather", "write", "completion", "drained", *_OPERATIONS, issue_events="events"),
     "control_flow": _ports("result", "diverged", flow_launch="launch", stack_memory="port", stack_events="events"),
     "barrier": _ports("launch", "barriers", "withdrawn", barrier_completion="completion"),
     "trap": _ports("command", "status_warp", "all_status", "clear_status", warp_status="status",
@@ -78,11 +79,11 @@ class FrontEnd(Component):
 
     Members
     -------
-    group, claimed, room, redirect, lanes, collecting, policy, instruction, operation, completion, drained,
-    operation_0..
-        See IssueUnit. The barrier unit's operations are inside.
-    gathered, wanted, values, flags, conditions
-        Of the barrier unit's LaneClientPort.
+    group, claimed, room, redirect, lanes, gathered, collecting, policy, instruction, gather, write, completion,
+    drained, gather_0.., write_0..
+        See IssueUnit. The barrier unit's writes are inside.
+    wanted, values, flags, conditions
+        Of the barrier unit's LaneWriterPort.
     command, starting, status_warp, warp_status, all_status, clear_status, trap_state
         See TrapUnit.
     error_status, report_mask, interrupt
@@ -118,7 +119,7 @@ class FrontEnd(Component):
         self.barrier = BarrierUnit(params)
         self.trap = TrapUnit(params)
         self.status = ErrorStatus(params, len(ERROR_SOURCES))
-        port: Any = LaneClientPort(params).members
+        port: Any = LaneWriterPort(params).members
         super().__init__({
             **{own: member for part, names in _PORTS.items()
                for own, member in members_of(getattr(self, part), **names).items()},
@@ -137,9 +138,9 @@ class FrontEnd(Component):
         for part, names in _PORTS.items():
             self.join(m, getattr(self, part), **names)
         port, rooms = self.barrier.port, self.issue.rooms
-        pass_on(m, self, port, "gathered", "wanted")
+        pass_on(m, self, port, "wanted")
         pass_on(m, port, self, "values", "flags", "conditions")
-        connect(m, port.operation, self.issue.operations[LaneClient.BARRIER.value])
+        connect(m, port.write, getattr(self.issue, _BARRIER_WRITE))
 
         # Instructions, to their units.
         units = {"flow": self.queue, "barrier": self.barrier, "trap": self.trap}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
-from rtl.issue import BUFFERED_GROUPS, IssueUnit, window_cycles
+from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
 from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
@@ -30,8 +30,8 @@ class Behaviour:
     ``fetch``, ``complete``, ``flow``: least and most cycles from claim to group, from selection to completion, from
     selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
     cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
-    elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation. ``launches``: that a
-    free slot is launched. ``most``: instructions that a unit has.
+    elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation of a kind.
+    ``launches``: that a free slot is launched. ``most``: instructions that a unit has.
     """
 
     fetch: tuple[int, int] = (4, 12)
@@ -70,8 +70,10 @@ class _Cycle:
     room: int = 0
     live: int = 0
     drained: int = 0
-    taken: list[tuple[LaneClient, int]] = field(default_factory=list)
-    """Operations that were taken: whose, and their numbers."""
+    events: int = 0
+    """Whether operations may send events."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """Numbers of operations that were taken, by stream."""
 
 
 class IssueDriver:
@@ -101,13 +103,14 @@ class IssueDriver:
         self._warps = [_Feeding() for _ in range(params.warps)]
         self._coming: deque[tuple[int, int, int]] = deque()     # due, warp, pc of groups
         self._lanes: list[tuple[int, int, tuple[int, ...], bool]] = []     # due, warp, scoreboards, completes
+        self._gathers: list[tuple[int, int, tuple[int, ...], bool]] = []    # the same
         self._units: dict[str, list[tuple[int, int, tuple[int, ...], bool]]] = {unit: [] for unit in COMPLETING}
         self._unit_at: dict[str, int] = dict.fromkeys(COMPLETING, 0)
         self._resumes: list[tuple[int, int]] = []
         self._collecting = (0, 0)
         self._held = [0] * params.warps
         self._injects: dict[int, Kind] = {}
-        self._offers: dict[LaneClient, tuple[int, bool]] = {}
+        self._offers: dict[str, int] = {}
         self._operations = 0
         self._serial = 0
         self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
@@ -127,24 +130,27 @@ class IssueDriver:
     async def _drive(self, ctx: Any, cycles: int) -> None:
         dut, now = self.dut, _Cycle(Inputs(rooms=dict.fromkeys(UNITS, 0)))
         redirected: list[int] = []
-        sampled = (dut.instruction.valid, dut.instruction.payload, dut.operation.valid, dut.operation.payload,
-                   dut.completion, dut.redirect.valid, dut.redirect.payload, dut.room, dut.live, dut.drained,
-                   *(stream.ready for stream in dut.operations))
-        async for _, _, issues, instruction, operates, operation, completion, redirects, redirect, *others in (
-                ctx.tick().sample(*sampled)):
-            now.room, now.live, now.drained, *ready = others
-            now.taken = [(client, self._offers[client][0]) for client in LaneClient
-                         if ready[client.value] and client in self._offers]
+        sampled = (dut.instruction.valid, dut.instruction.payload, dut.gather.valid, dut.gather.payload,
+                   dut.write.valid, dut.write.payload, dut.completion, dut.redirect.valid, dut.redirect.payload,
+                   dut.room, dut.live, dut.drained, dut.scoreboards.room,
+                   *(getattr(dut, name).ready for name in OPERATIONS))
+        async for _, _, issues, instruction, *seen in ctx.tick().sample(*sampled):
+            operated, (completion, redirects, redirect, *others) = seen[:4], seen[4:]
+            now.room, now.live, now.drained, now.events, *ready = others
+            now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
+                         if takes and name in self._offers}
             self._past.append(now)
             if len(self._past) > LATENCY:
                 past = self._past.popleft()
-                selection = self._selection(instruction if issues else None, operation if operates else None, past)
+                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.serial for kind, valid, event
+                              in (("gather", *operated[:2]), ("write", *operated[2:])) if valid}
+                selection = self._selection(instruction if issues else None, operations, past)
                 self._check_state(past)
                 self._judge(past, selection, instruction, completion)
                 self.bench.expect("redirected warps", redirected, self.model.redirected)
             redirected = [redirect.warp] if redirects else []
-            for client, _ in now.taken:
-                del self._offers[client]
+            for name in now.taken:
+                del self._offers[name]
             if redirects:
                 self._warps[redirect.warp].place = redirect.pc
                 self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
@@ -154,15 +160,13 @@ class IssueDriver:
             now = _Cycle(self._next(now))
             self._set(ctx, now.inputs)
 
-    def _selection(self, instruction: Any, operation: Any, past: _Cycle) -> Selection | None:
+    def _selection(self, instruction: Any, operations: dict[str, int], past: _Cycle) -> Selection | None:
         """What was selected, by what leaves now."""
-        taken = [client for client, _ in past.taken]
-        self.bench.expect("clients whose operation was taken", taken,
-                          [LaneClient(operation.client)] if operation is not None else [])
-        if operation is not None:
+        self.bench.expect("operations that were taken", {
+            name: number % 0x10000 for name, number in past.taken.items()}, operations)
+        if operations:
             self.bench.expect("an instruction beside an operation", instruction is not None, False)
-            self.bench.expect("operation", operation.operation.serial, past.taken[0][1] % 0x10000)
-            return Selection(client=LaneClient(operation.client))
+            return Selection(operations=tuple(operations))
         return Selection(instruction.warp, Kind(instruction.kind)) if instruction is not None else None
 
     def _check_state(self, past: _Cycle) -> None:
@@ -232,7 +236,7 @@ class IssueDriver:
         unit = KIND_RULES[planned.kind].unit
         if planned.kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ) and random.random() < 0.7:
             earlier = random.randint(then + 4, max(then + 4, due - 1))
-            self._lanes.append((earlier, number, (read,), False))
+            self._gathers.append((earlier, number, (NO_BARRIER, read), False))
             read, due = NO_BARRIER, max(due, earlier + 1)
         by_lanes = unit == "flow" or random.random() < 0.5
         events = self._lanes if by_lanes and planned.kind is not Kind.BARRIER else self._units[unit or ""]
@@ -253,13 +257,14 @@ class IssueDriver:
             if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
                 self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
         inputs.injects = dict(self._injects)
-        for client in LaneClient:
-            if client not in self._offers and random.random() < behaviour.operations:
+        for name in OPERATIONS:
+            if name not in self._offers and random.random() < behaviour.operations:
                 self._operations += 1
-                self._offers[client] = self._operations, random.random() < 0.5
+                self._offers[name] = self._operations
         inputs.operations = dict(self._offers)
 
-        busy = {event[1] for events in (self._lanes, *self._units.values()) for event in events}
+        sources = self._lanes, self._gathers, *self._units.values()
+        busy = {event[1] for events in sources for event in events}
         free = [number for number, (warp, feeding) in enumerate(zip(self.model.warps, self._warps, strict=True))
                 if not warp.live and warp.idle and not feeding.results and now > feeding.launched + 2 * LATENCY
                 and number not in busy]
@@ -274,15 +279,15 @@ class IssueDriver:
             number = random.choice(due)
             _, pc, ends = self._warps[number].results.popleft()
             inputs.result = number, pc, ends
-        inputs.completions = [event[1:] for event in self._events().values()]
-        busy = {event[1] for events in (self._lanes, *self._units.values()) for event in events}    # what is left
+        inputs.completions = [event[1:] for event in self._events(last).values()]
+        busy = {event[1] for events in sources for event in events}    # what is left
         for resume in [resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy]:
             self._resumes.remove(resume)
             inputs.resume |= 1 << resume[1]
         self._fetch(inputs, last)
         return inputs
 
-    def _events(self) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
+    def _events(self, last: _Cycle) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
         """By source, what lowers scoreboards in the next cycle. What only passes the lanes is never late."""
         now, going = self.cycles, {}
         lanes = [event for event in self._lanes if event[0] <= now]
@@ -290,6 +295,10 @@ class IssueDriver:
         if lanes:
             going["lanes"] = lanes[0]
             self._lanes.remove(lanes[0])
+        gathers = [event for event in self._gathers if event[0] <= now and last.events]
+        if gathers:
+            going["gathered"] = gathers[0]
+            self._gathers.remove(gathers[0])
         for unit, events in self._units.items():
             ready = [event for event in events if event[0] <= now and now >= self._unit_at[unit]]
             if ready:
@@ -339,14 +348,18 @@ class IssueDriver:
             going = self._going.get(name)
             ctx.set(event.valid, going is not None)
             if going is not None:
-                _, warp, (write, *read), completes = going
+                _, warp, (write, read), completes = going
                 ctx.set(event.payload, {"warp": warp, "completes": completes, "write_barrier": write,
-                                        "read_barrier": read[0] if read else NO_BARRIER})
-        for client in LaneClient:
-            offer = inputs.operations.get(client)
-            ctx.set(dut.operations[client.value].valid, offer is not None)
+                                        "read_barrier": read})
+        going = self._going.get("gathered")
+        ctx.set(dut.gathered.valid, going is not None)
+        if going is not None:
+            ctx.set(dut.gathered.payload, {"warp": going[1], "barrier": going[2][1]})
+        for name in OPERATIONS:
+            offer, stream = inputs.operations.get(name), getattr(dut, name)
+            ctx.set(stream.valid, offer is not None)
             if offer is not None:
-                ctx.set(dut.operations[client.value].payload, {"serial": offer[0] % 0x10000, "gather": offer[1]})
+                ctx.set(stream.payload, {"serial": offer % 0x10000})
         ctx.set(dut.group.valid, inputs.group is not None)
         if inputs.group is not None:
             self._set_group(ctx, *inputs.group)

@@ -18,8 +18,8 @@ from rtl.isa.control_code import (
     instruction_address,
 )
 from rtl.isa.errors import WarpError
-from rtl.issue import FAVOUR_INTERVAL
-from rtl.layouts import KIND_RULES, LaneClient, Policy
+from rtl.issue import FAVOUR_INTERVAL, OPERATIONS
+from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
 
 __all__ = ["SURE", "Inputs", "IssueModel", "Planned", "RuleError", "Selection"]
@@ -76,8 +76,8 @@ class Planned:
 class Inputs:
     """What the hardware sees in a cycle. ``group``: warp and instructions; ``result``: warp, pc, terminated;
     ``completions``: warp, scoreboards, whether an instruction is complete; ``hold``: warps that issue no instruction;
-    ``injects``: what warps are to do in the place of one; ``operations``: what each client offers, as (number, whether
-    it reads); ``claimed``: for whom fetch claims a place."""
+    ``injects``: what warps are to do in the place of one; ``operations``: the numbers of what is offered, by stream;
+    ``claimed``: for whom fetch claims a place."""
 
     group: tuple[int, list[Planned]] | None = None
     claimed: int | None = None
@@ -90,16 +90,17 @@ class Inputs:
     hold: int = 0
     injects: dict[int, Kind] = field(default_factory=dict)
     policy: Policy = Policy.GREEDY_THEN_OLDEST
-    operations: dict[LaneClient, tuple[int, bool]] = field(default_factory=dict)
+    operations: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """An instruction of a warp, or an operation of a client; of the instruction, what the hardware says of its kind."""
+    """An instruction of a warp, or operations of clients, by stream: one, or one that reads and one that writes; of the
+    instruction, what the hardware says of its kind."""
 
     warp: int | None = None
     kind: Kind | None = None
-    client: LaneClient | None = None
+    operations: tuple[str, ...] = ()
 
 
 @dataclass
@@ -153,7 +154,7 @@ class IssueModel:
         self._lanes_at = self._collect_at = 0
         self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
         self._top: int | None = None
-        self._refused = dict.fromkeys(LaneClient, 0)
+        self._refused = dict.fromkeys(OPERATIONS, 0)
 
     def step(self, inputs: Inputs, selection: Selection | None) -> Planned | None:
         """A cycle with these inputs; the instruction that was selected. RuleError if it may not, or others should."""
@@ -164,8 +165,8 @@ class IssueModel:
                 if self.may(self.warps[number], head, bool(seen.hold >> number & 1), seen)]
         ready = [number for number in able if not KIND_RULES[heads[number].kind].lanes or self.cycle >= self._lanes_at]
         planned = None
-        if selection is not None and selection.client is not None:
-            self._operates(inputs, selection.client)
+        if selection is not None and selection.operations:
+            self._operates(inputs, selection.operations)
         elif selection is not None and selection.warp is not None:
             planned = self._selected(selection, heads, ready, seen.policy)
         self._late(selection, inputs, ready)
@@ -222,11 +223,15 @@ class IssueModel:
         quiet = self.cycle >= self._collect_at or (not rule.collected and self.cycle == self._collect_at - COLLECTING)
         return rule.unit not in ("flow", "barrier") or (quiet and not inputs.collecting)
 
-    def _operates(self, inputs: Inputs, client: LaneClient) -> None:
-        if client not in inputs.operations:
-            raise RuleError(f"{client.name} has no operation")
+    def _operates(self, inputs: Inputs, names: tuple[str, ...]) -> None:
+        for name in names:
+            if name not in inputs.operations:
+                raise RuleError(f"{name} has no operation")
+        kinds = [name.split("_")[0] for name in names]
+        if len(set(kinds)) < len(kinds):
+            raise RuleError(f"{names} together")
         if self.cycle < self._lanes_at:
-            raise RuleError(f"an operation of {client.name}: the lanes are not free")
+            raise RuleError(f"operations, {names}: the lanes are not free")
         self._lanes_at = self.cycle + self._beats
 
     def _selected(self, selection: Selection, heads: dict[int, Planned], ready: list[int], policy: Policy) -> Planned:
@@ -270,13 +275,13 @@ class IssueModel:
         late = [number for number in ready if self.warps[number].able > SURE]
         if selection is None and late:
             raise RuleError(f"nothing is selected, warps {late} could be")
-        for client in LaneClient:
-            offered = client in inputs.operations
-            gone = selection is not None and selection.client is client
+        for name in OPERATIONS:
+            offered = name in inputs.operations
+            gone = selection is not None and name in selection.operations
             free = self.cycle >= self._lanes_at or gone
-            self._refused[client] = 0 if gone or not offered else self._refused[client] + free
-            if self._refused[client] > PATIENCE:
-                raise RuleError(f"the operation of {client.name} waits too long")
+            self._refused[name] = 0 if gone or not offered else self._refused[name] + free
+            if self._refused[name] > PATIENCE:
+                raise RuleError(f"the operation of {name} waits too long")
 
     def _wait(self, selection: Selection | None) -> None:
         for number, warp in enumerate(self.warps):

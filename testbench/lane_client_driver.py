@@ -1,6 +1,8 @@
-"""The lanes, as a unit that has a LaneClientPort sees them: takes its operations, reads and writes registers for it."""
+"""The lanes, as a unit that has a LaneClientPort or a LaneWriterPort sees them: takes its operations, reads and writes
+registers for it.
+"""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +11,7 @@ from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import GATHER_REGISTERS, lane_operation
+from rtl.layouts import register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 
@@ -30,20 +32,20 @@ _CC_BITS = Flags.as_shape().size
 
 @dataclass(frozen=True)
 class LaneOperation:
-    """An operation that the unit has asked for, with the fields of ``rtl.layouts.lane_operation``, and the ``cycle`` in
-    which it was taken."""
+    """A gather or a write that the unit has asked for, with the fields of ``rtl.layouts.register_gather`` or
+    ``rtl.layouts.register_write``, and the ``cycle`` in which it was taken. A write has one register."""
 
     gather: bool
     warp: int
     serial: int
     registers: tuple[int, ...]
-    predicate: int
-    conditional: bool
-    threads: int
     index: int
     last: bool
     barrier: int
     cycle: int
+    predicate: int = PT
+    conditional: bool = False
+    threads: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ class _UnderWay:
 class LaneClientDriver:
     """Serves one unit's port. Operations take effect in the order in which they were taken.
 
-    The beats of an operation follow each other without a gap, those of two operations never meet: after one was taken
-    the port is not ready for the rest of its beats. All cycles are counted from the start of :meth:`serve`.
+    The beats of an operation follow each other without a gap. Those of two operations never meet, but for a gather and
+    a write that were taken in one cycle: after that the port is not ready for the rest of their beats. All cycles are
+    counted from the start of :meth:`serve`.
 
     Parameters
     ----------
@@ -69,7 +72,7 @@ class LaneClientDriver:
         Whose random numbers decide when the port is ready.
     params : SmParams
         Sizes of the hardware.
-    port : interface of LaneClientPort
+    port : interface of LaneClientPort or LaneWriterPort
         The unit's.
     idle : float
         How often the port is not ready without a reason, from 0 on, less than 1.
@@ -102,9 +105,10 @@ class LaneClientDriver:
         self._idle = idle
         self._delay = delay
         self._ended = ended
-        self._layout = lane_operation(params)
+        self._layouts = {"gather": register_gather(params), "write": register_write(params)}
+        self._kinds = [kind for kind in self._layouts if hasattr(port, kind)]
         self._mark = data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})
-        self._under_way: deque[_UnderWay] = deque()
+        self._under_way: list[_UnderWay] = []
         self._busy_until = 0
 
     @property
@@ -120,29 +124,42 @@ class LaneClientDriver:
             for under_way in self._under_way:
                 gathered |= self._gathered(under_way)
                 wanted |= self._wanted(under_way)
-            ctx.set(port.gathered.as_value(), gathered)
+            if "gather" in self._kinds:
+                ctx.set(port.gathered.as_value(), gathered)
             ctx.set(port.wanted.as_value(), wanted)
-            ready = self.cycle >= self._busy_until and self._bench.random.random() >= self._idle
-            ctx.set(port.operation.ready, ready)
-            _, _, valid, payload, *written = await ctx.tick().sample(
-                port.operation.valid, port.operation.payload.as_value(), port.values.as_value(), port.flags,
-                port.conditions.as_value())
+            ready = self._ready()
+            for kind in self._kinds:
+                ctx.set(getattr(port, kind).ready, kind in ready)
+            streams = [getattr(port, kind) for kind in self._kinds]
+            _, _, *sampled = await ctx.tick().sample(
+                port.values.as_value(), port.flags, port.conditions.as_value(),
+                *(stream.valid for stream in streams), *(stream.payload.as_value() for stream in streams))
+            written, valid, payloads = sampled[:3], sampled[3:3 + len(streams)], sampled[3 + len(streams):]
             for under_way in self._under_way:
                 self._write(under_way, *written)
-            while self._under_way and self._age(self._under_way[0]) >= self._last_age(self._under_way[0]):
-                self._ended(self._under_way.popleft().operation)
-            if valid and ready:
-                self._take(payload)
+            for ended in [each for each in self._under_way if self._age(each) >= self._last_age(each)]:
+                self._under_way.remove(ended)
+                self._ended(ended.operation)
+            for kind, offers, payload in zip(self._kinds, valid, payloads, strict=True):
+                if offers and kind in ready:
+                    self._take(kind, payload)
             self.cycle += 1
 
-    def _take(self, bits: int) -> None:
+    def _ready(self) -> set[str]:
+        """The kinds of operations that the port is ready for in this cycle."""
+        if self.cycle < self._busy_until:
+            return set()
+        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
+
+    def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""
-        fields = self._layout.from_bits(bits)
-        self._under_way.append(_UnderWay(LaneOperation(
-            bool(fields.gather), int(fields.warp), int(fields.serial),
-            tuple(int(fields.registers[place]) for place in range(GATHER_REGISTERS)), int(fields.predicate),
-            bool(fields.conditional), int(fields.threads), int(fields.index), bool(fields.last), int(fields.barrier),
-            self.cycle)))
+        fields: Any = self._layouts[kind].from_bits(bits)
+        common = (int(fields.index), bool(fields.last), int(fields.barrier), self.cycle)
+        owner = (int(fields.warp), int(fields.serial))
+        self._under_way.append(_UnderWay(
+            LaneOperation(True, *owner, tuple(map(int, fields.registers)), *common) if kind == "gather" else
+            LaneOperation(False, *owner, (int(fields.register),), *common, int(fields.predicate),
+                          bool(fields.conditional), int(fields.threads))))
         self._busy_until = self.cycle + self._params.beats
 
     def _age(self, under_way: _UnderWay) -> int:

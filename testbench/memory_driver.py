@@ -263,14 +263,16 @@ class MemoryDriver:
     def traces(self) -> Traces:
         """What is worth seeing of the unit."""
         dut = self.dut
-        operation, request, response = dut.port.operation, dut.memory.request, dut.memory.response
+        gather, write, request, response = dut.port.gather, dut.port.write, dut.memory.request, dut.memory.response
         return {
             "instruction": {
                 "valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
                 "word": dut.dispatch.payload.word, "room": dut.room},
             "lanes": {
-                "valid": operation.valid, "ready": operation.ready, "gather": operation.payload.gather,
-                "warp": Trace(operation.payload.warp, "dec"), "last": operation.payload.last,
+                **{f"{name}_{what}": value for name, operation in (("gather", gather), ("write", write))
+                   for what, value in (("valid", operation.valid), ("ready", operation.ready),
+                                       ("warp", Trace(operation.payload.warp, "dec")),
+                                       ("last", operation.payload.last))},
                 "gathered": dut.port.gathered.valid, "wanted": dut.port.wanted.valid},
             "memory": {
                 "request": request.valid, "taken": request.ready, "write": request.payload.write,

@@ -117,14 +117,17 @@ def launched(p: Pipeline) -> Script:
     yield from _wake(p, 1)
     p.write(9, everything, warp=1, client=LaneClient.CONVERSION)
     yield from _quiet(p)
-    where = p.gather([9, RZ, 9], warp=2, client=LaneClient.BARRIER, index=3, last=True, barrier=4)
+    where = p.gather([9, RZ, 9], warp=2, client=LaneClient.CONVERSION, index=3, last=True, barrier=4)
+    beside = Data(values=[~value & 0xFFFF_FFFF for value in everything.values])
+    p.write(9, beside, warp=1)      # passes beside it, to the same register
     cycle = p.cycle
     yield from _quiet(p)
-    p.bench.expect("registers", p.gathered[where], [list(everything.values), [0] * 32, list(everything.values)])
-    at, event = p.passed[-1]
-    passed = event.payload
-    p.bench.expect("operands read", (at, passed.warp, passed.completes, passed.write_barrier, passed.read_barrier),
-                   (cycle + p.params.beats, 2, 0, NO_BARRIER, 4))
+    p.bench.expect("registers", p.gathered[where][-1], [list(everything.values), [0] * 32, list(everything.values)])
+    at, event = p.reads[-1]
+    p.bench.expect("operands read", (at, event.payload.warp, event.payload.barrier), (cycle + p.params.beats, 2, 4))
+    where = p.gather([9], warp=2)
+    yield from _quiet(p)
+    p.bench.expect("what was written beside a gather", p.gathered[where][-1][0], list(beside.values))
 
 
 def votes_and_clocks(p: Pipeline) -> Script:

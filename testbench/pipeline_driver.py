@@ -1,5 +1,6 @@
 """Drives the execute unit, cycle by cycle, and keeps what it says."""
 
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
-from rtl.layouts import GATHER_REGISTERS, InstructionKind, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import Traces
@@ -23,7 +24,7 @@ __all__ = ["ALL", "Data", "Pipeline", "Script", "Written"]
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _ZEROS = (0,) * WARP_THREADS
-_EVENTS = ("instruction", "operation", "clear_rows")
+_EVENTS = ("instruction", "gather", "write", "clear_rows")
 _EARLY = 4
 """Cycles before its completion in which issue is told of it: S3, and S7."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
@@ -63,12 +64,12 @@ class Pipeline:
         The cycle that comes next.
     written : dict[int, Written]
         By serial number.
-    completions, passed, errors, dispatches, flow_operations : list[tuple[int, Any]]
+    completions, passed, reads, errors, dispatches, flow_operations : list[tuple[int, Any]]
         Events with the cycle in which they were seen.
     collecting : list[int]
         The cycles in which the collector was occupied.
-    gathered : dict[tuple[LaneClient, int], list[list[int]]]
-        By client and mark, for each register the threads' values.
+    gathered : dict[tuple[LaneClient, int], list[list[list[int]]]]
+        By client and mark, of one gather after the other: for each register the threads' values.
     supply : dict[tuple[LaneClient, int], Data]
         What is handed over when it is wanted.
     """
@@ -81,11 +82,12 @@ class Pipeline:
         self.written: dict[int, Written] = {}
         self.completions: list[tuple[int, Any]] = []
         self.passed: list[tuple[int, Any]] = []
+        self.reads: list[tuple[int, Any]] = []
         self.errors: list[tuple[int, Any]] = []
         self.dispatches: list[tuple[int, Any]] = []
         self.flow_operations: list[tuple[int, Any]] = []
         self.collecting: list[int] = []
-        self.gathered: dict[tuple[LaneClient, int], list[list[int]]] = {}
+        self.gathered: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
         self.supply: dict[tuple[LaneClient, int], Data] = {}
         self.serial = 0
         self._report_mask, self._grid = report_mask, grid or {}
@@ -114,8 +116,8 @@ class Pipeline:
                index: int = 0, last: bool = False, barrier: int = NO_BARRIER) -> tuple[LaneClient, int]:
         """Reads registers for a client; where the values will be."""
         numbers = [*registers, RZ, RZ, RZ][:3]
-        self._operate(client, {"gather": 1, "warp": warp, "registers": numbers, "predicate": PT, "index": index,
-                               "last": last, "barrier": barrier, "threads": ALL})
+        self._put("gather", {"client": client, "operation": {
+            "warp": warp, "registers": numbers, "index": index, "last": last, "barrier": barrier}})
         return client, index
 
     def write(self, register: int, what: Data, *, warp: int = 0, threads: int = ALL, predicate: int = PT,
@@ -124,9 +126,9 @@ class Pipeline:
         """Writes what a client has; the serial number."""
         self.serial = (self.serial + 1) % (1 << 16)
         self.supply[client, index] = what
-        self._operate(client, {"warp": warp, "serial": self.serial, "registers": [register, RZ, RZ],
-                               "predicate": predicate, "conditional": conditional, "threads": threads,
-                               "index": index, "last": last, "barrier": barrier})
+        self._put("write", {"client": client, "operation": {
+            "warp": warp, "serial": self.serial, "register": register, "predicate": predicate,
+            "conditional": conditional, "threads": threads, "index": index, "last": last, "barrier": barrier}})
         return self.serial
 
     def clear(self, rows: Iterable[int]) -> Script:
@@ -138,8 +140,8 @@ class Pipeline:
                 yield
 
     def repeat(self, operation: Any) -> None:
-        """Performs an operation that the unit has asked for."""
-        self._put("operation", {"client": LaneClient.FLOW, "operation": operation})
+        """Performs a write that the unit has asked for."""
+        self._put("write", {"client": LaneClient.FLOW, "operation": operation})
 
     def launch(self, warp: int, *, first_row: int = 0, index: tuple[int, int, int] = (0, 0, 0)) -> None:
         """A new warp."""
@@ -158,15 +160,12 @@ class Pipeline:
 
     def accept_flow(self) -> None:
         """Takes the operation that the unit asks for."""
-        self._put("operation_flow.ready", 1)
+        self._put("write_flow.ready", 1)
 
     def wait(self, cycles: int) -> Script:
         """Nothing happens for some cycles."""
         for _ in range(cycles):
             yield
-
-    def _operate(self, client: LaneClient, payload: dict[str, Any]) -> None:
-        self._put("operation", {"client": client, "operation": payload})
 
     def _put(self, port: str, value: Any) -> None:
         assert port not in self._inputs, f"{port}: two in a cycle"
@@ -182,7 +181,7 @@ class Pipeline:
 
         self.bench.simulate(self.dut, [drive], traces=traces, name=name)
         passed = {(cycle, event.payload.warp, event.payload.write_barrier, event.payload.read_barrier)
-                  for cycle, event in self.passed if event.payload.completes}
+                  for cycle, event in self.passed}
         for cycle, event in self.completions:
             early = cycle - _EARLY, event.warp, event.write_barrier, event.read_barrier
             self.bench.expect(f"whether issue knew before cycle {cycle}", early in passed, True)
@@ -193,7 +192,7 @@ class Pipeline:
         ctx.set(dut.grid, self._grid)
         ports = {name: getattr(dut, name) for name in
                  (*_EVENTS, "launch", "thread", "flow_result_valid", "flow_result")}
-        ports["operation_flow.ready"] = dut.operation_flow.ready
+        ports["write_flow.ready"] = dut.write_flow.ready
         listeners, before = self._listeners(), set()
         playing = script(self)
         while linger:
@@ -231,14 +230,16 @@ class Pipeline:
 
         for event, events in (
                 (dut.dispatch, self.dispatches), (dut.completion, self.completions), (joined(dut.passed), self.passed),
-                (dut.error, self.errors), (joined(dut.operation_flow), self.flow_operations)):
+                (joined(dut.gathered), self.reads), (dut.error, self.errors),
+                (joined(dut.write_flow), self.flow_operations)):
             listen(event, lambda what, events=events: events.append((self.cycle, what)))
         listen(dut.written, self._note)
         listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle) if bit else None))
         listeners.append((dut.clear_rows.valid & dut.clear_rows.ready, self._count_cleared))
         for client, name in _PORTS.items():
             port = getattr(dut, name)
-            listen(port.gathered, lambda what, client=client: self._gather(client, what))
+            if client in GATHERING:
+                listen(port.gathered, lambda what, client=client: self._gather(client, what))
             listen(port.wanted, lambda what, client=client: self._wanted.append(
                 (client, what.beat, self.supply[client, what.index])))
         return listeners
@@ -258,9 +259,11 @@ class Pipeline:
 
     def _gather(self, client: LaneClient, beat: Any) -> None:
         """A beat of registers that have been read."""
-        values = self.gathered.setdefault((client, beat.index), [[-1] * WARP_THREADS for _ in range(GATHER_REGISTERS)])
+        gathered = self.gathered[client, beat.index]
+        if not beat.beat:
+            gathered.append([[-1] * WARP_THREADS for _ in range(GATHER_REGISTERS)])
         for lane, thread in enumerate(self._threads(beat.beat)):
-            for register, value in zip(values, beat["values"][lane], strict=True):
+            for register, value in zip(gathered[-1], beat["values"][lane], strict=True):
                 register[thread] = value
 
     def _note(self, beat: Any) -> None:

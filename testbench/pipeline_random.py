@@ -4,6 +4,7 @@ Each instruction comes as early as the latency contract lets it, or a little lat
 registers, and the active threads change.
 """
 
+from collections import defaultdict
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from rtl.isa.legality import encoding_error
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import find
-from rtl.layouts import LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.params import SmParams
 from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
@@ -89,7 +90,7 @@ class RandomLives:
             block=(*size, depth * 32 // (size[0] * size[1])), grid=(3, 1, 1), shared=0x1230)
         self.pipeline = Pipeline(bench, params, grid=grid_of(self.machine.launch))
         self.ledger = Ledger(self.pipeline)
-        self._gathers: list[tuple[tuple[LaneClient, int], list[list[int]], str]] = []
+        self._gathers: dict[tuple[LaneClient, int], list[list[list[int]]]] = defaultdict(list)
         self._free = 0
         self._ready: list[dict[Any, int]] = [{} for _ in range(params.warps)]
 
@@ -98,8 +99,8 @@ class RandomLives:
         pipeline = self.pipeline
         pipeline.play(self._script, **traces)
         self.ledger.check()
-        for key, values, name in self._gathers:
-            self.bench.expect(f"{name} in the end", pipeline.gathered[key], values)
+        for key, values in self._gathers.items():
+            self.bench.expect(f"what was gathered for {key}", pipeline.gathered[key], values)
 
     def _warp(self, number: int) -> Warp:
         warp = self.machine.warps[number]
@@ -129,7 +130,8 @@ class RandomLives:
         yield from pipeline.wait(20)
         for number in warps:
             for first in range(0, REGISTERS, 3):
-                yield from self._read(number, list(range(first, first + 3)))
+                self._read(number, list(range(first, first + 3)))
+                yield from pipeline.wait(pipeline.params.beats)
 
     def _step(self, number: int) -> bool:
         """Something happens to a warp, if it can be."""
@@ -181,8 +183,10 @@ class RandomLives:
         self._warp(number).masks = WarpMasks(active)
 
     def _write(self, number: int, register: int, threads: int) -> None:
-        """A unit writes a register, and a predicate or CC."""
+        """A unit writes a register, and a predicate or CC. Another one may read some beside that."""
         source, warp = self._source, self._warp(number)
+        if source.random() < 0.5:
+            self._read_some(source.choice(range(self.pipeline.params.warps)))
         client = source.choice([LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER])
         values = np.array([source.choice([0, 1, source.getrandbits(32), 0xFFFF_FFFF, 0x8000_0000])
                            for _ in range(32)], np.uint32)
@@ -204,9 +208,15 @@ class RandomLives:
         ready["register", register] = ready["cc",] = cycle + RESULT_CYCLES
         ready["predicate", predicate] = cycle + RESULT_CYCLES + self.pipeline.params.beats - 1
 
-    def _read(self, number: int, registers: list[int]) -> Script:
-        """Registers at the end."""
-        client = (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER)[len(self._gathers) // 16]
-        key = self.pipeline.gather(registers, warp=number, client=client, index=len(self._gathers) % 16)
-        self._gathers.append((key, self._warp(number).registers[registers].tolist(), f"warp {number}, R{registers}"))
-        yield from self.pipeline.wait(self.pipeline.params.beats)
+    def _read_some(self, number: int) -> None:
+        """A unit reads registers of a warp that is there, none if too few were written in time."""
+        ready, cycle = self._ready[number], self.pipeline.cycle
+        able = [register for register in range(REGISTERS) if ready.get(("register", register), cycle + 1) <= cycle]
+        if len(able) >= GATHER_REGISTERS:
+            self._read(number, self._source.sample(able, GATHER_REGISTERS))
+
+    def _read(self, number: int, registers: list[int]) -> None:
+        """A unit reads registers."""
+        key = self.pipeline.gather(registers, warp=number, client=self._source.choice(GATHERING),
+                                   index=self._source.randrange(16))
+        self._gathers[key].append(self._warp(number).registers[registers].tolist())

@@ -93,7 +93,7 @@ def record(bench: Bench) -> None:
 def traces_of(driver: ConvertDriver) -> Traces:
     """What is worth seeing of the unit."""
     dut = driver.dut
-    current, port, asked = dut.current, dut.port, dut.port.operation.payload
+    current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
     return {
         "dispatch": {"valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
                      "word": dut.dispatch.payload.word, "room": dut.room},
@@ -101,9 +101,9 @@ def traces_of(driver: ConvertDriver) -> Traces:
             "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
         "datapath": {"source": dut.datapath.source, "result": dut.datapath.result},
         "lanes": {
-            "valid": port.operation.valid, "ready": port.operation.ready, "gather": asked.gather,
-            "register": Trace(asked.registers[0], "dec"), "last": asked.last, "gathered": port.gathered.valid,
-            "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
+            "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
+            "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
+            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
         "completion": dut.completion.valid}
 
 

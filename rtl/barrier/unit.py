@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
     REPORT_BITS,
     EventLayout,
-    LaneClientPort,
+    LaneWriterPort,
     completion,
     dispatched,
     error_event,
@@ -66,7 +66,7 @@ class BarrierUnit(Component):
         set besides stays, unless nobody has arrived any more (ours). The warp is not let go.
     resume : Out(warps)
         For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier lets the warp go.
-    port, operands_read : Out(LaneClientPort), Out(operands_read)
+    port, operands_read : Out(LaneWriterPort), Out(operands_read)
         For B2R, which reads no register.
     completion, error : Out(completion), Out(error_event)
     waiting, meeting : Out(warps), Out(warps)
@@ -82,7 +82,7 @@ class BarrierUnit(Component):
             "launch": In(EventLayout(warp_launch(params))), "terminated": In(1), "terminated_warp": In(bits),
             "barriers": In(range(BARRIERS + 1)),
             "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
-            "resume": Out(warps), "port": Out(LaneClientPort(params)), "operands_read": Out(operands_read(params)),
+            "resume": Out(warps), "port": Out(LaneWriterPort(params)), "operands_read": Out(operands_read(params)),
             "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
             "meeting": Out(warps)})
         self.queue = BarrierQueue(params)
@@ -251,8 +251,8 @@ class BarrierUnit(Component):
                 m.d.comb += warps.settle.eq(1)
                 m.d.sync += row.waiting.eq(row.waiting & (row.waiting - 1))
         with m.State("SEND"):
-            m.d.comb += self.port.operation.valid.eq(1)
-            with m.If(self.port.operation.ready):
+            m.d.comb += self.port.write.valid.eq(1)
+            with m.If(self.port.write.ready):
                 m.next = "NEXT"
 
         m.d.comb += [
@@ -270,15 +270,14 @@ class BarrierUnit(Component):
         """What B2R asks the lanes for, and its value, which all threads get when the lanes want it. With ``.WARP`` that
         is 0: a warp that executes waits at no barrier (ours). Nothing has to be read: the scoreboard for that goes down
         when the write is sent."""
-        request, port, asked, value = self._request, self.port, self.port.operation.payload, Signal(32)
-        mark, sent = Signal.like(asked.index), port.operation.valid & port.operation.ready
+        request, port, asked, value = self._request, self.port, self.port.write.payload, Signal(32)
+        mark, sent = Signal.like(asked.index), port.write.valid & port.write.ready
         m.submodules.values = values = Words(32, 1 << len(mark))
-        values.write(m, port.operation.valid, mark, value)
+        values.write(m, port.write.valid, mark, value)
         wanted = Signal.like(value)
         m.d.sync += wanted.eq(values.read(m, port.wanted.index))
-        pass_on(m, request, asked, "warp", "serial", "predicate")
+        pass_on(m, request, asked, "warp", "serial", "register", "predicate")
         m.d.comb += [
-            asked.registers.eq(Cat(request.register, Const(RZ, 8), Const(RZ, 8))),
             asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
             asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
             self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]

@@ -3,16 +3,16 @@
 from itertools import pairwise
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import data, fifo, memory, stream
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, fifo, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
-from rtl.layouts import LaneClientPort, completion, dispatched, error_event, lane_operation
+from rtl.layouts import LaneClientPort, completion, dispatched, error_event
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
@@ -65,7 +65,6 @@ class ConversionUnit(Component):
         self.results = ResultBuffer(params)
         self.current = Signal(conversion_entry(params))
         """The instruction that is computed."""
-        self._gathers, self._writes = (stream.Signature(lane_operation(params)).create() for _ in range(2))
         self._begins, self._arrived, self._computed = (Signal(_ENTRIES, name=name) for name in (
             "begins", "arrived", "computed"))
         self._given, self._taken, self._left = (Signal(ENTRY_BITS + 1, name=name) for name in (
@@ -88,27 +87,25 @@ class ConversionUnit(Component):
         queue, sources, gathered = self.queue, self.sources, self.port.gathered
         here = Signal(conversion_entry(self._params))
         m.submodules.asked = asked = fifo.SyncFIFO(width=ENTRY_BITS, depth=_ENTRIES)
-        asks, operation, entry = Signal(), self._gathers, self._given[:ENTRY_BITS]
+        asks, gather, entry = Signal(), self.port.gather, self._given[:ENTRY_BITS]
         last_entry, waits = Signal(ENTRY_BITS), Signal()
         m.d.comb += [
             queue.dispatch.eq(self.dispatch), queue.report_mask.eq(self.report_mask), self.room.eq(queue.room),
             queue.entry.ready.eq(((self._given - self._left)[:ENTRY_BITS + 1] != _ENTRIES) & (
-                ~asks | operation.ready)),
+                ~asks | gather.ready)),
             note.en.eq(queue.entry.valid & queue.entry.ready), self._begins.eq(one_hot(entry, _ENTRIES, note.en)),
             note.addr.eq(entry), note.data.eq(queue.entry.payload),
-            operation.valid.eq(asks), operation.payload.gather.eq(1), operation.payload.warp.eq(here.warp),
-            operation.payload.serial.eq(here.serial), operation.payload.threads.eq(here.threads),
-            operation.payload.registers[0].eq(here.registers[0]), operation.payload.registers[1].eq(here.registers[1]),
-            operation.payload.registers[2].eq(RZ), operation.payload.predicate.eq(PT), operation.payload.last.eq(1),
-            operation.payload.barrier.eq(here.read_barrier)]
-        with m.If(operation.ready):
+            gather.valid.eq(asks), gather.payload.registers.eq(Cat(here.registers[0], here.registers[1], Const(RZ, 8))),
+            gather.payload.last.eq(1), gather.payload.barrier.eq(here.read_barrier)]
+        pass_on(m, here, gather.payload, "warp", "serial")
+        with m.If(gather.ready):
             m.d.sync += asks.eq(0)
         new = queue.entry.payload
         m.d.comb += waits.eq(~_nothing(new) & (new.gathers | (new.read_barrier != NO_BARRIER)))
         with m.If(note.en):
             m.d.sync += [here.eq(new), asks.eq(waits), last_entry.eq(entry), self._given.eq(self._given + 1)]
         m.d.comb += [
-            asked.w_en.eq(asks & operation.ready), asked.w_data.eq(last_entry),
+            asked.w_en.eq(asks & gather.ready), asked.w_data.eq(last_entry),
             asked.r_en.eq(gathered.valid & (gathered.beat == self._params.beats - 1)),
             sources.write.eq(gathered.valid), sources.beat.eq(gathered.beat), sources.entry.eq(asked.r_data)]
         m.d.comb += [value.eq(Cat(words[0], words[1])) for value, words in
@@ -174,7 +171,7 @@ class ConversionUnit(Component):
         """Results on their way to registers, a register at a time; and the ends of instructions."""
         params, port, results, written = self._params, self.port, self.results, Signal(ENTRY_BITS + 1)
         m.submodules.writing = writing = fifo.SyncFIFO(width=2, depth=_ENTRIES)
-        operation, second, wanted, last = self._writes, Signal(), port.wanted, Signal()
+        write, second, wanted, last = port.write, Signal(), port.wanted, Signal()
         settling, this, ready, ends = Signal(_WRITE_CYCLES), Signal(conversion_entry(params)), Signal(), Signal()
         is_double = this.instruction.to_size == SIZES.index(DOUBLE_BITS)
         nothing, quiet, recent = _nothing(this), Signal(), Signal()
@@ -182,18 +179,16 @@ class ConversionUnit(Component):
         m.d.comb += [
             entry.addr.eq(written[:ENTRY_BITS]), this.eq(entry.data), quiet.eq(~settling.any() & ~writing.r_rdy),
             ready.eq((written != self._given) & self._computed.bit_select(written[:ENTRY_BITS], 1)),
-            last.eq(~is_double | second | (this.destination == RZ)), operation.valid.eq(ready & ~nothing),
-            operation.payload.warp.eq(this.warp), operation.payload.serial.eq(this.serial),
-            operation.payload.threads.eq(this.threads), operation.payload.predicate.eq(PT),
-            operation.payload.registers[0].eq(this.destination | second), operation.payload.registers[1].eq(RZ),
-            operation.payload.registers[2].eq(RZ), operation.payload.last.eq(last),
-            operation.payload.conditional.eq(this.instruction.conditional & last),
-            operation.payload.barrier.eq(Mux(last, this.write_barrier, NO_BARRIER)),
-            ends.eq(Mux(nothing, ready & quiet & ~recent, operation.valid & operation.ready & last)),
-            writing.w_en.eq(operation.valid & operation.ready), writing.w_data.eq(Cat(second, last)),
+            last.eq(~is_double | second | (this.destination == RZ)), write.valid.eq(ready & ~nothing),
+            write.payload.predicate.eq(PT), write.payload.register.eq(this.destination | second),
+            write.payload.last.eq(last), write.payload.conditional.eq(this.instruction.conditional & last),
+            write.payload.barrier.eq(Mux(last, this.write_barrier, NO_BARRIER)),
+            ends.eq(Mux(nothing, ready & quiet & ~recent, write.valid & write.ready & last)),
+            writing.w_en.eq(write.valid & write.ready), writing.w_data.eq(Cat(second, last)),
             writing.r_en.eq(final), results.beat.eq(wanted.beat), results.read_entry.eq(self._left[:ENTRY_BITS]),
             results.second.eq(writing.r_data[0]), port.values.eq(results.values),
             port.conditions.eq(results.conditions)]
+        pass_on(m, this, write.payload, "warp", "serial", "threads")
         m.d.sync += [
             recent.eq(self.completion.valid), settling.eq(Mux(wanted.valid, ~0, settling >> 1)),
             written.eq(written + ends),
@@ -210,14 +205,6 @@ class ConversionUnit(Component):
             self.completion.read_barrier.eq(this.read_barrier), self.error.warp.eq(this.warp),
             self.error.pc.eq(this.pc), self.error.error.eq(this.error),
             self.error.valid.eq(self.completion.valid & (this.error != WarpError.NONE))]
-
-        # A write goes before a gather, unless the gather has been offered already.
-        gather, offered, gathers = self._gathers, Signal(), Signal()
-        m.d.comb += [
-            gathers.eq(offered | ~operation.valid), port.operation.valid.eq(gather.valid | operation.valid),
-            port.operation.payload.eq(Mux(gathers, gather.payload.as_value(), operation.payload.as_value())),
-            gather.ready.eq(port.operation.ready & gathers), operation.ready.eq(port.operation.ready & ~gathers)]
-        m.d.sync += offered.eq(gathers & gather.valid & ~port.operation.ready)
 
 
 def _nothing(entry: Any) -> Any:

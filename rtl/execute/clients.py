@@ -2,15 +2,17 @@
 
 from amaranth.lib import wiring
 
-from rtl.layouts import LaneClientPort
+from rtl.layouts import GATHERING, LaneClient, LaneClientPort, LaneWriterPort
 from rtl.params import SmParams
 
-__all__ = ["LaneDataPort"]
+__all__ = ["SUPPLYING", "lane_data_port"]
+
+SUPPLYING = (LaneClient.MEMORY, LaneClient.CONVERSION, LaneClient.BARRIER)
+"""Those whose data come to the lanes, and go from them. The flow unit's value is the same for all threads."""
 
 
-class LaneDataPort(wiring.Signature):
-    """A :class:`~rtl.layouts.LaneClientPort` from the other side, without its operations, which issue takes."""
-
-    def __init__(self, params: SmParams) -> None:
-        members = LaneClientPort(params).members
-        super().__init__({name: member.flip() for name, member in members.items() if name != "operation"})
+def lane_data_port(client: LaneClient, params: SmParams) -> wiring.Signature:
+    """A unit's port from the other side, without its operations, which issue takes."""
+    port = (LaneClientPort if client in GATHERING else LaneWriterPort)(params)
+    return wiring.Signature({
+        name: member.flip() for name, member in port.members.items() if name not in ("gather", "write")})

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.condition import Flags
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -23,6 +23,9 @@ from rtl.layouts import (
     is_kind,
     issued,
     offered_operation,
+    operands_read,
+    register_gather,
+    register_write,
     reported,
     scoreboard_event,
 )
@@ -46,26 +49,28 @@ class DispatchStage(Component):
     Members
     -------
     instruction : In(Event of issued)
-    operation : In(Event of offered_operation)
-        Never in the cycle of an instruction.
+    gather, write : In(Event of offered_operation)
+        Operations; never in the cycle of an instruction.
     report_mask : In(32)
     warp : Out
         Whose state is wanted.
     predicates, conditions, active, first_row : In
         That state.
+    write_first_row : In
+        Of the warp of ``write``.
     word, decoded : Out(64), In(LaneInstruction)
         For the lanes' decoder.
     special : In(32)
         The special register that ``decoded`` names, where it is the same in all threads.
     flow_value : In(32)
-        What the flow unit has for a register of the warp.
+        What the flow unit has for a register of the warp of ``write``.
     starts, slot : Out(1), Out(lane_slot)
         What begins to pass the lanes.
     direct, collects, record : Out(1), Out(1), Out(dispatched)
         What goes to another unit, now or when its registers have been read.
     completed : Out(completion)
         What is complete when the last beat of the slot is written, or would be.
-    passed : Out(Event of scoreboard_event)
+    passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         What lets go of registers; in the cycle of the slot.
     error : Out(error_event)
     clears_status : Out(1)
@@ -74,7 +79,8 @@ class DispatchStage(Component):
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
+            "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
+            "write": In(Event(offered_operation(register_write(params)))), "write_first_row": In(params.row_bits),
             "report_mask": In(REPORT_BITS), "warp": Out(params.warp_bits),
             "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "active": In(WARP_THREADS),
@@ -82,6 +88,7 @@ class DispatchStage(Component):
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
             "completed": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
+            "gathered": Out(Event(operands_read(params))),
             "error": Out(error_event(params)), "clears_status": Out(1)})
         self.selection = ThreadSelection()
 
@@ -89,7 +96,8 @@ class DispatchStage(Component):
         m = Module()
         m.submodules.selection = selection = self.selection
         valid, instruction = self.instruction.valid, self.instruction.payload
-        operates, operation = self.operation.valid, self.operation.payload.operation
+        writes, write = self.write.valid, self.write.payload.operation
+        gathers, gather = self.gather.valid, self.gather.payload.operation
         computes, refused, missing, failed, error = Signal(), Signal(), Signal(), Signal(), Signal(WarpError)
         m.d.comb += [
             computes.eq(valid & (instruction.kind == InstructionKind.LANES)),
@@ -97,8 +105,8 @@ class DispatchStage(Component):
             self.collects.eq(valid & is_kind(instruction.kind, lambda rule: rule.collected)),
             self.direct.eq(valid & is_kind(
                 instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)),
-            self.starts.eq(computes | self.collects | operates),
-            self.warp.eq(Mux(operates, operation.warp, instruction.warp)),
+            self.starts.eq(computes | self.collects | gathers | writes),
+            self.warp.eq(Mux(gathers, gather.warp, instruction.warp)),
             self.word.eq(Mux(computes, instruction.word, _PASSING_WORD)),
             selection.word.eq(instruction.word), selection.decoded.eq(self.decoded), selection.active.eq(self.active),
             selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions)]
@@ -116,40 +124,39 @@ class DispatchStage(Component):
             & (self.decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
         self._to_lanes(m, failed)
         self._to_units(m, missing)
-        completed = self.completed
+        completed, passed = self.completed, self.passed.payload
         m.d.comb += [
-            completed.valid.eq(computes | refused | (operates & ~operation.gather & operation.last)),
-            completed.warp.eq(self.warp), completed.serial.eq(Mux(operates, operation.serial, instruction.serial)),
-            completed.write_barrier.eq(Mux(operates, operation.barrier, instruction.write_barrier)),
-            completed.read_barrier.eq(Mux(operates, NO_BARRIER, instruction.read_barrier))]
-        passed, reads = self.passed.payload, Signal()
-        m.d.comb += [
-            reads.eq(operates & operation.gather), passed.warp.eq(self.warp), passed.completes.eq(~reads),
-            self.passed.valid.eq(completed.valid | reads & operation.last
-                                 | valid & (instruction.kind == InstructionKind.TRAP)),
-            passed.write_barrier.eq(Mux(reads, NO_BARRIER, completed.write_barrier)),
-            passed.read_barrier.eq(Mux(reads, operation.barrier, completed.read_barrier))]
+            completed.valid.eq(computes | refused | (writes & write.last)),
+            completed.warp.eq(Mux(writes, write.warp, instruction.warp)),
+            completed.serial.eq(Mux(writes, write.serial, instruction.serial)),
+            completed.write_barrier.eq(Mux(writes, write.barrier, instruction.write_barrier)),
+            completed.read_barrier.eq(Mux(writes, NO_BARRIER, instruction.read_barrier)), passed.completes.eq(1),
+            self.passed.valid.eq(completed.valid | valid & (instruction.kind == InstructionKind.TRAP)),
+            self.gathered.valid.eq(gathers & gather.last)]
+        pass_on(m, completed, passed, "warp", "write_barrier", "read_barrier")
+        pass_on(m, gather, self.gathered.payload, "warp", "barrier")
         return m
 
     def _to_lanes(self, m: Module, failed: Value) -> None:
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
         m.submodules.vote = vote = Vote()
         slot, decoded, selection = self.slot, self.decoded, self.selection
-        instruction, operates = self.instruction.payload, self.operation.valid
-        operation, client = self.operation.payload.operation, self.operation.payload.client
-        becomes, writes = slot.instruction, operates & ~operation.gather
-        reads = self.collects | (operates & operation.gather)
-        registers, word = Signal.like(becomes.registers), instruction.word
+        instruction, becomes = self.instruction.payload, slot.instruction
+        writes, write, client = self.write.valid, self.write.payload.operation, self.write.payload.client
+        gathers, gather = self.gather.valid, self.gather.payload.operation
+        registers, word, reads = Signal.like(becomes.registers), instruction.word, self.collects | gathers
         collected = Cat(field_of(word, FIELDS["Ra"]), field_of(word, FIELDS["Rb"]), Const(RZ, 8))
-        m.d.comb += registers.eq(Mux(reads, Mux(operates, operation.registers.as_value(), collected),
+        m.d.comb += registers.eq(Mux(reads, Mux(gathers, gather.registers.as_value(), collected),
                                      decoded.registers.as_value()))
         m.d.comb += [row.eq(self.first_row + number) for row, number in zip(slot.rows, registers, strict=True)]
         m.d.comb += [
-            becomes.eq(decoded), slot.warp.eq(self.warp), slot.first_row.eq(self.first_row),
-            slot.serial.eq(Mux(operates, operation.serial, instruction.serial)),
+            becomes.eq(decoded), slot.warp.eq(Mux(writes, write.warp, instruction.warp)),
+            slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
+            slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
             slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
-            slot.gather.eq(operates & operation.gather), slot.collects.eq(self.collects), slot.supplied.eq(writes),
-            slot.client.eq(client), slot.index.eq(operation.index), slot.sources.eq(selection.sources)]
+            slot.collects.eq(self.collects), slot.gather.eq(gathers), slot.reader.eq(self.gather.payload.client),
+            slot.read_index.eq(gather.index), slot.supplied.eq(writes), slot.client.eq(client),
+            slot.index.eq(write.index), slot.sources.eq(selection.sources)]
 
         # Values that are no register's.
         m.d.comb += [
@@ -163,16 +170,16 @@ class DispatchStage(Component):
         with m.Elif(decoded.source_a == ValueSource.BALLOT):
             m.d.comb += [slot.uniform.eq(vote.ballot), slot.sources[0].eq(vote.verdict.replicate(WARP_THREADS))]
 
-        # Operations.
-        with m.If(writes):
-            m.d.comb += [
-                slot.threads.eq(operation.threads), becomes.destination.eq(operation.registers[0]),
-                becomes.p.eq(operation.predicate), becomes.q.eq(PT), becomes.writes_cc.eq(operation.conditional)]
+        # What reads for others, and operations.
         with m.If(reads):
             m.d.comb += [
                 becomes.source_a.eq(ValueSource.REGISTER), becomes.source_b.eq(OperandSource.REGISTER),
-                becomes.source_c.eq(OperandSource.REGISTER), becomes.destination.eq(RZ), becomes.p.eq(PT),
-                becomes.q.eq(PT), becomes.registers.eq(registers), slot.threads.eq(selection.collecting)]
+                becomes.source_c.eq(OperandSource.REGISTER), becomes.registers.eq(registers),
+                slot.threads.eq(selection.collecting)]
+        with m.If(writes):
+            m.d.comb += [
+                slot.threads.eq(write.threads), becomes.destination.eq(write.register),
+                becomes.p.eq(write.predicate), becomes.q.eq(PT), becomes.writes_cc.eq(write.conditional)]
 
     def _to_units(self, m: Module, missing: Value) -> None:
         """The instruction as it leaves for a unit beside the lanes."""

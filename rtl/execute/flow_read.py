@@ -8,7 +8,7 @@ from rtl.component import Component
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import PT
-from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, is_kind, lane_operation, warp_launch
+from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, is_kind, register_write, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
 
@@ -24,7 +24,7 @@ def _note(params: SmParams) -> data.StructLayout:
 
 
 class FlowReads(Component):
-    """Makes an operation of the lanes of the result of each FLOW_READ, which that operation completes.
+    """Makes a write by the lanes of the result of each FLOW_READ, which that write completes.
 
     A warp waits for its FLOW_READ, so it has one at most; its results come in order, and those of tokens that it
     pushed before come first. An instruction that failed writes nothing, but completes all the same.
@@ -36,9 +36,9 @@ class FlowReads(Component):
     launch : In(valid, payload: warp_launch)
         The warp has nothing in the flow unit.
     result_valid, result : In(1), In(flow_result)
-    operation : Out(stream of lane_operation)
+    write : Out(stream of register_write)
     warp, value : In, Out(32)
-        What the operation of a warp writes; combinational.
+        What the write of a warp writes; combinational.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -47,7 +47,7 @@ class FlowReads(Component):
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)})),
             "result_valid": In(1), "result": In(flow_result(params)),
-            "operation": Out(stream.Signature(lane_operation(params))), "warp": In(params.warp_bits), "value": Out(32)})
+            "write": Out(stream.Signature(register_write(params))), "warp": In(params.warp_bits), "value": Out(32)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -86,14 +86,14 @@ class FlowReads(Component):
             keep.data.value.eq(result.value), keep.data.failed.eq(result.error != WarpError.NONE),
             value.addr.eq(self.warp), self.value.eq(value.data.value)]
 
-        # Whose operation is next.
+        # Whose write is next.
         m.submodules.order = order = fifo.SyncFIFO(width=self._params.warp_bits, depth=warps)
         m.d.comb += [order.w_en.eq(arrives), order.w_data.eq(result.warp)]
-        operation = self.operation.payload
+        write = self.write.payload
         m.d.comb += [
-            self.operation.valid.eq(order.r_rdy), order.r_en.eq(self.operation.ready), noted.addr.eq(order.r_data),
-            kept.addr.eq(order.r_data), operation.warp.eq(order.r_data), operation.serial.eq(noted.data.serial),
-            operation.registers[0].eq(noted.data.register), operation.predicate.eq(PT), operation.last.eq(1),
-            operation.barrier.eq(noted.data.barrier),
-            operation.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]
+            self.write.valid.eq(order.r_rdy), order.r_en.eq(self.write.ready), noted.addr.eq(order.r_data),
+            kept.addr.eq(order.r_data), write.warp.eq(order.r_data), write.serial.eq(noted.data.serial),
+            write.register.eq(noted.data.register), write.predicate.eq(PT), write.last.eq(1),
+            write.barrier.eq(noted.data.barrier),
+            write.threads.eq(noted.data.threads & ~kept.data.failed.replicate(WARP_THREADS))]
         return m

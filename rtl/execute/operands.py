@@ -11,10 +11,10 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import RZ
-from rtl.layouts import GATHER_REGISTERS, LaneClient
+from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.params import SmParams
 
-from .clients import LaneDataPort
+from .clients import SUPPLYING, lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .predicates import ThreadFlags
 from .slots import beat_place, beat_stage, lane_slot
@@ -40,7 +40,7 @@ class OperandStage(Component):
         Registers, in the next cycle. Those of a blank row are 0.
     special_number, special : Out(8), In(32 bits for each lane)
         A special register that differs from thread to thread, of the beat in S3.
-    memory, conversion, barrier : LaneDataPort
+    memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
     valid, stage, instruction, operands : Out
         S4: for the lanes, Operands for each, and what goes beside them.
@@ -59,10 +59,10 @@ class OperandStage(Component):
             "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
             "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)), "blank": In(GATHER_REGISTERS),
             "special_number": Out(8), "special": In(each(32)),
-            "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
-            "barrier": Out(LaneDataPort(params)),
+            **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
             "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
             "operands": Out(each(Operands)), "supplied_conditions": Out(each(Flags))})
+        self._first = [Signal(32, name=f"first_{lane}") for lane in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -84,8 +84,7 @@ class OperandStage(Component):
         with m.Elif(goes_on):
             m.d.sync += current.threads.eq(current.threads >> lanes)
             m.d.sync += [source.eq(source >> lanes) for source in current.sources]
-        clients = {LaneClient.MEMORY: self.memory, LaneClient.CONVERSION: self.conversion,
-                   LaneClient.BARRIER: self.barrier}
+        clients = {client: getattr(self, client.name.lower()) for client in SUPPLYING}
         for client, port in clients.items():
             wants, still_wants = slot.supplied & (slot.client == client), current.supplied & (current.client == client)
             m.d.comb += [
@@ -99,19 +98,21 @@ class OperandStage(Component):
             m.d.sync += [operands.predicates.eq(thread.predicates), operands.conditions.eq(thread.condition)]
         stage, instruction = self.stage, current.instruction
         m.d.sync += [
-            stage.writing.eq(~(current.gather | current.collects)), stage.collects.eq(current.collects),
-            stage.place.warp.eq(current.warp), stage.serial.eq(current.serial), stage.place.beat.eq(beat),
+            stage.writing.eq(current.supplied | ~(current.gather | current.collects)),
+            stage.collects.eq(current.collects), stage.place.warp.eq(current.warp), stage.serial.eq(current.serial),
+            stage.place.beat.eq(beat),
             stage.threads.eq(current.threads), stage.row.eq(current.first_row + instruction.destination),
             stage.register.eq(instruction.destination), stage.p.eq(instruction.p), stage.q.eq(instruction.q),
             stage.writes_cc.eq(instruction.writes_cc), stage.supplied.eq(current.supplied)]
 
-        # S4: what was gathered.
-        for client, port in clients.items():
+        # S4: what was gathered. Operand a may be what is written beside it.
+        for client in GATHERING:
+            gathered = clients[client].gathered
             m.d.sync += [
-                port.gathered.valid.eq(going & current.gather & (current.client == client)),
-                port.gathered.index.eq(current.index), port.gathered.beat.eq(beat)]
-            for lane, values in zip(self.operands, port.gathered.values, strict=True):
-                m.d.comb += values.eq(Cat(lane.a, lane.b, lane.c))
+                gathered.valid.eq(going & current.gather & (current.reader == client)),
+                gathered.index.eq(current.read_index), gathered.beat.eq(beat)]
+            for lane, first, values in zip(self.operands, self._first, gathered.values, strict=True):
+                m.d.comb += values.eq(Cat(first, lane.b, lane.c))
         return m
 
     def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
@@ -135,8 +136,9 @@ class OperandStage(Component):
         registers = [[Signal(32, name=f"register{operand}_{lane}") for lane in range(lanes)]
                      for operand in range(GATHER_REGISTERS)]
         for operand, values in enumerate(registers):
-            m.d.comb += [value.eq(self.registers[operand][lane] & present[operand].replicate(32))
+            m.d.comb += [value.eq(Mux(present[operand], self.registers[operand][lane], 0))
                          for lane, value in enumerate(values)]
+        m.d.sync += [first.eq(value) for first, value in zip(self._first, registers[0], strict=True)]
         for lane in range(lanes):
             own = current.uniform & (~is_register).replicate(32)
             special = self.special[lane] & is_special.replicate(32)

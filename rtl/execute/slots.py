@@ -17,15 +17,17 @@ def lane_slot(params: SmParams) -> data.StructLayout:
 
     ``threads`` execute it. ``sources`` are its predicate operands after negation. ``first_row`` is that of the warp's
     R0, ``rows`` are those of its register operands. ``constant`` is its constant operand; ``uniform`` is operand a
-    where it is no register and the same in all threads. A ``gather`` reads for ``client``, who has marked it with
-    ``index``; ``collects``: it reads for the collector; neither writes. ``supplied``: ``client`` has the values that
-    are written, and those of the predicate and of CC.
+    where it is no register and the same in all threads. ``collects``: it reads for the collector, and writes nothing.
+
+    Operations of units: a ``gather`` reads ``rows`` for ``reader``, who has marked it with ``read_index``, and writes
+    nothing by itself. What is written may be ``supplied``: ``client``, who has marked it with ``index``, has the
+    values, and those of the predicate and of CC.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "instruction": LaneInstruction, "threads": WARP_THREADS,
         "sources": data.ArrayLayout(WARP_THREADS, 3), "first_row": params.row_bits,
-        "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS), "constant": 32, "uniform": 32, "gather": 1,
-        "collects": 1, "supplied": 1, "client": LaneClient, "index": 4})
+        "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS), "constant": 32, "uniform": 32, "collects": 1,
+        "gather": 1, "reader": LaneClient, "read_index": 4, "supplied": 1, "client": LaneClient, "index": 4})
 
 
 def beat_stage(params: SmParams) -> data.StructLayout:

@@ -13,16 +13,18 @@ from rtl.layouts import (
     error_event,
     flow_result,
     issued,
-    lane_operation,
     lane_write,
     offered_operation,
+    operands_read,
+    register_gather,
+    register_write,
     scoreboard_event,
     thread_index,
     warp_launch,
 )
 from rtl.params import SmParams
 
-from .clients import LaneDataPort
+from .clients import SUPPLYING, lane_data_port
 from .collector import Collector
 from .decode import LaneDecoder
 from .dispatch import DispatchStage
@@ -51,8 +53,9 @@ class ExecuteUnit(Component):
     Members
     -------
     instruction : In(Event of issued)
-    operation : In(Event of offered_operation)
-        Never in the cycle of an instruction. Nothing for the lanes comes before all beats of the one before have.
+    gather, write : In(Event of offered_operation)
+        Operations, never in the cycle of an instruction; one of each at a time, which pass the lanes together. Nothing
+        for the lanes comes before all beats of what was before have.
     grid : In(GridConfiguration)
     launch : In(valid, payload: warp_launch)
         Clears the warp's predicates and CC.
@@ -62,16 +65,16 @@ class ExecuteUnit(Component):
     flow_result_valid, flow_result : In(1), In(flow_result)
     report_mask : In(32)
         Bit n: warp errors of code n are reported.
-    memory, conversion, barrier : LaneDataPort
+    memory, conversion, barrier : see lane_data_port
         For units that gather and write.
     dispatch : Out(valid, payload: dispatched)
     collecting : Out(1)
         From S3 of an instruction whose registers are collected until it is dispatched: no other one may come.
     completion : Out(completion)
-        Of instructions of the lanes, of operations that complete one, and of refused ones, in S7 of the last beat, or
+        Of instructions of the lanes, of writes that complete one, and of refused ones, in S7 of the last beat, or
         when that would be.
-    passed : Out(Event of scoreboard_event)
-        Of the same, and of TRAP; and of the last gather of an instruction. In S3 of the last beat: what is selected
+    passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
+        Of the same, and of TRAP; of the last gather of an instruction. In S3 of the last beat: what is selected
         four cycles later finds everything read and written.
     error : Out(error_event)
         At the end of S2.
@@ -79,8 +82,8 @@ class ExecuteUnit(Component):
         In S7.
     status_warp, warp_status, all_status, clear_status : Out, In(32), In(32), Out(1)
         The trap unit's, for S2R; see TrapUnit.
-    operation_flow : Out(stream of lane_operation)
-        Operations that write what the flow unit reads.
+    write_flow : Out(stream of register_write)
+        Writes of what is read from the flow unit.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -90,17 +93,19 @@ class ExecuteUnit(Component):
             return data.StructLayout({"valid": 1, "payload": layout})   # pyright: ignore[reportArgumentType]
 
         super().__init__({
-            "instruction": In(Event(issued(params))), "operation": In(Event(offered_operation(params))),
+            "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
+            "write": In(Event(offered_operation(register_write(params)))),
             "grid": In(GridConfiguration), "launch": In(event(warp_launch(params))),
             "clear_rows": In(stream.Signature(params.row_bits)),
             "thread": In(event(thread_index(params))), "flow_result_valid": In(1),
             "flow_result": In(flow_result(params)), "report_mask": In(32),
-            "memory": Out(LaneDataPort(params)), "conversion": Out(LaneDataPort(params)),
-            "barrier": Out(LaneDataPort(params)), "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
+            **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
+            "dispatch": Out(event(dispatched(params))), "collecting": Out(1),
             "completion": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
+            "gathered": Out(Event(operands_read(params))),
             "error": Out(error_event(params)), "written": Out(lane_write(params)),
             "status_warp": Out(params.warp_bits), "warp_status": In(32), "all_status": In(32), "clear_status": Out(1),
-            "operation_flow": Out(stream.Signature(lane_operation(params)))})
+            "write_flow": Out(stream.Signature(register_write(params)))})
         self.registers = RegisterFile(params)
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)
@@ -127,8 +132,7 @@ class ExecuteUnit(Component):
 
         # S2: who executes it.
         flow = self.flow_result
-        connect(m, flipped(self.instruction), leaving.instruction)
-        connect(m, flipped(self.operation), leaving.operation)
+        self.join(m, leaving, "instruction", "gather", "write")
         connect(m, flipped(self.clear_rows), registers.clear)
         m.d.comb += [
             leaving.report_mask.eq(self.report_mask), decoder.word.eq(leaving.word),
@@ -151,8 +155,7 @@ class ExecuteUnit(Component):
             predicates.place.eq(operands.place), operands.flags.eq(predicates.flags),
             special.place.eq(operands.place), special.beat_number.eq(operands.special_number),
             operands.special.eq(special.values)]
-        for name in ("memory", "conversion", "barrier"):
-            connect(m, getattr(operands, name), flipped(getattr(self, name)))
+        self.join(m, operands, *(client.name.lower() for client in SUPPLYING))
 
         # S4 to S6: the lanes.
         m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands)]
@@ -171,9 +174,11 @@ class ExecuteUnit(Component):
         """What a new warp brings: its place in the register file, predicates and CC that are 0."""
         leaving, launch = self.dispatch_stage, self.launch.payload
         m.submodules.rows = rows = memory.Memory(shape=self._params.row_bits, depth=self._params.warps, init=[])
-        read, write = rows.read_port(domain="comb"), rows.write_port()
+        read, of_write, write = rows.read_port(domain="comb"), rows.read_port(domain="comb"), rows.write_port()
         m.d.comb += [
-            read.addr.eq(leaving.warp), leaving.first_row.eq(read.data), write.addr.eq(launch.warp),
+            read.addr.eq(leaving.warp), leaving.first_row.eq(read.data),
+            of_write.addr.eq(self.write.payload.operation.warp), leaving.write_first_row.eq(of_write.data),
+            write.addr.eq(launch.warp),
             write.en.eq(self.launch.valid), write.data.eq(launch.first_row),
             self.predicates.launch.eq(self.launch), self.special.launch.eq(self.launch),
             self.special.grid.eq(self.grid), self.special.thread.eq(self.thread)]
@@ -195,8 +200,8 @@ class ExecuteUnit(Component):
         m.d.comb += [
             reads.dispatch.eq(self.dispatch), reads.launch.eq(self.launch),
             reads.result_valid.eq(self.flow_result_valid), reads.result.eq(self.flow_result),
-            reads.warp.eq(leaving.warp), leaving.flow_value.eq(reads.value)]
-        connect(m, reads.operation, flipped(self.operation_flow))
+            reads.warp.eq(self.write.payload.operation.warp), leaving.flow_value.eq(reads.value)]
+        connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
         """Everything takes the time of the last beat, so that no two are complete in one cycle."""
@@ -207,7 +212,9 @@ class ExecuteUnit(Component):
         m.d.comb += self.completion.eq(line[:width])
 
         # Who waits for it may be selected in time for its operands.
-        passed, early = self.dispatch_stage.passed, Signal((1 + self.passed.payload.shape().size) * self._params.beats)
-        here = Cat(passed.payload, passed.valid)
-        m.d.sync += early.eq(Cat(early, here)[len(here):])
-        m.d.comb += Cat(self.passed.payload, self.passed.valid).eq(early[:len(here)])
+        for name in ("passed", "gathered"):
+            event, told = getattr(self.dispatch_stage, name), getattr(self, name)
+            here = Cat(event.payload, event.valid)
+            early = Signal(len(here) * self._params.beats, name=f"early_{name}")
+            m.d.sync += early.eq(Cat(early, here)[len(here):])
+            m.d.comb += Cat(told.payload, told.valid).eq(early[:len(here)])

@@ -162,7 +162,7 @@ WORK_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
 COUNTERS: Mapping[str, str] = MappingProxyType({
     "cycles": "cycles in which a grid runs",
     "instructions": "instructions issued",
-    "lane_operations": "operations of units that went to the lanes",
+    "lane_operations": "passes of the lanes that operations of units took",
     "idle": "cycles, while a grid runs, in which neither was selected",
     "wait_stall": "such cycles in which a warp waits for its stall count",
     "wait_scoreboard": "... for a scoreboard",

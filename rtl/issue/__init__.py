@@ -19,7 +19,7 @@ records        what the parts hand to each other
 cycle  what happens
 =====  ====================================================================================================
         a warp finds out that its next instruction may be selected in S0: ``lanes``, or ``others``
-S0     one of the warps that are ready is selected, or an operation of the lanes
+S0     one of the warps that are ready is selected, or operations of the lanes
 S1     what it changes is read, by the warp's number, and so are word, constant and address; the warp's next
        instruction but one is brought to it; its scoreboards are up, its stall count begins
 S2     it leaves; counted
@@ -29,8 +29,9 @@ What comes from outside is seen a cycle before the selection that it concerns; w
 before.
 """
 
+from .operations import OPERATIONS
 from .order import FAVOUR_INTERVAL, window_cycles
 from .records import BUFFERED_GROUPS
 from .unit import IssueUnit
 
-__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "IssueUnit", "window_cycles"]
+__all__ = ["BUFFERED_GROUPS", "FAVOUR_INTERVAL", "OPERATIONS", "IssueUnit", "window_cycles"]

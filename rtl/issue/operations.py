@@ -1,73 +1,98 @@
 """What other units ask of the lanes."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.layouts import Event, LaneClient, lane_operation, offered_operation
-from rtl.one_hot import chosen_of, number_of
+from rtl.layouts import GATHERING, Event, LaneClient, offered_operation, register_gather, register_write
+from rtl.one_hot import chosen_of
 from rtl.params import SmParams
 
 from .order import Order
 
-__all__ = ["OperationChooser"]
+__all__ = ["OPERATIONS", "OperationChooser", "operation_streams"]
+
+OPERATIONS = (*(f"gather_{client.value}" for client in GATHERING), *(f"write_{client.value}" for client in LaneClient))
+"""The streams that a chooser chooses from."""
+_GATHER_PATIENCE, _WRITE_PATIENCE = 2, 7
+"""Instructions that go before an operation that is alone: one of the other kind may come and pass the lanes beside it.
+A write waits longer, since there are more gathers than writes."""
+
+
+def operation_streams(params: SmParams) -> dict[str, Any]:
+    """Members for them."""
+    shapes = {"gather": register_gather(params), "write": register_write(params)}
+    return {name: In(stream.Signature(shapes[name.split("_")[0]])) for name in OPERATIONS}
 
 
 class OperationChooser(Component):
-    """Chooses, a cycle before, which operation may go.
+    """Chooses, a cycle before, which operations may go.
 
-    Operations that write go before everything: what they complete lets warps go on. Reads alternate with what passes
-    the lanes.
+    A gather only reads registers, and what a write brings is there already: one of each passes the lanes at a time.
+    They alternate with instructions, so that nobody waits for ever; what is alone lets some more go first. When no
+    instruction is ready, operations go at once.
 
     Members
     -------
-    operations : In(stream of lane_operation), one for each LaneClient
-        ``operation_0`` and so on.
+    gather_0.., write_0.. : In(stream of register_gather), In(stream of register_write)
+        One for each of GATHERING, and for each LaneClient.
     room : In(1)
-        What passes the lanes may send an event.
+        What passes the lanes may send events.
     first, wants : Out(1)
-        An operation goes before any instruction; one goes if no instruction is ready.
+        Operations go before any instruction; they go if no instruction is ready.
     goes, went : In(1), Out(1)
-        It does; it did, a cycle ago.
+        They do; they did, a cycle ago.
     passes : In(1)
-        An instruction passes the lanes, or could.
-    operation : Out(Event of offered_operation)
-        Two cycles after it has gone.
+        An instruction goes, and operations could.
+    gather, write : Out(Event of offered_operation)
+        Two cycles after they have gone.
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        super().__init__({f"operation_{client.value}": In(stream.Signature(lane_operation(params)))
-                          for client in LaneClient} | {
+        super().__init__(operation_streams(params) | {
             "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
-            "operation": Out(Event(offered_operation(params)))})
-        self.operations = [getattr(self, f"operation_{client.value}") for client in LaneClient]
-        """The streams, by client."""
+            "gather": Out(Event(offered_operation(register_gather(params)))),
+            "write": Out(Event(offered_operation(register_write(params))))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        order = Order(len(LaneClient), "client")
-        chosen, taken = Signal(len(LaneClient)), Signal(len(LaneClient))
-        reads, turn, due = Signal(), Signal(), Signal()     # the chosen one reads; it is the turn of one that does
-        m.d.comb += taken.eq(chosen & self.goes.replicate(len(chosen)))
+        (reads, gathers), (writes, others) = (
+            self._choose(m, "gather", list(GATHERING)), self._choose(m, "write", list(LaneClient)))
+        passed, more = Signal(range(_WRITE_PATIENCE + 1)), Signal(range(_WRITE_PATIENCE + 2))
 
-        # Who may go in the next cycle.
-        wanting = Cat(source.valid for source in self.operations) & ~taken
-        gathers = Cat(source.payload.gather for source in self.operations)
-        writing, reading = wanting & ~gathers, wanting & gathers
-        writes, any_read = writing.any(), reading.any()
-        m.d.comb += due.eq(Mux(self.goes & reads, 0, turn | self.passes & any_read))
-        m.d.sync += [
-            chosen.eq(order.first(Mux(writes, writing, reading))), reads.eq(~writes & any_read), turn.eq(due),
-            self.first.eq(self.room & (writes | any_read & due)), self.wants.eq(self.room & (writes | any_read))]
-        order.update(m, taken)
+        def due(instructions: Value) -> Value:
+            """Whether operations go first after so many instructions, if none go now."""
+            return (reads & (instructions >= _GATHER_PATIENCE) | writes & (instructions >= _WRITE_PATIENCE)
+                    | reads & writes & instructions.any())
 
-        # It goes, and leaves two cycles later.
-        selected = Signal(offered_operation(self._params))
-        m.d.comb += [source.ready.eq(taken[index]) for index, source in enumerate(self.operations)]
+        m.d.comb += more.eq(passed + 1)
         m.d.sync += [
-            self.went.eq(self.goes), self.operation.valid.eq(self.went), self.operation.payload.eq(selected),
-            selected.client.as_value().eq(number_of(chosen)),
-            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in self.operations]))]
+            self.went.eq(self.goes), self.wants.eq(self.room & (gathers | others)),
+            self.first.eq(self.room & ~self.goes & Mux(self.passes, due(more), due(passed)))]
+        with m.If(self.goes):
+            m.d.sync += passed.eq(0)
+        with m.Elif(self.passes & (reads | writes) & (more <= _WRITE_PATIENCE)):
+            m.d.sync += passed.eq(more)
         return m
+
+    def _choose(self, m: Module, kind: str, clients: list[LaneClient]) -> tuple[Value, Value]:
+        """One of a kind, in turn, which goes when operations do. Returns whether there is one, and whether there will
+        be one in the next cycle."""
+        streams = [getattr(self, f"{kind}_{client.value}") for client in clients]
+        order, count, out = Order(len(clients), kind), len(clients), getattr(self, kind)
+        chosen, taken, wanting = (Signal(count, name=f"{kind}_{what}") for what in ("chosen", "taken", "wanting"))
+        offered, went, selected = Signal(count, name=f"{kind}_offered"), Signal(name=f"{kind}_went"), Signal.like(
+            out.payload)
+        m.d.comb += [
+            taken.eq(chosen & self.goes.replicate(count)), offered.eq(Cat(source.valid for source in streams)),
+            wanting.eq(offered & ~taken)]
+        m.d.comb += [source.ready.eq(mine) for source, mine in zip(streams, taken, strict=True)]
+        m.d.sync += [
+            chosen.eq(order.first(wanting)), went.eq(taken.any()), out.valid.eq(went), out.payload.eq(selected),
+            selected.client.as_value().eq(chosen_of(chosen, [client.value for client in clients])),
+            selected.operation.as_value().eq(chosen_of(chosen, [each.payload.as_value() for each in streams]))]
+        order.update(m, taken)
+        return offered.any(), wanting.any()

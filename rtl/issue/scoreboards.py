@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.control_code import SCOREBOARDS
-from rtl.layouts import Event, scoreboard_event
+from rtl.layouts import Event, operands_read, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
@@ -45,7 +45,7 @@ class Scoreboards(Component):
     time : In
     raised : In(Event of raised)
         Two cycles after its selection.
-    lanes, units, room
+    lanes, gathered, units, room
         See LoweringQueue.
     lowered, zero : Out(1 bit a warp), Out(SCOREBOARDS)
         One warp, whose scoreboards of ``zero`` are zero.
@@ -62,6 +62,7 @@ class Scoreboards(Component):
         self.queue = LoweringQueue(params, units)
         super().__init__({
             "time": In(TIME_BITS), "raised": In(Event(raised(params))), "lanes": In(Event(scoreboard_event(params))),
+            "gathered": In(Event(operands_read(params))),
             "units": In(Event(scoreboard_event(params))).array(units), "room": Out(1), "zero": Out(SCOREBOARDS),
             **{name: Out(params.warps) for name in ("lowered", "complete", "low", "full")}})
 
@@ -70,7 +71,7 @@ class Scoreboards(Component):
         m.submodules.queue = queue = self.queue
         warps, bits = self._params.warps, self._params.warp_bits
         up, up_valid = self.raised.payload, self.raised.valid
-        self.join(m, queue, "lanes", "units", "room")
+        self.join(m, queue, "lanes", "gathered", "units", "room")
 
         # C0: what lowers, or whom to look at.
         event, looks = Signal(lowering(self._params)), Signal(bits)

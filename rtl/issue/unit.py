@@ -3,7 +3,6 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
-from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
@@ -14,16 +13,17 @@ from rtl.layouts import (
     Event,
     InstructionKind,
     IssueEvents,
-    LaneClient,
     Policy,
     WaitReason,
     completion,
     fetched_group,
     flow_result,
     issued,
-    lane_operation,
     offered_operation,
+    operands_read,
     redirect,
+    register_gather,
+    register_write,
     scoreboard_event,
     unit_rooms,
 )
@@ -34,7 +34,7 @@ from rtl.word import field_of
 from rtl.words import Words
 
 from .arrival import DEPENDENCY_FORMS
-from .operations import OperationChooser
+from .operations import OPERATIONS, OperationChooser, operation_streams
 from .order import FAVOUR_INTERVAL, Order, window_cycles
 from .records import COMPLETE, RESULTS, TIME_BITS, Need, Place, WarpState
 from .results import FlowResults
@@ -45,7 +45,6 @@ from .warp import OfAll, OfWarp, ReadyWarp
 __all__ = ["IssueUnit"]
 
 _COLLECTING_CYCLES = 3
-_OPERATIONS = tuple(f"operation_{client.value}" for client in LaneClient)
 _REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
              "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
              "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP)}
@@ -67,12 +66,15 @@ class IssueUnit(Component):
     result : In(Event of flow_result)
         Completes PUSH, FLOW and FLOW_INDEXED, for which no completion may come.
     lanes : In(Event of scoreboard_event)
-        Completes LANES, REFUSED, TRAP, and what an operation completes; lowers scoreboards of what an operation reads.
+        Completes LANES, REFUSED, TRAP, and what a write completes.
+    gathered : In(Event of operands_read)
+        A gather has read an instruction's registers.
     units : In(array of Event of scoreboard_event), by COMPLETING
         Completes all other instructions but NOTHING and DEPENDENCY, and lowers their scoreboards earlier.
     resume : In(1 bit a warp)
         A BARRIER, BARRIER_INDEXED or TRAP instruction, which is complete, lets its warp go on.
-    operation_0.. : In(stream of lane_operation), one for each LaneClient
+    gather_0.., write_0..
+        See OperationChooser.
     rooms : In(unit_rooms)
         Each unit can take 5 instructions more than it was given.
     collecting : In(1)
@@ -88,8 +90,8 @@ class IssueUnit(Component):
         Two cycles after it was selected.
     completion : Out(completion)
         Of NOTHING and DEPENDENCY, beside ``instruction``.
-    operation : Out(Event of offered_operation)
-        Two cycles after it was selected.
+    gather, write : Out(Event of offered_operation)
+        Operations, two cycles after they were selected: one of each at a time, if there are several beats.
     live, drained : Out(1 bit a warp)
         Launched and not ended; nothing of it is in flight.
     events : Out(IssueEvents)
@@ -99,16 +101,17 @@ class IssueUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        super().__init__(dict.fromkeys(_OPERATIONS, In(stream.Signature(lane_operation(params)))) | {
+        super().__init__(operation_streams(params) | {
             "group": In(Event(fetched_group(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
             "redirect": Out(Event(redirect(params))), "launched": In(Event(params.warp_bits)),
             "result": In(Event(flow_result(params))), "lanes": In(Event(scoreboard_event(params))),
+            "gathered": In(Event(operands_read(params))),
             "units": In(Event(scoreboard_event(params))).array(len(COMPLETING)), "resume": In(warps),
             "hold": In(warps), "enter": In(warps), "leave": In(warps), "taken": Out(warps), "rooms": In(unit_rooms()),
             "collecting": In(1), "policy": In(Policy), "instruction": Out(Event(issued(params))),
-            "completion": Out(completion(params)), "operation": Out(Event(offered_operation(params))),
+            "completion": Out(completion(params)), "gather": Out(Event(offered_operation(register_gather(params)))),
+            "write": Out(Event(offered_operation(register_write(params)))),
             "live": Out(warps), "drained": Out(warps), "events": Out(IssueEvents)})
-        self.operations = [getattr(self, name) for name in _OPERATIONS]
         self.warps = [ReadyWarp() for _ in range(warps)]
         self.store = InstructionStore(params)
         self.scoreboards = Scoreboards(params, len(COMPLETING))
@@ -146,7 +149,8 @@ class IssueUnit(Component):
         self._bring(m, taken, arriving, offered, told)
         self._count(m, told)
         m.d.sync += [
-            Assert(~(self.instruction.valid & self.operation.valid), "an operation beside an instruction"),
+            Assert(~(self.instruction.valid & (self.gather.valid | self.write.valid)),
+                   "an operation beside an instruction"),
             Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")]
         self._tell_warps(m, told, {"taken": taken, "issued": gone, "arrives": arriving, "offered": offered})
         return m
@@ -163,11 +167,11 @@ class IssueUnit(Component):
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         places = [warp.place.as_value() for warp in self.warps]
-        self.join(m, chooser, "operation", *_OPERATIONS)
+        self.join(m, chooser, "gather", "write", *OPERATIONS)
         m.d.comb += [
             wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
-            chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes),
+            chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(free & wanted & ~operates),
             self._selected.eq(wanted & ~operates & (passes | others.any())),
             self.taken.eq(taken & ~self._all("injected"))]
         if beats == 1:
@@ -290,7 +294,7 @@ class IssueUnit(Component):
     def _count(self, m: Module, told: Any) -> None:
         """What goes down, and what goes on."""
         scoreboards, results = self.scoreboards, self.results
-        self.join(m, scoreboards, "lanes", "units")
+        self.join(m, scoreboards, "lanes", "gathered", "units")
         self.join(m, results, "result", "redirect")
         m.d.comb += [
             results.begins.eq(self._all("begins")), told.zero.eq(scoreboards.zero), told.over.eq(results.over),

@@ -24,7 +24,17 @@ from .instruction import (
 )
 from .issue import COMPLETING, IssueEvents, Policy, WaitReason, unit_rooms
 from .kinds import KIND_RULES, UNITS, InstructionKind, KindRule, is_kind, kinds_where
-from .lanes import GATHER_REGISTERS, LaneClient, LaneClientPort, lane_operation, lane_write, offered_operation
+from .lanes import (
+    GATHER_REGISTERS,
+    GATHERING,
+    LaneClient,
+    LaneClientPort,
+    LaneWriterPort,
+    lane_write,
+    offered_operation,
+    register_gather,
+    register_write,
+)
 from .launch import (
     CONSTANT_BANKS,
     REFERENCE_BITS,
@@ -67,6 +77,7 @@ __all__ = [
     "CRS_GRANULE_BITS",
     "DEPTH_BITS",
     "ERROR_SOURCES",
+    "GATHERING",
     "GATHER_REGISTERS",
     "HOST_ADDRESS_BITS",
     "KIND_RULES",
@@ -94,6 +105,7 @@ __all__ = [
     "KindRule",
     "LaneClient",
     "LaneClientPort",
+    "LaneWriterPort",
     "LaunchRejection",
     "LaunchSettings",
     "MemoryPort",
@@ -127,7 +139,6 @@ __all__ = [
     "is_kind",
     "issued",
     "kinds_where",
-    "lane_operation",
     "lane_write",
     "memory_request",
     "memory_response",
@@ -135,6 +146,8 @@ __all__ = [
     "operands_read",
     "place_of",
     "redirect",
+    "register_gather",
+    "register_write",
     "reported",
     "scoreboard_event",
     "shared_clear",

@@ -4,6 +4,7 @@ A warp's 32 threads pass the lanes in beats, as many at a time as there are lane
 beats of one instruction or operation follow each other without a gap.
 """
 
+from amaranth.hdl import ShapeLike
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,12 +15,15 @@ from rtl.params import WARP_THREADS, SmParams
 from .instruction import SERIAL_BITS
 
 __all__ = [
+    "GATHERING",
     "GATHER_REGISTERS",
     "LaneClient",
     "LaneClientPort",
-    "lane_operation",
+    "LaneWriterPort",
     "lane_write",
     "offered_operation",
+    "register_gather",
+    "register_write",
 ]
 
 GATHER_REGISTERS = 3
@@ -35,34 +39,49 @@ class LaneClient(enum.Enum, shape=2):
     FLOW = 3
 
 
-def lane_operation(params: SmParams) -> data.StructLayout:
-    """A unit reads up to three registers of a warp, or writes one.
+GATHERING = (LaneClient.MEMORY, LaneClient.CONVERSION)
+"""Those who read registers; all write some."""
 
-    ``gather``: ``registers`` are read, RZ where none is. Otherwise ``registers[0]`` is written, by ``threads``; and
-    predicate ``predicate``, if it is not PT; and CC, if ``conditional``. ``index`` is the unit's own mark and comes
-    back with the data. ``last``: of its instruction's operations of this kind. The last gather lets scoreboard
-    ``barrier`` go down by one, the last write too, and completes the instruction; 7 is none.
+
+def _operation(params: SmParams) -> dict[str, ShapeLike]:
+    return {"warp": params.warp_bits, "serial": SERIAL_BITS, "index": 4, "last": 1, "barrier": 3}
+
+
+def register_gather(params: SmParams) -> data.StructLayout:
+    """A unit reads up to three registers of a warp, ``registers``, RZ where none is.
+
+    ``index`` is the unit's own mark and comes back with the data. The ``last`` one of its instruction lets scoreboard
+    ``barrier`` go down by one; 7 is none.
     """
-    return data.StructLayout({
-        "gather": 1, "warp": params.warp_bits, "serial": SERIAL_BITS,
-        "registers": data.ArrayLayout(8, GATHER_REGISTERS), "predicate": 3, "conditional": 1,
-        "threads": WARP_THREADS, "index": 4, "last": 1, "barrier": 3})
+    return data.StructLayout(_operation(params) | {"registers": data.ArrayLayout(8, GATHER_REGISTERS)})
 
 
-def offered_operation(params: SmParams) -> data.StructLayout:
-    """An operation that goes to the lanes, and whose it is."""
-    return data.StructLayout({"client": LaneClient, "operation": lane_operation(params)})
+def register_write(params: SmParams) -> data.StructLayout:
+    """A unit writes ``register`` of a warp's ``threads``; and predicate ``predicate``, if it is not PT; and CC, if
+    ``conditional``.
+
+    ``index``, ``last`` and ``barrier`` as of a :func:`register_gather`; the last one completes the instruction, too.
+    """
+    return data.StructLayout(_operation(params) | {
+        "register": 8, "predicate": 3, "conditional": 1, "threads": WARP_THREADS})
 
 
-class LaneClientPort(wiring.Signature):
-    """A unit's access to registers, seen from the unit.
+def offered_operation(operation: data.StructLayout) -> data.StructLayout:
+    """A gather or a write that goes to the lanes, and whose it is."""
+    return data.StructLayout({"client": LaneClient, "operation": operation})
+
+
+def _mark(params: SmParams) -> dict[str, ShapeLike]:
+    return {"valid": 1, "index": 4, "beat": range(params.beats)}
+
+
+class LaneWriterPort(wiring.Signature):
+    """The way to registers of a unit that only writes, seen from the unit.
 
     Members
     -------
-    operation : Out(stream of lane_operation)
+    write : Out(stream of register_write)
         Taken when the lanes have time for it: a transfer begins its beats a few cycles later.
-    gathered : In(valid, index, beat, values)
-        Three values for each lane, a beat a cycle.
     wanted : In(valid, index, beat)
         The data of this beat are wanted in the next cycle.
     values, flags, conditions : Out
@@ -70,14 +89,30 @@ class LaneClientPort(wiring.Signature):
     """
 
     def __init__(self, params: SmParams) -> None:
-        mark = {"valid": 1, "index": 4, "beat": range(params.beats)}
         super().__init__({
-            "operation": Out(stream.Signature(lane_operation(params))),
-            "gathered": In(data.StructLayout(mark | {
-                "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes)})),
-            "wanted": In(data.StructLayout(mark)),
+            "write": Out(stream.Signature(register_write(params))), "wanted": In(data.StructLayout(_mark(params))),
             "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
             "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
+
+
+class LaneClientPort(wiring.Signature):
+    """The way to registers of a unit that reads, too.
+
+    Members
+    -------
+    write, wanted, values, flags, conditions
+        See LaneWriterPort.
+    gather : Out(stream of register_gather)
+        Taken like a write.
+    gathered : In(valid, index, beat, values)
+        Three values for each lane, a beat a cycle.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__(dict(LaneWriterPort(params).members) | {
+            "gather": Out(stream.Signature(register_gather(params))),
+            "gathered": In(data.StructLayout(_mark(params) | {
+                "values": data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), params.lanes)}))})
 
 
 def lane_write(params: SmParams) -> data.StructLayout:

@@ -8,9 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
-from rtl.isa.syntax import PT
-from rtl.layouts import BLOCK_ADDRESS_BITS, Event, dispatched, lane_operation
-from rtl.params import WARP_THREADS, SmParams
+from rtl.layouts import BLOCK_ADDRESS_BITS, Event, dispatched, register_gather
+from rtl.params import SmParams
 from rtl.pick import pick
 
 from .decode import MemoryDecoder
@@ -43,7 +42,7 @@ class MemoryFront(Component):
         The slots, and the places for operands, that are in use.
     begun : Out(Event of begun_layout)
         An instruction gets a slot.
-    operation, taken : Out(stream of lane_operation), Out(Event of gather_layout)
+    gather, taken : Out(stream of register_gather), Out(Event of gather_layout)
         Its gathers.
     """
 
@@ -52,7 +51,7 @@ class MemoryFront(Component):
         super().__init__({
             "dispatch": In(Event(dispatched(params))), "room": Out(1), "local_base": In(BLOCK_ADDRESS_BITS),
             "busy": In(1 << slot_bits(params)), "kept": In(1 << entry_bits(params)),
-            "begun": Out(Event(begun_layout(params))), "operation": Out(stream.Signature(lane_operation(params))),
+            "begun": Out(Event(begun_layout(params))), "gather": Out(stream.Signature(register_gather(params))),
             "taken": Out(Event(gather_layout(params)))})
 
     def elaborate(self, platform: object) -> Module:
@@ -75,9 +74,9 @@ class MemoryFront(Component):
         instruction: Any = Signal(MemoryInstruction)
         asked: Any = Signal(MemoryInstruction)
         next_slot, ends, comes, idle, early = Signal.like(slot), Signal(), Signal(), Signal(), Signal()
-        operation, taken = self.operation.payload, self.taken
+        gather, taken = self.gather.payload, self.taken
         m.d.comb += [
-            next_slot.eq(slot + here), ends.eq(~asks | (self.operation.ready & taken.payload.last)),
+            next_slot.eq(slot + here), ends.eq(~asks | (self.gather.ready & taken.payload.last)),
             head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1)
                           & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
             comes.eq(head.valid & head.ready), early.eq(~asks),
@@ -85,25 +84,23 @@ class MemoryFront(Component):
             asked.eq(Mux(early, decoder.instruction.as_value(), instruction.as_value())),
             asked_job.eq(Mux(early, head.payload.as_value(), job.as_value()))]
         m.d.sync += begun.valid.eq(comes)
-        with m.If(self.operation.valid & self.operation.ready):
+        with m.If(taken.valid):
             m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
         with m.If(comes):
             m.d.sync += [
                 job.eq(head.payload), instruction.eq(decoder.instruction), slot.eq(next_slot), here.eq(1),
                 begun.payload.idle.eq(idle)]
-            with m.If(~early | ~self.operation.ready | idle):
+            with m.If(~early | ~self.gather.ready | idle):
                 m.d.sync += [second.eq(0), asks.eq(~idle)]
         m.d.comb += [begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(instruction)]
         with m.If(begun.valid):
             m.d.sync += Assert(~self.busy.bit_select(slot, 1), "a slot in use is given again")
 
         m.d.comb += [
-            self.operation.valid.eq(asks | comes & ~idle), operation.gather.eq(1), operation.warp.eq(asked_job.warp),
-            operation.serial.eq(asked_job.serial), operation.registers.eq(pick(asked.gathers, second & ~early)),
-            operation.predicate.eq(PT), operation.threads.eq((1 << WARP_THREADS) - 1),
-            operation.index.eq(taken.payload.second), operation.last.eq(taken.payload.last),
-            operation.barrier.eq(asked_job.read_barrier),
-            taken.valid.eq(self.operation.valid & self.operation.ready),
+            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(asked_job.warp),
+            gather.serial.eq(asked_job.serial), gather.registers.eq(pick(asked.gathers, second & ~early)),
+            gather.index.eq(taken.payload.second), gather.last.eq(taken.payload.last),
+            gather.barrier.eq(asked_job.read_barrier), taken.valid.eq(self.gather.valid & self.gather.ready),
             taken.payload.slot.eq(Mux(early, next_slot, slot)), taken.payload.second.eq(second & ~early),
             taken.payload.last.eq(taken.payload.second == asked.second)]
         return m

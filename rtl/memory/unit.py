@@ -277,14 +277,10 @@ class MemoryUnit(Component):
             self.events.shared.eq(crossbar.shared), self.events.atomic.eq(atomic.event)]
 
     def _write_back(self, m: Module) -> None:
-        """Results. A write goes before a gather, unless the gather has been offered already."""
-        port, gather, back, offered, gathers = self.port, self.front.operation, self.write_back, Signal(), Signal()
+        """Gathers and results, to the lanes."""
+        port, back = self.port, self.write_back
+        connect(m, self.front.gather, flipped(port.gather))
+        connect(m, back.write, flipped(port.write))
         m.d.comb += [
-            gathers.eq(offered | ~back.operation.valid),
-            port.operation.valid.eq(gather.valid | back.operation.valid),
-            port.operation.payload.eq(Mux(
-                gathers, gather.payload.as_value(), back.operation.payload.as_value())),
-            gather.ready.eq(port.operation.ready & gathers), back.operation.ready.eq(port.operation.ready & ~gathers),
             back.wanted.eq(port.wanted), port.values.eq(back.values), port.flags.eq(back.flags),
             back.report_mask.eq(self.report_mask), self.completion.eq(back.completion), self.error.eq(back.error)]
-        m.d.sync += offered.eq(gathers & gather.valid & ~port.operation.ready)

@@ -10,8 +10,8 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import PT, RZ
-from rtl.layouts import SERIAL_BITS, Event, completion, error_event, lane_operation
+from rtl.isa.syntax import PT
+from rtl.layouts import SERIAL_BITS, Event, completion, error_event, register_write
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
@@ -75,7 +75,7 @@ class WriteBack(Component):
     busy, done : Out(1 bit a slot)
         Slots that are in use; those whose accesses are all over.
     result : In(result_write)
-    operation, wanted, values, flags
+    write, wanted, values, flags
         Of a LaneClientPort.
     report_mask : In(32)
     completion, error : Out(completion), Out(error_event)
@@ -89,7 +89,7 @@ class WriteBack(Component):
             "loaded": In(WARP_THREADS), "inside": In(WARP_THREADS), "ended": In(count), "issued": In(count),
             "pending": In(count), "fault": In(count), "busy": Out(count), "done": Out(count),
             "result": In(result_write(params)),
-            "operation": Out(stream.Signature(lane_operation(params))),
+            "write": Out(stream.Signature(register_write(params))),
             "wanted": In(data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})),
             "values": Out(data.ArrayLayout(32, params.lanes)), "flags": Out(params.lanes),
             "report_mask": In(32), "completion": Out(completion(params)), "error": Out(error_event(params))})
@@ -145,19 +145,18 @@ class WriteBack(Component):
         m.d.comb += note.data.read_barrier.eq(Mux(begun.idle, begun.job.read_barrier, NO_BARRIER))
 
         # Registers are written one by one.
-        writes_it, index, operation, of = Signal(), Signal(range(WORDS)), self.operation.payload, record.data
-        recent = Signal(_APART - 1)
+        writes_it, index, write, of = Signal(), Signal(range(WORDS)), self.write.payload, record.data
+        recent, sent = Signal(_APART - 1), Signal()
         last = index == of.results - 1
         m.d.comb += [
-            writes_it.eq(writing.bit_select(chosen_slot, 1)), self.operation.valid.eq(chosen & writes_it),
-            operation.warp.eq(of.warp), operation.serial.eq(of.serial),
-            operation.registers[0].eq(of.destination | index),      # a group begins at a multiple of its size
-            operation.registers[1].eq(RZ), operation.registers[2].eq(RZ),
-            operation.predicate.eq(Mux(last, of.predicate, PT)), operation.threads.eq(of.threads),
-            operation.index.eq(index), operation.last.eq(last), operation.barrier.eq(of.write_barrier),
-            ends.eq(chosen & Mux(writes_it, self.operation.ready & last, ~recent.any()))]
+            writes_it.eq(writing.bit_select(chosen_slot, 1)), self.write.valid.eq(chosen & writes_it),
+            write.warp.eq(of.warp), write.serial.eq(of.serial),
+            write.register.eq(of.destination | index),      # a group begins at a multiple of its size
+            write.predicate.eq(Mux(last, of.predicate, PT)), write.threads.eq(of.threads), write.index.eq(index),
+            write.last.eq(last), write.barrier.eq(of.write_barrier), sent.eq(self.write.valid & self.write.ready),
+            ends.eq(chosen & Mux(writes_it, self.write.ready & last, ~recent.any()))]
         m.d.sync += recent.eq(Cat(self.completion.valid, recent))
-        with m.If(self.operation.valid & self.operation.ready):
+        with m.If(sent):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
 
         # Their data, in the order in which the lanes want them.
@@ -168,7 +167,7 @@ class WriteBack(Component):
         keep, mask = masks.write_port(), masks.read_port(domain="comb")
         wanted, slot, final, final_beat = self.wanted, Signal(bits), Signal(), Signal()
         m.d.comb += [
-            asked.w_en.eq(self.operation.valid & self.operation.ready), asked.w_data.eq(Cat(index, last, chosen_slot)),
+            asked.w_en.eq(sent), asked.w_data.eq(Cat(index, last, chosen_slot)),
             Cat(results.word, final, slot).eq(asked.r_data), results.slot.eq(slot), results.beat.eq(wanted.beat),
             final_beat.eq(wanted.valid & (wanted.beat == params.beats - 1)), asked.r_en.eq(final_beat),
             results.write.eq(self.result), keep.en.eq(self.judged.valid), keep.addr.eq(self.judged.payload.slot),

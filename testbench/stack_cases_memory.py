@@ -212,7 +212,18 @@ def _fault_on_fill(stack: WarpStack) -> Source:
     yield from taken_off(stack, stack.depth)
 
 
+def _under_way(stack: WarpStack) -> Source:
+    """A write-back that is asked for while lines are on their way is over when memory has all of them"""
+    for depth in range(9, 17):
+        for idle in range(12):
+            yield stack.launch(2)
+            yield from pushed(0, depth)
+            for _ in range(idle):
+                yield None
+            yield _write_back(stack)
+
+
 CASES: tuple[Start, ...] = (
     _example, _bytes, _write_backs, _clamps, _forgets, _holes, _strange_kinds, _quad_in_memory, _moves,
-    _fault_on_spill, _fault_on_fill)
+    _fault_on_spill, _fault_on_fill, _under_way)
 """Each begins with a launch."""

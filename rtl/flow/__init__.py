@@ -2,9 +2,8 @@
 leave it, end.
 """
 
-from .decode import FlowDecoder
+from .decode import FlowDecoder, FlowQueue
 from .indexed import IndexedTargets
-from .queue import FlowQueue
 from .unit import FlowUnit
 
 __all__ = ["FlowDecoder", "FlowQueue", "FlowUnit", "IndexedTargets"]

@@ -3,12 +3,12 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.lib import enum, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, Constant, Form
+from rtl.isa.syntax import RZ, Constant
 from rtl.layouts import Event, dispatched, indexed_request, indexed_response
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
@@ -17,15 +17,22 @@ from .decode import FLOW_FORMS
 
 __all__ = ["IndexedTargets"]
 
-
-def _indexed(form: Form) -> bool:
-    target = form.operands.get("target")
-    return isinstance(target, Constant) and target.index is not None
-
-
-TABLE_FORMS = tuple(form for form in FLOW_FORMS if _indexed(form))
+_TABLE_FORMS = tuple(form for form in FLOW_FORMS
+                     if isinstance(target := form.operands.get("target"), Constant) and target.index is not None)
 """The instructions whose target is a table's entry."""
 _OFFSET_BITS = 16
+
+
+class _State(enum.Enum, shape=2):
+    """What there is of a branch."""
+
+    NOTHING = 0
+    ASKS = 1
+    """It waits for its entry to be asked for."""
+    READS = 2
+    """It waits for its entry."""
+    PASSES = 3
+    """It goes on when nothing else does."""
 
 
 class IndexedTargets(Component):
@@ -46,53 +53,42 @@ class IndexedTargets(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._params = params
-        event = Event(dispatched(params))
+        self._layout = dispatched(params)
         super().__init__({
-            "dispatch": In(event), "passed": Out(event), "busy": Out(1), "report_mask": In(32),
-            "indexed": Out(stream.Signature(indexed_request())), "value": In(stream.Signature(indexed_response()))})
+            "dispatch": In(Event(self._layout)), "passed": Out(Event(self._layout)), "busy": Out(1),
+            "report_mask": In(32), "indexed": Out(stream.Signature(indexed_request())),
+            "value": In(stream.Signature(indexed_response()))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        arriving = self.dispatch.payload
-        kept: Any = Signal(dispatched(self._params))
-        through_table, waits, asks, answered = Signal(), Signal(), Signal(), Signal()
-        address, misaligned = Signal(32), Signal()
-        with m.Switch(arriving.word):
-            for form in TABLE_FORMS:
-                with m.Case(pattern_of(form)):
-                    m.d.comb += through_table.eq(1)
-
-        # Keep it, and ask for the entry.
-        with m.If(self.dispatch.valid & through_table):
-            m.d.sync += [kept.eq(arriving), waits.eq(1), asks.eq(1), answered.eq(0)]
-        with m.If(self.indexed.valid & self.indexed.ready):
-            m.d.sync += asks.eq(0)
-        form = TABLE_FORMS[0]
+        arriving, asked, value, form = self.dispatch, self.indexed, self.value, _TABLE_FORMS[0]
+        kept: Any = Signal(self._layout)
+        state, address, misaligned, error = Signal(_State), Signal(32), Signal(), Signal(WarpError)
+        through_table = arriving.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
+        comes, passes, waits = (arriving.valid & through_table, arriving.valid & ~through_table,
+                                state != _State.NOTHING)
         offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
         m.d.comb += [
             address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
-            misaligned.eq(address[:2] != 0), self.indexed.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
-            self.indexed.payload.address.eq(address), self.indexed.valid.eq(waits & asks & ~misaligned),
-            self.value.ready.eq(1)]
-        error = Signal(WarpError)
-        reported = self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)
+            misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
+            asked.payload.address.eq(address), asked.valid.eq((state == _State.ASKS) & ~misaligned),
+            value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _State.PASSES)),
+            self.passed.payload.eq(Mux(passes, arriving.payload.as_value(), kept.as_value()))]
         with m.If(misaligned):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
-        with m.Elif(self.value.payload.missing & reported):
+        with m.Elif(value.payload.missing & self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)):
             m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR)
-        with m.If(waits & ~answered & (self.value.valid | misaligned)):
-            m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, self.value.payload.value)), kept.fault.eq(error),
-                         answered.eq(1)]
 
-        m.d.sync += Assert(~(self.dispatch.valid & through_table & waits), "a branch through a table while one waits")
-
-        # Let it pass, behind whatever comes.
-        passes = self.dispatch.valid & ~through_table
-        m.d.comb += [
-            self.busy.eq(waits | (self.dispatch.valid & through_table)),
-            self.passed.valid.eq(passes | (waits & answered)),
-            self.passed.payload.eq(Mux(passes, arriving.as_value(), kept.as_value()))]
-        with m.If(waits & answered & ~passes):
-            m.d.sync += waits.eq(0)
+        with m.Switch(state):
+            with m.Case(_State.ASKS, _State.READS):
+                with m.If(value.valid | misaligned):
+                    m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, value.payload.value)), kept.fault.eq(error),
+                                 state.eq(_State.PASSES)]
+                with m.Elif(asked.ready):
+                    m.d.sync += state.eq(_State.READS)
+            with m.Case(_State.PASSES), m.If(~passes):
+                m.d.sync += state.eq(_State.NOTHING)
+        with m.If(comes):
+            m.d.sync += [kept.eq(arriving.payload), state.eq(_State.ASKS)]
+        m.d.sync += Assert(~(comes & waits), "a branch through a table while one waits")
         return m

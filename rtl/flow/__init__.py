@@ -2,8 +2,7 @@
 leave it, end.
 """
 
-from .decode import FlowDecoder, FlowQueue
-from .indexed import IndexedTargets
+from .decode import FlowDecoder, FlowQueue, IndexedTargets
 from .unit import FlowUnit
 
 __all__ = ["FlowDecoder", "FlowQueue", "FlowUnit", "IndexedTargets"]

@@ -128,14 +128,12 @@ class FlowDecision(Component):
         Its results are the next stage's.
     decided, outcome : Out(1), Out(outcome_stage)
         The request that the stack takes in this cycle comes to this.
-    waits : Out(1)
-        It may take the stack more steps than usual.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
-            "decided": Out(1), "outcome": Out(outcome_stage(params)), "waits": Out(1)})
+            "decided": Out(1), "outcome": Out(outcome_stage(params))})
         self._resolver = TargetResolver()
         self._begun, self._last, self._pushed = Signal(), Signal(), Signal()
         """The first request of several was taken; this is the last one; the first has pushed its token."""
@@ -144,15 +142,15 @@ class FlowDecision(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.resolver = resolver = self._resolver
-        stage, asks, taken, begun, last = (
-            self.gathered.payload, self.stack.request, self.decided, self._begun, self._last)
+        stage, stack, asks, taken, begun, last = (
+            self.gathered.payload, self.stack, self.stack.request, self.decided, self._begun, self._last)
         asked, request, outcome, entry, telling = stage.request, asks.payload, self.outcome, self._entry, Signal()
         enters, frames, token, bad = (self._does(FlowOperation.ENTER_TRAP), entry.holes == 0, entry.token,
                                       resolver.error != WarpError.NONE)
         some, others, stay, pair, following = Signal(), Signal(), Signal(), Signal(), asked.pc + INSTRUCTION_BYTES
         m.d.comb += [
             resolver.pc.eq(asked.pc), resolver.instruction.eq(asked.instruction), resolver.operand.eq(asked.operand),
-            resolver.fault.eq(asked.fault), self.stack.configuration.eq(stage.stack),
+            resolver.fault.eq(asked.fault), stack.configuration.eq(stage.stack),
             some.eq((stage.group | stage.rest).any()), others.eq(stage.rest.any()), stay.eq(stage.left.any()),
             pair.eq(stay & others), asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
             last.eq(Mux(enters, begun & (entry.refused | (frames & (token == TOKENS_PER_LINE - 1))), begun | ~pair)),
@@ -164,9 +162,9 @@ class FlowDecision(Component):
             m.d.sync += begun.eq(~last)
         with m.If(telling):
             m.d.sync += [
-                self._pushed.eq(self.stack.pushed), entry.under.eq(self.stack.holes), entry.holes.eq(self.stack.holes),
-                token.eq(0), entry.error.eq(Mux(bad, resolver.error, self.stack.entry)),
-                entry.refused.eq(bad | (self.stack.entry != WarpError.NONE))]
+                self._pushed.eq(stack.pushed.valid), entry.under.eq(stack.holes), entry.holes.eq(stack.holes),
+                token.eq(0), entry.error.eq(Mux(bad, resolver.error, stack.entry)),
+                entry.refused.eq(bad | (stack.entry != WarpError.NONE))]
         with m.Elif(taken & begun):
             m.d.sync += [entry.holes.eq(entry.holes - ~frames), token.eq(token + frames)]
 
@@ -245,8 +243,6 @@ class FlowDecision(Component):
                     request.enable.eq(Mux(begun, ~entry.refused, right)), outcome.active.eq(self._living),
                     outcome.jumps.eq(1), outcome.moves.eq(enters), outcome.marks.eq(enters),
                     outcome.mute.eq(~self._last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
-        m.d.comb += self.waits.eq(self._does(FlowOperation.LEAVE, FlowOperation.POP_QUAD, FlowOperation.WRITE_BACK,
-                                             FlowOperation.RESTORE))
 
     def _mark(self, m: Module) -> None:
         """Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts,

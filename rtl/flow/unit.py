@@ -110,7 +110,8 @@ class FlowUnit(Component):
         waited there nothing else counts; its threads and its target would mean nothing."""
         m.submodules.waiting = waiting = Words(data.StructLayout(_KEPT), self._params.warps)
         outcome, valid, known = decision.outcome, decision.decided, Signal(outcome_stage(self._params))
-        waiting.write(m, valid & decision.waits, outcome.warp, {name: outcome[name] for name in _KEPT})
+        # Also before the stack has taken the request, which is known late: nothing else of the warp waits then.
+        waiting.write(m, decision.gathered.valid, outcome.warp, {name: outcome[name] for name in _KEPT})
         kept = waiting.read(m, self.stack.result.warp)
         for cycle in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")

@@ -13,24 +13,23 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .lines import LineTransfer
-from .records import COUNT_BITS, FILLS_UP_TO, SPILLS_FROM, Parking, StackStates, again, commit_flags
+from .records import COUNT_BITS, FILLS_UP_TO, SPILLS_FROM, Parking, StackStates, commit_flags
 from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS
 
 __all__ = ["SpillFillEngine"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
+_VIEWED = ("filling", "parking", "parked", "flushing")
 _OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
 _WRITES = 7
 """Lines of a warp that may be on their way to memory: they are counted modulo 8."""
 
 
 class _State(enum.Enum, shape=2):
-    """What the engine does."""
+    """A warp is chosen, that whose line has come, else one that has a hint; its words are read; what then."""
 
     SELECT = 0
-    """A warp is chosen: that whose line has come, else one that has a hint."""
     READ = 1
-    """Its words are read."""
     DECIDE = 2
     ACT = 3
 
@@ -49,15 +48,6 @@ _ACTIONS = data.StructLayout(dict.fromkeys((
 (``poll``). That may be the end of a write-back, but for memory's confirmation (``flush``)."""
 
 
-def _change_flags(params: SmParams) -> data.StructLayout:
-    """From the second stage: a write-back is parked (``flushes``). A token that was pushed has made the last line that
-    has room full, all others being dirty (``fills``); has taken the place of the lowest line (``drops``); is the first
-    of its line (``begins_line``). It has left so many dirty lines that one is to be written to memory, or could not be
-    pushed, since the topmost line is not on chip and is to be read: that ``urges``, as a write-back does."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "flushes": 1, "fills": 1, "drops": 1, "begins_line": 1, "urges": 1})
-
-
 class SpillFillEngine(Component):
     """A visit to a warp takes four cycles. Meanwhile pushes and unwinds go on: by them neither the line below those on
     chip changes, nor the oldest dirty line as long as another one is dirty. If something else changes they are given
@@ -65,8 +55,12 @@ class SpillFillEngine(Component):
 
     Members
     -------
-    change, commit : In(change_flags), In(commit_flags)
-        What happens in the pipeline in this cycle.
+    change : In(struct)
+        From the second stage: a write-back is parked (``flushes``). A token that was pushed has made the last line that
+        has room full, all others being dirty (``fills``); has taken the place of the lowest line (``drops``); is the
+        first of its line (``begins_line``). It has left so many dirty lines that one is to be written to memory, or
+        could not be pushed, since the topmost line is not on chip: that ``urges``, as a write-back does.
+    commit : In(commit_flags)
     below, cleaned : Out(COUNT_BITS), Out(COUNT_BITS)
         The counters of the warp of ``commit``, as they are with what is written in this cycle.
     full : Out(warps)
@@ -81,9 +75,12 @@ class SpillFillEngine(Component):
         self._states, self._warps = states, params.warps
         self.lines = LineTransfer(params)
         super().__init__({
-            "change": In(_change_flags(params)), "commit": In(commit_flags(params)), "below": Out(COUNT_BITS),
-            "cleaned": Out(COUNT_BITS), "full": Out(params.warps), "again": Out(Event(again(params))),
-            "again_free": In(1), "waking": Out(1), **members_of(self.lines, *_OF_LINES)})
+            "change": In(data.StructLayout({
+                "warp": params.warp_bits, "flushes": 1, "fills": 1, "drops": 1, "begins_line": 1, "urges": 1})),
+            "commit": In(commit_flags(params)), "below": Out(COUNT_BITS),
+            "cleaned": Out(COUNT_BITS), "full": Out(params.warps), "again_free": In(1), "waking": Out(1),
+            "again": Out(Event(data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1}))),
+            **members_of(self.lines, *_OF_LINES)})
         self.warp = Signal(params.warp_bits)
         """Who is looked at."""
         self.stale = Signal(params.warps)
@@ -185,18 +182,15 @@ class SpillFillEngine(Component):
     def _look(self, m: Module) -> None:
         """Reads the words of the warp that is looked at."""
         leaving, states, view = self.lines.leaving, self._states, self._view
-        state, below, cleaned, acknowledged, filling, parking, parked, flushing, region, sizes = (
-            words.read(m, self.warp) for words in (
-                states.states, states.below, states.cleaned, states.acknowledged, states.filling, states.parking,
-                states.parked, states.flushing, states.regions, states.sizes))
+        state, below, cleaned, acknowledged, region, sizes = (words.read(m, self.warp) for words in (
+            states.states, states.below, states.cleaned, states.acknowledged, states.regions, states.sizes))
         out = Mux(leaving.warp == self.warp, leaving.lines, 0)
         m.d.sync += [
             view.last.eq(state.last), view.lines.eq(state.entered - below), view.below.eq(below),
             view.dirty.eq(state.dirtied - cleaned - out), view.leaving.eq(out != 0),
             view.next_cleaned.eq(cleaned + out + 1), view.writes.eq(cleaned + out - acknowledged),
-            view.parked.eq(parked), view.parking.eq(parking), view.flushing.eq(flushing), view.filling.eq(filling),
-            view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region),
-            view.memory.eq(sizes.memory)]
+            *(view[name].eq(getattr(states, name).read(m, self.warp)) for name in _VIEWED),
+            view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region), view.memory.eq(sizes.memory)]
 
     def _count(self, m: Module) -> None:
         """Counts lines that have gone to memory, and those that memory has taken. A write-back is over with the last

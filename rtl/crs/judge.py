@@ -14,42 +14,36 @@ from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .records import COUNT_BITS, FILLS_UP_TO, Origin, Parking, StackStates, commit_flags, judge_stage, stack_step
-from .tokens import PLACE_BITS
+from .records import COUNT_BITS, FILLS_UP_TO, Origin, Parking, StackStates, commit_flags, stack_step
+from .tokens import PLACE_BITS, StoredToken
 
 __all__ = ["TokenJudge"]
 
 _PC_ALIGNMENT_BITS = ceil_log2(INSTRUCTION_BYTES)
 
 
-def _commit_stage(params: SmParams) -> data.StructLayout:
-    """From the judgement: what the step makes of its warp's stack.
-
-    ``write``: the state is written, with what it was in ``origin`` if ``back``; if ``ends``, no call is open, if
-    ``empties``, no line is on chip any more. ``moves``: the warp's memory is another. ``done``: the warp's next request
-    may follow. ``parks``: the step goes on by the spill and fill engine.
-    """
-    return data.StructLayout({
-        "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
-        "done": 1, "parks": 1, "parking": Parking})
-
-
 class TokenJudge(Component):
     """The third stage, and the fourth.
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another kind those
-    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. The instruction that
-    pops a QUAD token accepts no other, and gives the codes of threads that live as NONE; it is an error if none of the
-    token's threads does.
+    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. POP_QUAD accepts no
+    other token, and no thread of it that lives is an error.
 
-    What looks for a trap frame stops at a TRAP token in a line's lowest place, and gives all codes as NONE. The tokens
-    of a line above it assign codes to threads that have none yet, in this order: the threads in place of a pc, of a
-    mask, from the topmost token down. So of a thread's masks the first of active, killed, exit, longjmp, return,
-    continue, break counts. It is an error if they are not MASKS tokens, or no thread is active.
+    RESTORE stops at a TRAP token in a line's lowest place. The tokens of a line above it assign codes to threads that
+    have none yet: first those in place of a pc, then those of the mask, from the topmost token down. It is an error if
+    they are not MASKS tokens, or no thread is active.
 
     Members
     -------
-    stage : In(judge_stage)
+    stage : In(struct)
+        With the token that is looked at. ``seen``: there is one; ``more``: there is another one below it on chip;
+        ``bottom``: there is none on the stack. ``onward``: the unwind goes on unless the token ends it.
+
+        Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so
+        if there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens;
+        ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the tokens above leave them:
+        who may go on if the token's mask has him (``fits``), who has passed it (``past``), either (``stops``); somebody
+        waits for a RETURN token (``returned``) or for one of another kind (``stuck``).
     stays : In(1)
         If the unwind goes on, it does so in the pipeline.
     next, codes : Out(stack_step), Out(ThreadCodes)
@@ -67,12 +61,21 @@ class TokenJudge(Component):
     def __init__(self, params: SmParams, states: StackStates) -> None:
         self._states = states
         super().__init__({
-            "stage": In(judge_stage(params)), "stays": In(1), "next": Out(stack_step(params)),
+            "stage": In(data.StructLayout({
+                "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1,
+                "token": StoredToken, "halts": 1, "wrong": 1, "may_halt": 1, "masks": 1, "by_pc": 3, "by_mask": 3,
+                "codes": ThreadCodes, **dict.fromkeys(("fits", "past", "stops"), WARP_THREADS), "stuck": 1,
+                "returned": 1, "error": WarpError, "value": 32})), "stays": In(1), "next": Out(stack_step(params)),
             "codes": Out(ThreadCodes), "stops": Out(1), "goes_on": Out(1), "result_valid": Out(1),
             "result": Out(stack_result(params)),
             "committed": Out(Event(data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS}))),
             "flags": Out(commit_flags(params)), "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS)})
-        self._left: Any = Signal(_commit_stage(params))
+        self._left: Any = Signal(data.StructLayout({
+            "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
+            "done": 1, "parks": 1, "parking": Parking}))
+        """What the step makes of its warp's stack. ``write``: the state is written, with what it was in ``origin`` if
+        ``back``; if ``ends``, no call is open, if ``empties``, no line is on chip any more. ``moves``: the warp's
+        memory is another. ``done``: the warp's next request may follow. ``parks``: the step goes on by the engine."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -20,20 +20,14 @@ _SHARED = ("pc", "mask", "kind", "counted")
 """What a token on chip and one in memory both have."""
 
 
-def _line_job(params: SmParams) -> data.StructLayout:
-    """Lines to write, or one to read: the first one's address and slot, how many follow (``more``), the tokens of the
-    last one that are on the stack, what ``cleaned`` is when the first one is written."""
-    return data.StructLayout({"warp": params.warp_bits, "spill": 1, "address": LINE_ADDRESS_BITS, "slot": SLOT_BITS,
-                              "more": SLOT_BITS, "keep": TOKENS_PER_LINE, "cleaned": COUNT_BITS})
-
-
 class LineTransfer(Component):
     """Lines in both directions: one that leaves is read in every second cycle at most.
 
     Members
     -------
-    job, free : In(Event(line_job)), Out(1)
-        What is to move, when there is room for it.
+    job, free : In(Event), Out(1)
+        Lines to write, or one to read, when there is room for it: the first one's address and slot, how many follow
+        (``more``), the tokens of the last one that are on the stack, what ``cleaned`` is when the first one is written.
     leaving : Out(warp, lines)
         So many lines of that warp are on their way out of the cache.
     lowered : In(Event(warp))
@@ -61,7 +55,9 @@ class LineTransfer(Component):
             return data.StructLayout({"warp": bits, **fields})
 
         super().__init__({
-            "job": In(Event(_line_job(params))), "free": Out(1), "leaving": Out(of_warp(lines=COUNT_BITS)),
+            "job": In(Event(of_warp(spill=1, address=LINE_ADDRESS_BITS, slot=SLOT_BITS, more=SLOT_BITS,
+                                    keep=TOKENS_PER_LINE, cleaned=COUNT_BITS))),
+            "free": Out(1), "leaving": Out(of_warp(lines=COUNT_BITS)),
             "lowered": In(Event(bits)), "left": Out(Event(of_warp(cleaned=COUNT_BITS))),
             "spilled": Out(Event(of_warp(done=1))), "acknowledged": Out(Event(bits)), "write_fault": Out(Event(bits)),
             "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + SLOT_BITS)),

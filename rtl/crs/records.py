@@ -7,16 +7,15 @@ from typing import Any
 from amaranth.hdl import Module, Signal, Value, unsigned
 from amaranth.lib import data, enum
 
-from rtl.isa.errors import WarpError
 from rtl.layouts import BLOCK_ADDRESS_BITS, CRS_GRANULE_BITS, DEPTH_BITS, ThreadCodes
-from rtl.params import WARP_THREADS, SmParams
+from rtl.params import SmParams
 from rtl.words import Words
 
-from .tokens import CACHED_LINES, StoredToken
+from .tokens import CACHED_LINES
 
 __all__ = [
-    "COUNT_BITS", "FILLS_UP_TO", "SPILLS_FROM", "Origin", "Parking", "StackState", "StackStates", "again",
-    "commit_flags", "judge_stage", "stack_step"]
+    "COUNT_BITS", "FILLS_UP_TO", "SPILLS_FROM", "Origin", "Parking", "StackState", "StackStates", "commit_flags",
+    "stack_step"]
 
 FILLS_UP_TO = CACHED_LINES - 2
 """Lines on chip, up to which the next is read. So what is installed never meets the next lines that are pushed."""
@@ -72,13 +71,8 @@ _IN_LUTS: dict[str, Any] = {"ram_style": "distributed"}
 class SharedWords:
     """Words that two places write, never of the same warp in the same cycle.
 
-    Each place writes a memory of its own, and a word is what the two differ in, so that none needs to say which is
-    newer. The first call of ``write`` is that of the first place.
-
-    Attributes
-    ----------
-    parts : list[Words]
-        The memories, by place.
+    Each place writes a memory of its own (``parts``), and a word is what the two differ in, so that none needs to say
+    which is newer. The first call of ``write`` is that of the first place.
     """
 
     def __init__(self, shape: Any, warps: int) -> None:
@@ -108,8 +102,7 @@ class StackStates:
         Written by a push in the second stage while another warp's unwind is over in the fourth.
     sizes, traps
         The region's size in granules, less 1, whether there is one at all (``memory``), and whether the depth of calls
-        is limited; whether the warp is in the trap handler. User mode may not fill the last 16 entries of the region,
-        the trap handler may. Without a region in memory the entries on chip are all there is, in any mode.
+        is limited; whether the warp is in the trap handler.
     bases, locals, regions
         Where the warp's local memory begins, how large its threads' is, and where the stack's region begins, behind
         that.
@@ -141,11 +134,6 @@ class StackStates:
         for name, words in vars(self).items():
             for place, part in enumerate(words.parts if isinstance(words, SharedWords) else [words]):
                 m.submodules[f"{name}{place}"] = part
-
-
-def again(params: SmParams) -> data.StructLayout:
-    """An operation that comes back into the pipeline from where it was parked."""
-    return data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1})
 
 
 def commit_flags(params: SmParams) -> data.StructLayout:
@@ -182,22 +170,3 @@ def stack_step(params: SmParams) -> data.StructLayout:
     return data.StructLayout({
         "warp": params.warp_bits, "step": _Step, "state": StackState, "lines": COUNT_BITS, "dropped": 1, "clean": 1,
         "memory": 1, "framed": 1})
-
-
-def judge_stage(params: SmParams) -> data.StructLayout:
-    """From the change, with the token that is looked at.
-
-    ``seen``: there is one; ``more``: there is another one below it on chip; ``bottom``: there is none on the stack.
-    ``onward``: the unwind goes on unless the token ends it.
-
-    Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so if
-    there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens; ``anyone``: all
-    threads of its mask go on; ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the
-    tokens above leave them: who may go on if the token's mask has him (``fits``), who has passed it (``past``), either
-    (``stops``); somebody waits for a RETURN token (``returned``) or for one of another kind (``stuck``).
-    """
-    return data.StructLayout({
-        "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1, "token": StoredToken,
-        "halts": 1, "wrong": 1, "may_halt": 1, "masks": 1, "anyone": 1, "by_pc": 3, "by_mask": 3, "codes": ThreadCodes,
-        "fits": WARP_THREADS, "past": WARP_THREADS, "stops": WARP_THREADS,
-        "stuck": 1, "returned": 1, "error": WarpError, "value": 32})

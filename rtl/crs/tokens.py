@@ -1,7 +1,5 @@
 """The tokens on chip."""
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
@@ -44,7 +42,7 @@ _Line = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 def role_of(kind: Any) -> Value:
     """The role of a token of that kind."""
-    waited_for = reduce(or_, (kind == each for each in _WAITED_FOR))
+    waited_for = kind.as_value().matches(*(each.value for each in _WAITED_FOR))
     return Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value)
 
 

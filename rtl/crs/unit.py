@@ -6,26 +6,16 @@ from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Out, connect
 
-from rtl.component import Component, members_of
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import API_CALL_LIMIT, CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
-from rtl.layouts import (
-    BLOCK_ADDRESS_BITS,
-    CRS_GRANULE_BITS,
-    DEPTH_BITS,
-    TRAP_FRAME,
-    StackConfiguration,
-    StackEvents,
-    StackOperation,
-    StackPort,
-    ThreadCode,
-)
+from rtl.layouts import DEPTH_BITS, TRAP_FRAME, StackEvents, StackOperation, StackPort, ThreadCode
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .engine import SpillFillEngine
 from .judge import TokenJudge
-from .records import COUNT_BITS, SPILLS_FROM, Parking, StackStates, again, judge_stage, stack_step
+from .records import COUNT_BITS, SPILLS_FROM, Parking, StackStates, stack_step
 from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS, StoredToken, TokenStore, role_of
 
 __all__ = ["CallReturnStack"]
@@ -57,29 +47,13 @@ _STUCK = (ThreadCode.NONE, ThreadCode.BREAK, ThreadCode.CONTINUE, ThreadCode.LON
 """The codes of threads that a warp must not end without."""
 
 
-def _change_stage(params: SmParams) -> data.StructLayout:
-    """From the access: a step and what is known of its warp.
-
-    ``follows``: it is an unwind's that goes on, of which only ``sees`` is known besides: there is a token to look at,
-    and on chip. ``top`` is the topmost token's place in its line; ``free`` is where the next one lies on chip.
-    ``dirty`` lines are dirty. ``limit`` is the highest number that a token may have, in steps; ``near``: the topmost
-    token's step makes up the same granule, part by part of their bits. ``calls_full``: the limit of calls is reached.
-    ``token`` is to be pushed, its pc may be another operand.
-    """
-    return data.StructLayout({
-        "valid": 1, "run": stack_step(params), "follows": 1, "sees": 1, "top": PLACE_BITS, "dirty": COUNT_BITS,
-        "free": _TOP_STEP, "near": _NEAR_BITS, "limit": DEPTH_BITS - _TOP_STEP, "calls_full": 1, "token": StoredToken})
-
-
 class CallReturnStack(Component):
     """The call/return stacks of all warps: 16 tokens of each on chip, the rest in memory.
 
     A warp has one operation at a time, except that anything may follow a push, a SET_MODE or a GET, two cycles later.
-    Warps take turns in any order, one request a cycle.
-
-    What is done for a warp is a step of four stages, from the access to the commit; an unwind is a step for each
-    token. The first stage reads the memories of :class:`StackStates`; the second writes what a push leaves, the fourth
-    what all else does.
+    Warps take turns in any order, one request a cycle. What is done for a warp is a step of four stages, from the
+    access to the commit; an unwind is a step for each token. The first stage reads the memories of
+    :class:`StackStates`; the second writes what a push leaves, the fourth what all else does.
 
     Members
     -------
@@ -104,12 +78,20 @@ class CallReturnStack(Component):
         super().__init__({
             **StackPort(params).flip().members, **members_of(self._judge, "committed"),
             **members_of(self.engine, *_OF_ENGINE), "events": Out(StackEvents)})
-        self._access: Any = Signal(_change_stage(params))
-        self._change: Any = Signal(_change_stage(params))
-        self._changed: Any = Signal(judge_stage(params))
+        self._access: Any = Signal(data.StructLayout({
+            "valid": 1, "run": stack_step(params), "follows": 1, "sees": 1, "top": PLACE_BITS, "dirty": COUNT_BITS,
+            "free": _TOP_STEP, "near": _NEAR_BITS, "limit": DEPTH_BITS - _TOP_STEP, "calls_full": 1,
+            "token": StoredToken}))
+        """A step and what is known of its warp. ``follows``: it is an unwind's that goes on, of which only ``sees`` is
+        known besides: there is a token to look at, and on chip. ``top`` is the topmost token's place in its line;
+        ``free`` is where the next one lies on chip. ``dirty`` lines are dirty. ``limit`` is the highest number that a
+        token may have, in steps; ``near``: the topmost token's step makes up the same granule, part by part of their
+        bits. ``calls_full``: the limit of calls is reached. ``token`` is to be pushed; its pc may be an operand."""
+        self._change: Any = Signal.like(self._access)
+        self._changed: Any = Signal.like(self._judge.stage)
         self._returns = Signal()
         """An operation comes back into the first stage (``_back``)."""
-        self._back: Any = Signal(again(params))
+        self._back: Any = Signal.like(self.engine.again.payload)
         self._follows, self._tries = Signal(), Signal()
         """The next token of the unwind in the third stage is read, and goes into the second; it is not, and the unwind
         begins again. Neither counts if the unwind ends."""
@@ -140,11 +122,11 @@ class CallReturnStack(Component):
             m.d.sync += [arriving.run.eq(judge.next), arriving.sees.eq(1)]
         m.d.comb += [
             change.eq(arriving), change.valid.eq(arriving.valid & ~(arriving.follows & over)),
-            judge.stays.eq(self._follows | self._tries), judge.below.eq(engine.below), judge.cleaned.eq(engine.cleaned),
-            engine.commit.eq(judge.flags), self.events.hit.eq(judge.stage.valid & judge.stops),
-            self.events.miss.eq(judge.goes_on & ~judge.stage.more), self.events.push.eq(self.pushed.valid),
-            self.events.spill.eq(engine.spill), self.events.fill.eq(engine.fill)]
-
+            judge.stays.eq(self._follows | self._tries), engine.commit.eq(judge.flags),
+            self.events.hit.eq(judge.stage.valid & judge.stops),
+            self.events.miss.eq(judge.goes_on & ~judge.stage.more), self.events.push.eq(self.pushed.valid)]
+        pass_on(m, engine, judge, "below", "cleaned")
+        pass_on(m, engine, self.events, "spill", "fill")
         run, busy = change.run, self.states.busy
         m.d.sync += [
             Assert(~change.valid | change.follows | ((run.lines <= CACHED_LINES) & (change.dirty <= run.lines)),
@@ -224,9 +206,9 @@ class CallReturnStack(Component):
             access.sees.eq(run.step.walk & ~run.step.clear & ~run.step.fault & ~known.last[-1]
                            & (known.entered != below)),
             access.calls_full.eq(sizes.checks_calls & (known.calls >= API_CALL_LIMIT)),
-            access.token.pc.eq(asked.operand), access.token.mask.eq(asked.mask), access.token.kind.eq(asked.kind),
-            access.token.role.as_value().eq(role_of(asked.kind)),
+            access.token.pc.eq(asked.operand), access.token.role.as_value().eq(role_of(asked.kind)),
             access.token.counted.eq((operation == StackOperation.CALL) | (operation == StackOperation.PREPARE_CALL))]
+        pass_on(m, asked, access.token, "mask", "kind")
         with m.If((operation == StackOperation.SET_POINTER) & ~returns):
             m.d.comb += Cat(state.last, state.calls, state.kill).eq(
                 Cat(asked.operand[:DEPTH_BITS], asked.operand[_POINTER_CALLS:]))
@@ -322,7 +304,6 @@ class CallReturnStack(Component):
             hole.eq(kind == TokenKind.NONE),
             fits.eq(Mux(step.quad, kind == TokenKind.QUAD, (kind.as_value() < TokenKind.QUAD.value) & ~hole)),
             changed.masks.eq((kind == TokenKind.MASKS) & (run.framed | topmost)),
-            changed.anyone.eq(step.frame & lowest),
             changed.halts.eq(change.sees & Mux(step.frame, (kind == TokenKind.TRAP) & lowest,
                                                ~hole & (~fits | step.quad))),
             changed.wrong.eq(changed.halts & Mux(step.frame, ~run.framed, ~fits)),
@@ -338,7 +319,7 @@ class CallReturnStack(Component):
             changed.returned.eq(Cat(code == ThreadCode.RETURN for code in asked).any()),
             changed.stuck.eq(Cat(code == stuck for code in asked for stuck in _STUCK).any())]
         for thread, code in enumerate(changed.codes):
-            m.d.comb += [changed.fits[thread].eq(change.sees & ((code == role) | changed.anyone)),
+            m.d.comb += [changed.fits[thread].eq(change.sees & ((code == role) | (step.frame & lowest))),
                          changed.past[thread].eq((code == ThreadCode.NONE) & (role != ThreadCode.NONE)),
                          changed.stops[thread].eq(changed.fits[thread] | changed.past[thread])]
 
@@ -346,11 +327,11 @@ class CallReturnStack(Component):
         """Change: what is kept of a step that begins: where the region lies, behind the threads' local memory, and its
         limits; the mode; what an unwind looks for, and where it began."""
         change, run, step, states = self._change, self._change.run, self._change.run.step, self.states
-        asked: Any = Signal(StackConfiguration)
+        asked = Signal.like(self.configuration)
         m.d.sync += asked.eq(self.configuration)
         begins = change.valid & ~step.prior & ~change.follows
         launches, moves, unwinds = (begins & does for does in (step.launch, step.launch | step.move, step.walk))
-        sized, less, pc = asked.size != 0, Signal(CRS_GRANULE_BITS), change.token.pc
+        sized, less, pc = asked.size != 0, Signal.like(asked.size), change.token.pc
         behind = Mux(step.launch, asked.local, states.locals.read(m, run.warp))
         # A SET_MODE to the trap handler if its frame has room has 2 in its operand, too.
         enters = pc[0] & ~step.leave & ~(pc[1] & (self.entry != WarpError.NONE))
@@ -359,7 +340,7 @@ class CallReturnStack(Component):
                 (states.sizes, launches, Cat(less, sized, asked.check_calls)),
                 (states.traps, begins & (step.launch | step.mode), enters & ~step.launch),
                 (states.bases, moves, asked.base), (states.locals, launches, asked.local),
-                (states.regions, moves, (asked.base + behind)[:BLOCK_ADDRESS_BITS]),
+                (states.regions, moves, asked.base + behind),
                 (states.seeks, unwinds, Cat(step.quad, step.frame)),
                 (states.origins, unwinds, Cat(run.state.last, run.state.calls))):
             words.write(m, enable, run.warp, value)

@@ -1,6 +1,4 @@
-"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do: enter the trap handler,
-leave it, end.
-"""
+"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do."""
 
 from .decode import FlowDecoder, FlowQueue, IndexedTargets
 from .unit import FlowUnit

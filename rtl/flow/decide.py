@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
@@ -31,8 +31,8 @@ _ENTERS = 0b11
 """What the operand of a SET_MODE ends in that enters the trap handler if there is room."""
 _ENTRY = data.StructLayout({
     "refused": 1, "error": WarpError, "under": HOLE_BITS, "holes": HOLE_BITS, "token": range(TOKENS_PER_LINE)})
-"""Of a warp that enters its trap handler: it was ``refused`` for the ``error``; so many holes are ``under`` the frame.
-So many ``holes`` are still to be pushed, then this ``token`` of the frame."""
+"""What the stack has told: it has ``refused``, to enter the trap handler for the ``error``; so many holes are ``under``
+the frame. So many ``holes`` are still to be pushed, then this ``token`` of the frame."""
 
 
 def decide_stage(params: SmParams) -> data.StructLayout:
@@ -111,15 +111,11 @@ class TargetResolver(wiring.Component):
 class FlowDecision(Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
-    Two instructions ask several things. A cycle after the first the stack tells what they go on by.
-
-    An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens: those that
-    stay are below, those that branch later on top. The stack takes the first only if there is room for both, so that
-    the first tells what becomes of it.
-
-    Entering the trap handler takes the mode, NONE tokens up to a full line, the tokens of the frame. The stack tells
-    whether there is room for all of them, so that no push is refused; if not, the mode stays as it was, and the one
-    request behind that asks for nothing.
+    Two instructions ask several things, and go on by what the stack tells a cycle after the first. An indexed branch
+    that leaves threads at the next instruction and others at itself pushes two tokens: those that stay are below, those
+    that branch later on top. The stack takes the first only if there is room for both. Entering the trap handler takes
+    the mode, NONE tokens up to a full line, the tokens of the frame. The stack tells whether there is room for all of
+    them; if not, the mode stays as it was, and the one request behind that asks for nothing.
 
     Members
     -------
@@ -135,8 +131,8 @@ class FlowDecision(Component):
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
             "decided": Out(1), "outcome": Out(outcome_stage(params))})
         self._resolver = TargetResolver()
-        self._begun, self._last, self._pushed = Signal(), Signal(), Signal()
-        """The first request of several was taken; this is the last one; the first has pushed its token."""
+        self._begun, self._last = Signal(), Signal()
+        """The first request of several was taken; this is the last one."""
         self._entry: Any = Signal(_ENTRY)
 
     def elaborate(self, platform: object) -> Module:
@@ -149,9 +145,8 @@ class FlowDecision(Component):
                                       resolver.error != WarpError.NONE)
         some, others, stay, pair, following = Signal(), Signal(), Signal(), Signal(), asked.pc + INSTRUCTION_BYTES
         m.d.comb += [
-            resolver.pc.eq(asked.pc), resolver.instruction.eq(asked.instruction), resolver.operand.eq(asked.operand),
-            resolver.fault.eq(asked.fault), stack.configuration.eq(stage.stack),
-            some.eq((stage.group | stage.rest).any()), others.eq(stage.rest.any()), stay.eq(stage.left.any()),
+            stack.configuration.eq(stage.stack), some.eq((stage.group | stage.rest).any()),
+            others.eq(stage.rest.any()), stay.eq(stage.left.any()),
             pair.eq(stay & others), asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
             last.eq(Mux(enters, begun & (entry.refused | (frames & (token == TOKENS_PER_LINE - 1))), begun | ~pair)),
             self.gathered.ready.eq(~self.gathered.valid | taken & last)]
@@ -162,16 +157,18 @@ class FlowDecision(Component):
             m.d.sync += begun.eq(~last)
         with m.If(telling):
             m.d.sync += [
-                self._pushed.eq(stack.pushed.valid), entry.under.eq(stack.holes), entry.holes.eq(stack.holes),
-                token.eq(0), entry.error.eq(Mux(bad, resolver.error, stack.entry)),
-                entry.refused.eq(bad | (stack.entry != WarpError.NONE))]
+                entry.under.eq(stack.holes), entry.holes.eq(stack.holes), token.eq(0),
+                entry.error.eq(Mux(bad, resolver.error, stack.entry)),
+                entry.refused.eq(Mux(enters, bad | (stack.entry != WarpError.NONE), ~stack.pushed.valid))]
         with m.Elif(taken & begun):
             m.d.sync += [entry.holes.eq(entry.holes - ~frames), token.eq(token + frames)]
 
+        pass_on(m, asked, resolver, "pc", "instruction", "operand", "fault")
+        pass_on(m, asked, outcome, "warp", "pc")
         m.d.comb += [
             request.warp.eq(asked.warp), request.operation.eq(asked.instruction.asked),
-            request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~begun), outcome.warp.eq(asked.warp),
-            outcome.pc.eq(asked.pc), outcome.following.eq(following), outcome.target.eq(resolver.target)]
+            request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~begun),
+            outcome.following.eq(following), outcome.target.eq(resolver.target)]
         with m.If(enters):
             m.d.comb += [
                 request.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
@@ -209,12 +206,13 @@ class FlowDecision(Component):
         instruction, wrong = stage.request.instruction, self._resolver.error
         right = wrong == WarpError.NONE
         takes, strays = some & ~(instruction.limited & self.stack.killed), instruction.uniform & stay
-        m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left)]
+        m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left), outcome.quad.eq(
+            self._does(FlowOperation.POP_QUAD)), outcome.stays.eq(self._does(FlowOperation.LEAVE_TRAP))]
         with m.Switch(instruction.operation):
             with m.Case(FlowOperation.BRANCH):
                 goes = takes & right & ~strays
                 m.d.comb += [
-                    request.enable.eq(goes & Mux(begun, self._pushed, stay | others)),
+                    request.enable.eq(goes & Mux(begun, ~entry.refused, stay | others)),
                     outcome.mute.eq(begun), outcome.jumps.eq(goes), outcome.moves.eq(goes & ~begun),
                     outcome.active.eq(stage.group)]
                 with m.If(takes):
@@ -229,14 +227,10 @@ class FlowDecision(Component):
                     outcome.marks.eq(some & stay), outcome.kept.eq(some & instruction.keep_reference)]
             with m.Case(FlowOperation.PUSH_QUAD):
                 m.d.comb += [outcome.moves.eq(1), outcome.active.eq(self._living)]
-            with m.Case(FlowOperation.POP_QUAD):
-                m.d.comb += outcome.quad.eq(1)
             with m.Case(FlowOperation.WRITE_BACK):
                 m.d.comb += request.enable.eq(some)
             with m.Case(FlowOperation.LAUNCH):
                 m.d.comb += [outcome.jumps.eq(1), outcome.moves.eq(1), outcome.marks.eq(1)]
-            with m.Case(FlowOperation.LEAVE_TRAP):
-                m.d.comb += outcome.stays.eq(1)
             with m.Case(FlowOperation.ENTER_TRAP):
                 enters = self._last & ~entry.refused
                 m.d.comb += [

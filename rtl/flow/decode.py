@@ -70,15 +70,12 @@ _INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP
 
 
 class _Indexed(enum.Enum, shape=2):
-    """What there is of a branch."""
+    """What a branch waits for: that its entry is asked for, the entry, a cycle in which nothing else passes."""
 
     NOTHING = 0
     ASKS = 1
-    """It waits for its entry to be asked for."""
     READS = 2
-    """It waits for its entry."""
     PASSES = 3
-    """It goes on when nothing else does."""
 
 
 class IndexedTargets(Component):
@@ -164,9 +161,7 @@ class FlowDecoder(wiring.Component):
                     if isinstance(target, Target):
                         fields["offset"] = field_of(self.word, form.fields[target.field])
                     if isinstance(target, Target | Constant):
-                        fields |= {"indexed": target.index is not None}
-                    if isinstance(target, Constant):
-                        fields["constant"] = 1
+                        fields |= {"indexed": target.index is not None, "constant": isinstance(target, Constant)}
                     if "counted" in fields:
                         fields["asked"] = Mux(fields["counted"], _COUNTED[fields["operation"]], fields["asked"])
                     m.d.comb += [self.instruction[name].eq(value) for name, value in fields.items()]

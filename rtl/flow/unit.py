@@ -6,7 +6,7 @@ from amaranth.hdl import Assert, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.errors import WarpError
 from rtl.layouts import (
     REPORT_BITS,
@@ -100,10 +100,10 @@ class FlowUnit(Component):
             # As a choice synthesis would reset the register by what is taken, which is the last to be known.
             asked.instruction.eq((instruction.as_value() & ~every) | (_LAUNCHED.as_value() & every))]
         with m.If(launches):
-            m.d.comb += [
-                asked.warp.eq(launch.warp), asked.pc.eq(launch.pc), asked.operand.eq(launch.pc)]
-        with m.Elif(instruction.operation == FlowOperation.SET_BASE):
-            m.d.comb += gathered.stack.base.eq(request.operand)
+            pass_on(m, launch, asked, "warp", "pc")
+            m.d.comb += asked.operand.eq(launch.pc)
+        with m.Else():
+            m.d.comb += gathered.stack.base.eq(request.operand)     # of SET_BASE; nobody else has one
 
     def _wait(self, m: Module, decision: FlowDecision) -> Any:
         """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has
@@ -142,10 +142,8 @@ class FlowUnit(Component):
         unwound, wrong = stack.resume & ~outcome.quad, outcome.error != WarpError.NONE
         m.d.comb += [
             error.eq(Mux(wrong, outcome.error, stack.error)), refused.eq(stack.error != WarpError.NONE),
-            failed.eq(wrong | refused), tells.eq(
-                outcome.loud | ~wrong & reported(self.report_mask, stack.error)),
-            self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.warp.eq(stack.warp),
-            result.terminated.eq(stack.empty), result.value.eq(stack.value),
+            failed.eq(wrong | refused), tells.eq(outcome.loud | ~wrong & reported(self.report_mask, stack.error)),
+            self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.terminated.eq(stack.empty),
             result.kept.eq(outcome.kept & (stack.empty | ~failed)),
             result.error.eq(Mux(tells, error, WarpError.NONE))]
 
@@ -173,4 +171,5 @@ class FlowUnit(Component):
         for after, code, before in zip(new.codes, stack.codes, old.codes, strict=True):
             ended = stack.empty & (code == ThreadCode.RETURN)
             m.d.comb += after.eq(Mux(marked, Mux(ended, ThreadCode.EXIT.value, code.as_value()), before.as_value()))
-        m.d.comb += [result.active.eq(new.active), result.codes.eq(new.codes)]
+        pass_on(m, new, result, "active", "codes")
+        pass_on(m, stack, result, "warp", "value")

@@ -20,6 +20,7 @@ __all__ = ["SpillFillEngine"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
 _VIEWED = ("filling", "parking", "parked", "flushing")
+"""What of a view are the warp's own words."""
 _OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
 _WRITES = 7
 """Lines of a warp that may be on their way to memory: they are counted modulo 8."""

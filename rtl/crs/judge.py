@@ -26,8 +26,8 @@ class TokenJudge(Component):
     """The third stage, and the fourth.
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another kind those
-    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. POP_QUAD accepts no
-    other token, and no thread of it that lives is an error.
+    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. POP_QUAD accepts a
+    QUAD token alone; it is an error if none of its threads lives.
 
     RESTORE stops at a TRAP token in a line's lowest place. The tokens of a line above it assign codes to threads that
     have none yet: first those in place of a pc, then those of the mask, from the topmost token down. It is an error if

@@ -19,8 +19,6 @@ from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS
 __all__ = ["SpillFillEngine"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
-_VIEWED = ("filling", "parking", "parked", "flushing")
-"""What of a view are the warp's own words."""
 _OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
 _WRITES = 7
 """Lines of a warp that may be on their way to memory: they are counted modulo 8."""
@@ -143,8 +141,10 @@ class SpillFillEngine(Component):
             job.payload.address.eq(Cat(Const(0, _LINES_PER_GRANULE_BITS), view.region) + number),
             arrived.ready.eq((acts & (actions.discard | (actions.fail & free))) | installed),
             confirms.eq(acts & actions.flush & Mux(actions.spill, lines.free, serves & ~actions.poll & ~actions.wake)),
-            later.eq(given_up | (acts & ((actions.discard & ~arrived.payload.error) | (actions.spill & ~blocks) | (
-                serves & (actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
+            # That memory refuses a line which is of no use says nothing of the line that an operation waits for.
+            later.eq(given_up | (acts & (
+                (actions.discard & (view.stale | ~arrived.payload.error)) | (actions.spill & ~blocks) | (serves & (
+                    actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
             self.waking.eq(((state == _State.ACT) & (actions.wake | arrival)) | confirmed),
             back.valid.eq((confirmed & self.again_free) | (free & (
                 (acts & (actions.fail | actions.wake)) | (installed & view.parked & ~flushes)))),
@@ -174,10 +174,9 @@ class SpillFillEngine(Component):
                     m.d.sync += state.eq(_State.SELECT)
         with m.If(given_up):
             m.d.sync += state.eq(_State.SELECT)
+        waiting = states.parked.read(m, back.payload.warp) | states.flushing.read(m, back.payload.warp)
         m.d.sync += [Assert(~arrived.ready | view.filling, "a line has come that nobody asked for"),
-                     Assert(~back.valid | states.parked.read(m, back.payload.warp)
-                            | states.flushing.read(m, back.payload.warp),
-                            "an operation comes back that is not parked")]
+                     Assert(~back.valid | waiting, "an operation comes back that is not parked")]
         return m
 
     def _look(self, m: Module) -> None:
@@ -190,7 +189,8 @@ class SpillFillEngine(Component):
             view.last.eq(state.last), view.lines.eq(state.entered - below), view.below.eq(below),
             view.dirty.eq(state.dirtied - cleaned - out), view.leaving.eq(out != 0),
             view.next_cleaned.eq(cleaned + out + 1), view.writes.eq(cleaned + out - acknowledged),
-            *(view[name].eq(getattr(states, name).read(m, self.warp)) for name in _VIEWED),
+            *(view[name].eq(getattr(states, name).read(m, self.warp))
+              for name in ("filling", "parking", "parked", "flushing")),
             view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region), view.memory.eq(sizes.memory)]
 
     def _count(self, m: Module) -> None:

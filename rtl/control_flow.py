@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.crs import CallReturnStack
 from rtl.flow import FlowUnit
 from rtl.isa.tokens import TokenKind
@@ -46,11 +46,10 @@ class ControlFlow(Component):
         connect(m, flow.stack.request, stack.request)
         connect(m, stack.write_fault, flipped(self.write_fault))
         connect(m, stack.port, flipped(self.port))
-        pushed, port = stack.pushed, flow.stack
+        connect(m, stack.pushed, flow.stack.pushed)
+        pass_on(m, flow.stack, stack, "configuration")
+        pass_on(m, stack, flow.stack, "killed", "holes", "entry", "result_valid", "result")
         m.d.comb += [
-            flow.report_mask.eq(self.report_mask), stack.configuration.eq(port.configuration),
-            port.killed.eq(stack.killed), port.pushed.eq(pushed.valid), port.holes.eq(stack.holes),
-            port.entry.eq(stack.entry), port.result_valid.eq(stack.result_valid), port.result.eq(stack.result),
-            self.events.eq(stack.events),
-            self.diverged.eq(pushed.valid & (pushed.payload.kind == TokenKind.DIVERGE))]
+            flow.report_mask.eq(self.report_mask), self.events.eq(stack.events),
+            self.diverged.eq(stack.pushed.valid & (stack.pushed.payload.kind == TokenKind.DIVERGE))]
         return m

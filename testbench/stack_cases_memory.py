@@ -212,7 +212,33 @@ def _fault_on_fill(stack: WarpStack) -> Source:
     yield from taken_off(stack, stack.depth)
 
 
+def _under_way(stack: WarpStack) -> Source:
+    """A write-back that is asked for while lines are on their way is over when memory has all of them"""
+    for depth in range(9, 17):
+        for idle in range(12):
+            yield stack.launch(2)
+            yield from pushed(0, depth)
+            for _ in range(idle):
+                yield None
+            yield _write_back(stack)
+
+
+def _in_vain(stack: WarpStack) -> Source:
+    """A line that an unwind in vain has asked for, and that memory refuses, is nothing to the next unwind"""
+    yield stack.launch(2)
+    yield from pushed(0, 11)
+    yield push(TokenKind.QUAD)
+    yield from pushed(12, 28)
+    yield _write_back(stack)
+    refused = range(stack.region, stack.region + 2 * LINE_BYTES)
+    stack.memory.refusing.add(refused)
+    for _ in range(16):
+        assert (yield unwind(aimed_at(numbered(0)))).error is WarpError.STACK_ERROR
+    stack.memory.refusing.remove(refused)
+    yield from taken_off(stack, 16)
+
+
 CASES: tuple[Start, ...] = (
     _example, _bytes, _write_backs, _clamps, _forgets, _holes, _strange_kinds, _quad_in_memory, _moves,
-    _fault_on_spill, _fault_on_fill)
+    _fault_on_spill, _fault_on_fill, _under_way, _in_vain)
 """Each begins with a launch."""

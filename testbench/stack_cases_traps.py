@@ -1,7 +1,9 @@
 """Directed lives of a warp's stack around its trap handler: frames that are restored, warps that end."""
 
+from dataclasses import replace
+
 from rtl.isa.errors import WarpError
-from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
+from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from sim.model.retirement import StackToken
 from testbench.stack_cases import USER_LIMIT, numbered, pushed, taken_off
@@ -29,6 +31,8 @@ _SAVED = ((0x100, 0x200), (0x400, 0x800), (0x1000, 0x2000))
 """The masks of BREAK and CONTINUE, RETURN and LONGJMP, EXIT and KILLED."""
 _CODES = codes_of({ThreadCode.BREAK: 0x100, ThreadCode.CONTINUE: 0x200, ThreadCode.RETURN: 0x400,
                    ThreadCode.LONGJMP: 0x800, ThreadCode.EXIT: 0x1000, ThreadCode.KILLED: 0x2000}, ThreadCode.NONE)
+_PATIENCE = 60
+"""So many tries that the line has come before the last."""
 _TRAP = StackToken(TokenKind.TRAP, _PC, _ACTIVE)
 
 
@@ -238,6 +242,44 @@ def _fault(stack: WarpStack) -> Source:
     yield from _off(stack, 6)
 
 
+def _lost_top(stack: WarpStack) -> Source:
+    """What a frame leaves on top is read again if memory could not give it: by an unwind, and by a push that fails"""
+    for depth in (1, 6):
+        for pushes in (False, True):
+            yield stack.launch(2)
+            line = stack.region + (depth - 1) // TOKENS_PER_LINE * LINE_BYTES
+            lines = range(line, line + LINE_BYTES)
+            yield from pushed(0, depth)
+            yield from _entered(stack)
+            yield from pushed(0, CACHED_TOKENS)
+            yield stack.ask(StackOperation.WRITE_BACK)
+            stack.memory.refusing.add(lines)
+            yield from _left(stack, depth)
+            top = numbered(depth)
+            step = push(top.kind, top.pc, top.mask) if pushes else unwind(aimed_at(numbered(depth - 1)))
+            yield replace(step, fault=Outcome(error=WarpError.MMU_FAULT))
+            stack.memory.refusing.remove(lines)
+            for _ in range(_PATIENCE):
+                outcome = yield replace(step, may_fault=True)
+                if outcome.error is WarpError.NONE:
+                    break
+                yield stack.ask(StackOperation.GET_POINTER)
+            assert outcome.error is WarpError.NONE
+            yield from taken_off(stack, stack.depth)
+
+
+def _any_pc(stack: WarpStack) -> Source:
+    """Only its TRAP token says how many holes are under a frame: tokens above may have any pc"""
+    yield stack.launch(2)
+    yield from pushed(0, 6)
+    yield from _entered(stack)
+    for index in range(CACHED_TOKENS):
+        yield push(TokenKind.SYNC, 8 * index + 3, 1)
+    yield stack.ask(StackOperation.WRITE_BACK)
+    yield from _left(stack, 6)
+    yield from _off(stack, 6)
+
+
 def _cleared(stack: WarpStack) -> Source:
     """A warp that is made to end has nothing on its stack, whatever there was"""
     for granules, depths in ((0, (0, 1, 9, CACHED_TOKENS)), (2, (0, 4, 17, USER_LIMIT))):
@@ -253,5 +295,5 @@ def _cleared(stack: WarpStack) -> Source:
 
 CASES: tuple[Start, ...] = (
     _frames, _deep, _modes, _calls, _nested, _broken, _overlapping, _rewritten, _lowest, _pushed_on, _no_holes,
-    _fault, _cleared)
+    _fault, _lost_top, _any_pc, _cleared)
 """Each begins with a launch."""

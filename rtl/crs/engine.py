@@ -6,39 +6,29 @@ from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
+from rtl.component import Component, members_of
 from rtl.isa.tokens import CRS_GRANULE, LINE_BYTES, TOKENS_PER_LINE
-from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS
+from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LINE_BITS, Event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
-from .lines import LinePort
-from .records import (
-    CACHED_LINES,
-    COUNT_BITS,
-    FILLS_UP_TO,
-    PLACE_BITS,
-    SLOT_BITS,
-    SPILLS_FROM,
-    EnginePort,
-    Parking,
-)
-from .states import StackStates
+from .lines import LineTransfer
+from .records import COUNT_BITS, FILLS_UP_TO, SPILLS_FROM, Parking, StackStates, commit_flags
+from .tokens import CACHED_LINES, PLACE_BITS, SLOT_BITS
 
 __all__ = ["SpillFillEngine"]
 
 _LINES_PER_GRANULE_BITS = (CRS_GRANULE // LINE_BYTES - 1).bit_length()
+_OF_LINES = ("tokens", "write_fault", "spill", "fill", "port")
 _WRITES = 7
 """Lines of a warp that may be on their way to memory: they are counted modulo 8."""
 
 
 class _State(enum.Enum, shape=2):
-    """What the engine does."""
+    """A warp is chosen, that whose line has come, else one that has a hint; its words are read; what then."""
 
     SELECT = 0
-    """A warp is chosen: that whose line has come, else one that has a hint."""
     READ = 1
-    """Its words are read."""
     DECIDE = 2
     ACT = 3
 
@@ -64,13 +54,32 @@ class SpillFillEngine(Component):
 
     Members
     -------
-    pipeline : In(EnginePort)
-    lines : Out(LinePort)
+    change : In(struct)
+        From the second stage: a write-back is parked (``flushes``). A token that was pushed has made the last line that
+        has room full, all others being dirty (``fills``); has taken the place of the lowest line (``drops``); is the
+        first of its line (``begins_line``). It has left so many dirty lines that one is to be written to memory, or
+        could not be pushed, since the topmost line is not on chip: that ``urges``, as a write-back does.
+    commit : In(commit_flags)
+    below, cleaned : Out(COUNT_BITS), Out(COUNT_BITS)
+        The counters of the warp of ``commit``, as they are with what is written in this cycle.
+    full : Out(warps)
+        Whose lines are all dirty, and the last one full.
+    again, again_free, waking : Out(Event(again)), In(1), Out(1)
+        An operation comes back into the pipeline; ``waking``: perhaps in this cycle, nobody else may.
+    tokens, write_fault, spill, fill, port
+        See LineTransfer.
     """
 
     def __init__(self, params: SmParams, states: StackStates) -> None:
         self._states, self._warps = states, params.warps
-        super().__init__({"pipeline": In(EnginePort(params)), "lines": Out(LinePort(params))})
+        self.lines = LineTransfer(params)
+        super().__init__({
+            "change": In(data.StructLayout({
+                "warp": params.warp_bits, "flushes": 1, "fills": 1, "drops": 1, "begins_line": 1, "urges": 1})),
+            "commit": In(commit_flags(params)), "below": Out(COUNT_BITS),
+            "cleaned": Out(COUNT_BITS), "full": Out(params.warps), "again_free": In(1), "waking": Out(1),
+            "again": Out(Event(data.StructLayout({"warp": params.warp_bits, "parking": Parking, "fault": 1}))),
+            **members_of(self.lines, *_OF_LINES)})
         self.warp = Signal(params.warp_bits)
         """Who is looked at."""
         self.stale = Signal(params.warps)
@@ -81,27 +90,26 @@ class SpillFillEngine(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
+        m.submodules.lines = self.lines
+        self.join(m, self.lines, *_OF_LINES)
         self._look(m)
         self._count(m)
         states, view, lines, back, job, confirmed = (
-            self._states, self._view, self.lines, self.pipeline.again, self.lines.job.payload, self._confirmed)
-        change, commit, again_free = self.pipeline.change, self.pipeline.commit, self.pipeline.again_free
+            self._states, self._view, self.lines, self.again, self.lines.job, self._confirmed)
+        change, commit, arrived, installed = self.change, self.commit, lines.arrived, lines.install.valid
         state, arrival, actions = Signal(_State), Signal(), Signal(_ACTIONS)
 
         # What is to be done.
-        some, over, flushes, waits = (Signal(name=name) for name in ("some", "over", "flushes", "waits"))
         number, more, keep = Signal(LINE_BITS), Signal(SLOT_BITS), Signal(TOKENS_PER_LINE)
-        useless = view.stale | Mux(lines.error, ~view.parked, view.lines > FILLS_UP_TO)
-        m.d.comb += [
-            flushes.eq(view.flushing | (view.parked & (view.parking == Parking.SINK))),
-            waits.eq(view.flushing | view.parked),
-            some.eq(view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)),
-            over.eq(waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
-                ~view.flushing | (view.writes == 0))), view.lines != 0))]
+        flushes, waits = view.flushing | (view.parked & (view.parking == Parking.SINK)), view.flushing | view.parked
+        some = view.memory & Mux(waits, flushes & (view.dirty != 0), view.dirty >= SPILLS_FROM)
+        over = waits & Mux(flushes, ~view.memory | ((view.dirty == 0) & ~view.leaving & (
+            ~view.flushing | (view.writes == 0))), view.lines != 0)
+        useless = view.stale | Mux(arrived.payload.error, ~view.parked, view.lines > FILLS_UP_TO)
         with m.If(state == _State.DECIDE):
             m.d.sync += [
-                actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & lines.error),
-                actions.install.eq(arrival & ~useless & ~lines.error),
+                actions.discard.eq(arrival & useless), actions.fail.eq(arrival & ~useless & arrived.payload.error),
+                actions.install.eq(arrival & ~useless & ~arrived.payload.error),
                 actions.spill.eq(~arrival & some & (
                     view.writes <= Mux(flushes, _WRITES - CACHED_LINES, _WRITES - 1))),
                 actions.flush.eq(view.flushing), actions.poll.eq(some), actions.wake.eq(~arrival & over & ~some),
@@ -120,31 +128,31 @@ class SpillFillEngine(Component):
         m.d.comb += given_up.eq(visits & (stirred | ((state == _State.ACT) & actions.spill & lowered)))
 
         # It is done.
-        acts, free, blocks = Signal(), again_free & ~confirmed, ~lines.free & ~lines.arrived.valid
-        fills, returns, confirms = Signal(), Signal(), Signal()
-        serves = ~(arrival | actions.spill)
+        acts, confirms = Signal(), Signal()
+        free, blocks, asks = self.again_free & ~confirmed, ~lines.free & ~arrived.valid, job.valid & ~actions.spill
+        fills, serves = actions.ask & ~number[-1], ~(arrival | actions.spill)
         m.d.comb += [
-            acts.eq((state == _State.ACT) & ~given_up), fills.eq(actions.ask & ~number[-1]),
-            lines.install.eq(acts & actions.install), lines.job.valid.eq(acts & (actions.spill | fills) & lines.free),
-            lines.consumed.eq((acts & (actions.discard | (actions.fail & free))) | lines.installed),
-            returns.eq(free & ((acts & (actions.fail | actions.wake))
-                               | (lines.installed & view.parked & ~flushes))),
-            confirms.eq(acts & actions.flush & Mux(
-                actions.spill, lines.free, serves & ~actions.poll & ~actions.wake)),
-            later.eq(given_up | (acts & ((actions.discard & ~lines.error) | (actions.spill & ~blocks) | (serves & (
-                actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
-            job.warp.eq(self.warp), job.spill.eq(actions.spill), job.slot.eq(number), job.more.eq(more),
-            job.keep.eq(keep), job.cleaned.eq(view.next_cleaned),
-            job.address.eq(Cat(Const(0, _LINES_PER_GRANULE_BITS), view.region) + number),
-            lines.slot.eq(Cat(number[:SLOT_BITS], self.warp)),
-            self.pipeline.waking.eq(((state == _State.ACT) & (actions.wake | arrival)) | confirmed),
-            back.valid.eq(returns | (confirmed & again_free)),
+            acts.eq((state == _State.ACT) & ~given_up),
+            installed.eq(acts & actions.install & lines.install_free),
+            lines.install.payload.eq(Cat(number[:SLOT_BITS], self.warp)),
+            job.valid.eq(acts & (actions.spill | fills) & lines.free),
+            job.payload.warp.eq(self.warp), job.payload.spill.eq(actions.spill), job.payload.slot.eq(number),
+            job.payload.more.eq(more), job.payload.keep.eq(keep), job.payload.cleaned.eq(view.next_cleaned),
+            job.payload.address.eq(Cat(Const(0, _LINES_PER_GRANULE_BITS), view.region) + number),
+            arrived.ready.eq((acts & (actions.discard | (actions.fail & free))) | installed),
+            confirms.eq(acts & actions.flush & Mux(actions.spill, lines.free, serves & ~actions.poll & ~actions.wake)),
+            # That memory refuses a line which is of no use says nothing of the line that an operation waits for.
+            later.eq(given_up | (acts & (
+                (actions.discard & (view.stale | ~arrived.payload.error)) | (actions.spill & ~blocks) | (serves & (
+                    actions.poll | (fills & ~lines.free) | (actions.wake & ~free)))))),
+            self.waking.eq(((state == _State.ACT) & (actions.wake | arrival)) | confirmed),
+            back.valid.eq((confirmed & self.again_free) | (free & (
+                (acts & (actions.fail | actions.wake)) | (installed & view.parked & ~flushes)))),
             back.payload.warp.eq(Mux(confirmed, lines.acknowledged.payload, self.warp)),
             back.payload.parking.eq(Mux(confirmed | view.flushing, Parking.WRITE_BACK, view.parking)),
             back.payload.fault.eq(actions.fail & ~confirmed)]
-        asks = lines.job.valid & ~actions.spill
-        states.below.write(m, lines.installed, self.warp, view.below - 1)
-        states.filling.write(m, asks | lines.consumed, self.warp, asks)
+        states.below.write(m, installed, self.warp, view.below - 1)
+        states.filling.write(m, asks | arrived.ready, self.warp, asks)
 
         # The next step of the visit. A line that is in may be followed by another at once.
         looks = (state == _State.READ) & ~arrival & ~given_up
@@ -152,67 +160,62 @@ class SpillFillEngine(Component):
         self._remember(m, asks, confirms)
         with m.Switch(state):
             with m.Case(_State.SELECT):
-                m.d.sync += [arrival.eq(lines.arrived.valid),
-                             self.warp.eq(Mux(lines.arrived.valid, lines.arrived.payload, chosen))]
-                with m.If(lines.arrived.valid | hinted):
+                m.d.sync += [arrival.eq(arrived.valid), self.warp.eq(Mux(arrived.valid, arrived.payload.warp, chosen))]
+                with m.If(arrived.valid | hinted):
                     m.d.sync += state.eq(_State.READ)
             with m.Case(_State.READ):
                 m.d.sync += state.eq(_State.DECIDE)
             with m.Case(_State.DECIDE):
                 m.d.sync += state.eq(_State.ACT)
             with m.Case(_State.ACT):
-                with m.If(lines.installed):
+                with m.If(installed):
                     m.d.sync += [state.eq(_State.READ), arrival.eq(0)]
                 with m.Elif(~((actions.install & ~disturbed) | (actions.spill & blocks))):
                     m.d.sync += state.eq(_State.SELECT)
         with m.If(given_up):
             m.d.sync += state.eq(_State.SELECT)
-        m.d.sync += [Assert(~lines.consumed | view.filling, "a line has come that nobody asked for"),
-                     Assert(~back.valid | states.parked.read(m, back.payload.warp)
-                            | states.flushing.read(m, back.payload.warp),
-                            "an operation comes back that is not parked")]
+        waiting = states.parked.read(m, back.payload.warp) | states.flushing.read(m, back.payload.warp)
+        m.d.sync += [Assert(~arrived.ready | view.filling, "a line has come that nobody asked for"),
+                     Assert(~back.valid | waiting, "an operation comes back that is not parked")]
         return m
 
     def _look(self, m: Module) -> None:
         """Reads the words of the warp that is looked at."""
-        lines, states, view = self.lines, self._states, self._view
-        state, below, cleaned, acknowledged, filling, parking, parked, flushing, region, sizes = (
-            words.read(m, self.warp) for words in (
-                states.states, states.below, states.cleaned, states.acknowledged, states.filling, states.parking,
-                states.parked, states.flushing, states.regions, states.sizes))
-        leaving = Mux(lines.leaving_warp == self.warp, lines.leaving, 0)
+        leaving, states, view = self.lines.leaving, self._states, self._view
+        state, below, cleaned, acknowledged, region, sizes = (words.read(m, self.warp) for words in (
+            states.states, states.below, states.cleaned, states.acknowledged, states.regions, states.sizes))
+        out = Mux(leaving.warp == self.warp, leaving.lines, 0)
         m.d.sync += [
             view.last.eq(state.last), view.lines.eq(state.entered - below), view.below.eq(below),
-            view.dirty.eq(state.dirtied - cleaned - leaving), view.leaving.eq(leaving != 0),
-            view.next_cleaned.eq(cleaned + leaving + 1), view.writes.eq(cleaned + leaving - acknowledged),
-            view.parked.eq(parked), view.parking.eq(parking), view.flushing.eq(flushing), view.filling.eq(filling),
-            view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region),
-            view.memory.eq(sizes.memory)]
+            view.dirty.eq(state.dirtied - cleaned - out), view.leaving.eq(out != 0),
+            view.next_cleaned.eq(cleaned + out + 1), view.writes.eq(cleaned + out - acknowledged),
+            *(view[name].eq(getattr(states, name).read(m, self.warp))
+              for name in ("filling", "parking", "parked", "flushing")),
+            view.stale.eq(self.stale.bit_select(self.warp, 1)), view.region.eq(region), view.memory.eq(sizes.memory)]
 
     def _count(self, m: Module) -> None:
         """Counts lines that have gone to memory, and those that memory has taken. A write-back is over with the last
         one of a warp that has given it all."""
-        lines, states, commit, told, left = (
-            self.lines, self._states, self.pipeline.commit, self.lines.acknowledged, self.lines.left)
+        lines, states, told, left = self.lines, self._states, self.lines.acknowledged, self.lines.left
         count, given = (words.read(m, told.payload) for words in (states.acknowledged, states.cleaned))
-        next_count = Signal(COUNT_BITS)
+        next_count, warp = Signal(COUNT_BITS), self.commit.warp
         m.d.comb += [
             next_count.eq(count + 1),
             self._confirmed.eq(told.valid & states.confirming.read(m, told.payload) & (next_count == given)
-                               & ((lines.leaving == 0) | (lines.leaving_warp != told.payload))),
-            self.pipeline.below.eq(Mux(lines.installed & (self.warp == commit.warp), self._view.below - 1,
-                              states.below.read(m, commit.warp))),
-            self.pipeline.cleaned.eq(Mux(left.valid & (left.payload == commit.warp), lines.cleaned,
-                                states.cleaned.read(m, commit.warp)))]
-        states.cleaned.write(m, left.valid, left.payload, lines.cleaned)
+                               & ((lines.leaving.lines == 0) | (lines.leaving.warp != told.payload))),
+            self.below.eq(Mux(lines.install.valid & (self.warp == warp), self._view.below - 1,
+                              states.below.read(m, warp))),
+            self.cleaned.eq(Mux(left.valid & (left.payload.warp == warp), left.payload.cleaned,
+                                states.cleaned.read(m, warp)))]
+        states.cleaned.write(m, left.valid, left.payload.warp, left.payload.cleaned)
         states.acknowledged.write(m, told.valid, told.payload, next_count)
         m.d.sync += Assert(~told.valid | (count != given), "memory has taken a line that nobody wrote")
 
     def _remember(self, m: Module, asks: Any, confirms: Any) -> None:
         """What operations wait for."""
-        states, change, commit, back = (
-            self._states, self.pipeline.change, self.pipeline.commit, self.pipeline.again)
-        told, spilled, size, full = self.lines.acknowledged, self.lines.spilled, self._warps, self.pipeline.full
+        states, change, commit, back, full, told, spilled, size = (
+            self._states, self.change, self.commit, self.again, self.full, self.lines.acknowledged, self.lines.spilled,
+            self._warps)
         states.parking.write(m, commit.parks, commit.warp, commit.parking)
         # One that waits for memory's last confirmation may get it in this very cycle.
         confirms &= states.flushing.read(m, self.warp) & ~(self._confirmed & (told.payload == self.warp))
@@ -230,14 +233,13 @@ class SpillFillEngine(Component):
     def _choose(self, m: Module, looks: Any, later: Any) -> tuple[Any, Any]:
         """Whether a warp has a hint, and which is next: first those that are urgent. Of two each bit of their numbers
         is preferred in turn, so that none waits for ever."""
-        lines, states, change, commit, size = (
-            self.lines, self._states, self.pipeline.change, self.pipeline.commit, self._warps)
-        told, spilled = lines.acknowledged, lines.spilled
+        states, change, commit, told, spilled, size = (
+            self._states, self.change, self.commit, self.lines.acknowledged, self.lines.spilled, self._warps)
         hints, urgent, some_urgent, turn = Signal(size), Signal(size), Signal(), Signal.like(self.warp)
-        kept, urges = ~one_hot(self.warp, size, looks), change.spills | change.flushes | change.lacks
+        kept = ~one_hot(self.warp, size, looks)
         m.d.sync += [
-            turn.eq(turn + looks), some_urgent.eq(urges | (urgent & kept).any()),
-            urgent.eq((urgent & kept) | one_hot(change.warp, size, urges)),
+            turn.eq(turn + looks), some_urgent.eq(change.urges | (urgent & kept).any()),
+            urgent.eq((urgent & kept) | one_hot(change.warp, size, change.urges)),
             hints.eq((hints & kept) | one_hot(self.warp, size, later)
                      | one_hot(commit.warp, size, commit.lacks | commit.parks)
                      | one_hot(spilled.payload.warp, size, spilled.valid & (

@@ -14,8 +14,8 @@ from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import DEPTH_BITS, Event, ThreadCode, ThreadCodes, stack_result
 from rtl.params import WARP_THREADS, SmParams
 
-from .records import COUNT_BITS, FILLS_UP_TO, PLACE_BITS, Parking, commit_flags, commit_stage, judge_stage, stack_step
-from .states import StackStates
+from .records import COUNT_BITS, FILLS_UP_TO, Origin, Parking, StackStates, commit_flags, stack_step
+from .tokens import PLACE_BITS, StoredToken
 
 __all__ = ["TokenJudge"]
 
@@ -26,26 +26,30 @@ class TokenJudge(Component):
     """The third stage, and the fourth.
 
     A SYNC or DIVERGE token revives the threads of its mask that wait for nothing else; a token of another kind those
-    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. The instruction that
-    pops a QUAD token accepts no other, and gives the codes of threads that live as NONE; it is an error if none of the
-    token's threads does.
+    whose code is its kind, and it is an error if a thread of its mask has synchronised past it. POP_QUAD accepts a
+    QUAD token alone; it is an error if none of its threads lives.
 
-    What looks for a trap frame stops at a TRAP token in a line's lowest place, and gives all codes as NONE. The tokens
-    of a line above it assign codes to threads that have none yet, in this order: the threads in place of a pc, of a
-    mask, from the topmost token down. So of a thread's masks the first of active, killed, exit, longjmp, return,
-    continue, break counts. It is an error if they are not MASKS tokens, or no thread is active.
+    RESTORE stops at a TRAP token in a line's lowest place. The tokens of a line above it assign codes to threads that
+    have none yet: first those in place of a pc, then those of the mask, from the topmost token down. It is an error if
+    they are not MASKS tokens, or no thread is active.
 
     Members
     -------
-    stage : In(judge_stage)
-    next_comes, again_free : In(1), In(1)
-        The unwind's next token is read in this cycle; a step can come back into the pipeline from here.
+    stage : In(struct)
+        With the token that is looked at. ``seen``: there is one; ``more``: there is another one below it on chip;
+        ``bottom``: there is none on the stack. ``onward``: the unwind goes on unless the token ends it.
+
+        Known of the token by its kind and place: it ends the unwind (``halts``), in error if ``wrong``; or it does so
+        if there are threads for it (``may_halt``). In a trap frame, ``masks``: it is one of its MASKS tokens;
+        ``by_pc``, ``by_mask``: the codes that its threads get. Of the threads' codes as the tokens above leave them:
+        who may go on if the token's mask has him (``fits``), who has passed it (``past``), either (``stops``); somebody
+        waits for a RETURN token (``returned``) or for one of another kind (``stuck``).
+    stays : In(1)
+        If the unwind goes on, it does so in the pipeline.
     next, codes : Out(stack_step), Out(ThreadCodes)
         The unwind as its next token finds it.
-    over, tries, again : Out(1), Out(1), Out(1)
-        The unwind is over; if not, it begins again, since its next token is not read (``tries``); it does.
-    hit, miss : Out(1), Out(1)
-        An unwind ends with a token on chip; it needs a line that is not.
+    stops, goes_on : Out(1), Out(1)
+        An unwind ends with the token; it goes on.
     result_valid, result, committed
         See CallReturnStack.
     flags : Out(commit_flags)
@@ -57,22 +61,30 @@ class TokenJudge(Component):
     def __init__(self, params: SmParams, states: StackStates) -> None:
         self._states = states
         super().__init__({
-            "stage": In(judge_stage(params)), "next_comes": In(1), "again_free": In(1), "next": Out(stack_step(params)),
-            "codes": Out(ThreadCodes), "over": Out(1), "tries": Out(1), "again": Out(1), "hit": Out(1), "miss": Out(1),
-            "result_valid": Out(1), "result": Out(stack_result(params)),
+            "stage": In(data.StructLayout({
+                "valid": 1, "run": stack_step(params), "seen": 1, "more": 1, "bottom": 1, "onward": 1,
+                "token": StoredToken, "halts": 1, "wrong": 1, "may_halt": 1, "masks": 1, "by_pc": 3, "by_mask": 3,
+                "codes": ThreadCodes, **dict.fromkeys(("fits", "past", "stops"), WARP_THREADS), "stuck": 1,
+                "returned": 1, "error": WarpError, "value": 32})), "stays": In(1), "next": Out(stack_step(params)),
+            "codes": Out(ThreadCodes), "stops": Out(1), "goes_on": Out(1), "result_valid": Out(1),
+            "result": Out(stack_result(params)),
             "committed": Out(Event(data.StructLayout({"warp": params.warp_bits, "last": DEPTH_BITS}))),
             "flags": Out(commit_flags(params)), "below": In(COUNT_BITS), "cleaned": In(COUNT_BITS)})
-        self._left: Any = Signal(commit_stage(params))
+        self._left: Any = Signal(data.StructLayout({
+            "run": stack_step(params), "write": 1, "back": 1, "origin": Origin, "ends": 1, "empties": 1, "moves": 1,
+            "done": 1, "parks": 1, "parking": Parking}))
+        """What the step makes of its warp's stack. ``write``: the state is written, with what it was in ``origin`` if
+        ``back``; if ``ends``, no call is open, if ``empties``, no line is on chip any more. ``moves``: the warp's
+        memory is another. ``done``: the warp's next request may follow. ``parks``: the step goes on by the engine."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        stage, run, step, token, answer = (
-            self.stage, self.stage.run, self.stage.run.step, self.stage.token, Signal.like(self.result))
+        stage, run, step, token, answer, stops, goes_on = (
+            self.stage, self.stage.run, self.stage.run.step, self.stage.token, self.result, self.stops, self.goes_on)
 
         # The threads, and whether the token is where the unwind ends.
         matching, alive, passed = Signal(WARP_THREADS), Signal(), Signal()
-        stops, bad = Signal(), Signal()
-        needed = step.quad | step.frame
+        bad, needed = Signal(), step.quad | step.frame
         misaligned = ~step.quad & (
             token.pc[HOLE_BITS:_PC_ALIGNMENT_BITS].any() | (token.pc[:HOLE_BITS].any() & ~step.frame))
         m.d.comb += [
@@ -81,33 +93,28 @@ class TokenJudge(Component):
             bad.eq(stage.wrong | (stage.may_halt & passed) | (needed & ~alive))]
 
         # What it comes to.
-        live, found, ends, empty, failed, goes_on, walks = (
-            Signal(name=name) for name in ("live", "found", "ends", "empty", "failed", "goes_on", "walks"))
-        stuck = needed | stage.stuck
+        found, ends, empty, failed = (Signal(name=name) for name in ("found", "ends", "empty", "failed"))
+        live, walks, stuck = stage.valid, stage.valid & step.walk, needed | stage.stuck
         m.d.comb += [
-            live.eq(stage.valid), walks.eq(live & step.walk), goes_on.eq(stage.onward & ~stops),
-            found.eq(live & stops & ~bad & ~misaligned),
+            goes_on.eq(stage.onward & ~stops), found.eq(live & stops & ~bad & ~misaligned),
             ends.eq(walks & ~step.fault & stage.bottom & ~stops), empty.eq(ends & ~stuck),
-            failed.eq((walks & step.fault) | (live & stops & (bad | misaligned)) | (ends & stuck)),
-            self.over.eq(~goes_on), self.hit.eq(live & stops), self.miss.eq(goes_on & ~stage.more),
-            self.tries.eq(stage.onward & stage.more & ~self.next_comes & self.again_free),
-            self.again.eq(self.tries & ~stops)]
+            failed.eq((walks & step.fault) | (live & stops & (bad | misaligned)) | (ends & stuck))]
 
         # The answer.
-        m.d.sync += [self.result_valid.eq(live & ~goes_on & ~step.write_back & ~step.load), self.result.eq(answer)]
-        m.d.comb += [
-            answer.warp.eq(run.warp), answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
+        m.d.sync += [
+            self.result_valid.eq(live & ~goes_on & ~step.write_back & ~step.load), answer.warp.eq(run.warp),
+            answer.resume.eq(found), answer.empty.eq(empty), answer.kind.eq(token.kind),
             answer.pc.eq(Cat(token.pc[:HOLE_BITS] & ~step.frame.replicate(HOLE_BITS), token.pc[HOLE_BITS:])),
             answer.mask.eq(matching), answer.value.eq(stage.value), answer.error.eq(stage.error)]
-        m.d.comb += [answer.codes[thread].as_value().eq(code.as_value() & ~matching[thread].replicate(3))
+        m.d.sync += [answer.codes[thread].as_value().eq(code.as_value() & ~matching[thread].replicate(3))
                      for thread, code in enumerate(stage.codes)]
         with m.If(step.walk & step.fault):
-            m.d.comb += answer.error.eq(WarpError.MMU_FAULT)
+            m.d.sync += answer.error.eq(WarpError.MMU_FAULT)
         with m.Elif(stops):
-            m.d.comb += answer.error.eq(Mux(bad, WarpError.STACK_ERROR, Mux(misaligned, WarpError.MISALIGNED_PC,
+            m.d.sync += answer.error.eq(Mux(bad, WarpError.STACK_ERROR, Mux(misaligned, WarpError.MISALIGNED_PC,
                                                                            WarpError.NONE)))
         with m.Elif(step.walk):
-            m.d.comb += answer.error.eq(Mux(stuck, WarpError.STACK_ERROR,
+            m.d.sync += answer.error.eq(Mux(stuck, WarpError.STACK_ERROR,
                                             Mux(stage.returned, WarpError.RET_EMPTY_STACK_ERROR, WarpError.NONE)))
 
         # The token below, which finds the codes that a frame's tokens have assigned.
@@ -120,22 +127,21 @@ class TokenJudge(Component):
             m.d.comb += after.eq(Mux(code == ThreadCode.NONE, given, code.as_value()))
 
         # The stack that it leaves. A trap frame takes the holes under it along, if there is a line for them.
-        commit, last = Signal.like(self._left), run.state.last
+        left, last = self._left, run.state.last
         empties = step.launch | ends | (step.set & ~run.memory)
         holes = token.pc[:HOLE_BITS] & (step.frame & stage.halts & ~last[-1]).replicate(HOLE_BITS)
-        sinks = self.miss & stage.seen & run.clean
-        m.d.comb += [
-            commit.run.eq(self.next), commit.run.state.sunk.eq(sinks),
-            commit.run.state.last.eq(Cat(last[:HOLE_BITS] ^ holes | step.set.replicate(HOLE_BITS), last[HOLE_BITS:])
+        sinks = goes_on & ~stage.more & stage.seen & run.clean
+        m.d.sync += [
+            left.run.eq(self.next), left.run.state.sunk.eq(sinks),
+            left.run.state.last.eq(Cat(last[:HOLE_BITS] ^ holes | step.set.replicate(HOLE_BITS), last[HOLE_BITS:])
                                      | empties.replicate(DEPTH_BITS)),
-            commit.write.eq(found | empty | sinks | (failed & run.state.sunk) | (live & (
+            left.write.eq(found | empty | sinks | (failed & run.state.sunk) | (live & (
                 step.set | step.launch | (step.load & ~step.fault)))),
-            commit.back.eq(failed), commit.origin.eq(self._states.origins.read(m, run.warp)),
-            commit.ends.eq(step.launch | ends), commit.empties.eq(failed | empty | step.set | step.launch),
-            commit.moves.eq(live & step.move), commit.done.eq(live & step.holds & ~goes_on & ~step.write_back),
-            commit.parks.eq(goes_on & ~self.next_comes & ~self.again),
-            commit.parking.eq(Mux(stage.more | run.clean, Parking.WALK, Parking.SINK))]
-        m.d.sync += self._left.eq(commit)
+            left.back.eq(failed), left.origin.eq(self._states.origins.read(m, run.warp)),
+            left.ends.eq(step.launch | ends), left.empties.eq(failed | empty | step.set | step.launch),
+            left.moves.eq(live & step.move), left.done.eq(live & step.holds & ~goes_on & ~step.write_back),
+            left.parks.eq(goes_on & ~self.stays),
+            left.parking.eq(Mux(stage.more | run.clean, Parking.WALK, Parking.SINK))]
         self._commit(m)
         return m
 
@@ -160,12 +166,12 @@ class TokenJudge(Component):
         with m.If(none):
             m.d.comb += state.dirtied.eq(self.cleaned + (room & (lines != 0)))
         self._states.states.write(m, stage.write, run.warp, state)
-        self._states.busy.write(m, flags.done, run.warp, 0)
+        self._states.busy.write(m, stage.done & ~waits, run.warp, 0)
         m.d.sync += [self.committed.valid.eq(stage.write & stage.done), self.committed.payload.warp.eq(run.warp),
                      self.committed.payload.last.eq(state.last)]
         m.d.comb += [
             flags.warp.eq(run.warp), flags.writes.eq(stage.write), flags.empties.eq(stage.write & stage.empties),
-            flags.done.eq(stage.done & ~waits), flags.parks.eq(stage.parks | waits),
+            flags.parks.eq(stage.parks | waits),
             flags.parking.eq(Mux(waits, Parking.LOAD, stage.parking)),
             flags.lacks.eq(stage.write & run.memory & (lines <= FILLS_UP_TO) & ~bottom),
             flags.stirs.eq(stage.moves | flags.empties),

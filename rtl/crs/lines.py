@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -12,52 +12,12 @@ from rtl.layouts import Event, MemoryPort, TokenLine
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
 from .records import COUNT_BITS
-from .tokens import SLOT_BITS, TokenLinePort, role_of
+from .tokens import SLOT_BITS, TokenPort, role_of
 
-__all__ = ["LinePort", "LineTransfer", "line_job"]
+__all__ = ["LineTransfer"]
 
 _SHARED = ("pc", "mask", "kind", "counted")
 """What a token on chip and one in memory both have."""
-
-
-def line_job(params: SmParams) -> data.StructLayout:
-    """Lines to write, or one to read: the first one's address and slot, how many follow (``more``), the tokens of the
-    last one that are on the stack, what ``cleaned`` is when the first one is written."""
-    return data.StructLayout({"warp": params.warp_bits, "spill": 1, "address": LINE_ADDRESS_BITS, "slot": SLOT_BITS,
-                              "more": SLOT_BITS, "keep": TOKENS_PER_LINE, "cleaned": COUNT_BITS})
-
-
-class LinePort(wiring.Signature):
-    """What the spill and fill engine sees of the line transfer.
-
-    Members
-    -------
-    job, free : Out(Event(line_job)), In(1)
-        What is to move.
-    leaving, leaving_warp : In(COUNT_BITS), In
-        So many lines of that warp are on their way out of the cache.
-    lowered : Out(Event(warp))
-        What the commit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
-    left, cleaned : In(Event(warp)), In(COUNT_BITS)
-        A line is out, and clean; what ``cleaned`` is then.
-    spilled : In(Event(warp, done))
-        A line is out (``done``), or stays, a cycle ago.
-    acknowledged : In(Event(warp))
-        Memory has taken a line.
-    arrived, error, consumed : In(Event(warp)), In(1), Out(1)
-        A line has come, or cannot be read.
-    install, slot, installed : Out(1), Out, In(1)
-        It is to be put into the cache; it is there with the end of this cycle.
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        bits = params.warp_bits
-        super().__init__({
-            "job": Out(Event(line_job(params))), "free": In(1), "leaving": In(COUNT_BITS), "leaving_warp": In(bits),
-            "lowered": Out(Event(bits)), "left": In(Event(bits)), "cleaned": In(COUNT_BITS),
-            "spilled": In(Event(data.StructLayout({"warp": bits, "done": 1}))), "acknowledged": In(Event(bits)),
-            "arrived": In(Event(bits)), "error": In(1), "consumed": Out(1), "install": Out(1),
-            "slot": Out(bits + SLOT_BITS), "installed": In(1)})
 
 
 class LineTransfer(Component):
@@ -65,23 +25,44 @@ class LineTransfer(Component):
 
     Members
     -------
-    engine : In(LinePort)
-    tokens : Out(TokenLinePort)
-    write_fault : Out(Event(warp))
+    job, free : In(Event), Out(1)
+        Lines to write, or one to read, when there is room for it: the first one's address and slot, how many follow
+        (``more``), the tokens of the last one that are on the stack, what ``cleaned`` is when the first one is written.
+    leaving : Out(warp, lines)
+        So many lines of that warp are on their way out of the cache.
+    lowered : In(Event(warp))
+        What the commit has said of the warp a cycle ago: a line of it that has not gone to memory stays.
+    left : Out(Event(warp, cleaned))
+        A line is out, and clean; what ``cleaned`` is then.
+    spilled : Out(Event(warp, done))
+        A line is out (``done``), or stays, a cycle ago.
+    acknowledged, write_fault : Out(Event(warp))
+        Memory has taken a line, or could not.
+    arrived : Out(stream of warp, error)
+        A line has come, or cannot be read.
+    install, install_free : In(Event(slot)), Out(1)
+        It is put into the cache, where there is time for it; it is there with the end of the cycle.
     spill, fill : Out(1), Out(1)
         A line is handed over to memory, or asked for.
+    tokens : Out(TokenPort)
     port : Out(MemoryPort)
     """
 
     def __init__(self, params: SmParams) -> None:
         bits = params.warp_bits
+
+        def of_warp(**fields: Any) -> data.StructLayout:
+            return data.StructLayout({"warp": bits, **fields})
+
         super().__init__({
-            "engine": In(LinePort(params)), "tokens": Out(TokenLinePort(params)), "write_fault": Out(Event(bits)),
-            "spill": Out(1), "fill": Out(1), "port": Out(MemoryPort(bits))})
-        self._job: Any = Signal(line_job(params))
-        """The line that is read next, and what follows."""
-        self._read: Any = Signal(line_job(params))
-        """The line that was read a cycle ago."""
+            "job": In(Event(of_warp(spill=1, address=LINE_ADDRESS_BITS, slot=SLOT_BITS, more=SLOT_BITS,
+                                    keep=TOKENS_PER_LINE, cleaned=COUNT_BITS))),
+            "free": Out(1), "leaving": Out(of_warp(lines=COUNT_BITS)),
+            "lowered": In(Event(bits)), "left": Out(Event(of_warp(cleaned=COUNT_BITS))),
+            "spilled": Out(Event(of_warp(done=1))), "acknowledged": Out(Event(bits)), "write_fault": Out(Event(bits)),
+            "arrived": Out(stream.Signature(of_warp(error=1))), "install": In(Event(bits + SLOT_BITS)),
+            "install_free": Out(1), "spill": Out(1), "fill": Out(1), "tokens": Out(TokenPort(params)),
+            "port": Out(MemoryPort(bits))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -90,21 +71,24 @@ class LineTransfer(Component):
         return m
 
     def _send(self, m: Module) -> None:
-        """From the cache to memory, and what is asked of it."""
-        engine, tokens, request, out, job, read = (
-            self.engine, self.tokens, self.port.request, self.port.request.payload, self._job, self._read)
-        working, came, reads, stops, aborts = (
-            Signal(name=name) for name in ("working", "came", "reads", "stops", "aborts"))
-        lowered, free, spills, done = engine.lowered, ~request.valid | request.ready, working & job.spill, self.spill
+        """From the cache to memory, and what is asked of it: ``job`` is the line that is read next, and what follows;
+        ``read`` is the line that was read a cycle ago."""
+        tokens, request, out, left, spilled = (
+            self.tokens, self.port.request, self.port.request.payload, self.left, self.spilled)
+        job, read = (Signal.like(self.job.payload, name=name) for name in ("job", "read"))
+        working, came, reads, stops = (Signal(name=name) for name in ("working", "came", "reads", "stops"))
+        lowered, free, spills, done = self.lowered, ~request.valid | request.ready, working & job.spill, self.spill
         m.d.comb += [
             stops.eq(spills & lowered.valid & (lowered.payload == job.warp)),
-            aborts.eq(came & lowered.valid & (lowered.payload == read.warp)),
-            reads.eq(spills & tokens.read_free & free & ~came & ~stops), tokens.read_slot.eq(Cat(job.slot, job.warp)),
-            self.fill.eq(working & ~job.spill & free), done.eq(came & ~aborts), engine.free.eq(~working & ~came),
-            engine.leaving.eq(Mux(spills, job.more + 1, 0) + came), engine.leaving_warp.eq(job.warp),
-            engine.left.valid.eq(done), engine.left.payload.eq(read.warp), engine.cleaned.eq(read.cleaned)]
-        with m.If(engine.job.valid):
-            m.d.sync += [job.eq(engine.job.payload), working.eq(1)]
+            done.eq(came & ~(lowered.valid & (lowered.payload == read.warp))),
+            reads.eq(spills & tokens.read_free & free & ~came & ~stops), tokens.read.valid.eq(reads),
+            tokens.read.payload.eq(Cat(job.slot, job.warp)),
+            self.fill.eq(working & ~job.spill & free), self.free.eq(~working & ~came),
+            self.leaving.warp.eq(job.warp), self.leaving.lines.eq(Mux(spills, job.more + 1, 0) + came),
+            left.valid.eq(done), left.payload.warp.eq(read.warp),
+            left.payload.cleaned.eq(read.cleaned)]
+        with m.If(self.job.valid):
+            m.d.sync += [job.eq(self.job.payload), working.eq(1)]
         with m.Elif(reads):
             m.d.sync += [job.slot.eq(job.slot + 1), job.address.eq(job.address + 1), job.cleaned.eq(job.cleaned + 1),
                          job.more.eq(job.more - 1), working.eq(job.more != 0)]
@@ -113,40 +97,41 @@ class LineTransfer(Component):
             m.d.sync += working.eq(0)
 
         # The request. A token that is not on the stack is written as zeros, which is NONE.
+        line: Any = data.View(TokenLine, out.data)
         m.d.comb += out.mask.eq(Const(~0, LINE_BYTES))
         m.d.sync += [
-            came.eq(reads), engine.spilled.valid.eq(came | stops), engine.spilled.payload.done.eq(done),
-            engine.spilled.payload.warp.eq(job.warp),
-            Assert(~(engine.job.valid & ~engine.free), "a line is to move while another one does"),
+            came.eq(reads), spilled.valid.eq(came | stops), spilled.payload.done.eq(done),
+            spilled.payload.warp.eq(job.warp),
+            Assert(~(self.job.valid & ~self.free), "a line is to move while another one does"),
             Assert(~came | free, "a line that was read has nowhere to go")]
         with m.If(free):
             m.d.sync += request.valid.eq(done | self.fill)
         with m.If(came | self.fill):
             m.d.sync += [out.write.eq(came), out.tag.eq(job.warp), out.address.eq(Mux(came, read.address, job.address))]
-        line: Any = data.View(TokenLine, out.data)
         with m.If(came):
-            for keep, token, stored in zip(read.keep, tokens.read, line, strict=True):
+            for keep, token, stored in zip(read.keep, tokens.line, line, strict=True):
                 m.d.sync += [stored[name].eq(Mux(keep, Value.cast(token[name]), 0)) for name in _SHARED]
 
     def _receive(self, m: Module) -> None:
         """From memory into the cache: what it says of writes goes on at once, lines wait here."""
-        engine, tokens, response, answer = self.engine, self.tokens, self.port.response, self.port.response.payload
+        written, response, answer = self.tokens.write, self.port.response, self.port.response.payload
+        arrived, told = self.arrived, Signal()
         line: Any = Signal(TokenLine)
-        waiting, written = engine.arrived.valid, response.valid & answer.write
         m.d.comb += [
-            response.ready.eq(answer.write | ~waiting), tokens.write.eq(engine.install),
-            tokens.write_slot.eq(engine.slot), engine.installed.eq(engine.install & tokens.write_free)]
-        with m.If(~waiting):
-            m.d.sync += [waiting.eq(response.valid & ~answer.write), engine.arrived.payload.eq(answer.tag),
-                         engine.error.eq(answer.error), line.eq(answer.data)]
-        with m.Elif(engine.consumed):
-            m.d.sync += waiting.eq(0)
-        for token, stored in zip(line, tokens.written, strict=True):
+            told.eq(response.valid & answer.write), response.ready.eq(answer.write | ~arrived.valid),
+            written.valid.eq(self.install.valid), written.payload.slot.eq(self.install.payload),
+            written.payload.places.eq(~0), self.install_free.eq(self.tokens.write_free)]
+        with m.If(~arrived.valid):
+            m.d.sync += [arrived.valid.eq(response.valid & ~answer.write), arrived.payload.warp.eq(answer.tag),
+                         arrived.payload.error.eq(answer.error), line.eq(answer.data)]
+        with m.Elif(arrived.ready):
+            m.d.sync += arrived.valid.eq(0)
+        for token, stored in zip(line, written.payload.tokens, strict=True):
             known = token.kind.matches(*(kind.value for kind in TokenKind if kind is not TokenKind.ILLEGAL))
             m.d.comb += [stored[name].eq(token[name]) for name in _SHARED if name != "kind"]
             m.d.comb += [stored.kind.as_value().eq(Mux(known, token.kind, TokenKind.ILLEGAL.value)),
                          stored.role.as_value().eq(role_of(stored.kind))]
         m.d.sync += [
-            engine.acknowledged.valid.eq(written), engine.acknowledged.payload.eq(answer.tag),
-            self.write_fault.valid.eq(written & answer.error), self.write_fault.payload.eq(answer.tag),
-            Assert(~engine.consumed | waiting, "a line is taken that has not come")]
+            self.acknowledged.valid.eq(told), self.acknowledged.payload.eq(answer.tag),
+            self.write_fault.valid.eq(told & answer.error), self.write_fault.payload.eq(answer.tag),
+            Assert(~arrived.ready | arrived.valid, "a line is taken that has not come")]

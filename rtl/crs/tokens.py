@@ -1,7 +1,5 @@
 """The tokens on chip."""
 
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
@@ -13,8 +11,7 @@ from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
 
-__all__ = ["BODY_BITS", "CACHED_LINES", "PLACE_BITS", "SLOT_BITS", "StoredLine", "StoredToken", "TokenLinePort",
-           "TokenPort", "TokenStore", "role_of"]
+__all__ = ["BODY_BITS", "CACHED_LINES", "PLACE_BITS", "SLOT_BITS", "StoredToken", "TokenPort", "TokenStore", "role_of"]
 
 _WAITED_FOR = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)
 CACHED_LINES = CACHED_TOKENS // TOKENS_PER_LINE
@@ -38,96 +35,77 @@ class StoredToken(data.Struct):
     role: ThreadCode
 
 
-KIND_BITS = StoredToken.as_shape().size - BODY_BITS
+_KIND_BITS = StoredToken.as_shape().size - BODY_BITS
 """Of a token, what does not."""
-StoredLine = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
+_Line = data.ArrayLayout(StoredToken, TOKENS_PER_LINE)
 
 
 def role_of(kind: Any) -> Value:
     """The role of a token of that kind."""
-    waited_for = reduce(or_, (kind == each for each in _WAITED_FOR))
+    waited_for = kind.as_value().matches(*(each.value for each in _WAITED_FOR))
     return Mux(waited_for, kind.as_value()[:3], ThreadCode.NONE.value)
 
 
 class TokenPort(wiring.Signature):
-    """What the pipeline sees of the tokens on chip.
+    """What the pipeline and the line transfer each see of the tokens on chip. Lines are numbered by warp and slot.
 
     Members
     -------
-    walk, line : Out(Event(slot and warp)), In(StoredLine)
-        A line is read, and what was there a cycle ago.
-    push : Out(Event(slot, place, token, stored))
-        A token may have to be written at a place of a line; it is, if ``stored``.
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        slot = params.warp_bits + SLOT_BITS
-        push = data.StructLayout({"slot": slot, "place": PLACE_BITS, "token": StoredToken, "stored": 1})
-        super().__init__({"walk": Out(Event(slot)), "line": In(StoredLine), "push": Out(Event(push))})
-
-
-class TokenLinePort(wiring.Signature):
-    """What the line transfer sees of them.
-
-    Members
-    -------
-    read_slot, read_free, read : Out(slot and warp), In(1), In(StoredLine)
-        A line that leaves, if nobody else reads, and what was there a cycle ago.
-    write, write_slot, written, write_free : Out(1), Out(slot and warp), Out(StoredLine), In(1)
-        A line that has come is written, if nobody else writes.
+    read, read_free, line : Out(Event(slot)), In(1), In(array of StoredToken)
+        A line is read, unless the other port reads; what was there a cycle ago.
+    write, write_free : Out(Event(slot, places, tokens)), In(1)
+        Of a line, the tokens in ``places`` are written, which comes late, unless the other port writes.
     """
 
     def __init__(self, params: SmParams) -> None:
         slot = params.warp_bits + SLOT_BITS
         super().__init__({
-            "read_slot": Out(slot), "read_free": In(1), "read": In(StoredLine), "write": Out(1),
-            "write_slot": Out(slot), "written": Out(StoredLine), "write_free": In(1)})
+            "read": Out(Event(slot)), "read_free": In(1), "line": In(_Line), "write_free": In(1),
+            "write": Out(Event(data.StructLayout({"slot": slot, "places": TOKENS_PER_LINE, "tokens": _Line})))})
 
 
 class TokenStore(Component):
-    """CACHED_TOKENS tokens a warp. In every cycle a line is read, and any tokens of a line are written: an unwind reads
-    before a line that leaves, a push writes before one that has come.
+    """CACHED_TOKENS tokens a warp. In every cycle a line is read, and any tokens of a line are written; an unwind and a
+    push go before lines that move.
 
     A line is read two cycles after it was written at the earliest; what is read in the cycle in which it is written is
     of no use. Kinds and roles are in LUTs, the rest, which comes late in the cycle, is in block RAM.
 
     Members
     -------
-    pipeline : In(TokenPort)
-    lines : In(TokenLinePort)
+    pipeline, lines : In(TokenPort)
     """
 
     def __init__(self, params: SmParams) -> None:
-        super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenLinePort(params))})
+        super().__init__({"pipeline": In(TokenPort(params)), "lines": In(TokenPort(params))})
         depth = params.warps * CACHED_LINES
         self.bodies, self.kinds = (
             [memory.Memory(shape=bits, depth=depth, init=[], attrs=attributes) for _ in range(TOKENS_PER_LINE)]
             for bits, attributes in ((BODY_BITS, {"ram_style": "block", "no_rw_check": 1}),
-                                     (KIND_BITS, {"ram_style": "distributed"})))
+                                     (_KIND_BITS, {"ram_style": "distributed"})))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        walk, push, lines = self.pipeline.walk, self.pipeline.push, self.lines
-        pushed, line = push.payload, Signal(StoredLine)
-        reads, writes = (Signal.like(lines.read_slot, name=name) for name in ("reads", "writes"))
+        first, other, line, written = self.pipeline, self.lines, Signal(_Line), Signal.like(self.lines.write.payload)
+        read, late, reads = (Signal.like(first.read.payload, name=name) for name in ("read", "late", "reads"))
         m.d.comb += [
-            reads.eq(Mux(walk.valid, walk.payload, lines.read_slot)), lines.read_free.eq(~walk.valid),
-            writes.eq(Mux(push.valid, pushed.slot, lines.write_slot)), lines.write_free.eq(~push.valid),
-            self.pipeline.line.eq(line), lines.read.eq(line)]
+            reads.eq(Mux(first.read.valid, first.read.payload, other.read.payload)),
+            written.eq(Mux(first.write.valid, first.write.payload.as_value(), other.write.payload.as_value())),
+            first.read_free.eq(1), first.write_free.eq(1), other.read_free.eq(~first.read.valid),
+            other.write_free.eq(~first.write.valid), first.line.eq(line), other.line.eq(line)]
         # Kinds are written a cycle later: for the enables of their memories it would be late in this one.
-        read, late = Signal.like(reads), Signal.like(writes)
-        m.d.sync += [read.eq(reads), late.eq(writes)]
+        m.d.sync += [read.eq(reads), late.eq(written.slot)]
+        writes = first.write.valid | other.write.valid
         for place, (bodies, kinds) in enumerate(zip(self.bodies, self.kinds, strict=True)):
             m.submodules[f"bodies{place}"], m.submodules[f"kinds{place}"] = bodies, kinds
-            token, came, kind, enters = Signal(BODY_BITS + KIND_BITS), Signal(BODY_BITS), Signal(KIND_BITS), Signal()
+            token: Any = written.tokens[place].as_value()
+            came, kind, enters = Signal(BODY_BITS), Signal(_KIND_BITS), Signal()
             (out, into), (kind_out, kind_in) = (
                 (store.read_port(domain="comb"), store.write_port()) for store in (bodies, kinds))
             m.d.comb += [
-                token.eq(Mux(push.valid, pushed.token.as_value(), lines.written[place].as_value())),
-                into.en.eq((pushed.stored & (pushed.place == place)) | (lines.write & lines.write_free)),
-                into.addr.eq(writes), into.data.eq(token), out.addr.eq(reads),
-                kind_in.en.eq(enters), kind_in.addr.eq(late), kind_in.data.eq(kind), kind_out.addr.eq(read),
-                line[place].eq(Cat(came, kind_out.data))]
+                into.en.eq(writes & written.places[place]), into.addr.eq(written.slot), into.data.eq(token),
+                out.addr.eq(reads), kind_in.en.eq(enters), kind_in.addr.eq(late), kind_in.data.eq(kind),
+                kind_out.addr.eq(read), line[place].eq(Cat(came, kind_out.data))]
             # The register ``came`` becomes the block RAM's own. A synchronous port would promise the old token to a
             # read of what is just written, which takes much logic.
             m.d.sync += [came.eq(out.data), enters.eq(into.en), kind.eq(token[BODY_BITS:])]

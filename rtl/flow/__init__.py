@@ -1,10 +1,6 @@
-"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do: enter the trap handler,
-leave it, end.
-"""
+"""The flow unit: control flow as the threads see it, and what the trap unit makes warps do."""
 
-from .decode import FlowDecoder
-from .indexed import IndexedTargets
-from .queue import FlowQueue
+from .decode import FlowDecoder, FlowQueue, IndexedTargets
 from .unit import FlowUnit
 
 __all__ = ["FlowDecoder", "FlowQueue", "FlowUnit", "IndexedTargets"]

@@ -3,15 +3,17 @@
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import HOLE_BITS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import (
     TRAP_FRAME,
+    FlowInstruction,
     FlowOperation,
     StackConfiguration,
     StackOperation,
@@ -22,18 +24,15 @@ from rtl.layouts import (
 )
 from rtl.params import WARP_THREADS, SmParams
 
-from .target import TargetResolver
+__all__ = ["FlowDecision", "TargetResolver", "decide_stage", "outcome_stage"]
 
-__all__ = ["FlowDecision", "decide_stage", "outcome_stage"]
-
+_PC_BITS = 32
 _ENTERS = 0b11
 """What the operand of a SET_MODE ends in that enters the trap handler if there is room."""
 _ENTRY = data.StructLayout({
-    "enters": 1, "begun": 1, "begins": 1, "last": 1, "refused": 1, "error": WarpError, "holes": range(TOKENS_PER_LINE),
-    "token": range(TOKENS_PER_LINE)})
-"""Where a warp is that ``enters`` its trap handler: behind the request for the mode (``begun``), at the frame's lowest
-token (``begins``), at the last request. It was ``refused`` for the ``error``. So many ``holes`` are to be pushed, then
-this ``token`` of the frame."""
+    "refused": 1, "error": WarpError, "under": HOLE_BITS, "holes": HOLE_BITS, "token": range(TOKENS_PER_LINE)})
+"""What the stack has told: it has ``refused``, to enter the trap handler for the ``error``; so many holes are ``under``
+the frame. So many ``holes`` are still to be pushed, then this ``token`` of the frame."""
 
 
 def decide_stage(params: SmParams) -> data.StructLayout:
@@ -62,15 +61,61 @@ def outcome_stage(params: SmParams) -> data.StructLayout:
         "active": WARP_THREADS, "moves": 1, "marks": 1, "quad": 1, "kept": 1, "mute": 1, "loud": 1, "error": WarpError})
 
 
+class TargetResolver(wiring.Component):
+    """The sum of up to three: the next instruction's pc, the operand, the offset; combinational.
+
+    What is added to the next instruction's pc is signed, wherever it comes from. What counts from the program's
+    base is not, but an offset beside an index register is.
+
+    Members
+    -------
+    pc, instruction, operand, fault
+        Of a flow_request.
+    target : Out(32)
+    error : Out(WarpError)
+        ``fault``; PC_WRAP when the sum is no 32-bit pc; MISALIGNED_PC where no instruction starts, except for a
+        token's pc, which is looked at when it is popped.
+    """
+
+    pc: In(_PC_BITS)
+    instruction: In(FlowInstruction)
+    operand: In(_PC_BITS)
+    fault: In(WarpError)
+    target: Out(_PC_BITS)
+    error: Out(WarpError)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        instruction = self.instruction
+        reads_operand = instruction.indexed | instruction.constant
+        pc, operand, offset = Signal(_PC_BITS), Signal(_PC_BITS + 1), Signal(_PC_BITS + 1)
+        total, step = Signal(_PC_BITS + 2), ceil_log2(INSTRUCTION_BYTES)
+        operand_sign = self.operand[-1] & instruction.relative
+        offset_sign = instruction.offset[-1] & (instruction.relative | instruction.indexed)
+        m.d.comb += [
+            pc.eq(Mux(instruction.relative, self.pc, 0)),
+            operand.eq(Mux(reads_operand, self.operand | operand_sign << _PC_BITS, 0)),
+            offset.eq(Mux(instruction.constant, 0, instruction.offset | offset_sign << _PC_BITS)),
+            # One sum, of which synthesis makes a tree that carries only once.
+            total.eq(pc + (instruction.relative << step) + operand.as_signed() + offset.as_signed()),
+            self.target.eq(total)]
+        with m.If(reads_operand & (self.fault != WarpError.NONE)):
+            m.d.comb += self.error.eq(self.fault)
+        with m.Elif(total[_PC_BITS:].any()):
+            m.d.comb += self.error.eq(WarpError.PC_WRAP)
+        with m.Elif(total[:step].any() & (instruction.operation != FlowOperation.PUSH)):
+            m.d.comb += self.error.eq(WarpError.MISALIGNED_PC)
+        return m
+
+
 class FlowDecision(Component):
     """Every instruction asks the stack, if only for nothing, so that results keep the order of the stack's.
 
-    An indexed branch that leaves threads at the next instruction and others at itself pushes two tokens, in three
-    cycles. The stack takes the first only if there is room for both, so that the first tells what becomes of it.
-
-    Entering the trap handler takes one request after the other: the mode, NONE tokens up to a full line, the tokens of
-    the frame. A cycle after the first the stack tells whether there is room for all of them, so that no push is
-    refused; if not, the mode stays as it was, and the one request behind that asks for nothing.
+    Two instructions ask several things, and go on by what the stack tells a cycle after the first. An indexed branch
+    that leaves threads at the next instruction and others at itself pushes two tokens: those that stay are below, those
+    that branch later on top. The stack takes the first only if there is room for both. Entering the trap handler takes
+    the mode, NONE tokens up to a full line, the tokens of the frame. The stack tells whether there is room for all of
+    them; if not, the mode stays as it was, and the one request behind that asks for nothing.
 
     Members
     -------
@@ -79,118 +124,96 @@ class FlowDecision(Component):
         Its results are the next stage's.
     decided, outcome : Out(1), Out(outcome_stage)
         The request that the stack takes in this cycle comes to this.
-    waits : Out(1)
-        It may take the stack more steps than usual.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
-            "decided": Out(1), "outcome": Out(outcome_stage(params)), "waits": Out(1)})
-        # Whether there are threads that execute it; others that want to branch, where a branch is indexed; others.
-        self._some, self._others, self._stay = Signal(), Signal(), Signal()
-        # Which of two pushes of one instruction it is, and whether the first was done.
-        self._second, self._pushed = Signal(), Signal()
-        self._entry: Any = Signal(_ENTRY)
+            "decided": Out(1), "outcome": Out(outcome_stage(params))})
         self._resolver = TargetResolver()
+        self._begun, self._last = Signal(), Signal()
+        """The first request of several was taken; this is the last one."""
+        self._entry: Any = Signal(_ENTRY)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.resolver = resolver = self._resolver
-        stage, asks, taken, entry = self.gathered.payload, self.stack.request, self.decided, self._entry
-        asked, second, pair, telling = stage.request, self._second, Signal(), Signal()
+        stage, stack, asks, taken, begun, last = (
+            self.gathered.payload, self.stack, self.stack.request, self.decided, self._begun, self._last)
+        asked, request, outcome, entry, telling = stage.request, asks.payload, self.outcome, self._entry, Signal()
+        enters, frames, token, bad = (self._does(FlowOperation.ENTER_TRAP), entry.holes == 0, entry.token,
+                                      resolver.error != WarpError.NONE)
+        some, others, stay, pair, following = Signal(), Signal(), Signal(), Signal(), asked.pc + INSTRUCTION_BYTES
         m.d.comb += [
-            self._some.eq((stage.group | stage.rest).any()), self._others.eq(stage.rest.any()),
-            self._stay.eq(stage.left.any()), resolver.pc.eq(asked.pc), resolver.instruction.eq(asked.instruction),
-            resolver.operand.eq(asked.operand), resolver.fault.eq(asked.fault)]
+            stack.configuration.eq(stage.stack), some.eq((stage.group | stage.rest).any()),
+            others.eq(stage.rest.any()), stay.eq(stage.left.any()),
+            pair.eq(stay & others), asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
+            last.eq(Mux(enters, begun & (entry.refused | (frames & (token == TOKENS_PER_LINE - 1))), begun | ~pair)),
+            self.gathered.ready.eq(~self.gathered.valid | taken & last)]
 
-        # Two pushes of one instruction: those that stay are below, those that branch later on top. A cycle after the
-        # first the stack tells whether it was done; a second follows then.
-        m.d.comb += [
-            pair.eq(self._stay & self._others), asks.valid.eq(self.gathered.valid & ~telling),
-            taken.eq(asks.valid & asks.ready), self.stack.configuration.eq(stage.stack),
-            self.gathered.ready.eq(~self.gathered.valid | taken & Mux(entry.enters, entry.last, second | ~pair))]
-        m.d.sync += telling.eq(taken & pair & ~second)
+        # One request after the other.
+        m.d.sync += telling.eq(taken & ~begun & ~last)
         with m.If(taken):
-            m.d.sync += second.eq(pair & ~second)
+            m.d.sync += begun.eq(~last)
         with m.If(telling):
-            m.d.sync += self._pushed.eq(self.stack.pushed)
+            m.d.sync += [
+                entry.under.eq(stack.holes), entry.holes.eq(stack.holes), token.eq(0),
+                entry.error.eq(Mux(bad, resolver.error, stack.entry)),
+                entry.refused.eq(Mux(enters, bad | (stack.entry != WarpError.NONE), ~stack.pushed.valid))]
+        with m.Elif(taken & begun):
+            m.d.sync += [entry.holes.eq(entry.holes - ~frames), token.eq(token + frames)]
 
-        request, outcome, following = asks.payload, self.outcome, asked.pc + INSTRUCTION_BYTES
+        pass_on(m, asked, resolver, "pc", "instruction", "operand", "fault")
+        pass_on(m, asked, outcome, "warp", "pc")
         m.d.comb += [
             request.warp.eq(asked.warp), request.operation.eq(asked.instruction.asked),
-            request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~second), outcome.warp.eq(asked.warp),
-            outcome.pc.eq(asked.pc), outcome.following.eq(following), outcome.target.eq(resolver.target)]
-        self._put(m, following, *self._enter(m))
-        self._ask(m)
+            request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~begun),
+            outcome.following.eq(following), outcome.target.eq(resolver.target)]
+        with m.If(enters):
+            m.d.comb += [
+                request.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
+                request.kind.eq(Mux(frames, Mux(token == 0, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE))]
+        self._put(m, stay, following, enters, frames)
+        self._ask(m, some, others, stay)
         self._mark(m)
         return m
 
-    def _put(self, m: Module, following: Any, saved_mask: Any, saved_pc: Any) -> None:
-        """The token: threads that branch later come back to the branch, others go on behind it, or at the target."""
-        stage, request, entry = self.gathered.payload, self.stack.request.payload, self._entry
+    def _put(self, m: Module, stay: Any, following: Any, enters: Any, frames: Any) -> None:
+        """The token: threads that branch later come back to the branch, others go on behind it, or at the target. The
+        lowest token of a trap frame has the warp's pc and active threads, and the holes under it; the others have the
+        threads of two codes each."""
+        stage, request, entry, begun = self.gathered.payload, self.stack.request.payload, self._entry, self._begun
         branches, calls = self._does(FlowOperation.BRANCH), self._does(FlowOperation.CALL)
-        later, frames = self._second | ~self._stay, entry.enters & entry.begun
-        own, behind, aside = branches & later | entry.begins, branches & ~later | calls, branches | frames
-        m.d.comb += [
-            request.operand.eq(self._if(own, stage.request.pc) | self._if(behind, following)
-                               | self._if(~(own | behind | frames), self._resolver.target) | saved_pc),
-            request.mask.eq(self._if(~aside | entry.begins, stage.group)
-                            | self._if(~aside | entry.begins | branches & ~later, stage.left)
-                            | self._if(branches & later, stage.rest) | saved_mask)]
-
-    def _enter(self, m: Module) -> tuple[Any, Any]:
-        """The requests that make a warp enter its trap handler; returns what they add to the token's mask and pc. The
-        frame's lowest token has the warp's pc and active threads besides."""
-        stack, entry, stage, wrong = self.stack, self._entry, self.gathered.payload, self._resolver.error
-        under, told, taken = Signal(range(TOKENS_PER_LINE)), Signal(), self.decided & self._entry.enters
-        frames, bad = entry.holes == 0, wrong != WarpError.NONE
-        m.d.comb += [
-            entry.enters.eq(self._does(FlowOperation.ENTER_TRAP)),
-            entry.last.eq(entry.begun & (entry.refused | (frames & (entry.token == TOKENS_PER_LINE - 1)))),
-            entry.begins.eq(entry.enters & entry.begun & frames & (entry.token == 0))]
-        m.d.sync += told.eq(taken & ~entry.begun)
-        with m.If(taken):
-            m.d.sync += entry.begun.eq(~entry.last)
-        with m.If(told):
-            m.d.sync += [
-                under.eq(stack.holes), entry.holes.eq(stack.holes), entry.token.eq(0),
-                entry.error.eq(Mux(bad, wrong, stack.entry)),
-                entry.refused.eq(bad | (stack.entry != WarpError.NONE))]
-        with m.Elif(taken & ~entry.begun):
-            m.d.sync += entry.refused.eq(0)
-        with m.Elif(taken & ~frames):
-            m.d.sync += entry.holes.eq(entry.holes - 1)
-        with m.Elif(taken):
-            m.d.sync += entry.token.eq(entry.token + 1)
-
-        # The tokens.
-        with m.If(entry.enters):
-            m.d.comb += [
-                stack.request.payload.operation.eq(Mux(entry.begun, StackOperation.PUSH, StackOperation.SET_MODE)),
-                stack.request.payload.kind.eq(Mux(frames, Mux(entry.token == 0, TokenKind.TRAP, TokenKind.MASKS),
-                                                  TokenKind.NONE))]
-        saves, ends = entry.enters & entry.begun & frames & (entry.token != 0), Signal(HOLE_BITS)
-        m.d.comb += ends.eq(Mux(entry.enters & ~entry.begun, _ENTERS, Mux(entry.begins, under, 0)))
-        masks = (Cat(saves & (code.as_value() == saved) for code in stage.codes) for saved in (
+        lowest, saves = (enters & begun & frames & each for each in (entry.token == 0, entry.token != 0))
+        later, frame = begun | ~stay, enters & begun
+        own, behind, aside = branches & later | lowest, branches & ~later | calls, branches | frame
+        saved = (Cat(saves & (code.as_value() == word) for code in stage.codes) for word in (
             Array(Const(code.value, 3) for code in (ThreadCode.NONE, *codes))[entry.token]
             for codes in zip(*TRAP_FRAME, strict=True)))
-        in_mask, in_pc = masks
-        return in_mask, in_pc | ends
+        saved_mask, saved_pc = saved
+        ends = Mux(enters & ~begun, _ENTERS, Mux(lowest, entry.under, 0))
+        m.d.comb += [
+            request.operand.eq(self._if(own, stage.request.pc) | self._if(behind, following)
+                               | self._if(~(own | behind | frame), self._resolver.target) | saved_pc | ends),
+            request.mask.eq(self._if(~aside | lowest, stage.group)
+                            | self._if(~aside | lowest | branches & ~later, stage.left)
+                            | self._if(branches & later, stage.rest) | saved_mask)]
 
-    def _ask(self, m: Module) -> None:
+    def _ask(self, m: Module, some: Any, others: Any, stay: Any) -> None:
         """What of the stack, and what holds unless it fails."""
-        stage, outcome, request, entry = self.gathered.payload, self.outcome, self.stack.request.payload, self._entry
+        stage, outcome, request, entry, begun = (
+            self.gathered.payload, self.outcome, self.stack.request.payload, self._entry, self._begun)
         instruction, wrong = stage.request.instruction, self._resolver.error
-        some, stay, right = self._some, self._stay, wrong == WarpError.NONE
+        right = wrong == WarpError.NONE
         takes, strays = some & ~(instruction.limited & self.stack.killed), instruction.uniform & stay
-        m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left)]
+        m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left), outcome.quad.eq(
+            self._does(FlowOperation.POP_QUAD)), outcome.stays.eq(self._does(FlowOperation.LEAVE_TRAP))]
         with m.Switch(instruction.operation):
             with m.Case(FlowOperation.BRANCH):
                 goes = takes & right & ~strays
                 m.d.comb += [
-                    request.enable.eq(goes & Mux(self._second, self._pushed, stay | self._others)),
-                    outcome.mute.eq(self._second), outcome.jumps.eq(goes), outcome.moves.eq(goes & ~self._second),
+                    request.enable.eq(goes & Mux(begun, ~entry.refused, stay | others)),
+                    outcome.mute.eq(begun), outcome.jumps.eq(goes), outcome.moves.eq(goes & ~begun),
                     outcome.active.eq(stage.group)]
                 with m.If(takes):
                     m.d.comb += outcome.error.eq(Mux(strays, WarpError.DIVERGENT, wrong))
@@ -204,22 +227,16 @@ class FlowDecision(Component):
                     outcome.marks.eq(some & stay), outcome.kept.eq(some & instruction.keep_reference)]
             with m.Case(FlowOperation.PUSH_QUAD):
                 m.d.comb += [outcome.moves.eq(1), outcome.active.eq(self._living)]
-            with m.Case(FlowOperation.POP_QUAD):
-                m.d.comb += outcome.quad.eq(1)
             with m.Case(FlowOperation.WRITE_BACK):
                 m.d.comb += request.enable.eq(some)
             with m.Case(FlowOperation.LAUNCH):
                 m.d.comb += [outcome.jumps.eq(1), outcome.moves.eq(1), outcome.marks.eq(1)]
-            with m.Case(FlowOperation.LEAVE_TRAP):
-                m.d.comb += outcome.stays.eq(1)
             with m.Case(FlowOperation.ENTER_TRAP):
-                enters = entry.last & ~entry.refused
+                enters = self._last & ~entry.refused
                 m.d.comb += [
-                    request.enable.eq(Mux(entry.begun, ~entry.refused, right)), outcome.active.eq(self._living),
+                    request.enable.eq(Mux(begun, ~entry.refused, right)), outcome.active.eq(self._living),
                     outcome.jumps.eq(1), outcome.moves.eq(enters), outcome.marks.eq(enters),
-                    outcome.mute.eq(~entry.last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
-        m.d.comb += self.waits.eq(self._does(FlowOperation.LEAVE, FlowOperation.POP_QUAD, FlowOperation.WRITE_BACK,
-                                             FlowOperation.RESTORE))
+                    outcome.mute.eq(~self._last), outcome.loud.eq(1), outcome.error.eq(entry.error)]
 
     def _mark(self, m: Module) -> None:
         """Threads that leave have their code before the stack looks at them. For a QUAD token only who lives counts,

@@ -1,38 +1,140 @@
-"""From an instruction word to what the flow unit does with it."""
+"""Flow instructions on their way to the flow unit: entries of tables are read for them, they are decoded, and wait."""
 
-from amaranth.hdl import Module, Mux
-from amaranth.lib import wiring
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
+from rtl.component import Component, pass_on
+from rtl.dispatch_queue import DispatchQueue
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import RZ, WORD_BITS, Constant, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
-from rtl.layouts import FlowInstruction, FlowOperation, StackOperation, ThreadCode
+from rtl.layouts import (
+    Event,
+    FlowInstruction,
+    FlowOperation,
+    InstructionKind,
+    StackOperation,
+    ThreadCode,
+    TrapMove,
+    dispatched,
+    flow_request,
+    indexed_request,
+    indexed_response,
+    is_kind,
+)
+from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 
-__all__ = ["FLOW_FORMS", "FlowDecoder"]
+__all__ = ["FLOW_FORMS", "FlowDecoder", "FlowQueue", "IndexedTargets"]
 
 FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
 """The instructions of the flow unit."""
+_TABLE_FORMS = tuple(form for form in FLOW_FORMS
+                     if isinstance(target := form.operands.get("target"), Constant) and target.index is not None)
+"""The instructions whose target is a table's entry."""
+_OFFSET_BITS = 16
 
-_PUSHED = {"SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
-           "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}
-_LEFT = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
-         "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
-_OTHERS = {
-    "SAM": (FlowOperation.PUSH_QUAD, StackOperation.PUSH), "RAM": (FlowOperation.POP_QUAD, StackOperation.POP_QUAD),
-    "GETCRSPTR": (FlowOperation.GET_POINTER, StackOperation.GET_POINTER),
-    "SETCRSPTR": (FlowOperation.SET_POINTER, StackOperation.SET_POINTER),
-    "GETLMEMBASE": (FlowOperation.GET_BASE, StackOperation.GET_BASE),
-    "SETLMEMBASE": (FlowOperation.SET_BASE, StackOperation.SET_BASE),
-    "CCTLL": (FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK)}
-_SETS = ("SETCRSPTR", "SETLMEMBASE")
-"""They have an operand alone."""
-_BRANCHES = ("BRA", "BRX", "JMP", "JMX")
-_CALLS = {"CAL": True, "JCAL": False}
-"""Whether the target is relative."""
+
+def _does(operation: FlowOperation, asked: StackOperation = StackOperation.PUSH, **others: Any) -> dict[str, Any]:
+    return {"operation": operation, "asked": asked, **others}
+
+
+_DECODED = {
+    **{name: _does(FlowOperation.BRANCH, kind=TokenKind.DIVERGE, relative=relative)
+       for name, relative in {"BRA": 1, "BRX": 1, "JMP": 0, "JMX": 0}.items()},
+    **{name: _does(FlowOperation.CALL, kind=TokenKind.RETURN, relative=relative)
+       for name, relative in {"CAL": 1, "JCAL": 0}.items()},
+    **{name: _does(FlowOperation.PUSH, kind=kind, relative=1) for name, kind in {
+        "SSY": TokenKind.SYNC, "PBK": TokenKind.BREAK, "PCNT": TokenKind.CONTINUE, "PRET": TokenKind.RETURN,
+        "PEXIT": TokenKind.EXIT, "PLONGJMP": TokenKind.LONGJMP}.items()},
+    **{name: _does(FlowOperation.LEAVE, StackOperation.UNWIND, code=code) for name, code in {
+        "SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
+        "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}.items()},
+    "SAM": _does(FlowOperation.PUSH_QUAD, kind=TokenKind.QUAD),
+    "RAM": _does(FlowOperation.POP_QUAD, StackOperation.POP_QUAD),
+    "GETCRSPTR": _does(FlowOperation.GET_POINTER, StackOperation.GET_POINTER),
+    "SETCRSPTR": _does(FlowOperation.SET_POINTER, StackOperation.SET_POINTER, constant=1),
+    "GETLMEMBASE": _does(FlowOperation.GET_BASE, StackOperation.GET_BASE),
+    "SETLMEMBASE": _does(FlowOperation.SET_BASE, StackOperation.SET_BASE, constant=1),
+    "CCTLL": _does(FlowOperation.WRITE_BACK, StackOperation.WRITE_BACK)}
+"""What each instruction is decoded as, apart from its fields."""
 _COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOperation.PREPARE_CALL}
 """What those ask of the stack whose token counts as a call."""
+_INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
+             FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
+"""What a warp that is made to do something asks of the stack. ENTER_TRAP asks several things."""
+
+
+class _Indexed(enum.Enum, shape=2):
+    """What a branch waits for: that its entry is asked for, the entry, a cycle in which nothing else passes."""
+
+    NOTHING = 0
+    ASKS = 1
+    READS = 2
+    PASSES = 3
+
+
+class IndexedTargets(Component):
+    """Puts the table's entry in the place of its index. Everything else passes.
+
+    An address that is no multiple of 4 is MISALIGNED_ADDR; beyond the end of the bank it is INVALID_CONST_ADDR if that
+    is reported, else the entry is 0.
+
+    Members
+    -------
+    dispatch, passed : In, Out(Event of dispatched)
+        While one waits here no other comes whose registers were collected. It passes when nothing else does.
+    busy : Out(1)
+        One waits, or comes in this cycle.
+    report_mask : In(32)
+    indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
+        The constants.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._layout = dispatched(params)
+        super().__init__({
+            "dispatch": In(Event(self._layout)), "passed": Out(Event(self._layout)), "busy": Out(1),
+            "report_mask": In(32), "indexed": Out(stream.Signature(indexed_request())),
+            "value": In(stream.Signature(indexed_response()))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        arriving, asked, value, form = self.dispatch, self.indexed, self.value, _TABLE_FORMS[0]
+        kept: Any = Signal(self._layout)
+        state, address, misaligned, error = Signal(_Indexed), Signal(32), Signal(), Signal(WarpError)
+        through_table = arriving.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
+        comes, passes, waits = (arriving.valid & through_table, arriving.valid & ~through_table,
+                                state != _Indexed.NOTHING)
+        offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
+        m.d.comb += [
+            address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
+            misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
+            asked.payload.address.eq(address), asked.valid.eq((state == _Indexed.ASKS) & ~misaligned),
+            value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _Indexed.PASSES)),
+            self.passed.payload.eq(Mux(passes, arriving.payload.as_value(), kept.as_value()))]
+        with m.If(misaligned):
+            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+        with m.Elif(value.payload.missing & self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)):
+            m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR)
+
+        with m.Switch(state):
+            with m.Case(_Indexed.ASKS, _Indexed.READS):
+                with m.If(value.valid | misaligned):
+                    m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, value.payload.value)), kept.fault.eq(error),
+                                 state.eq(_Indexed.PASSES)]
+                with m.Elif(asked.ready):
+                    m.d.sync += state.eq(_Indexed.READS)
+            with m.Case(_Indexed.PASSES), m.If(~passes):
+                m.d.sync += state.eq(_Indexed.NOTHING)
+        with m.If(comes):
+            m.d.sync += [kept.eq(arriving.payload), state.eq(_Indexed.ASKS)]
+        m.d.sync += Assert(~(comes & waits), "a branch through a table while one waits")
+        return m
 
 
 class FlowDecoder(wiring.Component):
@@ -53,37 +155,68 @@ class FlowDecoder(wiring.Component):
         with m.Switch(self.word):
             for form in FLOW_FORMS:
                 with m.Case(pattern_of(form)):
-                    self._decode(m, form)
+                    fields, target = dict(_DECODED[form.name]), form.operands.get("target")
+                    fields |= {name: field_of(self.word, form.fields[name]) for name in (
+                        "uniform", "limited", "keep_reference", "counted") if name in form.fields}
+                    if isinstance(target, Target):
+                        fields["offset"] = field_of(self.word, form.fields[target.field])
+                    if isinstance(target, Target | Constant):
+                        fields |= {"indexed": target.index is not None, "constant": isinstance(target, Constant)}
+                    if "counted" in fields:
+                        fields["asked"] = Mux(fields["counted"], _COUNTED[fields["operation"]], fields["asked"])
+                    m.d.comb += [self.instruction[name].eq(value) for name, value in fields.items()]
         return m
 
-    def _decode(self, m: Module, form: Form) -> None:
-        instruction = self.instruction
-        for name in ("uniform", "limited", "keep_reference", "counted"):
-            if name in form.fields:
-                m.d.comb += instruction[name].eq(field_of(self.word, form.fields[name]))
-        target = form.operands.get("target")
-        if isinstance(target, Target):
-            m.d.comb += [instruction.offset.eq(field_of(self.word, form.fields[target.field])),
-                         instruction.indexed.eq(target.index is not None)]
-        if isinstance(target, Constant):
-            m.d.comb += [instruction.constant.eq(1), instruction.indexed.eq(target.index is not None)]
 
-        if form.name in _BRANCHES:
-            operation, asked, kind = FlowOperation.BRANCH, StackOperation.PUSH, TokenKind.DIVERGE
-            m.d.comb += instruction.relative.eq(form.name.startswith("B"))
-        elif form.name in _CALLS:
-            operation, asked, kind = FlowOperation.CALL, StackOperation.PUSH, TokenKind.RETURN
-            m.d.comb += instruction.relative.eq(_CALLS[form.name])
-        elif form.name in _PUSHED:
-            operation, asked, kind = FlowOperation.PUSH, StackOperation.PUSH, _PUSHED[form.name]
-            m.d.comb += instruction.relative.eq(1)
-        elif form.name in _LEFT:
-            operation, asked, kind = FlowOperation.LEAVE, StackOperation.UNWIND, TokenKind.NONE
-            m.d.comb += instruction.code.eq(_LEFT[form.name])
-        else:
-            operation, asked, kind = *_OTHERS[form.name], TokenKind.QUAD
-            m.d.comb += instruction.constant.eq(form.name in _SETS)
-        counted = instruction.counted if operation in _COUNTED else 0
+class FlowQueue(Component):
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits,
+    unless it is to enter a trap.
+
+    Members
+    -------
+    dispatch : In(Event of dispatched)
+        A flow instruction, or a place for what the trap unit says.
+    trap : In(TrapMove)
+        What it says, in the cycle of a ``dispatch`` of kind ENTER or LEAVE.
+    room : Out(1)
+        There is room for it whenever it comes, if it is selected now.
+    request : Out(stream of flow_request)
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self._layout = flow_request(params)
+        super().__init__({
+            "dispatch": In(Event(dispatched(params))), "trap": In(TrapMove), "room": Out(1),
+            "request": Out(stream.Signature(self._layout))})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.decoder = decoder = FlowDecoder()
+        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
+        arriving, decoded, stored = self.dispatch.payload, Signal(self._layout), places.arriving.payload
+        instruction, enters, head, request = decoded.instruction, Signal(), places.head, self.request
         m.d.comb += [
-            instruction.operation.eq(operation), instruction.kind.eq(kind),
-            instruction.asked.eq(Mux(counted, _COUNTED.get(operation, asked), asked))]
+            decoder.word.eq(arriving.word), instruction.eq(decoder.instruction),
+            decoded.operand.eq(arriving.operands[0]), enters.eq(arriving.kind == InstructionKind.ENTER),
+            places.arriving.valid.eq(self.dispatch.valid), stored.eq(decoded), self.room.eq(places.room)]
+        pass_on(m, arriving, decoded, "warp", "pc", "guard", "same", "fault")
+
+        # What a warp is made to do concerns all its threads.
+        with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
+            m.d.comb += [
+                instruction.eq(0), instruction.operation.eq(self.trap.operation),
+                instruction.code.eq(ThreadCode.EXIT), instruction.constant.eq(1),
+                decoded.operand.eq(arriving.pc), decoded.guard.eq(~0), decoded.fault.eq(WarpError.NONE)]
+            with m.Switch(self.trap.operation):
+                for operation, asked in _INJECTED.items():
+                    with m.Case(operation):
+                        m.d.comb += instruction.asked.eq(asked)
+
+        # Where it enters and what it comes back to is known late in the cycle, and goes only to the queue.
+        with m.If(enters):
+            m.d.comb += [stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target)]
+        m.d.comb += [
+            head.ready.eq(request.ready & (places.waits | ~enters)),
+            request.valid.eq(places.waits | self.dispatch.valid & ~enters),
+            request.payload.eq(Mux(places.waits, head.payload.as_value(), decoded.as_value()))]
+        return m

@@ -6,11 +6,13 @@ from amaranth.hdl import Assert, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.errors import WarpError
 from rtl.layouts import (
+    REPORT_BITS,
     STACK_RESULT_CYCLES,
     Event,
+    FlowInstruction,
     FlowOperation,
     StackOperation,
     StackPort,
@@ -19,6 +21,7 @@ from rtl.layouts import (
     flow_launch,
     flow_request,
     flow_result,
+    reported,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import instruction_address
@@ -28,9 +31,10 @@ from .decide import FlowDecision, outcome_stage
 
 __all__ = ["FlowUnit"]
 
-_REPORT_BITS = 32
 _KEPT = {"pc": 32, "following": 32, "quad": 1, "kept": 1}
 """What is kept of an outcome while the stack needs more steps than usual."""
+_LAUNCHED = FlowInstruction.const({
+    "operation": FlowOperation.LAUNCH, "asked": StackOperation.LAUNCH, "code": ThreadCode.KILLED, "constant": 1})
 _NOTHING = ("jumps", "stays", "moves", "marks", "mute", "loud")
 
 
@@ -57,7 +61,7 @@ class FlowUnit(Component):
         self._params = params
         super().__init__({
             "request": In(stream.Signature(flow_request(params))), "launch": In(stream.Signature(flow_launch(params))),
-            "report_mask": In(_REPORT_BITS), "result": Out(Event(flow_result(params))),
+            "report_mask": In(REPORT_BITS), "result": Out(Event(flow_result(params))),
             "stack": Out(StackPort(params))})
         self.states = Words(data.StructLayout({"active": WARP_THREADS, "codes": ThreadCodes}), params.warps)
         """Which threads of a warp are active, and why the others are not."""
@@ -84,6 +88,7 @@ class FlowUnit(Component):
         leave as KILLED."""
         request, launch, launches = self.request.payload, self.launch.payload, self.launch.valid
         instruction, asked = request.instruction, gathered.request
+        every = launches.replicate(len(instruction.as_value()))
         active, threads, same = (Signal(WARP_THREADS, name=name) for name in ("active", "threads", "same"))
         m.d.comb += [
             active.eq(state.active | launches.replicate(WARP_THREADS)),
@@ -91,22 +96,22 @@ class FlowUnit(Component):
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
             gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.codes.eq(state.codes),
-            gathered.stack.eq(launch.stack), asked.eq(request)]
+            gathered.stack.eq(launch.stack), asked.eq(request),
+            # As a choice synthesis would reset the register by what is taken, which is the last to be known.
+            asked.instruction.eq((instruction.as_value() & ~every) | (_LAUNCHED.as_value() & every))]
         with m.If(launches):
-            m.d.comb += [
-                asked.warp.eq(launch.warp), asked.pc.eq(launch.pc), asked.operand.eq(launch.pc),
-                asked.instruction.eq(0), asked.instruction.constant.eq(1),
-                asked.instruction.operation.eq(FlowOperation.LAUNCH), asked.instruction.code.eq(ThreadCode.KILLED),
-                asked.instruction.asked.eq(StackOperation.LAUNCH)]
-        with m.Elif(instruction.operation == FlowOperation.SET_BASE):
-            m.d.comb += gathered.stack.base.eq(request.operand)
+            pass_on(m, launch, asked, "warp", "pc")
+            m.d.comb += asked.operand.eq(launch.pc)
+        with m.Else():
+            m.d.comb += gathered.stack.base.eq(request.operand)     # of SET_BASE; nobody else has one
 
     def _wait(self, m: Module, decision: FlowDecision) -> Any:
         """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has
         waited there nothing else counts; its threads and its target would mean nothing."""
         m.submodules.waiting = waiting = Words(data.StructLayout(_KEPT), self._params.warps)
         outcome, valid, known = decision.outcome, decision.decided, Signal(outcome_stage(self._params))
-        waiting.write(m, valid & decision.waits, outcome.warp, {name: outcome[name] for name in _KEPT})
+        # Also before the stack has taken the request, which is known late: nothing else of the warp waits then.
+        waiting.write(m, decision.gathered.valid, outcome.warp, {name: outcome[name] for name in _KEPT})
         kept = waiting.read(m, self.stack.result.warp)
         for cycle in range(STACK_RESULT_CYCLES):
             next_valid, next_outcome = Signal(name=f"valid_{cycle}"), Signal.like(outcome, name=f"outcome_{cycle}")
@@ -115,8 +120,7 @@ class FlowUnit(Component):
                 m.d.sync += [
                     next_outcome.near.eq(~outcome.loud & (
                         instruction_address(outcome.target) == instruction_address(outcome.following))),
-                    next_outcome.loud.eq(outcome.loud | (outcome.error != WarpError.NONE)
-                                         & self._reports(outcome.error))]
+                    next_outcome.loud.eq(outcome.loud | reported(self.report_mask, outcome.error))]
                 with m.If(~valid):
                     m.d.sync += [next_outcome[name].eq(0) for name in _NOTHING]
                     m.d.sync += next_outcome.error.eq(WarpError.NONE)
@@ -131,25 +135,20 @@ class FlowUnit(Component):
                            "the stack answers out of order")
         return known
 
-    def _reports(self, error: Any) -> Any:
-        """Whether an error is reported."""
-        return self.report_mask.bit_select(error.as_value()[:(_REPORT_BITS - 1).bit_length()], 1)
-
     def _conclude(self, m: Module, outcome: Any, old: Any, new: Any) -> None:
         """Joins the stack's result and what the instruction comes to without it."""
         stack, result = self.stack.result, self.result.payload
-        error, failed, refused, reported = Signal(WarpError), Signal(), Signal(), Signal()
+        error, failed, refused, tells = Signal(WarpError), Signal(), Signal(), Signal()
         unwound, wrong = stack.resume & ~outcome.quad, outcome.error != WarpError.NONE
         m.d.comb += [
             error.eq(Mux(wrong, outcome.error, stack.error)), refused.eq(stack.error != WarpError.NONE),
-            failed.eq(wrong | refused), reported.eq(outcome.loud | ~wrong & self._reports(stack.error)),
-            self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.warp.eq(stack.warp),
-            result.terminated.eq(stack.empty), result.value.eq(stack.value),
+            failed.eq(wrong | refused), tells.eq(outcome.loud | ~wrong & reported(self.report_mask, stack.error)),
+            self.result.valid.eq(self.stack.result_valid & ~outcome.mute), result.terminated.eq(stack.empty),
             result.kept.eq(outcome.kept & (stack.empty | ~failed)),
-            result.error.eq(Mux(reported, error, WarpError.NONE))]
+            result.error.eq(Mux(tells, error, WarpError.NONE))]
 
         # Where to go on.
-        with m.If(Mux(failed, reported, outcome.stays)):
+        with m.If(Mux(failed, tells, outcome.stays)):
             m.d.comb += result.pc.eq(outcome.pc)
         with m.Elif(~failed & unwound):
             m.d.comb += result.pc.eq(stack.pc)
@@ -172,4 +171,5 @@ class FlowUnit(Component):
         for after, code, before in zip(new.codes, stack.codes, old.codes, strict=True):
             ended = stack.empty & (code == ThreadCode.RETURN)
             m.d.comb += after.eq(Mux(marked, Mux(ended, ThreadCode.EXIT.value, code.as_value()), before.as_value()))
-        m.d.comb += [result.active.eq(new.active), result.codes.eq(new.codes)]
+        pass_on(m, new, result, "active", "codes")
+        pass_on(m, stack, result, "warp", "value")

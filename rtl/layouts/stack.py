@@ -8,6 +8,8 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CRS_GRANULE, TOKENS_PER_LINE, MemoryToken, TokenKind
 from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
 
+from .event import Event
+
 __all__ = [
     "BLOCK_ADDRESS_BITS",
     "CRS_GRANULE_BITS",
@@ -159,7 +161,7 @@ class StackPort(wiring.Signature):
     request : Out(stream of stack_request)
     configuration : Out(StackConfiguration)
     killed : In(1)
-    pushed : In(1)
+    pushed : In(Event(warp, kind))
         The request that was taken a cycle ago has pushed its token.
     holes, entry : In(2), In(WarpError)
         Of its warp: how many tokens fill the topmost line; why it cannot enter the trap handler.
@@ -169,7 +171,8 @@ class StackPort(wiring.Signature):
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "request": Out(stream.Signature(stack_request(params))), "configuration": Out(StackConfiguration),
-            "killed": In(1), "pushed": In(1), "holes": In(range(TOKENS_PER_LINE)), "entry": In(WarpError),
+            "killed": In(1), "holes": In(range(TOKENS_PER_LINE)), "entry": In(WarpError),
+            "pushed": In(Event(data.StructLayout({"warp": params.warp_bits, "kind": TokenKind}))),
             "result_valid": In(1), "result": In(stack_result(params))})
 
 

@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, enum
 from amaranth.lib.wiring import In, Out
 
@@ -20,45 +20,41 @@ __all__ = ["TrapOperation", "WarpTraps", "trap_step"]
 
 
 class TrapOperation(enum.Enum, shape=4):
-    """What an instruction does to its warp."""
+    """What is dispatched to the trap unit does to its warp. GO_ON: nothing. BPT.TRAP is a cause outside, which nobody
+    can mask if it is urgent, and pauses a warp inside (FAIL). RTT waits for the release, or terminates the warp.
+    ENTER_PAUSED: it enters where there is no handler."""
 
     GO_ON = 0
-    """Nothing: the warp goes on."""
     TRAP = 1
-    """BPT.TRAP, a cause."""
-    FAIL = 2
-    """BPT.TRAP in the trap: the warp is paused."""
-    PAUSE = 3
-    PAUSE_QUIET = 4
-    MASK = 5
-    UNMASK = 6
-    WAIT = 7
-    """RTT: the warp waits for its release."""
-    TERMINATE = 8
-    """RTT.TERMINATE: the warp leaves at once."""
-    URGENT_TRAP = 9
-    """BPT.TRAP, a cause that nobody can mask."""
+    URGENT_TRAP = 2
+    FAIL = 3
+    PAUSE = 4
+    PAUSE_QUIET = 5
+    MASK = 6
+    UNMASK = 7
+    WAIT = 8
+    TERMINATE = 9
+    ENTER = 10
+    ENTER_PAUSED = 11
+    LEAVE = 12
 
 
-def trap_step(params: SmParams) -> data.StructLayout:
-    """What is dispatched to the trap unit does to its warp: an instruction without an error (``asks``) its
-    ``operation``; or the warp ``enters`` the trap, or ``leaves`` it."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "asks": 1, "operation": TrapOperation, "enters": 1, "leaves": 1})
+def trap_step(params: SmParams) -> EventLayout:
+    """What is dispatched to the trap unit: an instruction without a reported error, ENTER or LEAVE."""
+    return EventLayout(data.StructLayout({"warp": params.warp_bits, "operation": TrapOperation}))
 
 
 class WarpTraps(Component):
     """A bit a warp of everything, since much happens to many of them at once.
 
-    A warp is outside, on its way in (entering), or inside: there it runs the handler, waits at RTT (returning), is on
-    its way out (leaving), or is paused. It is framed if it has a trap frame on its stack and runs a handler; without
-    one it can only be paused or wait.
+    A warp is inside from the dispatch of its ENTER until the result of its LEAVE, else outside. Inside it runs the
+    handler, waits at RTT, is on its way out (leaving), or is paused. It is bare if it has no trap frame and runs no
+    handler: it is paused, and counts as waiting at RTT when it is woken.
 
     Members
     -------
-    live, taken, drained, waiting : In(warps)
-        It has begun and not ended; it issues an instruction; none of its instructions is in flight; it waits at a
-        barrier.
+    live, taken, drained : In(warps)
+        It has begun and not ended; it issues an instruction; none of its instructions is in flight.
     launch, result, step : In(EventLayout of warp_launch), In(Event of flow_result), In(trap_step)
         Of one warp each: it begins; a flow result of it comes; something of it is dispatched.
     errors : In(array of error_event)
@@ -66,12 +62,11 @@ class WarpTraps(Component):
     clears_status : In(EventLayout of a warp)
         Why it traps is forgotten.
     trapping, urgent, release : In(1)
-        The multiprocessor traps; for a cause that nobody can mask; those who wait at RTT leave.
+        See SmTrap.
     command : In(TrapCommand)
-        It wakes warps that are paused.
-    hold, enter, leaving, resume, withdraw : Out(warps)
-        For issue and barrier unit; see IssueUnit, BarrierUnit.
-    masked, inside, outside, paused, quiet, returning : Out(warps)
+    hold, enters, leaving, resume : Out(warps)
+        For issue, but those that wait at a barrier do not enter yet; see IssueUnit.
+    masked, inside, paused, quiet, returning : Out(warps)
         ``masked``: its causes that can be masked wait.
     failed, trapped, stepped : Out(warps)
         Since it was outside last: it had an error there; it has executed a BPT.TRAP there; it is inside after a step.
@@ -84,8 +79,8 @@ class WarpTraps(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         ports = (
-            (In(params.warps), "live taken drained waiting"), (In(1), "trapping urgent release"),
-            (Out(params.warps), "hold enter leaving resume withdraw masked inside outside paused quiet returning"),
+            (In(params.warps), "live taken drained"), (In(1), "trapping urgent release"),
+            (Out(params.warps), "hold enters leaving resume masked inside paused quiet returning"),
             (Out(params.warps), "failed trapped stepped"), (Out(1), "cause insisting pauses fails steps"))
         super().__init__({
             "launch": In(EventLayout(warp_launch(params))), "result": In(Event(flow_result(params))),
@@ -95,84 +90,94 @@ class WarpTraps(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        step, command, inside, outside, masked = self.step, self.command, self.inside, self.outside, self.masked
-        paused, returning, leaving, failed = self.paused, self.returning, self.leaving, self.failed
-        here, begins, result, entered, woken, left, clear, fails, loud, stops, insists, enters = (
-            Signal(self._params.warps, name=name) for name in (
-                "here", "begins", "of_result", "entered", "woken", "left", "clear", "failing_inside", "loud", "stops",
-                "insists", "enters"))
-        # A BPT.TRAP that can be masked, or not; one instruction is left to it; it has issued that one, a cause.
-        asking, insisting, stepping, done, framed, entering = (
-            Signal(self._params.warps, name=name)
-            for name in ("asking", "insisting", "stepping", "done", "framed", "entering"))
-
-        # What is known late: errors, and what one warp is asked to do, a bit for all.
-        failing, refused, goes_on = Signal(self._params.warps, attrs=KEEP), Signal(), Signal(attrs=KEEP)
-        asks = {kind: Signal(name=f"asks_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
-        m.d.comb += [asked.eq(step.asks & (step.operation == kind)) for kind, asked in asks.items()]
+        count, step, result, command = self._params.warps, self.step.payload, self.result.payload, self.command
+        inside, paused, masked, leaving = self.inside, self.paused, self.masked, self.leaving
+        # One instruction is left to it; it has issued that one, a cause.
+        waits, bare, stepping, done = (Signal(count, name=name) for name in ("waits", "bare", "stepping", "done"))
+        # What happens to whom, and what one warp is asked to do, a bit for all.
+        here, answered, ended, left, gone, clear, entered, failing, fails, newly, pauses, woken = (
+            Signal(count, name=name, attrs=KEEP) for name in (
+                "here", "answered", "ended", "left", "gone", "clear", "entered", "failing", "failing_inside",
+                "newly_failed", "pausing", "woken"))
+        goes_on, refused, asked = Signal(attrs=KEEP), Signal(), Signal()
+        does = {kind: Signal(name=f"does_{kind.name.lower()}", attrs=KEEP) for kind in TrapOperation}
+        m.d.comb += [wire.eq(self.step.valid & (step.operation == kind)) for kind, wire in does.items()]
 
         def one(warp: Any, when: Any = 1) -> Any:
-            return one_hot(warp, self._params.warps, when)
+            return one_hot(warp, count, when)
 
-        def does(*kinds: TrapOperation) -> Any:
-            return Mux(Cat(asks[kind] for kind in kinds).any(), here, 0)
+        def asks(*kinds: TrapOperation) -> Any:
+            return Mux(Cat(does[kind] for kind in kinds).any(), here, 0)
 
-        # What happens, to whom. A flow result of a warp on its way in or out is that of entering or leaving.
+        # Whether a flow result is that of an ENTER: of this, ENTER and result tell by turns.
+        m.submodules.entries, m.submodules.results = entries, results = Words(1, count), Words(1, count)
+        entering, last = does[TrapOperation.ENTER], entries.read(m, result.warp)
+        entries.write(m, entering, step.warp, ~results.read(m, step.warp))
+        results.write(m, self.result.valid, result.warp, last)
+        no_frame = self.result.valid & refused & (last ^ results.read(m, result.warp))
+
+        # What happens, to whom.
         m.d.comb += [
-            here.eq(one(step.warp)), begins.eq(one(self.launch.payload.warp, self.launch.valid)),
-            result.eq(one(self.result.payload.warp, self.result.valid)),
-            refused.eq(self.result.payload.error != WarpError.NONE),
+            here.eq(one(step.warp)), answered.eq(one(result.warp, self.result.valid)),
+            refused.eq(result.error != WarpError.NONE),
+            ended.eq(one(self.launch.payload.warp, self.launch.valid)
+                     | one(result.warp, self.result.valid & result.terminated)),
             failing.eq(reduce(or_, (one(event.warp, event.valid) for event in self.errors))),
-            entered.eq(result & entering), woken.eq(paused & Mux(self.trapping, command.wake, 0)),
-            left.eq(Mux(refused, 0, result & leaving) | Mux(self.release, returning & ~framed, 0)),
-            clear.eq(left | begins | one(self.clears_status.payload, self.clears_status.valid)),
-            outside.eq(self.live & ~inside & ~entering), fails.eq(failing & (inside | entering))]
+            fails.eq(failing & inside), newly.eq(failing & self.live & ~inside),
+            left.eq(Mux(refused, 0, answered & leaving) | Mux(self.release, bare & ~paused, 0)), gone.eq(left | ended),
+            clear.eq(gone | one(self.clears_status.payload, self.clears_status.valid)),
+            entered.eq(asks(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)),
+            woken.eq(paused & Mux(self.trapping, command.wake, 0)),
+            pauses.eq(fails | asks(TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET,
+                                   TrapOperation.ENTER_PAUSED))]
 
-        # Where it is. It runs the handler if there is one, and it had room for the frame; else it is paused.
-        m.submodules.installed = installed = Words(1, self._params.warps)
-        installed.write(m, step.enters, step.warp, command.installed)
-        frames = installed.read(m, self.result.payload.warp) & ~refused
-        bare = Mux(frames, 0, entered)
-        m.d.comb += loud.eq(fails | bare | does(TrapOperation.FAIL, TrapOperation.PAUSE))
-        m.d.sync += [
-            entering.eq((entering & ~(result | begins)) | Mux(step.enters, here, 0)),
-            inside.eq((inside | entered) & ~(left | begins)),
-            framed.eq(Mux(frames, framed | entered, framed & ~entered)),
-            returning.eq(Mux(self.release, 0, returning) | does(TrapOperation.WAIT) | (woken & ~framed)),
-            leaving.eq((leaving & ~result) | does(TrapOperation.TERMINATE) | Mux(self.release, returning & framed, 0)),
-            paused.eq((paused | loud | does(TrapOperation.PAUSE_QUIET)) & ~(woken | begins)),
-            self.quiet.eq((self.quiet | does(TrapOperation.PAUSE_QUIET)) & ~loud)]
-
-        # Why it traps.
-        m.d.sync += [
-            failed.eq((failed | (failing & outside)) & ~clear),
-            self.stepped.eq((self.stepped | (entered & done)) & ~clear),
-            asking.eq((asking | does(TrapOperation.TRAP)) & ~clear),
-            insisting.eq((insisting | does(TrapOperation.URGENT_TRAP)) & ~clear),
-            masked.eq((masked | does(TrapOperation.MASK)) & ~(begins | does(TrapOperation.UNMASK))),
-            stepping.eq((stepping & ~(self.taken | entered | begins | left)) | Mux(command.step, left, 0)),
-            done.eq((done | (stepping & self.taken)) & ~(entered | begins))]
+        # What becomes of each: what resets a flag, what sets it, and to what.
+        always = ones = Const(-1, count)
+        for flag, resets, sets, values in (
+                (inside, gone, entered, ones),
+                (bare, gone, asks(TrapOperation.ENTER_PAUSED) | one(result.warp, no_frame), ones),
+                (paused, ended, always, (paused | pauses) & ~woken),
+                (self.quiet, ended, pauses, asks(TrapOperation.PAUSE_QUIET) & ~fails),
+                (waits, self.release.replicate(count), asks(TrapOperation.WAIT), ones),
+                (leaving, answered, asks(TrapOperation.TERMINATE) | Mux(self.release, waits, 0), ones),
+                (masked, ended, asks(TrapOperation.MASK, TrapOperation.UNMASK),
+                 does[TrapOperation.MASK].replicate(count)),
+                (self.failed, clear, newly, ones),
+                (self.trapped, clear, asks(TrapOperation.TRAP, TrapOperation.URGENT_TRAP), ones),
+                (self.stepped, clear, entered, done),
+                (stepping, self.taken | entered | ended, left, command.step.replicate(count)),
+                (done, ended, always, (done | (stepping & self.taken)) & ~entered)):
+            for warp in range(count):
+                with m.If(resets[warp]):
+                    m.d.sync += flag[warp].eq(0)
+                with m.Elif(sets[warp]):
+                    m.d.sync += flag[warp].eq(values[warp])
 
         # Causes, and entry. Those inside are none: they pause. A step is done when nobody has one to do: a BAR
-        # completes the barrier of others that step before they are taken from it.
-        unfinished = (self.live & (stepping | (stops & ~self.drained))).any()
+        # completes the barrier of others that step before they are taken from it. From an error on everybody enters.
+        stops, everybody, is_masked, unfinished = done & ~masked, Signal(), masked.bit_select(step.warp, 1), Signal()
+        m.d.sync += [
+            self.insisting.eq(newly.any() | does[TrapOperation.URGENT_TRAP]),
+            asked.eq(self.fails | (does[TrapOperation.TRAP] & ~is_masked)
+                     | (does[TrapOperation.UNMASK] & (self.trapped & ~inside).bit_select(step.warp, 1))),
+            self.resume.eq(Mux(goes_on, here, 0) | (woken & ~bare))]
         m.d.comb += [
-            stops.eq(done & ~masked), insists.eq(outside & (failed | insisting)),
-            enters.eq(~inside & Mux(self.trapping, ~masked | self.urgent.replicate(len(masked)), 0)),
-            self.trapped.eq(asking | insisting), self.steps.eq((entered & done).any()),
-            self.fails.eq(fails.any() | asks[TrapOperation.FAIL]),
-            self.pauses.eq(self.fails | asks[TrapOperation.PAUSE] | bare.any()),
-            self.insisting.eq(insists.any()),
-            self.cause.eq((insists | (outside & ~masked & (asking | Mux(unfinished, 0, done)))).any() | self.fails),
-            self.hold.eq(enters | insists | stops | paused | returning), self.enter.eq(enters & ~self.waiting),
-            self.withdraw.eq(enters & self.waiting),
-            goes_on.eq(asks[TrapOperation.GO_ON] | asks[TrapOperation.MASK] | asks[TrapOperation.UNMASK]
-                       | (asks[TrapOperation.TRAP] & masked.bit_select(step.warp, 1)))]
-        m.d.sync += self.resume.eq(Mux(goes_on, here, 0) | (woken & framed))
+            unfinished.eq((stepping | (stops & ~self.drained)).any()),
+            self.cause.eq(self.insisting | asked | (stops.any() & ~unfinished)),
+            everybody.eq((self.trapping & self.urgent) | self.insisting),
+            self.enters.eq(~inside & (everybody.replicate(count) | Mux(self.trapping, ~masked, 0))),
+            self.returning.eq(waits | bare), self.hold.eq(self.enters | stops | paused | self.returning),
+            self.fails.eq(fails.any() | does[TrapOperation.FAIL]),
+            self.pauses.eq(self.fails | does[TrapOperation.PAUSE] | does[TrapOperation.ENTER_PAUSED]),
+            self.steps.eq((does[TrapOperation.ENTER] | does[TrapOperation.ENTER_PAUSED])
+                          & done.bit_select(step.warp, 1)),
+            goes_on.eq(does[TrapOperation.GO_ON] | does[TrapOperation.MASK] | does[TrapOperation.UNMASK]
+                       | (does[TrapOperation.TRAP] & is_masked))]
 
         m.d.sync += [
-            Assert(~(step.enters & (here & (inside | entering)).any()), "a warp enters that is on its way or inside"),
-            Assert(~(step.leaves & (here & ~leaving).any()), "a warp leaves that was not asked to"),
-            Assert(~(begins & (leaving | returning)).any(), "a warp begins that leaves the trap or waits in it"),
-            Assert(~(step.asks & (here & returning).any()), "a warp that waits at RTT executes an instruction")]
+            Assert(~(entered & inside).any(), "a warp enters that is inside"),
+            Assert(~(asks(TrapOperation.LEAVE) & ~leaving).any(), "a warp leaves that was not asked to"),
+            Assert(~(ended & waits).any(), "a warp begins or ends that waits in the trap"),
+            Assert(~(self.taken & left).any(), "a warp issues when it leaves"),
+            Assert(~(self.step.valid & (here & waits).any()), "a warp that waits at RTT executes an instruction")]
         return m

@@ -2,34 +2,30 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import BarrierMode, BarrierRead
+from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
     REPORT_BITS,
-    EventLayout,
     LaneClientPort,
     completion,
-    dispatched,
     error_event,
     operands_read,
     reported,
-    warp_launch,
 )
 from rtl.one_hot import one_hot
-from rtl.params import SmParams
+from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
 from .request import BarrierQueue, BarrierTask, barrier_request
 from .store import BarrierStore, barrier_row
-from .waiting import WaitingWarps
 
 __all__ = ["BarrierUnit"]
 
@@ -77,61 +73,72 @@ class BarrierUnit(Component):
         self._params = params
         warps, bits = params.warps, params.warp_bits
         one_warp = data.StructLayout({"valid": 1, "warp": bits})
-        super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
-            "launch": In(EventLayout(warp_launch(params))), "terminated": In(1), "terminated_warp": In(bits),
-            "barriers": In(range(BARRIERS + 1)),
-            "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
-            "resume": Out(warps), "port": Out(LaneClientPort(params)), "operands_read": Out(operands_read(params)),
-            "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
-            "meeting": Out(warps)})
         self.queue = BarrierQueue(params)
         self.store = BarrierStore(params)
-        self.warps = WaitingWarps(params)
+        super().__init__({
+            **members_of(self.queue, "dispatch", "room"), **members_of(self.store, "launch", "terminated",
+                                                                       "terminated_warp"),
+            "barriers": In(range(BARRIERS + 1)), "report_mask": In(REPORT_BITS), "inside": In(warps),
+            "withdraw": In(one_warp), "withdrawn": Out(one_warp), "resume": Out(warps),
+            "port": Out(LaneClientPort(params)), "operands_read": Out(operands_read(params)),
+            "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
+            "meeting": Out(warps)})
         self.lost = Signal(warps)
         """CTA slots that have lost a warp, and whose barriers were not looked at since."""
+        self.arrivals = Words(data.StructLayout({
+            "number": range(SYNCALL_BARRIER + 1), "reduces": 1, "reduction": BarrierReduction,
+            "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
+        """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
         # What the unit works on: its task, the instruction or the warp, the barrier and what becomes of that.
         self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))
         self._error = Signal(WarpError)
         self._cta, self._number = Signal(bits), Signal(range(SYNCALL_BARRIER + 1))
         self._row: Any = Signal(barrier_row(params))
         self._completes = Signal()
+        # A warp: that of the request, or the lowest one that waits. It begins to wait, or waits no longer; who waits at
+        # the barrier is let go; the warp gets a result.
+        self._warp, self._came = Signal(bits), Signal(self.arrivals.shape)
+        self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
+        self._noted, self._result = Signal(32), Signal(32)
+        self._searched, self._lowest, self._settles = Signal(warps), Signal(bits), Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue, m.submodules.store, m.submodules.warps = self.queue, self.store, self.warps
-        store, warps, warp = self.store, self.warps, self._request.warp
+        m.submodules.queue, m.submodules.store, m.submodules.arrivals = self.queue, self.store, self.arrivals
+        store, request = self.store, self._request
         self.join(m, self.queue, "dispatch", "room")
-        self.join(m, store, "launch", terminated="ended", terminated_warp="ended_warp")
-        self.join(m, warps, "launch", "waiting", "meeting")
+        self.join(m, store, "launch", "terminated", "terminated_warp")
         m.d.comb += [
-            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number), warps.warp.eq(warp),
-            warps.group.eq(self._row.waiting), warps.state.eq(self._row.state), self.withdrawn.warp.eq(warp)]
-        with m.FSM():
+            self._warp.eq(request.warp), store.warp.eq(request.warp), store.cta.eq(self._cta),
+            store.number.eq(self._number), self.withdrawn.warp.eq(request.warp)]
+        with m.FSM() as machine:
             self._choose(m)
             self._find(m)
-            self._compute(m)
+            self._update(m)
             self._act(m)
+        self._keep_warps(m)
+        # One search, for the lowest warp that waits or the lowest CTA that has lost one.
+        m.d.comb += [
+            self._searched.eq(Mux(machine.ongoing("NOTE"), self._row.waiting, self.lost)),
+            self._lowest.eq(lowest(self._searched))]
         self._write_registers(m)
         return m
 
     def _choose(self, m: Module) -> None:
         """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back."""
-        lost, queue, taken, cta = self.lost, self.queue.request, Signal(), lowest(self.lost)
+        queue, number = self.queue.request, self.withdraw.warp
         with m.State("NEXT"):
-            with m.If(lost.any()):
-                m.d.comb += taken.eq(1)
-                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(cta)]
+            with m.If(self._searched.any()):
+                m.d.comb += self._settles.eq(1)
+                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest)]
                 m.next = "USED"
-            with m.Elif(self.withdraw.valid & self.waiting.bit_select(self.withdraw.warp, 1)):
-                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(self.withdraw.warp)]
+            with m.Elif(self.withdraw.valid & self.waiting.bit_select(number, 1)):
+                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(number)]
                 m.next = "FIND"
             with m.Elif(queue.valid):
                 m.d.comb += queue.ready.eq(1)
                 m.d.sync += self._request.eq(queue.payload)
                 m.next = "LOOK"
-        warps, ended = self._params.warps, self.store.ended_cta
-        m.d.sync += lost.eq((lost & ~one_hot(cta, warps, taken)) | one_hot(ended, warps, self.terminated))
 
     def _find(self, m: Module) -> None:
         """Finds the barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used
@@ -154,7 +161,7 @@ class BarrierUnit(Component):
                 self._error.eq(Mux(reported(self.report_mask, error), error, WarpError.NONE))]
             m.next = "READ"
         with m.State("FIND"):
-            m.d.sync += [self._cta.eq(store.warp_cta), self._number.eq(self.warps.came.number)]
+            m.d.sync += [self._cta.eq(store.warp_cta), self._number.eq(self._came.number)]
             m.next = "FETCH"
         with m.State("USED"):
             m.d.sync += left.eq(store.used)
@@ -167,31 +174,27 @@ class BarrierUnit(Component):
         with m.State("FETCH"):
             m.next = "READ"
 
-    def _compute(self, m: Module) -> None:
-        """What becomes of the barrier."""
-        request, row, warps, withdrawing = self._request, self._row, self.warps, self._task == BarrierTask.WITHDRAW
-        state, given, came, live = row.state, warps.arrival, warps.came, Signal.like(self.store.live)
-        one = one_hot(request.warp, self._params.warps)
-
-        # What an arrival brings; nothing to a reduction unless it takes part in one.
-        scans, wants = request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
-        m.d.comb += [
-            given.number.eq(self._number), given.reduces.eq(wants), given.reduction.eq(request.reduction),
-            warps.noted.eq(Mux(scans, state.population, request.content))]
-        m.d.comb += [given[name].eq(Mux(wants | scans, request[name], 0))
-                     for name in ("population", "some_false", "some_true")]
-
+    def _update(self, m: Module) -> None:
+        """What becomes of the barrier. An arrival gives nothing to a reduction unless it takes part in one."""
+        request, row, came, live = self._request, self._row, self._came, Signal.like(self.store.live)
+        state, scans, wants = row.state, request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
+        withdrawing = self._task == BarrierTask.WITHDRAW
+        self.arrivals.write(m, self._waits, request.warp, {
+            "number": self._number, "reduces": wants, "reduction": request.reduction,
+            **{name: Mux(wants | scans, request[name], 0) for name in ("population", "some_false", "some_true")}})
         with m.State("READ"):
-            m.d.sync += row.eq(self.store.row)
+            m.d.sync += row.eq(0)
+            with m.If(self.store.present):
+                m.d.sync += row.eq(self.store.row)
             m.next = "UPDATE"
         with m.State("UPDATE"), m.If(~self.launch.valid):
             m.d.sync += live.eq(self.store.live)
             with m.Switch(self._task):
                 with m.Case(BarrierTask.ARRIVE):
-                    m.d.comb += [warps.wait.eq(request.mode != BarrierMode.ARV), warps.note.eq(scans)]
-                    m.d.sync += [
-                        state.arrived.eq(state.arrived + 1), state.expected.eq(request.count),
-                        row.waiting.eq(row.waiting | Mux(warps.wait, one, 0))]
+                    m.d.comb += [
+                        self._waits.eq(request.mode != BarrierMode.ARV), self._notes.eq(scans),
+                        self._noted.eq(state.population)]
+                    m.d.sync += [state.arrived.eq(state.arrived + 1), state.expected.eq(request.count)]
                     with m.If(wants | scans):
                         m.d.sync += [
                             state.population.eq(state.population + request.population),
@@ -200,7 +203,8 @@ class BarrierUnit(Component):
                             row.gave_false.eq(row.gave_false + request.some_false),
                             row.gave_true.eq(row.gave_true + request.some_true), row.reduces.eq(row.reduces | wants)]
                 with m.Case(BarrierTask.WRITE):
-                    m.d.comb += warps.note.eq(request.place == BarrierRead.RESULT)
+                    m.d.comb += [
+                        self._notes.eq(request.place == BarrierRead.RESULT), self._noted.eq(request.content)]
                     with m.If(request.place == BarrierRead.BARRIER):
                         m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
                 with m.Case(BarrierTask.WITHDRAW):
@@ -209,8 +213,8 @@ class BarrierUnit(Component):
                         state.arrived.eq(state.arrived - state.arrived.any()),
                         state.population.eq(state.population - came.population),
                         state.some_false.eq(false_left.any()), state.some_true.eq(true_left.any()),
-                        row.gave_false.eq(false_left), row.gave_true.eq(true_left),
-                        row.waiting.eq(row.waiting & ~one)]
+                        row.gave_false.eq(false_left), row.gave_true.eq(true_left)]
+                    m.d.comb += self._leaves.eq(1)
             m.next = "DECIDE"
         with m.State("DECIDE"):
             wanted = Mux(state.expected.any(), state.expected, live)
@@ -220,12 +224,12 @@ class BarrierUnit(Component):
             m.next = "ACT"
 
     def _act(self, m: Module) -> None:
-        """Writes the barrier, lets warps go, and tells what became of the instruction."""
-        request, row, store, warps, completes = self._request, self._row, self.store, self.warps, self._completes
-        over, settling = Signal(), self._task == BarrierTask.SETTLE
+        """Writes the barrier, lets warps go, and notes their results."""
+        request, row, store, completes, over = self._request, self._row, self.store, self._completes, Signal()
+        settling, withdraws = self._task == BarrierTask.SETTLE, self.withdrawn.valid
         with m.State("ACT"), m.If(~self.launch.valid):
             m.next = "NEXT"
-            m.d.comb += [over.eq(1), warps.release.eq(store.write & completes)]
+            m.d.comb += [over.eq(1), self._release.eq(store.write & completes)]
             with m.Switch(self._task):
                 with m.Case(BarrierTask.ARRIVE):
                     m.d.comb += store.write.eq(1)
@@ -238,18 +242,23 @@ class BarrierUnit(Component):
                     m.d.comb += [over.eq(0), store.write.eq(completes)]
                     m.next = "PICK"
                 with m.Case(BarrierTask.WITHDRAW):
-                    m.d.comb += [
-                        over.eq(0), store.write.eq(1), warps.withdraw.eq(1), self.withdrawn.valid.eq(1)]
-            with m.If(warps.release & row.reduces):
+                    m.d.comb += [over.eq(0), store.write.eq(1), withdraws.eq(1)]
+            with m.If(self._release & row.reduces):
                 m.next = "NOTE"
         with m.State("NOTE"):
-            with m.If(~row.waiting.any()):
+            with m.If(~self._searched.any()):
                 m.next = "NEXT"
                 with m.If(settling):
                     m.next = "PICK"
             with m.Elif(~self.launch.valid):
-                m.d.comb += warps.settle.eq(1)
-                m.d.sync += row.waiting.eq(row.waiting & (row.waiting - 1))
+                m.d.comb += [self._warp.eq(self._lowest), self._leaves.eq(1), self._notes.eq(self._came.reduces)]
+                with m.Switch(self._came.reduction):
+                    with m.Case(BarrierReduction.POPC):
+                        m.d.comb += self._noted.eq(row.state.population)
+                    with m.Case(BarrierReduction.AND):
+                        m.d.comb += self._noted.eq(~row.state.some_false)
+                    with m.Case(BarrierReduction.OR):
+                        m.d.comb += self._noted.eq(row.state.some_true)
         with m.State("SEND"):
             m.d.comb += self.port.operation.valid.eq(1)
             with m.If(self.port.operation.ready):
@@ -264,7 +273,33 @@ class BarrierUnit(Component):
         waits = (self._task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
         stays = waits | (request.operation == BarrierTask.READ) | (self._error != WarpError.NONE)
         m.d.sync += self.resume.eq(
-            Mux(warps.release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+            Mux(self._release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+
+    def _keep_warps(self, m: Module) -> None:
+        """Who waits, and what each came for and got."""
+        row, launch, warps, waits = self._row.waiting, self.launch, self._params.warps, self._waits
+        m.submodules.results = results = Words(32, warps)
+        results.write(m, launch.valid | self._notes, Mux(launch.valid, launch.payload.warp, self._warp),
+                      Mux(launch.valid, 0, self._noted))
+        m.d.comb += [
+            self._came.eq(self.arrivals.read(m, self._warp)), self._result.eq(results.read(m, self._request.warp))]
+        meets, here = self._number == SYNCALL_BARRIER, one_hot(self._warp, warps)
+        changes, told = (one_hot(self._warp, warps, waits | leaves) for leaves in (self._leaves, self.withdrawn.valid))
+        settled = one_hot(self._lowest, warps, self._settles)
+        ended = one_hot(self.store.terminated_cta, warps, self.terminated)
+        for warp in range(warps):
+            with m.If(settled[warp] | ended[warp]):
+                m.d.sync += self.lost[warp].eq(ended[warp])
+            with m.If(changes[warp]):
+                m.d.sync += row[warp].eq(waits)
+            with m.If(told[warp] | (self._release & row[warp])):
+                m.d.sync += [self.waiting[warp].eq(waits & ~meets), self.meeting[warp].eq(waits & meets)]
+        all_waiting = self.waiting | self.meeting
+        m.d.sync += [
+            Assert(~(launch.valid & self._notes), "a result is noted beside that of a new warp"),
+            Assert(~(waits & (here & all_waiting).any()), "a warp arrives that waits"),
+            Assert(~(self._release & (row & ~all_waiting).any()), "a warp is let go that does not wait"),
+            Assert(~(self.withdrawn.valid & ~(here & self.waiting).any()), "a warp is withdrawn that does not wait")]
 
     def _write_registers(self, m: Module) -> None:
         """What B2R asks the lanes for, and its value, which all threads get when the lanes want it. With ``.WARP`` that
@@ -286,7 +321,7 @@ class BarrierUnit(Component):
             with m.Case(BarrierRead.BARRIER):
                 m.d.comb += value.eq(self._row.state)
             with m.Case(BarrierRead.RESULT):
-                m.d.comb += value.eq(self.warps.result)
+                m.d.comb += value.eq(self._result)
         with m.If(sent):
             m.d.sync += mark.eq(mark + 1)
         m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))

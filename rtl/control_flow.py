@@ -29,8 +29,7 @@ class ControlFlow(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self.flow = FlowUnit(params)
-        self.stack = CallReturnStack(params)
+        self.flow, self.stack = FlowUnit(params), CallReturnStack(params)
         super().__init__({"diverged": Out(1), **members_of(self.flow, *_OF_FLOW), **members_of(self.stack, *_OF_STACK)})
 
     def elaborate(self, platform: object) -> Module:

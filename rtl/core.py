@@ -34,18 +34,15 @@ class Core(Component):
 
     Members
     -------
-    policy .. waiting
-        See FrontEnd, and for those below the part that has them.
+    policy .. waiting, invalidate, fetch_busy, fetch_memory, unit_memory, memory_events
+        See the part that has them.
     grid : In(GridConfiguration)
         What runs; does not change while a warp lives.
     launch, thread, clear, clear_rows : In
         What starts a warp: it is announced, the places of its threads are told, shared memory and registers become
         zeros, and then its threads begin.
-    invalidate, fetch_busy, fetch_memory, unit_memory, memory_events
-    exit : Out(warp_exit)
-    trapping : Out(1)
-        No CTA may start.
-    retired : Out(RetirementPort)
+    exit, trapping, retired : Out(warp_exit), Out(1), Out(RetirementPort)
+        Trapping: no CTA may start.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -118,9 +115,9 @@ class Core(Component):
         """What happens, for those who look on."""
         retired, front, execute = self.retired, self.front_end, self.execute
         completions: dict[str, Any] = {
-            "issue": front.completion, "lanes": execute.completion, "memory": self.memory.completion,
-            "conversion": self.conversion.completion, "barrier": front.barrier_completion,
-            "trap": front.trap_completion}
+            "issue": front.completion, "barrier": front.barrier_completion, "trap": front.trap_completion,
+            **{name: getattr(self, part).completion for name, part in (
+                ("lanes", "execute"), ("memory", "memory"), ("conversion", "conversion"))}}
         m.d.comb += [completed.eq(completions[source])
                      for completed, source in zip(list(retired.completed), COMPLETION_SOURCES, strict=True)]
         pass_on(m, front, retired, "errors", "withdrawn")

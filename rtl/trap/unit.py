@@ -16,7 +16,6 @@ from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import (
     ERROR_SOURCES,
     REPORT_BITS,
-    TIMEOUT_BITS,
     EventLayout,
     FlowOperation,
     InstructionKind,
@@ -34,8 +33,7 @@ from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
-from .machine import SmTrap
-from .warps import TrapOperation, WarpTraps
+from .machine import SmTrap, TrapOperation, WarpTraps
 
 __all__ = ["TrapUnit"]
 
@@ -73,28 +71,18 @@ class TrapUnit(Component):
     launch : In(EventLayout of warp_launch)
     live, taken, drained : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected; none is in flight.
-    starting : In(1)
-        Of the work distributor: a CTA is being started.
-    result : In(Event of flow_result)
-    waiting : In(warps)
-        Warps that wait at a barrier.
-    withdraw, withdrawn : Out(valid and warp), In(valid and warp)
-        For the barrier unit: the arrival of a warp is to be taken back; it has been.
-    errors : In(array of error_event), by ERROR_SOURCES
-        All reported errors.
-    report_mask : In(32)
-        Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
+    starting, result : In(1), In(Event of flow_result)
+        A CTA is being started.
+    waiting, withdraw, withdrawn : In(warps), Out(valid and warp), In(valid and warp)
+        Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
+    errors, report_mask : In(array of error_event), by ERROR_SOURCES, In(32)
+        All reported errors. Bit n: those of code n are. One that is not makes the instruction do nothing.
     command : In(TrapCommand)
-    hold, enter, leave, inside : Out(warps)
+    hold, enter, leave, inside, resume : Out(warps)
         See IssueUnit. Warps that are in the trap.
-    resume : Out(warps)
-        For one cycle: the warp goes on.
-    status_warp, status, all_status : In, Out(WarpStatus), Out(32)
-        What S2R tells of a warp, and of all. While there are warps that have executed a BPT.TRAP, reasons of those that
-        have left are told for some time: each warp is looked at once in as many cycles as there are, or later while
-        warps are taken from barriers.
-    clear_status : In(1)
-        The status of ``status_warp`` has been read by what clears it.
+    status_warp, status, all_status, clear_status : In, Out(WarpStatus), Out(32), In(1)
+        What S2R tells of a warp, and of all; the warp's has been read by what clears it. While there are warps that
+        have executed a BPT.TRAP, reasons of those that have left are told until all warps have been looked at.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
     completion, error : Out(completion), Out(error_event)
     """
@@ -103,8 +91,7 @@ class TrapUnit(Component):
         self._params = params
         warps, bits = params.warps, params.warp_bits
         warp_event = data.StructLayout({"valid": 1, "warp": bits})
-        self.warps = WarpTraps(params)
-        self.machine = SmTrap(params)
+        self.warps, self.machine = WarpTraps(params), SmTrap(params)
         super().__init__({
             **members_of(self.warps, *_OF_WARPS, leave="leaving"), **members_of(self.machine, "starting"),
             "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
@@ -127,8 +114,7 @@ class TrapUnit(Component):
         m.d.comb += [
             self.enter.eq(warps.enters & ~self.waiting), warps.clears_status.valid.eq(self.clear_status),
             warps.clears_status.payload.eq(self.status_warp)]
-        m.d.sync += [self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
-                     self.events.step.eq(warps.steps)]
+        pass_on(m, warps, self.events, "pause", "error_in_trap", "step", domain="sync")
         self._execute(m)
         self._move(m)
         self._watch(m)
@@ -136,10 +122,9 @@ class TrapUnit(Component):
 
     def _execute(self, m: Module) -> None:
         """BPT, IDE and RTT; what is done to their warp, as to one that enters or leaves, and what is told of them."""
-        instruction, step, command = self.dispatch.payload, self.warps.step, self.command
-        word, asks, refused, traps, operation = (
-            instruction.word, Signal(), Signal(), Signal(), Signal(TrapOperation))
-        error = Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
+        instruction, step, command = self.dispatch.payload, self.warps.dispatched, self.command
+        word, asks, refused, traps = instruction.word, Signal(), Signal(), Signal()
+        operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
         mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
         inside = self.inside.bit_select(instruction.warp, 1)
         with m.Switch(word):
@@ -160,11 +145,11 @@ class TrapUnit(Component):
             refused.eq(reported(self.report_mask, error)), step.valid.eq(self.dispatch.valid & ~(asks & refused)),
             step.payload.warp.eq(instruction.warp), step.payload.operation.eq(operation)]
         with m.Switch(instruction.kind):
-            with m.Case(InstructionKind.ENTER):
-                m.d.comb += step.payload.operation.eq(
-                    Mux(command.installed, TrapOperation.ENTER, TrapOperation.ENTER_PAUSED))
-            with m.Case(InstructionKind.LEAVE):
-                m.d.comb += step.payload.operation.eq(TrapOperation.LEAVE)
+            for kind, does in (
+                    (InstructionKind.ENTER, Mux(command.installed, TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)),
+                    (InstructionKind.LEAVE, TrapOperation.LEAVE)):
+                with m.Case(kind):
+                    m.d.comb += step.payload.operation.eq(does)
         pass_on(m, instruction, self.completion, "warp", "serial", "write_barrier", "read_barrier", domain="sync")
         pass_on(m, instruction, self.error, "warp", "pc", domain="sync")
         m.d.comb += traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
@@ -232,16 +217,15 @@ class TrapUnit(Component):
                     m.d.comb += flow.operation.eq(operation)
 
     def _fail(self, m: Module, enters: Value) -> tuple[Signal, Signal, Value]:
-        """What failed of each warp. One memory for each source of errors, since several tell at once, has the code and,
-        of what may have been overtaken, the address. An error counts if its source has told of the warp more often than
+        """What failed of each warp: a memory for each source of errors, since several tell at once, has the code and
+        the address, if it may have been overtaken. An error counts if its source has told of the warp more often than
         was seen to, modulo 2: when the warp is on its way into the trap or back, or a new one begins. Of several of a
         source the first is kept; of those of different sources that of the later Origin, which is of the older
         instruction: a memory instruction has issued when the flow results before it were known, and a push is older
         than what could not be overtaken. Flow results inside do not count: an entry that fails is told as one, too.
 
-        Returns of the warp that enters: whether one failed that may have been overtaken, and its address; whether the
-        instruction failed that it issued last. What S2R reads is the code of what it came back to.
-        """
+        Returns of the warp that enters whether one failed that may have been overtaken, its address, and whether the
+        instruction failed that it issued last. S2R reads the code of what it came back to."""
         moved, launched, overtaken, pc, code = (
             self.dispatch.payload.warp, self.launch.payload.warp, Signal(), Signal(32), Signal(_ERROR_BITS))
         moves = enters | (self.dispatch.valid & (self.dispatch.payload.kind == InstructionKind.LEAVE))
@@ -288,7 +272,7 @@ class TrapUnit(Component):
         """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue
         no instruction; never with 0 (ours). The next comes when it has counted as many again. What it is for is the
         deadlock of RTT and BAR.SYNCALL."""
-        count, idle, reached, bit = Signal(1 << TIMEOUT_BITS), Signal(), Signal(), self.command.timeout
+        idle, reached, bit, count = Signal(), Signal(), self.command.timeout, Signal(1 << len(self.command.timeout))
         m.d.comb += [reached.eq(count.bit_select(bit, 1) & bit.any()), self.events.timeout.eq(reached & idle)]
         m.d.sync += [
             idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any()),

@@ -126,16 +126,15 @@ class TrapUnit(Component):
         word, asks, refused, traps = instruction.word, Signal(), Signal(), Signal()
         operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
         mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
-        inside = self.inside.bit_select(instruction.warp, 1)
+        inside, reasons = self.inside.bit_select(instruction.warp, 1), Cat(reason == each for each in TRAP_REASONS)
         with m.Switch(word):
             for form, field, meanings in _MEANINGS:
                 with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
                     for value, (outside, within) in meanings.items():
                         legal, wrong = inside if outside is None else 1, WarpError.ILLEGAL_INSTR_ENCODING
                         if outside is TrapOperation.TRAP:
-                            legal = (reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)
-                            wrong = WarpError.ILLEGAL_INSTR_PARAM
-                            outside = Mux(reason == TRAP_REASONS.stop - 1, TrapOperation.URGENT_TRAP, outside)
+                            legal, wrong = reasons.any(), WarpError.ILLEGAL_INSTR_PARAM
+                            outside = Mux(reasons[-1], TrapOperation.URGENT_TRAP, outside)
                         does = within if outside is None else Mux(inside, within, outside)
                         with m.Case(value):
                             m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
@@ -158,7 +157,7 @@ class TrapUnit(Component):
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
             self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]
-        self._tell(m, traps, Cat(reason == each for each in TRAP_REASONS))
+        self._tell(m, traps, reasons)
 
     def _tell(self, m: Module, traps: Signal, reason: Value) -> None:
         """What S2R reads. One warp after the other is looked at: for its reasons, of which all are collected; and

@@ -105,8 +105,8 @@ class BarrierUnit(Component):
         self._asked_cta, self._asked = Signal(bits), Signal(range(_PLACES))
         self._present, self._read = Signal(), Signal.like(self._row.as_value())
         self._used, self._live, self._writes = Signal(_PLACES), Signal(count), Signal()
-        # Of the request's warp, or of the lowest one that waits: its CTA, and what it came for. It begins to wait, or
-        # waits no longer; who waits at the barrier is let go; the warp gets a result.
+        # The request's warp, its CTA, and what it came for. It, or the lowest one that waits, begins to wait, waits no
+        # longer, or gets a result; who waits at the barrier is let go.
         self._warp, self._warp_cta, self._came = Signal(bits), Signal(bits), cast(Any, Signal(self.arrivals.shape))
         self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
         self._noted, self._result = Signal(32), Signal(32)
@@ -232,6 +232,7 @@ class BarrierUnit(Component):
         arrives, reads, writes, settles, withdraws = (self._task == task for task in (
             BarrierTask.ARRIVE, BarrierTask.READ, BarrierTask.WRITE, BarrierTask.SETTLE, BarrierTask.WITHDRAW))
         sends = reads & ((request.register != RZ) | (request.predicate != PT))
+        owing = self.arrivals.read(m, self._lowest)
         with m.State("ACT"), m.If(~self.launch.valid):
             m.d.comb += [
                 over.eq(~(sends | settles | withdraws)), self.withdrawn.valid.eq(withdraws),
@@ -250,8 +251,8 @@ class BarrierUnit(Component):
             with m.Elif(~self._searched.any()):
                 m.next = "NEXT"
             with m.Elif(~self.launch.valid):
-                m.d.comb += [self._warp.eq(self._lowest), self._leaves.eq(1), self._notes.eq(self._came.reduces)]
-                with m.Switch(self._came.reduction):
+                m.d.comb += [self._warp.eq(self._lowest), self._leaves.eq(1), self._notes.eq(owing.reduces)]
+                with m.Switch(owing.reduction):
                     for reduction, value in ((BarrierReduction.POPC, row.state.population),
                                              (BarrierReduction.AND, ~row.state.some_false),
                                              (BarrierReduction.OR, row.state.some_true)):
@@ -312,7 +313,7 @@ class BarrierUnit(Component):
         results.write(m, launch.valid | self._notes, Mux(launch.valid, launch.payload.warp, self._warp),
                       Mux(launch.valid, 0, self._noted))
         m.d.comb += [
-            self._came.eq(arrivals.read(m, self._warp)), self._result.eq(results.read(m, self._request.warp))]
+            self._came.eq(arrivals.read(m, self._request.warp)), self._result.eq(results.read(m, self._request.warp))]
         meets, here = self._number == SYNCALL_BARRIER, one_hot(self._warp, warps)
         changes, told = (one_hot(self._warp, warps, waits | leaves) for leaves in (self._leaves, self.withdrawn.valid))
         for warp in range(warps):

@@ -6,13 +6,18 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-__all__ = ["Component", "members_of", "pass_on"]
+__all__ = ["Component", "members_of", "pass_on", "ports"]
 
 
 def members_of(part: wiring.Component, *names: str, **renamed: str) -> dict[str, Any]:
     """Members of a component, for the signature of one that has the same ports, or by another name (``own=inner``),
     and joins them with its own."""
     return {own: part.signature.members[inner] for own, inner in (*zip(names, names, strict=True), *renamed.items())}
+
+
+def ports(*names: str, **renamed: str) -> dict[str, str]:
+    """Names of ports and what those are called in a part: for ``members_of`` and ``join``."""
+    return dict(zip(names, names, strict=True)) | renamed
 
 
 def pass_on(m: Module, sender: Any, receiver: Any, *names: str, domain: str = "comb") -> None:

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect
 
 from rtl.barrier import BarrierUnit
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component, members_of, pass_on, ports
 from rtl.control_flow import ControlFlow
 from rtl.error_status import ErrorStatus
 from rtl.flow import FlowQueue
@@ -45,18 +45,14 @@ _BARRIER_WRITE = f"write_{LaneClient.BARRIER.value}"
 _OPERATIONS = tuple(name for name in OPERATIONS if name != _BARRIER_WRITE)
 
 
-def _ports(*names: str, **renamed: str) -> dict[str, str]:
-    return dict(zip(names, names, strict=True)) | renamed
-
-
 _PORTS = {
-    "issue": _ports("group", "claimed", "room", "redirect", "lanes", "gathered", "collecting", "policy", "instruction",
-                    "gather", "write", "completion", "drained", *_OPERATIONS, issue_events="events"),
-    "control_flow": _ports("result", "diverged", flow_launch="launch", stack_memory="port", stack_events="events"),
-    "barrier": _ports("launch", "barriers", "withdrawn", barrier_completion="completion"),
-    "trap": _ports("command", "status_warp", "all_status", "clear_status", warp_status="status",
-                   trap_state="state", trap_completion="completion"),
-    "status": _ports("report_mask", "interrupt", error_status="access")}
+    "issue": ports("group", "claimed", "room", "redirect", "lanes", "gathered", "collecting", "policy", "instruction",
+                   "gather", "write", "completion", "drained", *_OPERATIONS, issue_events="events"),
+    "control_flow": ports("result", "diverged", flow_launch="launch", stack_memory="port", stack_events="events"),
+    "barrier": ports("launch", "barriers", "withdrawn", barrier_completion="completion"),
+    "trap": ports("command", "status_warp", "all_status", "clear_status", warp_status="status", trap_state="state",
+                  trap_completion="completion"),
+    "status": ports("report_mask", "interrupt", error_status="access")}
 """Ports that are those of a part, by their names there."""
 
 

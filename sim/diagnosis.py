@@ -33,7 +33,7 @@ def diagnose(ctx: Any, sm: Any, launch: Launch, memory: Memory) -> list[str]:
     for warp, state in warp_states(ctx, sm, launch, memory).items():
         text = _WORDS[WaitReason(ctx.get(core.reasons[warp]))]
         if barrier >> warp & 1:
-            text = f"waits at barrier {ctx.get(core.front_end.barrier.warps.arrivals.data[warp]).number}"
+            text = f"waits at barrier {ctx.get(core.front_end.barrier.arrivals.data[warp]).number}"
         lines.append(f"warp {warp}: {text}")
         last = ctx.get(core.front_end.issue.last.data[warp])
         lines.append(f"  issued last {_instruction(launch, memory, last)}" if last else "  issued nothing")

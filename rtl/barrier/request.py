@@ -26,30 +26,25 @@ _COUNT_BITS = BarrierState.as_shape()["expected"].width
 
 
 class BarrierTask(enum.Enum, shape=3):
-    """What the unit does: one of the first three is what an instruction asks for."""
+    """What the unit does. BAR, B2R and R2B ask for one of the first three; NOTHING is an instruction that no thread
+    executes, or that has an error. SETTLE looks at the used barriers of a CTA that has lost a warp, WITHDRAW takes the
+    arrival of a warp back."""
 
     ARRIVE = 0
-    """BAR."""
     READ = 1
-    """B2R."""
     WRITE = 2
-    """R2B."""
     NOTHING = 3
-    """An instruction that no thread executes, or that has an error."""
     SETTLE = 4
-    """Looks at the used barriers of a CTA that has lost a warp."""
     WITHDRAW = 5
-    """Takes the arrival of a warp back."""
 
 
 def barrier_request(params: SmParams) -> data.StructLayout:
     """An instruction of a warp.
 
-    ``executes``: a thread does, or none has to. ``number`` is the barrier's; 16 stands for every number that no barrier
-    has, and is BAR.SYNCALL's. ``count`` is how many warps BAR asks for, 0 for all, and ``wrong`` tells that it does not
-    ask for whole warps, or for more than can be counted. ``population`` threads have BAR's predicate; ``some_true`` and
-    ``some_false`` tell whether there is one that has it, and one that has not. ``content`` is R2B's number, or the
-    threads that execute B2R.
+    ``executes``: a thread does, or none has to. ``number`` is the barrier's; 16 is BAR.SYNCALL's, and every number that
+    no barrier has. BAR asks for ``count`` warps, 0 for all; ``wrong``: not for whole ones, or for more than can be
+    counted. ``population`` threads have its predicate; ``some_true``, ``some_false``: one has it, one has not.
+    ``content`` is R2B's number, or the threads that execute B2R.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "operation": BarrierTask, "mode": BarrierMode,
@@ -59,14 +54,8 @@ def barrier_request(params: SmParams) -> data.StructLayout:
 
 
 class BarrierQueue(Component):
-    """Takes what was dispatched to the barrier unit, and hands it on decoded, in order.
-
-    Members
-    -------
-    dispatch, room : In(EventLayout of dispatched), Out(1)
-        As the unit has them.
-    request : Out(stream of barrier_request)
-    """
+    """Takes what was dispatched to the barrier unit (``dispatch``, ``room``), and hands it on decoded, in order
+    (``request``, a stream of barrier_request)."""
 
     def __init__(self, params: SmParams) -> None:
         self._layout = barrier_request(params)

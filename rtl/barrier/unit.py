@@ -1,46 +1,51 @@
 """The barrier unit: one instruction after the other."""
 
-from typing import Any
+from typing import Any, cast
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER, BarrierState
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import BarrierMode, BarrierRead
+from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import (
     REPORT_BITS,
     EventLayout,
     LaneWriterPort,
     completion,
-    dispatched,
     error_event,
     operands_read,
     reported,
     warp_launch,
 )
 from rtl.one_hot import one_hot
-from rtl.params import SmParams
+from rtl.params import WARP_THREADS, SmParams
 from rtl.words import Words
 
 from .request import BarrierQueue, BarrierTask, barrier_request
-from .store import BarrierStore, barrier_row
-from .waiting import WaitingWarps
 
 __all__ = ["BarrierUnit"]
+
+
+_PLACES = SYNCALL_BARRIER + 1
+_BLOCKS = {36: 512, 18: 1024, 9: 2048}
+"""Words of a block RAM by their width."""
+_GIVEN = {"some_false": "gave_false", "some_true": "gave_true"}
+"""Flags of a barrier, and what counts the warps that gave them."""
 
 
 class BarrierUnit(Component):
     """Executes BAR, B2R and R2B, one in six cycles: look, read, update, decide, act, and the choice of the next.
 
-    An instruction is complete when it has arrived, not when its warp goes on (ours): a warp that waits has nothing
-    under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error the
-    instruction is complete, too, but its warp is not let go. The unit waits in the cycle of a launch, which writes the
-    same memories.
+    Barriers are in block RAM, by number and CTA slot, with a bit for each warp that waits there; one that is not used
+    counts as zeros. An instruction is complete when it has arrived, not when its warp goes on (ours): a warp that waits
+    has nothing under way, and only ``resume`` lets it go. B2R is complete with its last write. With a reported error
+    the instruction is complete, too, but its warp is not let go. The unit waits in the cycle of a launch, which writes
+    the same memories.
 
     Members
     -------
@@ -51,19 +56,16 @@ class BarrierUnit(Component):
         A CTA's barriers are reset with its warp number 0, and count on all its warps from then on.
     terminated, terminated_warp : In(1), In
         A warp has ended: its CTA's barriers wait for it no longer.
-    barriers : In
-        Barriers of a CTA of this grid, as the GridConfiguration says. Others: ILLEGAL_INSTR_PARAM2.
-    report_mask : In(32)
-        Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
-    inside : In(warps)
-        Who executes the trap handler. BAR.SYNCALL of others: ILLEGAL_INSTR_ENCODING.
+    barriers, report_mask, inside : In, In(32), In(warps)
+        Barriers of a CTA of this grid; others: ILLEGAL_INSTR_PARAM2. Bit n: errors of code n are reported; one that is
+        not makes the instruction do nothing. Who executes the trap handler; BAR.SYNCALL of others:
+        ILLEGAL_INSTR_ENCODING.
     withdraw : In(valid and warp)
         This warp shall wait no longer. It stays until ``withdrawn`` answers or the warp's bit of ``waiting`` falls: a
         warp that does not wait, because its barrier has let it go before, gets no answer.
     withdrawn : Out(valid and warp)
         For one cycle: the arrival of this warp has been taken back. ``waiting`` falls with the end of the cycle. The
-        barrier is as if the warp had not come: its flags are those of the warps that still wait there; whatever R2B has
-        set besides stays, unless nobody has arrived any more (ours). The warp is not let go.
+        barrier is as if the warp had not come; what R2B has set stays, unless nobody has arrived any more (ours).
     resume : Out(warps)
         For one cycle: these warps go on. After every BAR and R2B, at once or when the barrier lets the warp go.
     port, operands_read : Out(LaneWriterPort), Out(operands_read)
@@ -76,88 +78,98 @@ class BarrierUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps, bits = params.warps, params.warp_bits
-        one_warp = data.StructLayout({"valid": 1, "warp": bits})
+        one_warp, count = data.StructLayout({"valid": 1, "warp": bits}), range(warps + 1)
+        self.queue = BarrierQueue(params)
         super().__init__({
-            "dispatch": In(EventLayout(dispatched(params))), "room": Out(1),
-            "launch": In(EventLayout(warp_launch(params))), "terminated": In(1), "terminated_warp": In(bits),
-            "barriers": In(range(BARRIERS + 1)),
+            **members_of(self.queue, "dispatch", "room"), "launch": In(EventLayout(warp_launch(params))),
+            "terminated": In(1), "terminated_warp": In(bits), "barriers": In(range(BARRIERS + 1)),
             "report_mask": In(REPORT_BITS), "inside": In(warps), "withdraw": In(one_warp), "withdrawn": Out(one_warp),
             "resume": Out(warps), "port": Out(LaneWriterPort(params)), "operands_read": Out(operands_read(params)),
             "completion": Out(completion(params)), "error": Out(error_event(params)), "waiting": Out(warps),
             "meeting": Out(warps)})
-        self.queue = BarrierQueue(params)
-        self.store = BarrierStore(params)
-        self.warps = WaitingWarps(params)
         self.lost = Signal(warps)
         """CTA slots that have lost a warp, and whose barriers were not looked at since."""
-        # What the unit works on: its task, the instruction or the warp, the barrier and what becomes of that.
+        self.arrivals = Words(data.StructLayout({
+            "number": range(_PLACES), "reduces": 1, "reduction": BarrierReduction,
+            "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
+        """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
+        # What the unit works on. Of the barrier: its state, who waits there, whether one of them wants a result, how
+        # many of them gave what to a reduction.
         self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))
-        self._error = Signal(WarpError)
-        self._cta, self._number = Signal(bits), Signal(range(SYNCALL_BARRIER + 1))
-        self._row: Any = Signal(barrier_row(params))
-        self._completes = Signal()
+        self._error, self._completes = Signal(WarpError), Signal()
+        self._cta, self._number = Signal(bits), Signal(range(_PLACES))
+        self._row: Any = Signal(data.StructLayout({
+            "state": BarrierState, "waiting": warps, "reduces": 1, "gave_false": count, "gave_true": count}))
+        # Of the barrier that is asked for: whether it is used, and what it is then, a cycle later; those that its CTA
+        # uses, live warps of that.
+        self._asked_cta, self._asked = Signal(bits), Signal(range(_PLACES))
+        self._present, self._read = Signal(), Signal.like(self._row.as_value())
+        self._used, self._live, self._writes = Signal(_PLACES), Signal(count), Signal()
+        # The request's warp, its CTA, and what it came for. It, or the lowest one that waits, begins to wait, waits no
+        # longer, or gets a result; who waits at the barrier is let go.
+        self._warp, self._warp_cta, self._came = Signal(bits), Signal(bits), cast(Any, Signal(self.arrivals.shape))
+        self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
+        self._noted, self._result = Signal(32), Signal(32)
+        self._searched, self._lowest, self._settles = Signal(warps), Signal(bits), Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue, m.submodules.store, m.submodules.warps = self.queue, self.store, self.warps
-        store, warps, warp = self.store, self.warps, self._request.warp
+        m.submodules.queue = self.queue
         self.join(m, self.queue, "dispatch", "room")
-        self.join(m, store, "launch", terminated="ended", terminated_warp="ended_warp")
-        self.join(m, warps, "launch", "waiting", "meeting")
         m.d.comb += [
-            store.warp.eq(warp), store.cta.eq(self._cta), store.number.eq(self._number), warps.warp.eq(warp),
-            warps.group.eq(self._row.waiting), warps.state.eq(self._row.state), self.withdrawn.warp.eq(warp)]
-        with m.FSM():
-            self._choose(m)
+            self._warp.eq(self._request.warp), self._asked_cta.eq(self._cta), self._asked.eq(self._number),
+            self.withdrawn.warp.eq(self._request.warp)]
+        with m.FSM() as machine:
             self._find(m)
-            self._compute(m)
+            self._update(m)
             self._act(m)
+        # One search, for the lowest warp that waits or the lowest CTA that has lost one.
+        m.d.comb += [
+            self._searched.eq(Mux(machine.ongoing("NOTE"), self._row.waiting, self.lost)),
+            self._lowest.eq(lowest(self._searched))]
+        self._keep_barriers(m)
+        self._keep_warps(m)
         self._write_registers(m)
         return m
 
-    def _choose(self, m: Module) -> None:
-        """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back."""
-        lost, queue, taken, cta = self.lost, self.queue.request, Signal(), lowest(self.lost)
+    def _find(self, m: Module) -> None:
+        """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back. Finds the
+        barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used ones of a CTA,
+        one after the other."""
+        queue, number, request, error = self.queue.request, self.withdraw.warp, self._request, Signal(WarpError)
+        left, arrives, place = (
+            Signal(_PLACES), request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER)
         with m.State("NEXT"):
-            with m.If(lost.any()):
-                m.d.comb += taken.eq(1)
-                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(cta)]
+            with m.If(self._searched.any()):
+                m.d.comb += self._settles.eq(1)
+                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest)]
                 m.next = "USED"
-            with m.Elif(self.withdraw.valid & self.waiting.bit_select(self.withdraw.warp, 1)):
-                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(self.withdraw.warp)]
+            with m.Elif(self.withdraw.valid & self.waiting.bit_select(number, 1)):
+                m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(number)]
                 m.next = "FIND"
             with m.Elif(queue.valid):
                 m.d.comb += queue.ready.eq(1)
                 m.d.sync += self._request.eq(queue.payload)
                 m.next = "LOOK"
-        warps, ended = self._params.warps, self.store.ended_cta
-        m.d.sync += lost.eq((lost & ~one_hot(cta, warps, taken)) | one_hot(ended, warps, self.terminated))
-
-    def _find(self, m: Module) -> None:
-        """Finds the barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used
-        ones of a CTA, one after the other."""
-        request, store, error, left = self._request, self.store, Signal(WarpError), Signal.like(self.store.used)
-        arrives, place = request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER
         with m.State("LOOK"):
-            m.d.comb += [store.cta.eq(store.warp_cta), store.number.eq(request.number)]
-            with m.If(request.mode == BarrierMode.SYNCALL):
-                inside = self.inside.bit_select(request.warp, 1)
-                m.d.comb += error.eq(Mux(inside, WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING))
+            m.d.comb += [self._asked_cta.eq(self._warp_cta), self._asked.eq(request.number)]
+            with m.If(request.mode == BarrierMode.SYNCALL), m.If(~self.inside.bit_select(request.warp, 1)):
+                m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_ENCODING)
             with m.Elif(request.executes & (arrives | place) & (request.number >= self.barriers)):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM2)
             with m.Elif(request.executes & arrives & request.wrong):
                 m.d.comb += error.eq(WarpError.ILLEGAL_INSTR_PARAM)
             acts = request.executes & (error == WarpError.NONE)
             m.d.sync += [
-                self._cta.eq(store.warp_cta), self._number.eq(request.number),
+                self._cta.eq(self._warp_cta), self._number.eq(request.number),
                 self._task.eq(Mux(acts, request.operation, BarrierTask.NOTHING)),
                 self._error.eq(Mux(reported(self.report_mask, error), error, WarpError.NONE))]
             m.next = "READ"
         with m.State("FIND"):
-            m.d.sync += [self._cta.eq(store.warp_cta), self._number.eq(self.warps.came.number)]
+            m.d.sync += [self._cta.eq(self._warp_cta), self._number.eq(self._came.number)]
             m.next = "FETCH"
         with m.State("USED"):
-            m.d.sync += left.eq(store.used)
+            m.d.sync += left.eq(self._used)
             m.next = "PICK"
         with m.State("PICK"):
             m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
@@ -167,104 +179,154 @@ class BarrierUnit(Component):
         with m.State("FETCH"):
             m.next = "READ"
 
-    def _compute(self, m: Module) -> None:
-        """What becomes of the barrier."""
-        request, row, warps, withdrawing = self._request, self._row, self.warps, self._task == BarrierTask.WITHDRAW
-        state, given, came, live = row.state, warps.arrival, warps.came, Signal.like(self.store.live)
-        one = one_hot(request.warp, self._params.warps)
-
-        # What an arrival brings; nothing to a reduction unless it takes part in one.
-        scans, wants = request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
-        m.d.comb += [
-            given.number.eq(self._number), given.reduces.eq(wants), given.reduction.eq(request.reduction),
-            warps.noted.eq(Mux(scans, state.population, request.content))]
-        m.d.comb += [given[name].eq(Mux(wants | scans, request[name], 0))
-                     for name in ("population", "some_false", "some_true")]
-
+    def _update(self, m: Module) -> None:
+        """What becomes of the barrier. An arrival gives nothing to a reduction unless it takes part in one."""
+        request, row, came, live = self._request, self._row, self._came, Signal.like(self._live)
+        state, scans, wants = row.state, request.mode == BarrierMode.SCAN, request.mode == BarrierMode.RED
+        withdrawing = self._task == BarrierTask.WITHDRAW
+        self.arrivals.write(m, self._waits, request.warp, {
+            "number": self._number, "reduces": wants, "reduction": request.reduction,
+            **{name: Mux(wants | scans, request[name], 0) for name in ("population", *_GIVEN)}})
         with m.State("READ"):
-            m.d.sync += row.eq(self.store.row)
+            m.d.sync += row.eq(0)
+            with m.If(self._present):
+                m.d.sync += row.eq(self._read)
             m.next = "UPDATE"
         with m.State("UPDATE"), m.If(~self.launch.valid):
-            m.d.sync += live.eq(self.store.live)
+            m.next = "DECIDE"
+            m.d.sync += live.eq(self._live)
             with m.Switch(self._task):
                 with m.Case(BarrierTask.ARRIVE):
-                    m.d.comb += [warps.wait.eq(request.mode != BarrierMode.ARV), warps.note.eq(scans)]
-                    m.d.sync += [
-                        state.arrived.eq(state.arrived + 1), state.expected.eq(request.count),
-                        row.waiting.eq(row.waiting | Mux(warps.wait, one, 0))]
+                    m.d.comb += [
+                        self._waits.eq(request.mode != BarrierMode.ARV), self._notes.eq(scans),
+                        self._noted.eq(state.population)]
+                    m.d.sync += [state.arrived.eq(state.arrived + 1), state.expected.eq(request.count)]
                     with m.If(wants | scans):
-                        m.d.sync += [
-                            state.population.eq(state.population + request.population),
-                            state.some_false.eq(state.some_false | request.some_false),
-                            state.some_true.eq(state.some_true | request.some_true),
-                            row.gave_false.eq(row.gave_false + request.some_false),
-                            row.gave_true.eq(row.gave_true + request.some_true), row.reduces.eq(row.reduces | wants)]
+                        m.d.sync += [state.population.eq(state.population + request.population),
+                                     row.reduces.eq(row.reduces | wants)]
+                        for flag, gave in _GIVEN.items():
+                            m.d.sync += [state[flag].eq(state[flag] | request[flag]),
+                                         row[gave].eq(row[gave] + request[flag])]
                 with m.Case(BarrierTask.WRITE):
-                    m.d.comb += warps.note.eq(request.place == BarrierRead.RESULT)
+                    m.d.comb += [
+                        self._notes.eq(request.place == BarrierRead.RESULT), self._noted.eq(request.content)]
                     with m.If(request.place == BarrierRead.BARRIER):
                         m.d.sync += state.eq(request.content[:BarrierState.as_shape().size])
                 with m.Case(BarrierTask.WITHDRAW):
-                    false_left, true_left = row.gave_false - came.some_false, row.gave_true - came.some_true
-                    m.d.sync += [
-                        state.arrived.eq(state.arrived - state.arrived.any()),
-                        state.population.eq(state.population - came.population),
-                        state.some_false.eq(false_left.any()), state.some_true.eq(true_left.any()),
-                        row.gave_false.eq(false_left), row.gave_true.eq(true_left),
-                        row.waiting.eq(row.waiting & ~one)]
-            m.next = "DECIDE"
+                    m.d.comb += self._leaves.eq(1)
+                    m.d.sync += [state.arrived.eq(state.arrived - state.arrived.any()),
+                                 state.population.eq(state.population - came.population)]
+                    for flag, gave in _GIVEN.items():
+                        left = row[gave] - came[flag]
+                        m.d.sync += [state[flag].eq(left.any()), row[gave].eq(left)]
         with m.State("DECIDE"):
+            m.next = "ACT"
             wanted = Mux(state.expected.any(), state.expected, live)
             m.d.sync += self._completes.eq((state.arrived >= wanted) & ~withdrawing)
             with m.If(withdrawing & ~state.arrived.any()):
                 m.d.sync += state.eq(0)
-            m.next = "ACT"
 
     def _act(self, m: Module) -> None:
-        """Writes the barrier, lets warps go, and tells what became of the instruction."""
-        request, row, store, warps, completes = self._request, self._row, self.store, self.warps, self._completes
-        over, settling = Signal(), self._task == BarrierTask.SETTLE
+        """Writes the barrier, lets warps go, and notes their results."""
+        request, row, over, completes = self._request, self._row, Signal(), self._completes
+        arrives, reads, writes, settles, withdraws = (self._task == task for task in (
+            BarrierTask.ARRIVE, BarrierTask.READ, BarrierTask.WRITE, BarrierTask.SETTLE, BarrierTask.WITHDRAW))
+        sends = reads & ((request.register != RZ) | (request.predicate != PT))
+        owing = self.arrivals.read(m, self._lowest)
         with m.State("ACT"), m.If(~self.launch.valid):
+            m.d.comb += [
+                over.eq(~(sends | settles | withdraws)), self.withdrawn.valid.eq(withdraws),
+                self._writes.eq(arrives | (writes & (request.place == BarrierRead.BARRIER)) | (settles & completes)
+                                | withdraws), self._release.eq(self._writes & completes)]
             m.next = "NEXT"
-            m.d.comb += [over.eq(1), warps.release.eq(store.write & completes)]
-            with m.Switch(self._task):
-                with m.Case(BarrierTask.ARRIVE):
-                    m.d.comb += store.write.eq(1)
-                with m.Case(BarrierTask.WRITE):
-                    m.d.comb += store.write.eq(request.place == BarrierRead.BARRIER)
-                with m.Case(BarrierTask.READ), m.If((request.register != RZ) | (request.predicate != PT)):
-                    m.d.comb += over.eq(0)
-                    m.next = "SEND"
-                with m.Case(BarrierTask.SETTLE):
-                    m.d.comb += [over.eq(0), store.write.eq(completes)]
-                    m.next = "PICK"
-                with m.Case(BarrierTask.WITHDRAW):
-                    m.d.comb += [
-                        over.eq(0), store.write.eq(1), warps.withdraw.eq(1), self.withdrawn.valid.eq(1)]
-            with m.If(warps.release & row.reduces):
+            with m.If(self._release & row.reduces):
                 m.next = "NOTE"
+            with m.Elif(settles):
+                m.next = "PICK"
+            with m.Elif(sends):
+                m.next = "SEND"
         with m.State("NOTE"):
-            with m.If(~row.waiting.any()):
+            with m.If(~self._searched.any() & settles):
+                m.next = "PICK"
+            with m.Elif(~self._searched.any()):
                 m.next = "NEXT"
-                with m.If(settling):
-                    m.next = "PICK"
             with m.Elif(~self.launch.valid):
-                m.d.comb += warps.settle.eq(1)
-                m.d.sync += row.waiting.eq(row.waiting & (row.waiting - 1))
+                m.d.comb += [self._warp.eq(self._lowest), self._leaves.eq(1), self._notes.eq(owing.reduces)]
+                with m.Switch(owing.reduction):
+                    for reduction, value in ((BarrierReduction.POPC, row.state.population),
+                                             (BarrierReduction.AND, ~row.state.some_false),
+                                             (BarrierReduction.OR, row.state.some_true)):
+                        with m.Case(reduction):
+                            m.d.comb += self._noted.eq(value)
         with m.State("SEND"):
             m.d.comb += self.port.write.valid.eq(1)
             with m.If(self.port.write.ready):
                 m.next = "NEXT"
 
+        fails, waits = self._error != WarpError.NONE, arrives & (request.mode != BarrierMode.ARV)
+        stays = waits | (request.operation == BarrierTask.READ) | fails
         m.d.comb += [
-            store.new.eq(row), store.keep.eq(~completes & (row.state.as_value().any() | row.waiting.any())),
-            self.completion.valid.eq(over), self.error.valid.eq(over & (self._error != WarpError.NONE)),
-            self.error.error.eq(self._error)]
+            self.completion.valid.eq(over), self.error.valid.eq(over & fails), self.error.error.eq(self._error)]
         pass_on(m, request, self.completion, "warp", "serial", "write_barrier", "read_barrier")
         pass_on(m, request, self.error, "warp", "pc")
-        waits = (self._task == BarrierTask.ARRIVE) & (request.mode != BarrierMode.ARV)
-        stays = waits | (request.operation == BarrierTask.READ) | (self._error != WarpError.NONE)
         m.d.sync += self.resume.eq(
-            Mux(warps.release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+            Mux(self._release, row.waiting, 0) | one_hot(request.warp, self._params.warps, over & ~stays))
+
+    def _keep_barriers(self, m: Module) -> None:
+        """All barriers; which of them each CTA uses, and how many live warps it has: as many as it will ever have lost
+        in this slot, less those that it has lost."""
+        warps, begun, cta = self._params.warps, self.launch.payload, self._asked_cta
+        m.submodules += (tables := [Words(shape, warps) for shape in (
+            self._params.warp_bits, _PLACES, range(warps + 1), range(warps + 1))])
+        ctas, masks, gone, whole = tables
+        begins, terminated_cta = self.launch.valid & (begun.number == 0), ctas.read(m, self.terminated_warp)
+        ctas.write(m, self.launch.valid, begun.warp, begun.cta)
+        gone.write(m, self.terminated, terminated_cta, gone.read(m, terminated_cta) + 1)
+        whole.write(m, begins, begun.cta, gone.read(m, begun.cta) + begun.cta_warps)
+        one, keeps = Signal(_PLACES), Signal()
+        m.d.comb += [
+            self._warp_cta.eq(ctas.read(m, self._request.warp)), self._live.eq(whole.read(m, cta) - gone.read(m, cta)),
+            one.eq(Const(1) << self._asked), self._used.eq(masks.read(m, cta)),
+            keeps.eq(~self._completes & (self._row.state.as_value().any() | self._row.waiting.any()))]
+        masks.write(m, begins | self._writes, Mux(begins, begun.cta, cta),
+                    Mux(begins, 0, Mux(keeps, self._used | one, self._used & ~one)))
+
+        # Block RAMs are as wide as they can be that deep: others would need multiplexers behind them.
+        place, row, depth = Cat(cta, self._asked), Value.cast(self._row), warps * _PLACES
+        width = next(width for width, words in _BLOCKS.items() if words >= depth)
+        for first in range(0, len(row), width):
+            part = slice(first, first + width)
+            m.submodules += (words := Words(len(row[part]), depth, ram_style="block", no_rw_check=1))
+            words.write(m, self._writes, place, row[part])
+            m.d.sync += self._read[part].eq(words.read(m, place))
+        m.d.sync += self._present.eq((self._used & one).any())
+
+        settled, ended = one_hot(self._lowest, warps, self._settles), one_hot(terminated_cta, warps, self.terminated)
+        for slot in range(warps):
+            with m.If(settled[slot] | ended[slot]):
+                m.d.sync += self.lost[slot].eq(ended[slot])
+
+    def _keep_warps(self, m: Module) -> None:
+        """Who waits, and what each came for and got."""
+        row, launch, warps, waits = self._row.waiting, self.launch, self._params.warps, self._waits
+        m.submodules.arrivals, m.submodules.results = arrivals, results = self.arrivals, Words(32, warps)
+        results.write(m, launch.valid | self._notes, Mux(launch.valid, launch.payload.warp, self._warp),
+                      Mux(launch.valid, 0, self._noted))
+        m.d.comb += [
+            self._came.eq(arrivals.read(m, self._request.warp)), self._result.eq(results.read(m, self._request.warp))]
+        meets, here = self._number == SYNCALL_BARRIER, one_hot(self._warp, warps)
+        changes, told = (one_hot(self._warp, warps, waits | leaves) for leaves in (self._leaves, self.withdrawn.valid))
+        for warp in range(warps):
+            with m.If(changes[warp]):
+                m.d.sync += row[warp].eq(waits)
+            with m.If(told[warp] | (self._release & row[warp])):
+                m.d.sync += [self.waiting[warp].eq(waits & ~meets), self.meeting[warp].eq(waits & meets)]
+        anywhere = self.waiting | self.meeting
+        m.d.sync += [
+            Assert(~(launch.valid & self._notes), "a result is noted beside that of a new warp"),
+            Assert(~(waits & (here & anywhere).any()), "a warp arrives that waits"),
+            Assert(~(self._release & (row & ~anywhere).any()), "a warp is let go that does not wait"),
+            Assert(~(self.withdrawn.valid & ~(here & self.waiting).any()), "a warp is withdrawn that does not wait")]
 
     def _write_registers(self, m: Module) -> None:
         """What B2R asks the lanes for, and its value, which all threads get when the lanes want it. With ``.WARP`` that
@@ -275,18 +337,14 @@ class BarrierUnit(Component):
         m.submodules.values = values = Words(32, 1 << len(mark))
         values.write(m, port.write.valid, mark, value)
         wanted = Signal.like(value)
-        m.d.sync += wanted.eq(values.read(m, port.wanted.index))
         pass_on(m, request, asked, "warp", "serial", "register", "predicate")
         m.d.comb += [
             asked.threads.eq(request.content), asked.index.eq(mark), asked.last.eq(1),
             asked.barrier.eq(request.write_barrier), self.operands_read.valid.eq(sent),
             self.operands_read.warp.eq(request.warp), self.operands_read.barrier.eq(request.read_barrier)]
         with m.Switch(request.place):
-            with m.Case(BarrierRead.BARRIER):
-                m.d.comb += value.eq(self._row.state)
-            with m.Case(BarrierRead.RESULT):
-                m.d.comb += value.eq(self.warps.result)
-        with m.If(sent):
-            m.d.sync += mark.eq(mark + 1)
-        m.d.comb += port.flags.eq(wanted.any().replicate(len(port.flags)))
-        m.d.comb += [lane.eq(wanted) for lane in port.values]
+            for place, content in ((BarrierRead.BARRIER, self._row.state), (BarrierRead.RESULT, self._result)):
+                with m.Case(place):
+                    m.d.comb += value.eq(content)
+        m.d.sync += [mark.eq(mark + sent), wanted.eq(values.read(m, port.wanted.index))]
+        m.d.comb += [port.flags.eq(wanted.any().replicate(len(port.flags))), *(lane.eq(wanted) for lane in port.values)]

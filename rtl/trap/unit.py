@@ -1,12 +1,13 @@
 """The trap unit, joined."""
 
+from itertools import combinations
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
@@ -15,12 +16,10 @@ from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import (
     ERROR_SOURCES,
     REPORT_BITS,
-    TIMEOUT_BITS,
-    Event,
     EventLayout,
     FlowOperation,
     InstructionKind,
-    TrapCommand,
+    Origin,
     TrapEvents,
     TrapMove,
     TrapReport,
@@ -28,38 +27,36 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
-    flow_result,
     reported,
-    warp_launch,
 )
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 from rtl.words import Words
 
-from .errors import WarpErrors
-from .machine import SmTrap
-from .warps import TrapOperation, WarpTraps
+from .machine import SmTrap, TrapOperation, WarpTraps
 
 __all__ = ["TrapUnit"]
 
 (_BPT,), (_IDE,), (_RTT,) = (BY_NAME[name] for name in ("BPT", "IDE", "RTT"))
+_NEITHER = (TrapOperation.GO_ON, TrapOperation.GO_ON)
 _MEANINGS = (
     (_BPT, "mode", {
-        BreakpointMode.TRAP.value: (TrapOperation.TRAP, TrapOperation.FAIL),
-        BreakpointMode.INT.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
-        BreakpointMode.DRAIN.value: (TrapOperation.GO_ON, TrapOperation.GO_ON),
-        BreakpointMode.PAUSE.value: (None, TrapOperation.PAUSE),
-        BreakpointMode.PAUSE_QUIET.value: (None, TrapOperation.PAUSE_QUIET)}),
+        BreakpointMode.TRAP: (TrapOperation.TRAP, TrapOperation.FAIL), BreakpointMode.INT: _NEITHER,
+        BreakpointMode.DRAIN: _NEITHER, BreakpointMode.PAUSE: (None, TrapOperation.PAUSE),
+        BreakpointMode.PAUSE_QUIET: (None, TrapOperation.PAUSE_QUIET)}),
     (_IDE, "disable", {
-        0: (TrapOperation.UNMASK, TrapOperation.UNMASK),
-        1: (TrapOperation.MASK, TrapOperation.MASK)}),
+        0: (TrapOperation.UNMASK, TrapOperation.UNMASK), 1: (TrapOperation.MASK, TrapOperation.MASK)}),
     (_RTT, "mode", {
-        ReturnFromTrapMode.POPCRS.value: (None, TrapOperation.WAIT),
-        ReturnFromTrapMode.FALLTHROUGH.value: (None, TrapOperation.WAIT),
-        ReturnFromTrapMode.TERMINATE.value: (None, TrapOperation.TERMINATE)}))
+        ReturnFromTrapMode.POPCRS: (None, TrapOperation.WAIT),
+        ReturnFromTrapMode.FALLTHROUGH: (None, TrapOperation.WAIT),
+        ReturnFromTrapMode.TERMINATE: (None, TrapOperation.TERMINATE)}))
 """What an instruction does outside the trap, and inside. None: ILLEGAL_INSTR_ENCODING, as whatever is not here."""
 _RETURNS = {ReturnFromTrapMode.POPCRS: FlowOperation.RESTORE, ReturnFromTrapMode.FALLTHROUGH: FlowOperation.LEAVE_TRAP,
             ReturnFromTrapMode.TERMINATE: FlowOperation.TERMINATE}
+_OF_WARPS = ("launch", "live", "taken", "drained", "result", "errors", "command", "hold", "inside", "resume")
+_ERROR_BITS = max(error.value for error in WarpError).bit_length()
+_OVERTAKEN = (Origin.FLOW, Origin.MEMORY)
+"""Where an instruction that failed may have been overtaken."""
 
 
 class TrapUnit(Component):
@@ -74,28 +71,18 @@ class TrapUnit(Component):
     launch : In(EventLayout of warp_launch)
     live, taken, drained : In(warps)
         Of issue: warps that have begun and not ended; an instruction of the warp is selected; none is in flight.
-    starting : In(1)
-        Of the work distributor: a CTA is being started.
-    result : In(Event of flow_result)
-    waiting : In(warps)
-        Warps that wait at a barrier.
-    withdraw, withdrawn : Out(valid and warp), In(valid and warp)
-        For the barrier unit: the arrival of a warp is to be taken back; it has been.
-    errors : In(array of error_event), by ERROR_SOURCES
-        All reported errors.
-    report_mask : In(32)
-        Bit n: errors of code n are reported. One that is not makes the instruction do nothing.
+    starting, result : In(1), In(Event of flow_result)
+        A CTA is being started.
+    waiting, withdraw, withdrawn : In(warps), Out(valid and warp), In(valid and warp)
+        Of the barrier unit: who waits; the arrival of a warp is to be taken back; it has been.
+    errors, report_mask : In(array of error_event), by ERROR_SOURCES, In(32)
+        All reported errors. Bit n: those of code n are. One that is not makes the instruction do nothing.
     command : In(TrapCommand)
-    hold, enter, leave, inside : Out(warps)
+    hold, enter, leave, inside, resume : Out(warps)
         See IssueUnit. Warps that are in the trap.
-    resume : Out(warps)
-        For one cycle: the warp goes on.
-    status_warp, status, all_status : In, Out(WarpStatus), Out(32)
-        What S2R tells of a warp, and of all. While there are warps that have executed a BPT.TRAP, reasons of those that
-        have left are told for some time: each warp is looked at once in as many cycles as there are, or later while
-        warps are taken from barriers.
-    clear_status : In(1)
-        The status of ``status_warp`` has been read by what clears it.
+    status_warp, status, all_status, clear_status : In, Out(WarpStatus), Out(32), In(1)
+        What S2R tells of a warp, and of all; the warp's has been read by what clears it. While there are warps that
+        have executed a BPT.TRAP, reasons of those that have left are told until all warps have been looked at.
     state, events, report : Out(TrapStatus), Out(TrapEvents), Out(TrapReport)
     completion, error : Out(completion), Out(error_event)
     """
@@ -104,135 +91,122 @@ class TrapUnit(Component):
         self._params = params
         warps, bits = params.warps, params.warp_bits
         warp_event = data.StructLayout({"valid": 1, "warp": bits})
+        self.warps, self.machine = WarpTraps(params), SmTrap(params)
         super().__init__({
+            **members_of(self.warps, *_OF_WARPS, leave="leaving"), **members_of(self.machine, "starting"),
             "dispatch": In(EventLayout(dispatched(params))), "room": Out(1), "flow": Out(TrapMove),
-            "launch": In(EventLayout(warp_launch(params))), "live": In(warps), "starting": In(1), "taken": In(warps),
-            "drained": In(warps), "result": In(Event(flow_result(params))), "waiting": In(warps),
-            "withdraw": Out(warp_event), "withdrawn": In(warp_event),
-            "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))), "report_mask": In(REPORT_BITS),
-            "command": In(TrapCommand(params)), "hold": Out(warps), "enter": Out(warps), "leave": Out(warps),
-            "inside": Out(warps), "resume": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
+            "waiting": In(warps), "withdraw": Out(warp_event), "withdrawn": In(warp_event),
+            "report_mask": In(REPORT_BITS), "enter": Out(warps), "status_warp": In(bits), "status": Out(WarpStatus),
             "all_status": Out(32), "clear_status": In(1), "state": Out(TrapStatus(params)),
             "events": Out(TrapEvents), "report": Out(TrapReport(params)), "completion": Out(completion(params)),
             "error": Out(error_event(params))})
-        self.warps = WarpTraps(params)
-        self.machine = SmTrap(params)
-        self.failures = WarpErrors(params)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.warps, m.submodules.machine, m.submodules.failures = self.warps, self.machine, self.failures
-        warps, machine, failures, command = self.warps, self.machine, self.failures, self.command
-        self.join(m, warps, "live", "taken", "drained", "waiting", "launch", "errors", "result", "command", "hold",
-                  "enter", "inside", "resume", leave="leaving")
+        m.submodules.warps, m.submodules.machine = warps, machine = self.warps, self.machine
+        self.join(m, warps, *_OF_WARPS, leave="leaving")
         self.join(m, machine, "live", "starting")
-        self.join(m, failures, "errors", "launch", status_warp="warp")
-        pass_on(m, warps, machine, "paused", "quiet", "returning", "cause", "insisting")
-        pass_on(m, machine, warps, "trapping", "urgent", "release")
-        pass_on(m, machine, self.state, "trapping", "locked_down")
+        for sender, receiver, *names in (
+                (warps, machine, "paused", "quiet", "returning", "cause", "insisting"),
+                (machine, warps, "trapping", "urgent", "release"), (self.command, machine, "stop"),
+                (machine, self.state, "trapping", "locked_down"), (warps, self.state, "paused", "trapped")):
+            pass_on(m, sender, receiver, *names)
         m.d.comb += [
-            machine.stop.eq(command.stop), failures.outside.eq(warps.outside),
-            warps.clears_status.valid.eq(self.clear_status), warps.clears_status.payload.eq(self.status_warp),
-            self.state.paused.eq(self.live & warps.paused), self.state.trapped.eq(self.live & warps.trapped)]
-        m.d.sync += [self.events.pause.eq(warps.pauses), self.events.error_in_trap.eq(warps.fails),
-                     self.events.step.eq(warps.steps)]
+            self.enter.eq(warps.enters & ~self.waiting), warps.clears_status.valid.eq(self.clear_status),
+            warps.clears_status.payload.eq(self.status_warp)]
+        pass_on(m, warps, self.events, "pause", "error_in_trap", "step", domain="sync")
         self._execute(m)
         self._move(m)
         self._watch(m)
         return m
 
     def _execute(self, m: Module) -> None:
-        """BPT, IDE and RTT."""
-        instruction, warps = self.dispatch.payload, self.warps
-        word, asks, refused, traps, operation = (
-            instruction.word, Signal(), Signal(), Signal(), Signal(TrapOperation))
-        error = Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
+        """BPT, IDE and RTT; what is done to their warp, as to one that enters or leaves, and what is told of them."""
+        instruction, step, command = self.dispatch.payload, self.warps.dispatched, self.command
+        word, asks, refused, traps = instruction.word, Signal(), Signal(), Signal()
+        operation, error = Signal(TrapOperation), Signal(WarpError, init=WarpError.ILLEGAL_INSTR_ENCODING)
         mode, reason = (field_of(word, _BPT.fields[name]) for name in ("mode", "reason"))
-        inside = self.inside.bit_select(instruction.warp, 1)
+        inside, reasons = self.inside.bit_select(instruction.warp, 1), Cat(reason == each for each in TRAP_REASONS)
         with m.Switch(word):
             for form, field, meanings in _MEANINGS:
                 with m.Case(pattern_of(form)), m.Switch(field_of(word, form.fields[field])):
                     for value, (outside, within) in meanings.items():
                         legal, wrong = inside if outside is None else 1, WarpError.ILLEGAL_INSTR_ENCODING
                         if outside is TrapOperation.TRAP:
-                            legal = (reason >= TRAP_REASONS.start) & (reason < TRAP_REASONS.stop)
-                            wrong = WarpError.ILLEGAL_INSTR_PARAM
-                            outside = Mux(reason == TRAP_REASONS.stop - 1, TrapOperation.URGENT_TRAP, outside)
+                            legal, wrong = reasons.any(), WarpError.ILLEGAL_INSTR_PARAM
+                            outside = Mux(reasons[-1], TrapOperation.URGENT_TRAP, outside)
                         does = within if outside is None else Mux(inside, within, outside)
                         with m.Case(value):
                             m.d.comb += [operation.eq(Mux(legal, does, TrapOperation.GO_ON)),
                                          error.eq(Mux(legal, WarpError.NONE, wrong))]
-
-        # What it does to the warp, and what is told of it.
         m.d.comb += [
             self.room.eq(1), asks.eq(self.dispatch.valid & (instruction.kind == InstructionKind.TRAP)),
-            refused.eq(reported(self.report_mask, error)), warps.step.asks.eq(asks & ~refused),
-            warps.step.operation.eq(operation), warps.step.warp.eq(instruction.warp),
-            traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))]
+            refused.eq(reported(self.report_mask, error)), step.valid.eq(self.dispatch.valid & ~(asks & refused)),
+            step.payload.warp.eq(instruction.warp), step.payload.operation.eq(operation)]
+        with m.Switch(instruction.kind):
+            for kind, does in (
+                    (InstructionKind.ENTER, Mux(command.installed, TrapOperation.ENTER, TrapOperation.ENTER_PAUSED)),
+                    (InstructionKind.LEAVE, TrapOperation.LEAVE)):
+                with m.Case(kind):
+                    m.d.comb += step.payload.operation.eq(does)
         pass_on(m, instruction, self.completion, "warp", "serial", "write_barrier", "read_barrier", domain="sync")
         pass_on(m, instruction, self.error, "warp", "pc", domain="sync")
+        m.d.comb += traps.eq(asks & operation.as_value().matches(TrapOperation.TRAP, TrapOperation.URGENT_TRAP))
         m.d.sync += [
             self.completion.valid.eq(asks), self.error.valid.eq(asks & refused), self.report.warp.eq(instruction.warp),
             self.error.error.eq(error), self.report.pc.eq(instruction.pc + INSTRUCTION_BYTES),
             self.report.valid.eq(traps | (asks & (operation == TrapOperation.FAIL))), self.report.reason.eq(reason),
             self.events.interrupt.eq(asks & word.matches(pattern_of(_BPT)) & (mode == BreakpointMode.INT.value))]
-        self._tell(m, traps, Cat(reason == each for each in TRAP_REASONS))
+        self._tell(m, traps, reasons)
 
-    def _tell(self, m: Module, traps: Signal, reason: Cat) -> None:
+    def _tell(self, m: Module, traps: Signal, reason: Value) -> None:
         """What S2R reads. One warp after the other is looked at: for its reasons, of which all are collected; and
         whether its arrival at a barrier is to be taken back, which keeps the place until it is."""
         warps, status, trapping, asked = self.warps, self.status, self.dispatch.payload.warp, self.status_warp
-        m.submodules.reasons = reasons = Words(len(reason), self._params.warps, ram_style="distributed")
-        looked, found, collected, all_reasons = (
-            Signal(self._params.warp_bits), Signal(reason.shape()), Signal(reason.shape()), Signal(reason.shape()))
+        reasons = self._words(m, len(reason))
+        looked, found, collected, all_reasons, new = (
+            Signal(self._params.warp_bits), *(Signal(reason.shape(), name=name) for name in (
+                "found", "collected", "all_reasons", "new")))
 
-        def kept(warp: Any, counts: Any) -> Any:
-            return Mux(counts.bit_select(warp, 1), reasons.read(m, warp), 0)
+        def kept(warp: Any) -> Any:
+            return Mux(warps.trapped.bit_select(warp, 1), reasons.read(m, warp), 0)
 
-        new = Mux(traps, reason, 0)
-        reasons.write(m, traps, trapping, reason | kept(trapping, warps.trapped))
+        reasons.write(m, traps, trapping, reason | kept(trapping))
         m.d.comb += [
-            self.withdraw.valid.eq(warps.withdraw.bit_select(looked, 1)), self.withdraw.warp.eq(looked),
-            found.eq(collected | kept(looked, self.state.trapped) | new),
+            self.withdraw.valid.eq(warps.enters.bit_select(looked, 1) & self.waiting.bit_select(looked, 1)),
+            self.withdraw.warp.eq(looked), new.eq(Mux(traps, reason, 0)), found.eq(collected | kept(looked) | new),
             status.failed.eq(warps.failed.bit_select(asked, 1)), status.stepped.eq(warps.stepped.bit_select(asked, 1)),
-            status.reasons.eq(kept(asked, warps.trapped)),
-            status.error.as_value().eq(Mux(status.failed, self.failures.code, 0)),
-            self.all_status.eq(Cat((self.live & warps.failed).any(), all_reasons, (self.live & warps.stepped).any(),
-                                   self.command.stop))]
+            status.reasons.eq(kept(asked)),
+            self.all_status.eq(Cat(warps.failed.any(), all_reasons, warps.stepped.any(), self.command.stop))]
+        last = looked == self._params.warps - 1
         m.d.sync += [
-            collected.eq(found), all_reasons.eq(all_reasons | new), looked.eq(looked + ~self.withdraw.valid)]
-        with m.If(~self.state.trapped.any() & ~traps):
+            looked.eq(looked + ~self.withdraw.valid), collected.eq(Mux(last, 0, found)),
+            all_reasons.eq(Mux(last, found, all_reasons | new))]
+        with m.If(~warps.trapped.any() & ~traps):
             m.d.sync += [all_reasons.eq(0), collected.eq(0)]
-        with m.Elif(looked == self._params.warps - 1):
-            m.d.sync += [all_reasons.eq(found), collected.eq(0)]
 
     def _move(self, m: Module) -> None:
         """From ENTER and LEAVE to what the flow unit does. The warp that enters comes back to an instruction that
         failed, or to the one before: to the last one if that failed, or is a BAR of which its arrival was taken back.
-        That was since it entered last if there was one more of these than of its entries: they alternate.
-        """
+        That was since it entered last if there was one more of these than of its entries: they alternate."""
         moved, withdrawn, flow, command = self.dispatch.payload, self.withdrawn, self.flow, self.command
-        failures, step, saved = self.failures, self.warps.step, Signal(32)
-        m.submodules.modes = modes = Words(ReturnFromTrapMode, self._params.warps)
-        m.submodules.withdrawals = withdrawals = Words(1, self._params.warps)
-        m.submodules.entries = entries = Words(1, self._params.warps)
-        m.d.comb += [
-            step.enters.eq(self.dispatch.valid & (moved.kind == InstructionKind.ENTER)),
-            step.leaves.eq(self.dispatch.valid & (moved.kind == InstructionKind.LEAVE)),
-            failures.dispatched.eq(moved.warp), failures.moves.eq(step.enters | step.leaves),
-            failures.enters.eq(step.enters)]
-        modes.write(m, step.asks, moved.warp, field_of(moved.word, _RTT.fields["mode"]))
+        enters, saved = self.dispatch.valid & (moved.kind == InstructionKind.ENTER), Signal(32)
+        modes, withdrawals, entries = (
+            self._words(m, shape) for shape in (ReturnFromTrapMode, unsigned(1), unsigned(1)))
+        modes.write(m, self.dispatch.valid & (moved.kind == InstructionKind.TRAP), moved.warp,
+                    field_of(moved.word, _RTT.fields["mode"]))
         withdrawals.write(m, withdrawn.valid, withdrawn.warp, ~entries.read(m, withdrawn.warp))
         withdrawals_before = withdrawals.read(m, moved.warp)
-        entries.write(m, step.enters, moved.warp, withdrawals_before)
+        entries.write(m, enters, moved.warp, withdrawals_before)
         rolled_back = withdrawals_before ^ entries.read(m, moved.warp)
+        overtaken, pc, was_last = self._fail(m, enters)
 
         number, first = moved.pc[3:5], moved.pc[3:5] == 1
         assert GROUP_BYTES == 4 * INSTRUCTION_BYTES
         before = Cat(moved.pc[:3], Mux(first, 3, number - 1)[:2], (moved.pc[5:] - first)[:27])
         m.d.comb += [
-            saved.eq(Mux(failures.overtaken, failures.pc, Mux(rolled_back | failures.was_last, before, moved.pc))),
-            flow.pc.eq(saved), flow.target.eq(Mux(command.installed, command.handler, saved))]
+            saved.eq(Mux(overtaken, pc, Mux(rolled_back | was_last, before, moved.pc))), flow.pc.eq(saved),
+            flow.target.eq(Mux(command.installed, command.handler, saved))]
         with m.If(moved.kind == InstructionKind.ENTER):
             m.d.comb += flow.operation.eq(
                 Mux(command.installed, FlowOperation.ENTER_TRAP, FlowOperation.BRANCH))
@@ -241,13 +215,64 @@ class TrapUnit(Component):
                 with m.Case(returns):
                     m.d.comb += flow.operation.eq(operation)
 
+    def _fail(self, m: Module, enters: Value) -> tuple[Signal, Signal, Value]:
+        """What failed of each warp: a memory for each source of errors, since several tell at once, has the code and
+        the address, if it may have been overtaken. An error counts if its source has told of the warp more often than
+        was seen to, modulo 2: when the warp is on its way into the trap or back, or a new one begins. Of several of a
+        source the first is kept; of those of different sources that of the later Origin, which is of the older
+        instruction: a memory instruction has issued when the flow results before it were known, and a push is older
+        than what could not be overtaken. Flow results inside do not count: an entry that fails is told as one, too.
+
+        Returns of the warp that enters whether one failed that may have been overtaken, its address, and whether the
+        instruction failed that it issued last. S2R reads the code of what it came back to."""
+        moved, launched, overtaken, pc, code = (
+            self.dispatch.payload.warp, self.launch.payload.warp, Signal(), Signal(32), Signal(_ERROR_BITS))
+        moves = enters | (self.dispatch.valid & (self.dispatch.payload.kind == InstructionKind.LEAVE))
+        at_moves, at_launches = (self._words(m, len(ERROR_SOURCES)) for _ in range(2))
+
+        def seen(warp: Any) -> Any:
+            """Of each source, how often what it told of the warp was seen to, modulo 2."""
+            return at_moves.read(m, warp) ^ at_launches.read(m, warp)
+
+        before, failures, at_launched = seen(moved), [], []
+        for place, (event, origin) in enumerate(zip(self.errors, ERROR_SOURCES.values(), strict=True)):
+            table = self._words(m, data.StructLayout({
+                "told": 1, "error": _ERROR_BITS, "pc": 32 if origin in _OVERTAKEN else 0}))
+            told, failure = table.read(m, event.warp).told, table.read(m, moved)
+            counts = ~self.inside.bit_select(event.warp, 1) if origin is Origin.FLOW else 1
+            table.write(m, event.valid & (told == seen(event.warp)[place]) & counts, event.warp,
+                        {"told": ~told, "error": event.error, "pc": event.pc})
+            failures.append((origin, event, failure, failure.told ^ before[place]))
+            at_launched.append(table.read(m, launched).told)
+        at_moves.write(m, moves, moved, Cat(failure.told for _, _, failure, _ in failures) ^ at_launches.read(m, moved))
+        at_launches.write(m, self.launch.valid, launched, Cat(at_launched) ^ at_moves.read(m, launched))
+        for origin, _, failure, pending in sorted(failures, key=lambda each: each[0].value):
+            with m.If(pending):
+                m.d.sync += code.eq(failure.error)
+                if origin in _OVERTAKEN:
+                    m.d.comb += [overtaken.eq(1), pc.eq(failure.pc)]
+        codes, entered, entering = self._words(m, _ERROR_BITS), Signal.like(moved), Signal()
+        codes.write(m, entering, entered, code)
+        m.d.sync += [entering.eq(enters), entered.eq(moved)]
+        m.d.comb += self.status.error.as_value().eq(Mux(self.status.failed, codes.read(m, self.status_warp), 0))
+        last = [(event, pending) for origin, event, _, pending in failures if origin is Origin.LAST]
+        m.d.sync += [
+            Assert(~(one.valid & two.valid & (one.warp == two.warp)), "the last instruction of a warp fails twice")
+            for (one, _), (two, _) in combinations(last, 2)]
+        return overtaken, pc, Cat(pending for _, pending in last).any()
+
+    def _words(self, m: Module, shape: Any) -> Words:
+        """A word a warp; in LUT memory for few warps, too, where synthesis would take registers and multiplexers."""
+        words = Words(shape, self._params.warps, ram_style="distributed")
+        m.submodules += words
+        return words
+
     def _watch(self, m: Module) -> None:
         """Tells when nothing goes on: after ``1 << timeout`` cycles in which warps live, are not locked down, and issue
         no instruction; never with 0 (ours). The next comes when it has counted as many again. What it is for is the
         deadlock of RTT and BAR.SYNCALL."""
-        count, idle, reached, bit = Signal(1 << TIMEOUT_BITS), Signal(), Signal(), self.command.timeout
-        m.d.sync += idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any())
+        idle, reached, bit, count = Signal(), Signal(), self.command.timeout, Signal(1 << len(self.command.timeout))
         m.d.comb += [reached.eq(count.bit_select(bit, 1) & bit.any()), self.events.timeout.eq(reached & idle)]
-        m.d.sync += count.eq(count + 1)
-        with m.If(~idle | reached):
-            m.d.sync += count.eq(0)
+        m.d.sync += [
+            idle.eq(self.live.any() & ~self.machine.locked_down & ~self.taken.any()),
+            count.eq(Mux(idle & ~reached, count + 1, 0))]

@@ -12,7 +12,7 @@ from rtl.isa.table import BY_NAME
 from rtl.layouts import KIND_RULES, FetchedInstruction, InstructionKind, is_kind
 from rtl.word import field_of
 
-from .records import COMPLETE, RESULTS, Control, Head, Need, WarpState
+from .records import COMPLETE, RESULTS, Control, Head, Need
 
 __all__ = ["DEPENDENCY_FORMS", "ArrivalDecoder"]
 
@@ -46,8 +46,7 @@ class ArrivalDecoder(wiring.Component):
         kind, word, code = instruction.kind, instruction.word, instruction.control
         write, read = code.write_barrier, code.read_barrier
         at_most = DEPENDENCY_FORMS["at_most"]
-        silent, dependency, runs, barriers = Signal(), Signal(), Signal(), Signal(SCOREBOARDS)
-        after: Any = Signal(WarpState)
+        silent, dependency, barriers, after = Signal(), Signal(), Signal(SCOREBOARDS), control.after
         m.d.comb += [
             silent.eq(is_kind(kind, lambda rule: rule.silent)), dependency.eq(kind == InstructionKind.DEPENDENCY),
             barriers.eq(Mux(silent, 0, Cat((write == number) | (read == number) for number in range(SCOREBOARDS)))),
@@ -64,18 +63,13 @@ class ArrivalDecoder(wiring.Component):
             Value.cast(head.need).eq(self._need(kind, barriers))]
 
         # What it changes.
-        with m.If(is_kind(kind, lambda rule: rule.after == "resumed")):
-            m.d.comb += after.eq(WarpState.RESUME)
-        with m.Elif(is_kind(kind, lambda rule: rule.after == "drained") | instruction.constant_missing):
-            m.d.comb += after.eq(WarpState.DRAIN)
-        with m.Elif(is_kind(kind, lambda rule: rule.after == "result")):
-            m.d.comb += after.eq(WarpState.RESULT)
-        with m.Elif(dependency & field_of(word, at_most.fields["at_most"]).any()):
-            m.d.comb += after.eq(WarpState.LIMIT)
-        with m.Else():
-            m.d.comb += [after.eq(WarpState.RUNS), runs.eq(1)]
         m.d.comb += [
-            head.short.eq((code.stall <= _SHORT) & runs), control.after.eq(after), control.no_yield.eq(code.no_yield),
+            after.resume.eq(is_kind(kind, lambda rule: rule.after == "resumed")),
+            after.drain.eq(~after.resume & (is_kind(kind, lambda rule: rule.after == "drained")
+                                            | instruction.constant_missing)),
+            after.results.eq(is_kind(kind, lambda rule: rule.after == "result")),
+            after.limit.eq(dependency & field_of(word, at_most.fields["at_most"]).any()),
+            head.short.eq((code.stall <= _SHORT) & ~after.as_value().any()), control.no_yield.eq(code.no_yield),
             control.rest.eq(Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)),
             control.raises.eq(Cat(barriers, ~silent, is_kind(kind, lambda rule: rule.unit == "flow")))]
         return m

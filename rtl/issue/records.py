@@ -4,10 +4,10 @@ from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
-from rtl.layouts import UNITS, WaitReason
+from rtl.layouts import UNITS
 
-__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "RESULTS", "TIME_BITS", "Control", "Head", "Need", "Place",
-           "WarpState"]
+__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "NEEDS", "RESULTS", "TIME_BITS", "After", "Control", "Head", "Need",
+           "Place"]
 
 BUFFERED_GROUPS = 2
 """Groups of a warp that issue has room for."""
@@ -17,26 +17,6 @@ COMPLETE, RESULTS = SCOREBOARDS, SCOREBOARDS + 1
 """Behind a warp's scoreboards: whether instructions are not complete, and whether flow results are to come."""
 COUNTS = SCOREBOARDS + 2
 """What is counted of a warp."""
-
-
-class WarpState(enum.Enum, shape=3):
-    """What a warp's next instruction waits for, beside what the instruction itself says. Where that is a reason of its
-    own, it has the number of that reason."""
-
-    DEAD = WaitReason.NOT_LIVE.value
-    """It has ended, or was never launched."""
-    RESULT = WaitReason.FLOW.value
-    """The flow result of the instruction that issued last."""
-    DRAIN = WaitReason.DRAIN.value
-    """That everything is complete and all flow results are there."""
-    RESUME = WaitReason.RESUME.value
-    """That a unit lets it go."""
-    RUNS = 4
-    """Nothing."""
-    BEGINS = 5
-    """The result of its launch."""
-    LIMIT = WaitReason.SCOREBOARD.value
-    """That a scoreboard is as low as a DEPBAR.LE says."""
 
 
 class Need(enum.Enum, shape=3):
@@ -52,7 +32,8 @@ class Need(enum.Enum, shape=3):
     EVENTS = 6
 
 
-assert tuple(need.name.lower() for need in Need)[1:-1] == UNITS
+NEEDS = len(Need)
+assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
 
 
 class Place(data.Struct):
@@ -78,6 +59,19 @@ class Head(data.Struct):
     """The warp's next instruction may issue two cycles later."""
 
 
+class After(data.Struct):
+    """What the instruction behind one waits for, beside what it says itself."""
+
+    results: unsigned(1)
+    """All flow results."""
+    drain: unsigned(1)
+    """That everything is complete and all flow results are there, since the cycle before."""
+    resume: unsigned(1)
+    """That a unit lets the warp go."""
+    limit: unsigned(1)
+    """That a scoreboard is as low as a DEPBAR.LE says."""
+
+
 class Control(data.Struct):
     """What becomes of the warp when an instruction issues."""
 
@@ -85,5 +79,5 @@ class Control(data.Struct):
     """What it raises."""
     rest: unsigned(TIME_BITS)
     """In the cycle after the selection: cycles until the next one may become ready."""
-    after: WarpState
+    after: After
     no_yield: unsigned(1)

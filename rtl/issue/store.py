@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
@@ -21,6 +21,7 @@ from .records import BUFFERED_GROUPS, Control, Head, Place
 __all__ = ["InstructionStore", "StoredInstruction"]
 
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
+_LAST = GROUP_INSTRUCTIONS - 1
 
 
 class StoredInstruction(data.Struct):
@@ -36,34 +37,37 @@ class StoredInstruction(data.Struct):
 
 
 class InstructionStore(Component):
-    """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp. What leaves
-    is read by the clock, so that it may be in block RAM where there are many warps.
+    """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
+    where each warp's next instruction is. What leaves is read by the clock, so that it may be in block RAM where there
+    are many warps.
 
     Members
     -------
     group : In(Event of fetched_group)
-    entry : Out
-        Where it goes.
-    arriving : Out(Head)
-        Of the instruction that the warp begins with.
-    next_warp, next, head : In, In(Place), Out(Head)
-        What decides when that instruction can issue.
-    warp, place, control : In, In(Place), Out(Control)
-        What becomes of the warp when that instruction issues.
+    warp : In
+        Who was selected in the cycle before.
+    control, last : Out(Control), Out(1)
+        What becomes of that warp; the instruction is the last one of its group.
     instruction, pc : Out(StoredInstruction), Out(32)
         That instruction and its own address, a cycle later.
+    next_warp, behind : In, Out(Head)
+        What decides when the instruction behind the last one that was brought to that warp can issue.
+    busy, bus : In(1), Out(Head)
+        The same, or of the instruction that the warp of the ``group`` begins with.
+    brings : In(1)
+        What is on the bus is brought to its warp.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "group": In(Event(fetched_group(params))), "entry": Out(range(BUFFERED_GROUPS)), "arriving": Out(Head),
-            "next_warp": In(params.warp_bits), "next": In(Place), "head": Out(Head), "warp": In(params.warp_bits),
-            "place": In(Place), "control": Out(Control), "instruction": Out(StoredInstruction), "pc": Out(32)})
+            "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
+            "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32), "next_warp": In(params.warp_bits),
+            "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        group = self.group.payload
+        group, warps = self.group.payload, self._params.warps
         heads, controls, instructions = [], [], []
         for number, fetched in enumerate(group.instructions):
             m.submodules[f"decoder_{number}"] = decoder = ArrivalDecoder()
@@ -76,34 +80,40 @@ class InstructionStore(Component):
             controls.append(decoder.control)
             instructions.append(stored)
 
-        m.submodules.entries = entries = Words(1, self._params.warps)
-        entries.write(m, self.group.valid, group.warp, ~self.entry)
-        left = Signal.like(self.place.number)
-        m.d.sync += left.eq(self.place.number)
+        # Where: groups of a warp go to one entry and the other in turn.
+        m.submodules.entries = entries = Words(1, warps)
+        m.submodules.places = places = Words(Place, warps)
+        here, before, behind = places.read(m, self.warp), places.read(m, self.next_warp), Signal(Place)
+        entry, ends, left = entries.read(m, group.warp), Signal(), Signal.like(here.number)
+        entries.write(m, self.group.valid, group.warp, ~entry)
+        places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
+            "entry": Mux(self.busy, entry, behind.entry), "number": Mux(self.busy, group.first, behind.number)})
         m.d.comb += [
-            self.entry.eq(entries.read(m, group.warp)),
-            self.arriving.eq(Array(head.as_value() for head in heads)[group.first]),
-            self.head.eq(Array(self._stored(m, "head", heads, self.next_warp, self.next))[self.next.number]),
-            self.control.eq(Array(self._stored(m, "control", controls, self.warp, self.place))[self.place.number]),
-            self.instruction.eq(Array(self._stored(m, "instruction", instructions, self.warp, self.place, "sync"))[
-                left])]
-        (pc,) = self._stored(m, "pc", [group.pc[_GROUP_AT:]], self.warp, self.place, "sync")
-        m.d.comb += self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))
-        return m
+            self.last.eq(here.number == _LAST), ends.eq(before.number == _LAST),
+            behind.number.eq(Mux(ends, 0, before.number + 1)), behind.entry.eq(before.entry ^ ends)]
 
-    def _stored(self, m: Module, name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb",
-                ) -> list[Any]:
-        """What was stored of a group, in a memory for each part of it."""
-        read = []
-        for number, value in enumerate(map(Value.cast, written)):
-            m.submodules[f"{name}_{number}"] = column = memory.Memory(
-                shape=len(value), depth=BUFFERED_GROUPS * self._params.warps, init=[])
-            write, port = column.write_port(), column.read_port(domain=domain)
-            m.d.comb += [
-                write.en.eq(self.group.valid), write.addr.eq(Cat(self.entry, self.group.payload.warp)),
-                write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
-            read.append(port.data)
-        return read
+        def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
+            """What was stored of a group, in a memory for each part of it."""
+            read = []
+            for number, value in enumerate(map(Value.cast, written)):
+                m.submodules[f"{name}_{number}"] = column = memory.Memory(
+                    shape=len(value), depth=BUFFERED_GROUPS * warps, init=[])
+                write, port = column.write_port(), column.read_port(domain=domain)
+                m.d.comb += [write.en.eq(self.group.valid), write.addr.eq(Cat(entry, group.warp)),
+                             write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
+                read.append(port.data)
+            return read
+
+        # What is read of them.
+        m.d.sync += left.eq(here.number)
+        (pc,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here, "sync")
+        m.d.comb += [
+            self.behind.eq(Array(kept("head", heads, self.next_warp, behind))[behind.number]),
+            self.bus.eq(Mux(self.busy, Array(head.as_value() for head in heads)[group.first], self.behind.as_value())),
+            self.control.eq(Array(kept("control", controls, self.warp, here))[here.number]),
+            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here, "sync"))[left]),
+            self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
+        return m
 
 
 assert GROUP_INSTRUCTIONS < 1 << _GROUP_AT - _WORD_AT

@@ -7,6 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
+from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.control_code import NO_BARRIER
 from rtl.layouts import (
     COMPLETING,
@@ -16,7 +17,6 @@ from rtl.layouts import (
     IssueEvents,
     LaneClient,
     Policy,
-    WaitReason,
     completion,
     fetched_group,
     flow_result,
@@ -27,7 +27,7 @@ from rtl.layouts import (
     scoreboard_event,
     unit_rooms,
 )
-from rtl.one_hot import chosen_of, number_of, one_hot
+from rtl.one_hot import number_of, one_hot
 from rtl.params import SmParams
 from rtl.wires import KEEP
 from rtl.word import field_of
@@ -36,7 +36,7 @@ from rtl.words import Words
 from .arrival import DEPENDENCY_FORMS
 from .operations import OperationChooser
 from .order import FAVOUR_INTERVAL, Order, window_cycles
-from .records import COMPLETE, RESULTS, TIME_BITS, Need, Place, WarpState
+from .records import COMPLETE, NEEDS, RESULTS, TIME_BITS, After
 from .results import FlowResults
 from .scoreboards import Scoreboards
 from .store import InstructionStore, StoredInstruction
@@ -46,9 +46,7 @@ __all__ = ["IssueUnit"]
 
 _COLLECTING_CYCLES = 3
 _OPERATIONS = tuple(f"operation_{client.value}" for client in LaneClient)
-_REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
-             "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
-             "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP)}
+_REPORTED = "stall", "scoreboard", "lanes", "unit", "fetch", "held"
 
 
 class IssueUnit(Component):
@@ -120,8 +118,8 @@ class IssueUnit(Component):
         """The same: why it does not issue."""
         self._places = Order(warps, "warp")
         self._preferred = Signal(warps)
-        self._selected = Signal()
-        self._injected = Signal(warps)
+        self._behind = DispatchQueue(params.warp_bits, under_way=2, bypass=True)
+        self._injected = Signal()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -131,99 +129,93 @@ class IssueUnit(Component):
         m.submodules.scoreboards = self.scoreboards
         m.submodules.results = self.results
         m.submodules.operation_chooser = self.chooser
+        m.submodules.behind = self._behind
         m.submodules.last = self.last
         warps = self._params.warps
         taken, gone = (Signal(warps, attrs=KEEP, name=name) for name in ("selected", "issued"))
-        arriving, offered = Signal(warps), Signal(warps)
-        place, time = Signal(Place), Signal(TIME_BITS)
+        number, time = Signal(self._params.warp_bits), Signal(TIME_BITS)
         told: Any = Signal(OfAll)
         m.d.sync += [gone.eq(taken), time.eq(time + 1)]
         m.d.comb += [told.time.eq(time), self.scoreboards.time.eq(time)]
 
-        self._select(m, taken, gone, place, told)
-        control = self._read(m, gone, place, told)
+        self._select(m, taken, gone, number, told)
+        control = self._read(m, gone, told)
         self._order(m, gone, control)
-        self._bring(m, taken, arriving, offered, told)
+        self._bring(m, gone, number, told)
         self._count(m, told)
         m.d.sync += [
             Assert(~(self.instruction.valid & self.operation.valid), "an operation beside an instruction"),
             Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")]
-        self._tell_warps(m, told, {"taken": taken, "issued": gone, "arrives": arriving, "offered": offered})
+        self._tell_warps(m, told, {"taken": taken, "issued": gone})
         return m
 
     def _all(self, name: str) -> Any:
         """One bit of each warp."""
         return Cat(getattr(warp, name) for warp in self.warps)
 
-    def _select(self, m: Module, taken: Signal, gone: Signal, place: Any, told: Any) -> None:
+    def _select(self, m: Module, taken: Signal, gone: Signal, number: Signal, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
-        one, and where it is."""
+        one, and its number."""
         beats, count, chooser = self._params.beats, self._params.warps, self.chooser
-        lanes, others, wanted = self._all("lanes"), self._all("others"), Signal()
-        free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
+        lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
+        free, passes, operates, goes, room = Signal(init=1), Signal(), Signal(), Signal(), self._behind.room
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
-        places = [warp.place.as_value() for warp in self.warps]
         self.join(m, chooser, "operation", *_OPERATIONS)
         m.d.comb += [
-            wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
-            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
+            wanted.eq((lanes | others).any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
+            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & room & ~operates),
             chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(passes),
-            self._selected.eq(wanted & ~operates & (passes | others.any())),
+            selected.eq(wanted & ~operates & (passes | others.any())),
             self.taken.eq(taken & ~self._all("injected"))]
+        goes_on = room & ~operates
         if beats == 1:
-            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & (~operates).replicate(count))]
-            m.d.sync += place.as_value().eq(chosen_of(first[0], places))
+            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & goes_on.replicate(count)),
+                         number.eq(number_of(first[0]))]
         else:
             m.d.comb += [
                 first[0].eq(self._first(lanes)), first[1].eq(self._first(others)),
-                taken.eq(Mux(passes, first[0], first[1] & (~operates).replicate(count)))]
-            m.d.sync += place.as_value().eq(Mux(passes, *(chosen_of(each, places) for each in first)))
+                taken.eq(Mux(passes, first[0], first[1] & goes_on.replicate(count))),
+                number.eq(Mux(passes, *map(number_of, first)))]
             busy = Signal(beats - 1)
             m.d.sync += [busy.eq(Cat(passes | goes, busy)), free.eq(~(passes | goes | busy[:-1].any()))]
 
         # One collects at a time.
         collected, recent = self._all("collected"), Signal(_COLLECTING_CYCLES)
-        quiet, room = ~recent.any() & ~self.collecting, self.scoreboards.room
-        also = {"flow": quiet, "barrier": quiet, "trap": room}
+        quiet, lowers = ~recent.any() & ~self.collecting, self.scoreboards.room
+        also = {"flow": quiet, "barrier": quiet, "trap": lowers}
         m.d.sync += recent.eq(Cat((first[0] & collected).any() & passes, recent))
         m.d.comb += [
-            told.available.eq(Cat(1, *(self.rooms[unit] & also.get(unit, 1) for unit in UNITS), room)),
+            told.available.eq(Cat(1, *(self.rooms[unit] & also.get(unit, 1) for unit in UNITS), lowers)),
             told.alone.eq(((lanes | others) & collected).any() if beats == 1 else 0)]
-        assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
 
         # Events, a cycle later and then put together.
-        idle, happened = Signal(), self.events
+        idle, happened, injected = Signal(), self.events, self._injected
         m.d.sync += [
-            self._injected.eq(self._all("injected")), idle.eq(~self._selected & ~goes), happened.idle.eq(idle),
-            happened.issued.eq((gone & ~self._injected).any()), happened.operation.eq(chooser.went)]
-        for name, reasons in _REPORTED.items():
+            injected.eq((taken & self._all("injected")).any()), idle.eq(~selected & ~goes),
+            happened.idle.eq(idle), happened.issued.eq(gone.any() & ~injected), happened.operation.eq(chooser.went)]
+        for name in _REPORTED:
             seen = Signal(name=f"seen_{name}")
-            m.d.sync += [
-                seen.eq(Cat(warp.reason.as_value().matches(*reasons) for warp in self.warps).any()),
-                happened[name].eq(idle & seen)]
+            m.d.sync += [seen.eq(lanes.any() & ~free if name == "lanes" else self._all(name).any()),
+                         happened[name].eq(idle & seen)]
 
     def _first(self, wanting: Any) -> Any:
         """The one that is preferred, if it wants; else the first one."""
         preferred = wanting & self._preferred
         return Mux(preferred.any(), preferred, self._places.first(wanting))
 
-    def _read(self, m: Module, gone: Signal, place: Any, told: Any) -> Any:
+    def _read(self, m: Module, gone: Signal, told: Any) -> Any:
         """S1: what was selected; it leaves in S2, where it is counted. What it changes."""
-        store, out, params = self.store, self.instruction, self._params
-        number, control = Signal(params.warp_bits), told.control
-        injected, moves, leaves, limits, raises = (
-            Signal(), Signal(), Signal(), Signal(), Signal.like(control.raises))
-        m.d.comb += [
-            number.eq(number_of(gone)), injected.eq((gone & self._injected).any()),
-            store.warp.eq(number), store.place.eq(place), control.eq(store.control)]
+        store, out, control, injected = self.store, self.instruction, told.control, self._injected
+        moves, leaves, limits, raises = Signal(), Signal(), Signal(), Signal.like(control.raises)
+        m.d.comb += [control.eq(store.control), told.last.eq(store.last)]
         with m.If(injected):
-            m.d.comb += [control.after.eq(WarpState.RESULT), control.raises.eq(1 << RESULTS)]
+            m.d.comb += [control.after.eq(After.const({"results": 1})), control.raises.eq(1 << RESULTS)]
 
         payload = out.payload
-        warp, serial = Signal.like(number), Signal.like(payload.serial)
+        warp, serial = Signal.like(store.warp), Signal.like(payload.serial)
         m.d.sync += [
-            out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), raises.eq(control.raises),
-            limits.eq(control.after == WarpState.LIMIT), moves.eq(injected), leaves.eq((gone & self.leave).any())]
+            out.valid.eq(gone.any()), warp.eq(store.warp), serial.eq(serial + out.valid), raises.eq(control.raises),
+            limits.eq(control.after.limit), moves.eq(injected), leaves.eq((gone & self.leave).any())]
         pass_on(m, store.instruction, payload, *StoredInstruction.as_shape().members)
         m.d.comb += [payload.pc.eq(store.pc), payload.warp.eq(warp), payload.serial.eq(serial)]
         with m.If(moves):
@@ -263,29 +255,19 @@ class IssueUnit(Component):
             m.d.sync += favoured.eq(favoured.rotate_left(1))
         self._places.update(m, Mux(greedy, 0, gone) | yields | launched)
 
-    def _bring(self, m: Module, taken: Signal, arriving: Signal, offered: Signal, told: Any) -> None:
-        """Groups are stored. A bus brings what decides when an instruction can issue to its warp: of a group that comes
-        for a warp without instructions; of whoever was selected; if nobody was, of one that wants more; after some
-        patience, of one that has none."""
-        store, count, group = self.store, self._params.warps, self.group
-        waiting, next_waiting, patience, turn, urgent = (
-            Signal(count), Signal(count), Signal(2), Signal(), Signal())
-        starving = self._all("starving")
-        stays = waiting.any() & (urgent | ~starving.any())
+    def _bring(self, m: Module, gone: Signal, number: Signal, told: Any) -> None:
+        """S1: groups are stored, and a bus brings what decides when an instruction can issue to its warp: of a group
+        that comes for a warp without instructions; else what is behind that which was selected, in turn."""
+        store, queue, behind = self.store, self._behind, self.store.behind
         self.join(m, store, "group")
+        m.d.sync += store.warp.eq(number)
         m.d.comb += [
-            next_waiting.eq(waiting & (~waiting + 1)), turn.eq(urgent & patience.all() | ~self._selected),
-            arriving.eq(one_hot(group.payload.warp, count, group.valid)), store.next_warp.eq(number_of(offered)),
-            store.next.as_value().eq(chosen_of(offered, [warp.next.as_value() for warp in self.warps])),
-            told.busy.eq((arriving & self._all("empty")).any()), told.entry.eq(store.entry),
-            told.first.eq(group.payload.first),
-            told.bus.eq(Mux(told.busy, store.arriving.as_value(), store.head.as_value()))]
-        m.d.sync += [
-            patience.eq(Mux(waiting.any() & ~turn, patience + 1, 0)),
-            offered.eq(Mux(turn, Mux(waiting.any(), next_waiting, arriving), taken)),
-            waiting.eq(Mux(stays, waiting & ~Mux(turn, next_waiting, 0),
-                           Mux(starving.any(), starving, self._all("wants") & ~offered))),
-            urgent.eq(Mux(stays, urgent, starving.any()))]
+            queue.arriving.valid.eq(gone.any()), queue.arriving.payload.eq(store.warp),
+            store.next_warp.eq(queue.head.payload), queue.head.ready.eq(~store.busy),
+            store.busy.eq(self._all("begun").any()), store.brings.eq(self._all("brought").any()),
+            told.bus.eq(store.bus), told.needs.eq(one_hot(store.bus.need.as_value(), NEEDS)),
+            told.follows.eq(~behind.waits & ~(behind.collected & told.alone)
+                            & told.available.bit_select(behind.need.as_value(), 1))]
 
     def _count(self, m: Module, told: Any) -> None:
         """What goes down, and what goes on."""
@@ -299,7 +281,10 @@ class IssueUnit(Component):
     def _tell_warps(self, m: Module, told: Any, own: dict[str, Any]) -> None:
         """What each warp is told, and tells."""
         count, scoreboards, result, redirected = self._params.warps, self.scoreboards, self.result, self.redirect
+        group, behind = self.group, self._behind.head
         own |= {
+            "arrives": one_hot(group.payload.warp, count, group.valid),
+            "offered": one_hot(behind.payload, count, behind.valid & behind.ready),
             "launched": one_hot(self.launched.payload, count, self.launched.valid),
             "result": one_hot(result.payload.warp, count, result.valid),
             "flush": one_hot(redirected.payload.warp, count, redirected.valid),

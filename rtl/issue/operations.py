@@ -11,7 +11,10 @@ from rtl.params import SmParams
 
 from .order import Order
 
-__all__ = ["OperationChooser"]
+__all__ = ["OPERATIONS", "OperationChooser"]
+
+OPERATIONS = tuple(f"operation_{client.value}" for client in LaneClient)
+"""Names of the ports, by client."""
 
 
 class OperationChooser(Component):
@@ -38,11 +41,10 @@ class OperationChooser(Component):
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
-        super().__init__({f"operation_{client.value}": In(stream.Signature(lane_operation(params)))
-                          for client in LaneClient} | {
+        super().__init__(dict.fromkeys(OPERATIONS, In(stream.Signature(lane_operation(params)))) | {
             "room": In(1), "first": Out(1), "wants": Out(1), "goes": In(1), "went": Out(1), "passes": In(1),
             "operation": Out(Event(offered_operation(params)))})
-        self.operations = [getattr(self, f"operation_{client.value}") for client in LaneClient]
+        self.operations = [getattr(self, name) for name in OPERATIONS]
         """The streams, by client."""
 
     def elaborate(self, platform: object) -> Module:

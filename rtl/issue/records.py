@@ -1,39 +1,27 @@
 """What issue keeps of an instruction."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum
+from amaranth.lib import data
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
 from rtl.layouts import UNITS
+from rtl.params import SmParams
 
-__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "NEEDS", "RESULTS", "TIME_BITS", "After", "Control", "Head", "Need",
-           "Place"]
+__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTER_BITS", "COUNTS", "NEEDS", "RESULTS", "TIME_BITS", "After", "Control",
+           "Head", "Place", "counted"]
 
 BUFFERED_GROUPS = 2
 """Groups of a warp that issue has room for."""
 TIME_BITS = 4
 """Width of the time, which stall counts are compared with."""
+COUNTER_BITS = 6
 COMPLETE, RESULTS = SCOREBOARDS, SCOREBOARDS + 1
 """Behind a warp's scoreboards: whether instructions are not complete, and whether flow results are to come."""
 COUNTS = SCOREBOARDS + 2
 """What is counted of a warp."""
-
-
-class Need(enum.Enum, shape=3):
-    """Of whom an instruction needs room: of nobody, of a unit beside the lanes, or of those who lower scoreboards for
-    the lanes."""
-
-    NOTHING = 0
-    FLOW = 1
-    MEMORY = 2
-    CONVERSION = 3
-    BARRIER = 4
-    TRAP = 5
-    EVENTS = 6
-
-
-NEEDS = len(Need)
-assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
+NEEDS = (None, *UNITS, "events")
+"""Of whom an instruction needs room: of nobody, of a unit beside the lanes, or of those who lower scoreboards for the
+lanes."""
 
 
 class Place(data.Struct):
@@ -50,7 +38,7 @@ class Head(data.Struct):
     """Scoreboards that have to be zero, those of a DEPBAR too; what else of the warp has to be over."""
     waits: unsigned(1)
     """One of ``wait`` is 1."""
-    need: Need
+    need: range(len(NEEDS))
     lanes: unsigned(1)
     """It passes the lanes."""
     collected: unsigned(1)
@@ -60,16 +48,14 @@ class Head(data.Struct):
 
 
 class After(data.Struct):
-    """What the instruction behind one waits for, beside what it says itself."""
+    """What the instruction behind one waits for, beside what it says itself: all flow ``results``; that all those are
+    there and everything is complete, since the cycle before (``drain``); that a unit lets the warp go (``resume``);
+    that a scoreboard is as low as a DEPBAR.LE says (``limit``)."""
 
     results: unsigned(1)
-    """All flow results."""
     drain: unsigned(1)
-    """That everything is complete and all flow results are there, since the cycle before."""
     resume: unsigned(1)
-    """That a unit lets the warp go."""
     limit: unsigned(1)
-    """That a scoreboard is as low as a DEPBAR.LE says."""
 
 
 class Control(data.Struct):
@@ -81,3 +67,11 @@ class Control(data.Struct):
     """In the cycle after the selection: cycles until the next one may become ready."""
     after: After
     no_yield: unsigned(1)
+
+
+def counted(params: SmParams) -> data.StructLayout:
+    """An instruction that leaves: what it ``raises``; whether its flow result lets the warp go on (``holds``); whether
+    it is a DEPBAR.LE (``limits``), which holds its warp until a ``scoreboard`` is at ``most``."""
+    return data.StructLayout({
+        "warp": params.warp_bits, "raises": COUNTS, "holds": 1, "limits": 1, "scoreboard": range(SCOREBOARDS),
+        "most": COUNTER_BITS})

@@ -1,6 +1,8 @@
 """The instructions that wait, in memories, and the way from there to the warps and to the units."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
@@ -8,18 +10,23 @@ from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, NO_BARRIER, SCOREBOARDS
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS
-from rtl.layouts import Event, InstructionKind, fetched_group
+from rtl.isa.syntax import WORD_BITS, Form
+from rtl.isa.table import BY_NAME
+from rtl.layouts import UNITS, Event, InstructionKind, fetched_group, is_kind
 from rtl.params import SmParams
+from rtl.word import field_of
 from rtl.words import Words
 
-from .arrival import ArrivalDecoder
-from .records import BUFFERED_GROUPS, Control, Head, Place
+from .records import BUFFERED_GROUPS, COMPLETE, NEEDS, RESULTS, Control, Head, Place
 
-__all__ = ["InstructionStore", "StoredInstruction"]
+__all__ = ["DEPENDENCY_FORMS", "InstructionStore", "StoredInstruction"]
 
+DEPENDENCY_FORMS: dict[str, Form] = {form.variant: form for form in BY_NAME["DEPBAR"]}
+"""The forms of DEPBAR: "zero", and "at_most" with a limit for one scoreboard."""
+_SHORT = 2
+"""Cycles between two instructions of a warp, at least."""
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
 _LAST = GROUP_INSTRUCTIONS - 1
 
@@ -39,7 +46,7 @@ class StoredInstruction(data.Struct):
 class InstructionStore(Component):
     """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
     where each warp's next instruction is. What leaves is read by the clock, so that it may be in block RAM where there
-    are many warps.
+    are many warps. What an instruction means for the scheduler is found out before it is stored.
 
     Members
     -------
@@ -68,17 +75,8 @@ class InstructionStore(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         group, warps = self.group.payload, self._params.warps
-        heads, controls, instructions = [], [], []
-        for number, fetched in enumerate(group.instructions):
-            m.submodules[f"decoder_{number}"] = decoder = ArrivalDecoder()
-            stored: Any = Signal(StoredInstruction, name=f"stored_{number}")
-            pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
-            m.d.comb += [
-                decoder.instruction.eq(fetched), stored.write_barrier.eq(fetched.control.write_barrier),
-                stored.read_barrier.eq(decoder.read_barrier)]
-            heads.append(decoder.head)
-            controls.append(decoder.control)
-            instructions.append(stored)
+        heads, controls, instructions = zip(*(
+            self._arrive(m, number, fetched) for number, fetched in enumerate(group.instructions)), strict=True)
 
         # Where: groups of a warp go to one entry and the other in turn.
         m.submodules.entries = entries = Words(1, warps)
@@ -114,6 +112,42 @@ class InstructionStore(Component):
             self.instruction.eq(Array(kept("instruction", instructions, self.warp, here, "sync"))[left]),
             self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
         return m
+
+    def _arrive(self, m: Module, number: int, fetched: Any) -> tuple[Any, Any, Any]:
+        """What an instruction means. One whose two barrier fields name the same scoreboard raises it once, until it is
+        complete: its read barrier is none."""
+        head, control, stored = (Signal(shape, name=f"arriving_{shape.__name__}_{number}")
+                                 for shape in (Head, Control, StoredInstruction))
+        kind, word, code, after = fetched.kind, fetched.word, fetched.control, control.after
+        write, read = code.write_barrier, code.read_barrier
+        zero, at_most = (DEPENDENCY_FORMS[variant].fields for variant in ("zero", "at_most"))
+        silent, dependency, barriers = Signal(), Signal(), Signal(SCOREBOARDS)
+        pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
+        m.d.comb += [
+            silent.eq(is_kind(kind, lambda rule: rule.silent)), dependency.eq(kind == InstructionKind.DEPENDENCY),
+            barriers.eq(Mux(silent, 0, Cat((write == each) | (read == each) for each in range(SCOREBOARDS)))),
+            stored.write_barrier.eq(write), stored.read_barrier.eq(Mux(read == write, NO_BARRIER, read)),
+
+            # What it waits for, and which room it needs. What has no unit lowers scoreboards by way of the lanes.
+            head.wait[:SCOREBOARDS].eq(code.wait | field_of(word, zero["wait"]) & dependency.replicate(SCOREBOARDS)),
+            head.wait[COMPLETE].eq(is_kind(kind, lambda rule: "complete" in rule.before)),
+            head.wait[RESULTS].eq(is_kind(kind, lambda rule: "results" in rule.before) | fetched.constant_missing),
+            head.waits.eq(head.wait.any()), head.lanes.eq(is_kind(kind, lambda rule: rule.lanes)),
+            head.collected.eq(is_kind(kind, lambda rule: rule.collected)),
+            head.need.eq(reduce(or_, (
+                Mux(is_kind(kind, lambda rule, unit=unit: rule.unit == unit), NEEDS.index(unit), 0) for unit in UNITS),
+                Mux(barriers.any() & is_kind(kind, lambda rule: rule.unit is None), NEEDS.index("events"), 0))),
+
+            # What it changes.
+            after.resume.eq(is_kind(kind, lambda rule: rule.after == "resumed")),
+            after.drain.eq(~after.resume & (is_kind(kind, lambda rule: rule.after == "drained")
+                                            | fetched.constant_missing)),
+            after.results.eq(is_kind(kind, lambda rule: rule.after == "result")),
+            after.limit.eq(dependency & field_of(word, at_most["at_most"]).any()),
+            head.short.eq((code.stall <= _SHORT) & ~after.as_value().any()), control.no_yield.eq(code.no_yield),
+            control.rest.eq(Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)),
+            control.raises.eq(Cat(barriers, ~silent, is_kind(kind, lambda rule: rule.unit == "flow")))]
+        return head, control, stored
 
 
 assert GROUP_INSTRUCTIONS < 1 << _GROUP_AT - _WORD_AT

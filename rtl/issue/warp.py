@@ -11,10 +11,11 @@ from rtl.isa.control_code import SCOREBOARDS
 from rtl.layouts import WaitReason
 from rtl.wires import KEEP
 
-from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, NEEDS, RESULTS, TIME_BITS, After, Control, Head, Need
+from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, NEEDS, RESULTS, TIME_BITS, After, Control, Head
 
 __all__ = ["OfAll", "OfWarp", "ReadyWarp"]
 
+_FLOW = NEEDS.index("flow")
 OfWarp = data.StructLayout(dict.fromkeys((
     "launched", "result", "flush", "lowered", "complete", "settled", "low", "full", "resume", "hold", "enter", "leave",
     "taken", "issued", "claimed", "arrives", "offered", "revoked"), 1))
@@ -27,11 +28,11 @@ with ``control``); a group will come for it (``claimed``), or comes (``arrives``
 behind its last instruction, if anything is (``offered``). The flow result that it had in the cycle before does not let
 it go on behind its instruction (``revoked``): what counted on that is not ready after all."""
 OfAll = data.StructLayout({
-    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": NEEDS, "alone": 1, "time": TIME_BITS,
-    "control": Control, "last": 1, "bus": Head, "needs": NEEDS, "follows": 1, "lanes_free": 1})
+    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": len(NEEDS), "alone": 1, "time": TIME_BITS,
+    "control": Control, "last": 1, "bus": Head, "needs": len(NEEDS), "follows": 1, "lanes_free": 1})
 """What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
-(``over``); it has ended. ``available`` has a bit for each Need: who has room; ``alone``: nothing becomes ready whose
-operands are collected. Of who was selected in the cycle before: its ``control``; the instruction was the ``last`` of
+(``over``); it has ended. Of each of NEEDS: it has room (``available``). Nothing becomes ready whose operands are
+collected (``alone``). Of who was selected in the cycle before: its ``control``; the instruction was the ``last`` of
 its group. The ``bus`` brings an instruction, which ``needs`` one of ``available``: of a group that arrives for a warp
 without instructions, or to whom it is ``offered``; that one can issue if its warp can (``follows``)."""
 
@@ -69,7 +70,7 @@ class ReadyWarp(Component):
         self.runs = Signal()
         self.after: Any = Signal(After)
         self.head: Any = Signal(Head)
-        self.needs = Signal(NEEDS)
+        self.needs = Signal(len(NEEDS))
         self.valid = Signal()
         self.up = Signal(COUNTS)
 
@@ -77,8 +78,9 @@ class ReadyWarp(Component):
         m = Module()
         own, told, head, after, up, runs = self.own, self.told, self.head, self.after, self.up, self.runs
         expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
-        goes, free, waits, room, able = Signal(), Signal(), Signal(COUNTS), Signal(), Signal()
-        resumed, over, injects, brought, ready = Signal(), Signal(), Signal(), Signal(), Signal()
+        goes, free, waits, room, ready = Signal(), Signal(), Signal(COUNTS), Signal(), Signal()
+        resumed, over, brought, ended = Signal(), Signal(), Signal(), Signal(2, attrs=KEEP)
+        able, injects, next_ = (Signal(attrs=KEEP, name=name) for name in ("able", "injects", "next"))
 
         # Ready in the next cycle. What issued in the cycle before is not counted yet; so what is brought behind it is
         # ready if it waits for nothing. A flow result tells late in its cycle where the warp goes on; so it counts as
@@ -91,17 +93,19 @@ class ReadyWarp(Component):
             waits.eq((head.wait | Cat(Const(0, RESULTS), after.results)) & up
                      & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
             room.eq(~(self.needs & ~told.available).any() & ~(head.collected & told.alone)),
+            next_.eq(brought & own.issued & expired & free),
             able.eq(goes & free & self.valid & ran_out & ~waits.any() & room),
-            injects.eq((own.enter | own.leave) & self.drained & self.valid & runs & told.available[Need.FLOW.value])]
+            injects.eq((own.enter | own.leave) & self.drained & self.valid & runs & told.available[_FLOW])]
         m.d.sync += [
-            ready.eq(able | injects | brought & own.issued & expired & free & told.follows), self.injected.eq(injects)]
+            ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
         with m.If(own.flush | own.taken):
             m.d.sync += [ready.eq(0), self.injected.eq(0)]
         now, lanes = Signal(2, attrs=KEEP), head.lanes & ~self.injected
         m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now)]
 
         # What an issue changes, and what ends its consequences.
-        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), own.complete | resumed, own.settled | over)
+        m.d.comb += ended.eq(Cat(own.complete | resumed, own.settled | over))
+        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), ended)
         m.d.sync += [
             up.eq(up & ~lowered | told.control.raises & own.issued.replicate(COUNTS)),
             expired.eq(Mux(own.taken, head.short, ran_out)),
@@ -128,7 +132,7 @@ class ReadyWarp(Component):
         for the first, and one for the second. A group's place is free when its last instruction has issued."""
         own, told, valid = self.own, self.told, self.valid
         stored, claimed = Signal(BUFFERED_GROUPS), Signal(BUFFERED_GROUPS)
-        leaves, behind = Signal(), Signal()
+        leaves, behind = Signal(attrs=KEEP), Signal(attrs=KEEP)
         m.d.comb += [
             leaves.eq(own.issued & told.last), behind.eq(stored[1] | stored[0] & ~leaves),
             self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),

@@ -152,28 +152,27 @@ class Scoreboards(Component):
         """Instructions that are not complete."""
         up, warps = self.counted.payload, self._params.warps
         passed: Any = Signal.like(self.lanes.payload)
-        raises, passing = self.counted.valid & up.raises[COMPLETE], Signal(warps)
+        raises = self.counted.valid & up.raises[COMPLETE]
         m.d.sync += [
-            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes),
-            passing.eq(one_hot(passed.warp, warps))]
-        sources = {"lanes": (passed.warp, passed.completes, passing),
-                   "others": (event.warp, event.completes, self.lowered)}
+            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes)]
+        sources = {"lanes": (passed.warp, passed.completes), "others": (event.warp, event.completes)}
         ups = self._counter(m, f"ups_{COMPLETE}", up.warp, raises)
-        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps, _) in sources.items()]
+        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps) in sources.items()]
 
         def under_way(warp: Any) -> Value:
             """How many of a warp's instructions are not complete."""
             return (ups.read(m, warp) - sum((each.read(m, warp) for each in downs), start=0))[:COUNTER_BITS]
 
         told, fewer = [], []
-        for name, (warp, steps, whose) in sources.items():
+        for name, (warp, steps) in sources.items():
             # A cycle later, when both memories are up to date.
             looked, before = (Signal.like(warp, name=f"{name}_{which}") for which in ("looked", "before"))
             asks, over, few = (Signal(name=f"{name}_{which}") for which in ("asks", "over", "few"))
             left, of = Signal(COUNTER_BITS, name=f"{name}_left"), Signal(warps, name=f"{name}_of")
             m.d.comb += left.eq(under_way(looked))
             m.d.sync += [
-                looked.eq(warp), before.eq(looked), of.eq(whose), asks.eq(steps),
+                looked.eq(warp), before.eq(looked), asks.eq(steps),
+                of.eq(self.lowered if name == "others" else one_hot(looked, warps)),
                 few.eq(asks & ~left[-_FULL_BITS:].all()),
                 over.eq(asks & ~left.any() & ~(raises & (up.warp == looked))),
                 Assert(~(asks & left.all()), "an instruction is complete that was not issued")]

@@ -99,7 +99,9 @@ class ReadyWarp(Component):
         m.d.sync += [
             ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
         with m.If(own.flush | own.taken):
-            m.d.sync += [ready.eq(0), self.injected.eq(0)]
+            m.d.sync += [ready.eq(0), self.injected.eq(0), self.valid.eq(0)]
+        with m.Elif(self.brought):
+            m.d.sync += self.valid.eq(1)
         now, lanes = Signal(2, attrs=KEEP), head.lanes & ~self.injected
         m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now)]
 
@@ -111,12 +113,15 @@ class ReadyWarp(Component):
             expired.eq(Mux(own.taken, head.short, ran_out)),
             after.resume.eq(after.resume & ~own.resume), after.limit.eq(after.limit & ~own.low),
             after.drain.eq(after.drain & ~self.drained),
-            self.begins.eq(own.launched | self.begins & ~own.result),
-            runs.eq(Mux(own.result, ~told.terminated & (self.begins | runs), runs))]
+            runs.eq(Mux(own.result, ~told.terminated & self.live, runs))]
         with m.If(own.issued):
             m.d.sync += [after.eq(told.control.after), wake.eq(told.time + told.control.rest)]
         with m.If(own.launched):
             m.d.sync += [after.eq(0), runs.eq(0)]
+        with m.If(own.result):
+            m.d.sync += self.begins.eq(0)
+        with m.Elif(own.launched):
+            m.d.sync += self.begins.eq(1)
         m.d.comb += [
             self.live.eq(self.begins | runs),
             self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins)]
@@ -140,13 +145,12 @@ class ReadyWarp(Component):
             self.collected.eq(self.head.collected), self.room.eq(self.runs & (~claimed[-1] | leaves))]
         with m.If(self.brought):
             m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs)]
-        m.d.sync += valid.eq(self.brought | valid & ~own.taken)
         for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):
             m.d.sync += [first.eq(comes | second | first & ~leaves),
                          second.eq(first & comes & ~leaves | second & (comes | ~leaves)),
                          Assert(~(comes & second & ~leaves), "a group comes that has no place")]
         with m.If(own.flush):
-            m.d.sync += [valid.eq(0), stored.eq(0), claimed.eq(0)]
+            m.d.sync += [stored.eq(0), claimed.eq(0)]
 
     def _tell_why(self, m: Module, expired: Signal, waits: Signal, room: Signal) -> None:
         """Why it does not issue: the first of these that holds."""

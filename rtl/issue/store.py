@@ -81,8 +81,9 @@ class InstructionStore(Component):
         # Where: groups of a warp go to one entry and the other in turn.
         m.submodules.entries = entries = Words(1, warps)
         m.submodules.places = places = Words(Place, warps)
-        here, before, behind = places.read(m, self.warp), places.read(m, self.next_warp), Signal(Place)
-        entry, ends, left = entries.read(m, group.warp), Signal(), Signal.like(here.number)
+        here, before, entry = places.read(m, self.warp), places.read(m, self.next_warp), entries.read(m, group.warp)
+        behind: Any = Signal(Place)
+        ends, left = Signal(), Signal.like(here.number)
         entries.write(m, self.group.valid, group.warp, ~entry)
         places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
             "entry": Mux(self.busy, entry, behind.entry), "number": Mux(self.busy, group.first, behind.number)})
@@ -116,8 +117,9 @@ class InstructionStore(Component):
     def _arrive(self, m: Module, number: int, fetched: Any) -> tuple[Any, Any, Any]:
         """What an instruction means. One whose two barrier fields name the same scoreboard raises it once, until it is
         complete: its read barrier is none."""
-        head, control, stored = (Signal(shape, name=f"arriving_{shape.__name__}_{number}")
-                                 for shape in (Head, Control, StoredInstruction))
+        signals: Any = (Signal(shape, name=f"arriving_{shape.__name__}_{number}")
+                        for shape in (Head, Control, StoredInstruction))
+        head, control, stored = signals
         kind, word, code, after = fetched.kind, fetched.word, fetched.control, control.after
         write, read = code.write_barrier, code.read_barrier
         zero, at_most = (DEPENDENCY_FORMS[variant].fields for variant in ("zero", "at_most"))

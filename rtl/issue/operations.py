@@ -25,8 +25,7 @@ class OperationChooser(Component):
 
     Members
     -------
-    operations : In(stream of lane_operation), one for each LaneClient
-        ``operation_0`` and so on.
+    operation_0.. : In(stream of lane_operation), one for each LaneClient
     room : In(1)
         What passes the lanes may send an event.
     first, wants : Out(1)

@@ -23,8 +23,7 @@ __all__ = ["Scoreboards"]
 _FULL_BITS = 3
 """A counter is as good as full when its upper bits are ones."""
 _PLACES, _UNDER_WAY = 16, 8
-"""Of the queue of events of the lanes; and those that may still come after it has said that it is full: from selection
-on."""
+"""Of the queue of events of the lanes; and those that may still come when it is full: from selection on."""
 
 
 class Scoreboards(Component):
@@ -77,7 +76,7 @@ class Scoreboards(Component):
 
         # C1: counted.
         here, again = Signal(), Signal()      # what was raised now, and a cycle ago, is of the same warp
-        last, counts, below, zero = Signal(bits), [], [], Signal(SCOREBOARDS)
+        last, counts, zero = Signal(bits), [], Signal(SCOREBOARDS)
         m.d.comb += [here.eq(up_valid & (up.warp == event.warp)), again.eq(up_valid & (up.warp == last))]
         m.d.sync += [last.eq(event.warp), self.lowered.eq(one_hot(event.warp, warps))]
         for number in range(SCOREBOARDS):
@@ -89,12 +88,11 @@ class Scoreboards(Component):
                 zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here)),
                 Assert(~(event.lowers[number] & ((ahead + 1)[:COUNTER_BITS] == behind)),
                        "a scoreboard is lowered that nobody has raised")]
-            counts.append(ahead)
-            below.append(behind)
+            counts.append((ahead, behind))
         # C2: told.
         m.d.comb += self.zero.eq(zero & ~(up.raises & again.replicate(SCOREBOARDS)))
 
-        self._limit(m, event, counts, below)
+        self._limit(m, event, counts)
         self._complete(m, event)
         return m
 
@@ -132,7 +130,7 @@ class Scoreboards(Component):
         counter.write(m, steps, warp, counter.read(m, warp) + 1)
         return counter
 
-    def _limit(self, m: Module, event: Any, counts: list[Any], below: list[Any]) -> None:
+    def _limit(self, m: Module, event: Any, counts: list[Any]) -> None:
         """Whether the scoreboard that the warp's DEPBAR.LE names is low enough, as it was before this event."""
         up, warps = self.counted.payload, self._params.warps
         m.submodules.limits = limits = Words(
@@ -143,7 +141,8 @@ class Scoreboards(Component):
         limit = limits.read(m, event.warp)
         m.d.comb += above.eq(ahead - behind)
         m.d.sync += [
-            ahead.eq(Array(counts)[limit.scoreboard]), behind.eq(Array(below)[limit.scoreboard]), most.eq(limit.most),
+            *(each.eq(Array(read)[limit.scoreboard])
+              for each, read in zip((ahead, behind), zip(*counts, strict=True), strict=True)), most.eq(limit.most),
             low.eq(above.all() | (above < most)), looked.eq(self.lowered), recent.eq(Cat(limiting, recent))]
         # A limit of the last cycles was not there when the counters were read.
         m.d.comb += self.low.eq(looked & (low & ~limiting & ~recent.any()).replicate(warps))

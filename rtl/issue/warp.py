@@ -86,7 +86,10 @@ class ReadyWarp(Component):
         # ready if it waits for nothing. A flow result tells late in its cycle where the warp goes on; so it counts as
         # if that were behind the instruction, and is revoked if not.
         m.d.comb += [
+            self.live.eq(self.begins | runs),
+            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins),
             resumed.eq(after.resume & own.resume), over.eq(own.result & told.over),
+            ended.eq(Cat(own.complete | resumed, own.settled | over)),
             goes.eq(runs & (~after.resume | own.resume) & ~after.limit & ~after.drain),
             free.eq(~(own.full | own.hold | own.enter | own.leave)),
             ran_out.eq(expired | ~own.issued & (wake == told.time)),
@@ -96,8 +99,7 @@ class ReadyWarp(Component):
             next_.eq(brought & own.issued & expired & free),
             able.eq(goes & free & self.valid & ran_out & ~waits.any() & room),
             injects.eq((own.enter | own.leave) & self.drained & self.valid & runs & told.available[_FLOW])]
-        m.d.sync += [
-            ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
+        m.d.sync += [ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
         with m.If(own.flush | own.taken):
             m.d.sync += [ready.eq(0), self.injected.eq(0), self.valid.eq(0)]
         with m.Elif(self.brought):
@@ -106,7 +108,6 @@ class ReadyWarp(Component):
         m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now)]
 
         # What an issue changes, and what ends its consequences.
-        m.d.comb += ended.eq(Cat(own.complete | resumed, own.settled | over))
         lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), ended)
         m.d.sync += [
             up.eq(up & ~lowered | told.control.raises & own.issued.replicate(COUNTS)),
@@ -122,13 +123,11 @@ class ReadyWarp(Component):
             m.d.sync += self.begins.eq(0)
         with m.Elif(own.launched):
             m.d.sync += self.begins.eq(1)
-        m.d.comb += [
-            self.live.eq(self.begins | runs),
-            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins)]
 
         self._bring(m, brought)
-        m.d.sync += Assert(~(own.taken & ~(self.valid & self.live)),
-                           "a warp issues that has ended, or nothing to issue")
+        m.d.sync += [
+            Assert(~(own.taken & ~(self.valid & self.live)), "a warp issues that has ended, or nothing to issue"),
+            Assert(~(own.launched & own.result), "a flow result comes of a warp that is launched")]
         self._tell_why(m, expired, waits, room)
         return m
 
@@ -141,8 +140,8 @@ class ReadyWarp(Component):
         m.d.comb += [
             leaves.eq(own.issued & told.last), behind.eq(stored[1] | stored[0] & ~leaves),
             self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),
-            self.brought.eq(self.begun | brought),
-            self.collected.eq(self.head.collected), self.room.eq(self.runs & (~claimed[-1] | leaves))]
+            self.brought.eq(self.begun | brought), self.collected.eq(self.head.collected),
+            self.room.eq(self.runs & (~claimed[-1] | leaves))]
         with m.If(self.brought):
             m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs)]
         for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):

@@ -53,14 +53,14 @@ class InstructionStore(Component):
     group : In(Event of fetched_group)
     warp : In
         Who was selected in the cycle before.
-    control, last : Out(Control), Out(1)
-        What becomes of that warp; the instruction is the last one of its group.
+    control : Out(Control)
+        What becomes of that warp.
     instruction, pc : Out(StoredInstruction), Out(32)
         That instruction and its own address, a cycle later.
     next_warp, behind : In, Out(Head)
         What decides when the instruction behind the last one that was brought to that warp can issue.
-    busy, bus : In(1), Out(Head)
-        The same, or of the instruction that the warp of the ``group`` begins with.
+    busy, bus, last : In(1), Out(Head), Out(1)
+        The same, or of the instruction that the warp of the ``group`` begins with; it is the last one of its group.
     brings : In(1)
         What is on the bus is brought to its warp.
     """
@@ -80,16 +80,15 @@ class InstructionStore(Component):
 
         # Where: groups of a warp go to one entry and the other in turn.
         m.submodules.entries = entries = Words(1, warps)
-        m.submodules.places = places = Words(Place, warps)
-        here, before, entry = places.read(m, self.warp), places.read(m, self.next_warp), entries.read(m, group.warp)
-        behind: Any = Signal(Place)
-        ends, left = Signal(), Signal.like(here.number)
+        m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
+        here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
+        entry, left, brought = entries.read(m, group.warp), Signal.like(here.number), Signal.like(here)
         entries.write(m, self.group.valid, group.warp, ~entry)
         places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
-            "entry": Mux(self.busy, entry, behind.entry), "number": Mux(self.busy, group.first, behind.number)})
+            "here": brought, "next": Cat(brought.entry ^ self.last, Mux(self.last, 0, brought.number + 1))})
         m.d.comb += [
-            self.last.eq(here.number == _LAST), ends.eq(before.number == _LAST),
-            behind.number.eq(Mux(ends, 0, before.number + 1)), behind.entry.eq(before.entry ^ ends)]
+            brought.entry.eq(Mux(self.busy, entry, behind.entry)), self.last.eq(brought.number == _LAST),
+            brought.number.eq(Mux(self.busy, group.first, behind.number))]
 
         def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
             """What was stored of a group, in a memory for each part of it."""

@@ -184,8 +184,8 @@ class IssueUnit(Component):
             queue.arriving.valid.eq(gone.any()), queue.arriving.payload.eq(store.warp),
             store.next_warp.eq(queue.head.payload), queue.head.ready.eq(~store.busy),
             store.busy.eq(self._all("begun").any()), store.brings.eq(self._all("brought").any()),
-            told.needs.eq(one_hot(store.bus.need, len(NEEDS))),
-            told.follows.eq(~behind.waits & ~(behind.collected & told.alone)
+            told.needs.eq(one_hot(store.bus.need, len(NEEDS))), told.busy.eq(store.busy),
+            told.follows.eq(~store.busy & ~behind.waits & ~(behind.collected & told.alone)
                             & told.available.bit_select(behind.need, 1))]
 
     def _read(self, m: Module, gone: Signal, injected: Signal, told: Any) -> None:
@@ -243,7 +243,7 @@ class IssueUnit(Component):
             own[name] = one_hot(event.payload, count, event.valid)
         for name, event in (("result", self.result), ("flush", self.redirect), ("arrives", self.group)):
             own[name] = one_hot(event.payload.warp, count, event.valid)
-        own["offered"] = one_hot(behind.payload, count, behind.valid & behind.ready)
+        own["offered"] = one_hot(behind.payload, count, behind.valid)
         for part, names in ((scoreboards, ("lowered", "complete", "low", "full")), (results, ("settled", "revoked")),
                             (self, ("resume", "hold", "enter", "leave"))):
             own |= {name: getattr(part, name) for name in names}

@@ -29,12 +29,12 @@ behind its last instruction, if anything is (``offered``). The flow result that 
 it go on behind its instruction (``revoked``): what counted on that is not ready after all."""
 OfAll = data.StructLayout({
     "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": len(NEEDS), "alone": 1, "time": TIME_BITS,
-    "control": Control, "last": 1, "bus": Head, "needs": len(NEEDS), "follows": 1, "lanes_free": 1})
+    "control": Control, "bus": Head, "last": 1, "busy": 1, "needs": len(NEEDS), "follows": 1, "lanes_free": 1})
 """What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
 (``over``); it has ended. Of each of NEEDS: it has room (``available``). Nothing becomes ready whose operands are
-collected (``alone``). Of who was selected in the cycle before: its ``control``; the instruction was the ``last`` of
-its group. The ``bus`` brings an instruction, which ``needs`` one of ``available``: of a group that arrives for a warp
-without instructions, or to whom it is ``offered``; that one can issue if its warp can (``follows``)."""
+collected (``alone``). Of who was selected in the cycle before: its ``control``. The ``bus`` brings an
+instruction, the ``last`` one of its group or not, which ``needs`` one of ``available``: of a group that arrives for a
+warp without instructions (``busy``), or to whom it is offered; that one can issue if its warp can (``follows``)."""
 
 
 class ReadyWarp(Component):
@@ -71,6 +71,7 @@ class ReadyWarp(Component):
         self.after: Any = Signal(After)
         self.head: Any = Signal(Head)
         self.needs = Signal(len(NEEDS))
+        self.last = Signal()
         self.valid = Signal()
         self.up = Signal(COUNTS)
 
@@ -136,14 +137,14 @@ class ReadyWarp(Component):
         for the first, and one for the second. A group's place is free when its last instruction has issued."""
         own, told, valid = self.own, self.told, self.valid
         stored, claimed = Signal(BUFFERED_GROUPS), Signal(BUFFERED_GROUPS)
-        leaves, behind = Signal(attrs=KEEP), Signal(attrs=KEEP)
+        leaves, behind = Signal(), Signal()
         m.d.comb += [
-            leaves.eq(own.issued & told.last), behind.eq(stored[1] | stored[0] & ~leaves),
+            leaves.eq(own.issued & self.last), behind.eq(stored[1] | stored[0] & ~leaves),
             self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),
-            self.brought.eq(self.begun | brought), self.collected.eq(self.head.collected),
+            self.brought.eq(self.begun | brought & ~told.busy), self.collected.eq(self.head.collected),
             self.room.eq(self.runs & (~claimed[-1] | leaves))]
         with m.If(self.brought):
-            m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs)]
+            m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs), self.last.eq(told.last)]
         for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):
             m.d.sync += [first.eq(comes | second | first & ~leaves),
                          second.eq(first & comes & ~leaves | second & (comes | ~leaves)),

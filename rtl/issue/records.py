@@ -70,8 +70,7 @@ class Control(data.Struct):
 
 
 def counted(params: SmParams) -> data.StructLayout:
-    """An instruction that leaves: what it ``raises``; whether its flow result lets the warp go on (``holds``); whether
-    it is a DEPBAR.LE (``limits``), which holds its warp until a ``scoreboard`` is at ``most``."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "raises": COUNTS, "holds": 1, "limits": 1, "scoreboard": range(SCOREBOARDS),
-        "most": COUNTER_BITS})
+    """An instruction that leaves: what it ``raises``; if it is a DEPBAR.LE (``limits``), its warp waits until a
+    ``scoreboard`` is at ``most``."""
+    return data.StructLayout({"warp": params.warp_bits, "raises": COUNTS, "limits": 1,
+                              "scoreboard": range(SCOREBOARDS), "most": COUNTER_BITS})

@@ -20,8 +20,8 @@ class FlowResults(Component):
 
     Members
     -------
-    counted : In(Event of counted)
-        Two cycles after its selection.
+    counted, holds : In(Event of counted), In(1)
+        Two cycles after its selection. Its flow result lets the warp go on.
     result : In(Event of flow_result)
     begins : In(1 bit a warp)
         What comes for it is the result of its launch, which is not counted.
@@ -39,7 +39,7 @@ class FlowResults(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "counted": In(Event(counted(params))), "result": In(Event(flow_result(params))),
+            "counted": In(Event(counted(params))), "holds": In(1), "result": In(Event(flow_result(params))),
             "begins": In(params.warps), "over": Out(1), "redirect": Out(Event(redirect(params))),
             "settled": Out(params.warps), "revoked": Out(params.warps)})
 
@@ -56,7 +56,7 @@ class FlowResults(Component):
         # Counters. A warp that waits has nothing on the way that could be counted later.
         awaited, answered = issues.read(m, result.warp), answers.read(m, result.warp)
         issues.write(m, flows, issued.warp, {
-            "holds": issued.holds, "count": issues.read(m, issued.warp).count + 1})
+            "holds": self.holds, "count": issues.read(m, issued.warp).count + 1})
         answers.write(m, counts, result.warp, answered + 1)
         m.d.comb += [
             begins.eq(self.begins.bit_select(result.warp, 1)), counts.eq(self.result.valid & ~begins),

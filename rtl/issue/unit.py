@@ -212,7 +212,7 @@ class IssueUnit(Component):
             done.valid.eq(self.instruction.valid & ~counted.raises[COMPLETE] & ~counted.raises[RESULTS]),
             done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER),
             self.scoreboards.counted.valid.eq(self.instruction.valid), counted.warp.eq(left.warp),
-            counted.holds.eq(left.kind != InstructionKind.PUSH),
+            self.results.holds.eq(left.kind != InstructionKind.PUSH),
             counted.scoreboard.eq(field_of(left.word, at_most["scoreboard"])),
             counted.most.eq(field_of(left.word, at_most["count"]))]
         pass_on(m, self.scoreboards.counted, self.results.counted, "valid", "payload")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
+from amaranth.hdl import Assert, Module, Mux, ShapeLike, Signal, Value
+from amaranth.lib import memory, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -38,7 +38,7 @@ class DispatchQueue(Component):
         The head has come before this cycle.
     """
 
-    def __init__(self, layout: data.StructLayout, *, places: int = 8, under_way: int = 5, decoding: int = 0,
+    def __init__(self, layout: ShapeLike, *, places: int = 8, under_way: int = 5, decoding: int = 0,
                  bypass: bool = False) -> None:
         self._layout, self._places, self._bypass = layout, places, bypass
         self._enough = places - under_way - decoding
@@ -52,9 +52,9 @@ class DispatchQueue(Component):
         m.submodules.places = places = memory.Memory(shape=self._layout, depth=self._places, init=[])
         write, read = places.write_port(), places.read_port(domain="comb")
         level, taken = Signal(range(self._places + 1)), Signal()
-        content: Any = read.data.as_value()
+        content: Any = Value.cast(read.data)
         if self._bypass:
-            content = Mux(self.waits, content, write.data.as_value())
+            content = Mux(self.waits, content, Value.cast(write.data))
         # What leaves in the cycle in which it comes is written as well: that it leaves is known late.
         m.d.comb += [
             write.en.eq(arriving.valid), write.data.eq(arriving.payload), self.waits.eq(level != 0),

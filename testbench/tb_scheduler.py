@@ -195,9 +195,8 @@ def traces_of(driver: FrontDriver) -> Traces:
     memory, group, instruction = fetch.memory, fetch.group.payload, issue.instruction.payload
     warps: dict[str, Callable[[], object] | object] = {
         f"warp{number}": {
-            "reason": issue.reasons[number], "state": warp.state, "lanes": warp.lanes,
-            "others": warp.others, "room": warp.room, "number": warp.place.number, "need": warp.heads[0].need,
-            "up": warp.up}
+            "reason": issue.reasons[number], "lanes": warp.lanes, "others": warp.others, "room": warp.room,
+            "need": warp.head.need, "up": warp.up}
         for number, warp in enumerate(issue.warps)}
     return {
         "memory": {

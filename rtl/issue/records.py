@@ -1,58 +1,27 @@
 """What issue keeps of an instruction."""
 
 from amaranth.hdl import unsigned
-from amaranth.lib import data, enum
+from amaranth.lib import data
 
 from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
-from rtl.layouts import UNITS, WaitReason
+from rtl.layouts import UNITS
+from rtl.params import SmParams
 
-__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTS", "RESULTS", "TIME_BITS", "Control", "Head", "Need", "Place",
-           "WarpState"]
+__all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTER_BITS", "COUNTS", "NEEDS", "RESULTS", "TIME_BITS", "After", "Control",
+           "Head", "Place", "counted"]
 
 BUFFERED_GROUPS = 2
 """Groups of a warp that issue has room for."""
 TIME_BITS = 4
 """Width of the time, which stall counts are compared with."""
+COUNTER_BITS = 6
 COMPLETE, RESULTS = SCOREBOARDS, SCOREBOARDS + 1
 """Behind a warp's scoreboards: whether instructions are not complete, and whether flow results are to come."""
 COUNTS = SCOREBOARDS + 2
 """What is counted of a warp."""
-
-
-class WarpState(enum.Enum, shape=3):
-    """What a warp's next instruction waits for, beside what the instruction itself says. Where that is a reason of its
-    own, it has the number of that reason."""
-
-    DEAD = WaitReason.NOT_LIVE.value
-    """It has ended, or was never launched."""
-    RESULT = WaitReason.FLOW.value
-    """The flow result of the instruction that issued last."""
-    DRAIN = WaitReason.DRAIN.value
-    """That everything is complete and all flow results are there."""
-    RESUME = WaitReason.RESUME.value
-    """That a unit lets it go."""
-    RUNS = 4
-    """Nothing."""
-    BEGINS = 5
-    """The result of its launch."""
-    LIMIT = WaitReason.SCOREBOARD.value
-    """That a scoreboard is as low as a DEPBAR.LE says."""
-
-
-class Need(enum.Enum, shape=3):
-    """Of whom an instruction needs room: of nobody, of a unit beside the lanes, or of those who lower scoreboards for
-    the lanes."""
-
-    NOTHING = 0
-    FLOW = 1
-    MEMORY = 2
-    CONVERSION = 3
-    BARRIER = 4
-    TRAP = 5
-    EVENTS = 6
-
-
-assert tuple(need.name.lower() for need in Need)[1:-1] == UNITS
+NEEDS = (None, *UNITS, "events")
+"""Of whom an instruction needs room: of nobody, of a unit beside the lanes, or of those who lower scoreboards for the
+lanes."""
 
 
 class Place(data.Struct):
@@ -69,13 +38,24 @@ class Head(data.Struct):
     """Scoreboards that have to be zero, those of a DEPBAR too; what else of the warp has to be over."""
     waits: unsigned(1)
     """One of ``wait`` is 1."""
-    need: Need
+    need: range(len(NEEDS))
     lanes: unsigned(1)
     """It passes the lanes."""
     collected: unsigned(1)
     """Its operands are collected."""
     short: unsigned(1)
     """The warp's next instruction may issue two cycles later."""
+
+
+class After(data.Struct):
+    """What the instruction behind one waits for, beside what it says itself: all flow ``results``; that all those are
+    there and everything is complete, since the cycle before (``drain``); that a unit lets the warp go (``resume``);
+    that a scoreboard is as low as a DEPBAR.LE says (``limit``)."""
+
+    results: unsigned(1)
+    drain: unsigned(1)
+    resume: unsigned(1)
+    limit: unsigned(1)
 
 
 class Control(data.Struct):
@@ -85,5 +65,12 @@ class Control(data.Struct):
     """What it raises."""
     rest: unsigned(TIME_BITS)
     """In the cycle after the selection: cycles until the next one may become ready."""
-    after: WarpState
+    after: After
     no_yield: unsigned(1)
+
+
+def counted(params: SmParams) -> data.StructLayout:
+    """An instruction that leaves: what it ``raises``; if it is a DEPBAR.LE (``limits``), its warp waits until a
+    ``scoreboard`` is at ``most``."""
+    return data.StructLayout({"warp": params.warp_bits, "raises": COUNTS, "limits": 1,
+                              "scoreboard": range(SCOREBOARDS), "most": COUNTER_BITS})

@@ -10,14 +10,9 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
 
-__all__ = ["FlowResults", "flow_issued"]
+from .records import COUNTER_BITS, RESULTS, counted
 
-_COUNTER_BITS = 6
-
-
-def flow_issued(params: SmParams) -> data.StructLayout:
-    """A flow instruction that has issued, and whether it holds its warp."""
-    return data.StructLayout({"warp": params.warp_bits, "holds": 1})
+__all__ = ["FlowResults"]
 
 
 class FlowResults(Component):
@@ -25,8 +20,8 @@ class FlowResults(Component):
 
     Members
     -------
-    issued : In(Event of flow_issued)
-        Two cycles after its selection.
+    counted, holds : In(Event of counted), In(1)
+        Two cycles after its selection. Its flow result lets the warp go on.
     result : In(Event of flow_result)
     begins : In(1 bit a warp)
         What comes for it is the result of its launch, which is not counted.
@@ -44,35 +39,36 @@ class FlowResults(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "issued": In(Event(flow_issued(params))), "result": In(Event(flow_result(params))),
+            "counted": In(Event(counted(params))), "holds": In(1), "result": In(Event(flow_result(params))),
             "begins": In(params.warps), "over": Out(1), "redirect": Out(Event(redirect(params))),
             "settled": Out(params.warps), "revoked": Out(params.warps)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, issued, result = self._params.warps, self.issued.payload, self.result.payload
-        counts = data.StructLayout({"holds": 1, "count": _COUNTER_BITS})
-        m.submodules.issues = issues = Words(counts, warps)
+        warps, issued, result = self._params.warps, self.counted.payload, self.result.payload
+        held = data.StructLayout({"holds": 1, "count": COUNTER_BITS})
+        m.submodules.issues = issues = Words(held, warps)
         # How often results have come, and one more: when that is how often something was issued, the next is the last.
-        m.submodules.answers = answers = Words(_COUNTER_BITS, warps, initial=1)
-        begins, counted, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
+        m.submodules.answers = answers = Words(COUNTER_BITS, warps, initial=1)
+        begins, counts, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
+        flows = self.counted.valid & issued.raises[RESULTS]
 
         # Counters. A warp that waits has nothing on the way that could be counted later.
         awaited, answered = issues.read(m, result.warp), answers.read(m, result.warp)
-        issues.write(m, self.issued.valid, issued.warp, {
-            "holds": issued.holds, "count": issues.read(m, issued.warp).count + 1})
-        answers.write(m, counted, result.warp, answered + 1)
+        issues.write(m, flows, issued.warp, {
+            "holds": self.holds, "count": issues.read(m, issued.warp).count + 1})
+        answers.write(m, counts, result.warp, answered + 1)
         m.d.comb += [
-            begins.eq(self.begins.bit_select(result.warp, 1)), counted.eq(self.result.valid & ~begins),
+            begins.eq(self.begins.bit_select(result.warp, 1)), counts.eq(self.result.valid & ~begins),
             equal.eq(awaited.count == answered), self.over.eq(awaited.holds & equal)]
-        m.d.sync += Assert(~(counted & ((awaited.count + 1)[:_COUNTER_BITS] == answered)),
+        m.d.sync += Assert(~(counts & ((awaited.count + 1)[:COUNTER_BITS] == answered)),
                            "a flow result that nobody awaits")
 
         # The last of all. Told a cycle later, unless more has been issued.
         settled, latest = Signal(), Signal(warps)
-        newer, newest = (self.issued.valid & (issued.warp == of) for of in (result.warp, last))
+        newer, newest = (flows & (issued.warp == of) for of in (result.warp, last))
         m.d.sync += [
-            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counted & equal & ~newer)]
+            last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counts & equal & ~newer)]
         m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))
 
         # Where it goes on. What is known last of a result is put together a cycle later.

@@ -1,34 +1,29 @@
 """What is counted of warps: scoreboards, instructions that are not complete."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component
-from rtl.isa.control_code import SCOREBOARDS
+from rtl.component import Component, pass_on
+from rtl.dispatch_queue import DispatchQueue
+from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS
 from rtl.layouts import Event, operands_read, scoreboard_event
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
 
-from .events import LoweringQueue, lowering
-from .records import COMPLETE, TIME_BITS
+from .records import COMPLETE, COUNTER_BITS, TIME_BITS, counted
 
-__all__ = ["COUNTER_BITS", "Scoreboards", "raised"]
+__all__ = ["Scoreboards"]
 
-COUNTER_BITS = 6
 _FULL_BITS = 3
 """A counter is as good as full when its upper bits are ones."""
-
-
-def raised(params: SmParams) -> data.StructLayout:
-    """An instruction that has issued: its scoreboards; whether its completion is awaited; whether it is a DEPBAR.LE,
-    which holds its warp until a scoreboard is at ``count`` or less."""
-    return data.StructLayout({
-        "warp": params.warp_bits, "raises": SCOREBOARDS, "counted": 1, "limits": 1, "scoreboard": range(SCOREBOARDS),
-        "count": COUNTER_BITS})
+_PLACES, _UNDER_WAY = 16, 8
+"""Of a queue of events; and those that may still come when it is full: from selection on."""
 
 
 class Scoreboards(Component):
@@ -36,55 +31,53 @@ class Scoreboards(Component):
     writer each; it is zero when they are equal. So are instructions that are not complete: they are lowered in two
     memories, by what passes the lanes and by others.
 
-    One event a cycle lowers scoreboards (C1). If none does, one warp after the other is looked at whose DEPBAR.LE may
-    be satisfied. What a warp has issued until two cycles before counts; so who has issued since is not told that
-    something is zero.
+    One event a cycle lowers scoreboards (C1). Those of units go first, in the order of the units, each of which has a
+    place: so few come of each that it is free in time. Events of the lanes, and then those of gathers, wait in a queue,
+    and pass it in the same cycle if it is empty and no other goes first. If no event goes, one warp after the other is
+    looked at whose DEPBAR.LE may be satisfied. What a warp has issued until two cycles before counts; so who has issued
+    since is not told that something is zero.
 
     Members
     -------
     time : In
-    raised : In(Event of raised)
+    counted : In(Event of counted)
         Two cycles after its selection.
-    lanes, gathered, units, room
-        See LoweringQueue.
+    lanes, gathered : In(Event of scoreboard_event), In(Event of operands_read)
+        None may come any more 8 cycles after ``room`` is 0.
+    units : In(array of Event of scoreboard_event)
+    room : Out(1)
     lowered, zero : Out(1 bit a warp), Out(SCOREBOARDS)
         One warp, whose scoreboards of ``zero`` are zero.
-    complete : Out(1 bit a warp)
-        Everything of it is complete.
-    low : Out(1 bit a warp)
-        Its DEPBAR.LE is satisfied.
+    complete, low : Out(1 bit a warp)
+        Everything of it is complete; its DEPBAR.LE is satisfied.
     full : Out(1 bit a warp)
         So many of its instructions are not complete that few more can be counted; so no scoreboard is ever full.
     """
 
     def __init__(self, params: SmParams, units: int) -> None:
         self._params = params
-        self.queue = LoweringQueue(params, units)
         super().__init__({
-            "time": In(TIME_BITS), "raised": In(Event(raised(params))), "lanes": In(Event(scoreboard_event(params))),
-            "gathered": In(Event(operands_read(params))),
-            "units": In(Event(scoreboard_event(params))).array(units), "room": Out(1), "zero": Out(SCOREBOARDS),
+            "time": In(TIME_BITS), "counted": In(Event(counted(params))), "lanes": In(Event(scoreboard_event(params))),
+            "gathered": In(Event(operands_read(params))), "units": In(Event(scoreboard_event(params))).array(units),
+            "room": Out(1), "zero": Out(SCOREBOARDS),
             **{name: Out(params.warps) for name in ("lowered", "complete", "low", "full")}})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.queue = queue = self.queue
-        warps, bits = self._params.warps, self._params.warp_bits
-        up, up_valid = self.raised.payload, self.raised.valid
-        self.join(m, queue, "lanes", "gathered", "units", "room")
+        warps, bits, up, up_valid = self._params.warps, self._params.warp_bits, self.counted.payload, self.counted.valid
 
         # C0: what lowers, or whom to look at.
-        event, looks = Signal(lowering(self._params)), Signal(bits)
-        m.d.comb += queue.rests.eq(self.time == 0)
+        event: Any = Signal(data.StructLayout({"warp": bits, "lowers": SCOREBOARDS, "completes": 1}))
+        looks, (lowers, completes, chosen) = Signal(bits), self._choose(m)
         m.d.sync += [
-            event.eq(queue.event),
-            looks.eq(Mux(up_valid & up.limits, up.warp, Mux(queue.lowers, queue.event.warp, looks + 1)))]
-        with m.If(~queue.lowers):
-            m.d.sync += event.warp.eq(looks)
+            event.completes.eq(completes), event.warp.eq(Mux(lowers, chosen.warp, looks)),
+            event.lowers.eq(Mux(lowers, Cat((chosen.write_barrier == number) | (chosen.read_barrier == number)
+                                            for number in range(SCOREBOARDS)), 0)),
+            looks.eq(Mux(up_valid & up.limits, up.warp, Mux(lowers, chosen.warp, looks + 1)))]
 
         # C1: counted.
         here, again = Signal(), Signal()      # what was raised now, and a cycle ago, is of the same warp
-        last, counts, below, zero = Signal(bits), [], [], Signal(SCOREBOARDS)
+        last, counts, zero = Signal(bits), [], Signal(SCOREBOARDS)
         m.d.comb += [here.eq(up_valid & (up.warp == event.warp)), again.eq(up_valid & (up.warp == last))]
         m.d.sync += [last.eq(event.warp), self.lowered.eq(one_hot(event.warp, warps))]
         for number in range(SCOREBOARDS):
@@ -96,14 +89,48 @@ class Scoreboards(Component):
                 zero[number].eq(event.lowers[number] & (ahead == behind) & ~(raises & here)),
                 Assert(~(event.lowers[number] & ((ahead + 1)[:COUNTER_BITS] == behind)),
                        "a scoreboard is lowered that nobody has raised")]
-            counts.append(ahead)
-            below.append(behind)
+            counts.append((ahead, behind))
         # C2: told.
         m.d.comb += self.zero.eq(zero & ~(up.raises & again.replicate(SCOREBOARDS)))
 
-        self._limits(m, event, counts, below)
+        self._limit(m, event, counts)
         self._complete(m, event)
         return m
+
+    def _choose(self, m: Module) -> tuple[Any, Any, Any]:
+        """Whether an event goes, whether it completes an instruction other than by the lanes, and the event."""
+        fields, free = scoreboard_event(self._params), Const(1)
+        lowers, event, chosen = Signal(), Signal(fields), []
+        for index, source in enumerate(self.units):
+            kept = Signal(fields, name=f"kept_{index}")
+            full, goes = (Signal(name=f"{name}_{index}") for name in ("full", "goes"))
+            m.d.comb += goes.eq(full & free)
+            m.d.sync += [full.eq(source.valid | full & ~goes),
+                         Assert(~(source.valid & full & ~goes), "completions come too close behind each other")]
+            with m.If(source.valid):
+                m.d.sync += kept.eq(source.payload)
+            chosen.append((goes, kept.as_value()))
+            free = free & ~full
+
+        m.submodules.passed, m.submodules.gathers = passed, gathers = (
+            DispatchQueue(shape, places=_PLACES, under_way=_UNDER_WAY, bypass=True)
+            for shape in (fields, operands_read(self._params)))
+        passing, read, ours = self.lanes.payload, Signal(fields), Signal()
+        pass_on(m, gathers.head.payload, read, "warp")
+        m.d.comb += [
+            passed.arriving.valid.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
+                                                         | (passing.read_barrier != NO_BARRIER))),
+            passed.arriving.payload.eq(passing), passed.head.ready.eq(free & (self.time != 0)),
+            gathers.arriving.valid.eq(self.gathered.valid & (self.gathered.payload.barrier != NO_BARRIER)),
+            gathers.arriving.payload.eq(self.gathered.payload), read.write_barrier.eq(NO_BARRIER),
+            read.read_barrier.eq(gathers.head.payload.barrier),
+            gathers.head.ready.eq(passed.head.ready & ~passed.head.valid), self.room.eq(passed.room & gathers.room),
+            ours.eq(passed.head.ready & (passed.head.valid | gathers.head.valid))]
+        chosen.append((ours, Mux(passed.head.valid, passed.head.payload.as_value(), read.as_value())))
+        m.d.comb += [
+            event.eq(reduce(or_, (Mux(here, source, 0) for here, source in chosen))),
+            lowers.eq(Cat(here for here, _ in chosen).any())]
+        return lowers, event.completes & ~ours, event
 
     def _counter(self, m: Module, name: str, warp: Any, steps: Any, initial: int = 0) -> Words:
         """A number for each warp, which goes up by one."""
@@ -111,57 +138,57 @@ class Scoreboards(Component):
         counter.write(m, steps, warp, counter.read(m, warp) + 1)
         return counter
 
-    def _limits(self, m: Module, event: Any, counts: list[Any], below: list[Any]) -> None:
+    def _limit(self, m: Module, event: Any, counts: list[Any]) -> None:
         """Whether the scoreboard that the warp's DEPBAR.LE names is low enough, as it was before this event."""
-        up, warps = self.raised.payload, self._params.warps
+        up, warps = self.counted.payload, self._params.warps
         m.submodules.limits = limits = Words(
-            data.StructLayout({"scoreboard": range(SCOREBOARDS), "count": COUNTER_BITS}), warps)
+            data.StructLayout({"scoreboard": range(SCOREBOARDS), "most": COUNTER_BITS}), warps)
         ahead, behind, most, above = (Signal(COUNTER_BITS, name=name) for name in ("ahead", "behind", "most", "above"))
-        low, looked, recent, limiting = Signal(), Signal(warps), Signal(2), self.raised.valid & up.limits
-        limits.write(m, limiting, up.warp, {"scoreboard": up.scoreboard, "count": up.count})
+        low, looked, recent, limiting = Signal(), Signal(warps), Signal(2), self.counted.valid & up.limits
+        limits.write(m, limiting, up.warp, {"scoreboard": up.scoreboard, "most": up.most})
         limit = limits.read(m, event.warp)
         m.d.comb += above.eq(ahead - behind)
         m.d.sync += [
-            ahead.eq(Array(counts)[limit.scoreboard]), behind.eq(Array(below)[limit.scoreboard]), most.eq(limit.count),
+            *(each.eq(Array(read)[limit.scoreboard])
+              for each, read in zip((ahead, behind), zip(*counts, strict=True), strict=True)), most.eq(limit.most),
             low.eq(above.all() | (above < most)), looked.eq(self.lowered), recent.eq(Cat(limiting, recent))]
         # A limit of the last cycles was not there when the counters were read.
         m.d.comb += self.low.eq(looked & (low & ~limiting & ~recent.any()).replicate(warps))
 
     def _complete(self, m: Module, event: Any) -> None:
         """Instructions that are not complete."""
-        up, warps = self.raised.payload, self._params.warps
+        up, warps = self.counted.payload, self._params.warps
         passed: Any = Signal.like(self.lanes.payload)
-        counted, passing = self.raised.valid & up.counted, Signal(warps)
+        raises = self.counted.valid & up.raises[COMPLETE]
         m.d.sync += [
-            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes),
-            passing.eq(one_hot(passed.warp, warps))]
-        sources = {"lanes": (passed.warp, passed.completes, passing),
-                   "others": (event.warp, event.completes, self.lowered)}
-        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, counted)
-        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps, _) in sources.items()]
+            passed.eq(self.lanes.payload), passed.completes.eq(self.lanes.valid & self.lanes.payload.completes)]
+        sources = {"lanes": (passed.warp, passed.completes), "others": (event.warp, event.completes)}
+        ups = self._counter(m, f"ups_{COMPLETE}", up.warp, raises)
+        downs = [self._counter(m, f"downs_{name}", warp, steps) for name, (warp, steps) in sources.items()]
 
         def under_way(warp: Any) -> Value:
             """How many of a warp's instructions are not complete."""
             return (ups.read(m, warp) - sum((each.read(m, warp) for each in downs), start=0))[:COUNTER_BITS]
 
         told, fewer = [], []
-        for name, (warp, steps, whose) in sources.items():
+        for name, (warp, steps) in sources.items():
             # A cycle later, when both memories are up to date.
             looked, before = (Signal.like(warp, name=f"{name}_{which}") for which in ("looked", "before"))
             asks, over, few = (Signal(name=f"{name}_{which}") for which in ("asks", "over", "few"))
             left, of = Signal(COUNTER_BITS, name=f"{name}_left"), Signal(warps, name=f"{name}_of")
             m.d.comb += left.eq(under_way(looked))
             m.d.sync += [
-                looked.eq(warp), before.eq(looked), of.eq(whose), asks.eq(steps),
+                looked.eq(warp), before.eq(looked), asks.eq(steps),
+                of.eq(self.lowered if name == "others" else one_hot(looked, warps)),
                 few.eq(asks & ~left[-_FULL_BITS:].all()),
-                over.eq(asks & ~left.any() & ~(counted & (up.warp == looked))),
+                over.eq(asks & ~left.any() & ~(raises & (up.warp == looked))),
                 Assert(~(asks & left.all()), "an instruction is complete that was not issued")]
             fewer.append(Mux(few, of, 0))
-            told.append(Mux(over & ~(counted & (up.warp == before)), of, 0))
+            told.append(Mux(over & ~(raises & (up.warp == before)), of, 0))
         m.d.comb += self.complete.eq(told[0] | told[1])
 
         # Full is who has issued the last of so many; what issues until that is seen is counted, too.
         many = Signal(warps)
         m.d.sync += [
-            many.eq(one_hot(up.warp, warps, counted & under_way(up.warp)[-_FULL_BITS:].all())),
+            many.eq(one_hot(up.warp, warps, raises & under_way(up.warp)[-_FULL_BITS:].all())),
             self.full.eq(self.full & ~(fewer[0] | fewer[1]) | many)]

@@ -1,26 +1,34 @@
 """The instructions that wait, in memories, and the way from there to the warps and to the units."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
-from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES
+from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, NO_BARRIER, SCOREBOARDS
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import WORD_BITS
-from rtl.layouts import Event, InstructionKind, fetched_group
+from rtl.isa.syntax import WORD_BITS, Form
+from rtl.isa.table import BY_NAME
+from rtl.layouts import UNITS, Event, InstructionKind, fetched_group, is_kind
 from rtl.params import SmParams
+from rtl.word import field_of
 from rtl.words import Words
 
-from .arrival import ArrivalDecoder
-from .records import BUFFERED_GROUPS, Control, Head, Place
+from .records import BUFFERED_GROUPS, COMPLETE, NEEDS, RESULTS, Control, Head, Place
 
-__all__ = ["InstructionStore", "StoredInstruction"]
+__all__ = ["DEPENDENCY_FORMS", "InstructionStore", "StoredInstruction"]
 
+DEPENDENCY_FORMS: dict[str, Form] = {form.variant: form for form in BY_NAME["DEPBAR"]}
+"""The forms of DEPBAR: "zero", and "at_most" with a limit for one scoreboard."""
+_SHORT = 2
+"""Cycles between two instructions of a warp, at least."""
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
+_LAST = GROUP_INSTRUCTIONS - 1
 
 
 class StoredInstruction(data.Struct):
@@ -36,74 +44,111 @@ class StoredInstruction(data.Struct):
 
 
 class InstructionStore(Component):
-    """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp. What leaves
-    is read by the clock, so that it may be in block RAM where there are many warps.
+    """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
+    where each warp's next instruction is. What leaves is read by the clock, so that it may be in block RAM where there
+    are many warps. What an instruction means for the scheduler is found out before it is stored.
 
     Members
     -------
     group : In(Event of fetched_group)
-    entry : Out
-        Where it goes.
-    arriving : Out(Head)
-        Of the instruction that the warp begins with.
-    next_warp, next, head : In, In(Place), Out(Head)
-        What decides when that instruction can issue.
-    warp, place, control : In, In(Place), Out(Control)
-        What becomes of the warp when that instruction issues.
+    warp : In
+        Who was selected in the cycle before.
+    control : Out(Control)
+        What becomes of that warp.
     instruction, pc : Out(StoredInstruction), Out(32)
         That instruction and its own address, a cycle later.
+    next_warp, behind : In, Out(Head)
+        What decides when the instruction behind the last one that was brought to that warp can issue.
+    busy, bus, last : In(1), Out(Head), Out(1)
+        The same, or of the instruction that the warp of the ``group`` begins with; it is the last one of its group.
+    brings : In(1)
+        What is on the bus is brought to its warp.
     """
 
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "group": In(Event(fetched_group(params))), "entry": Out(range(BUFFERED_GROUPS)), "arriving": Out(Head),
-            "next_warp": In(params.warp_bits), "next": In(Place), "head": Out(Head), "warp": In(params.warp_bits),
-            "place": In(Place), "control": Out(Control), "instruction": Out(StoredInstruction), "pc": Out(32)})
+            "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
+            "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32), "next_warp": In(params.warp_bits),
+            "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        group = self.group.payload
-        heads, controls, instructions = [], [], []
-        for number, fetched in enumerate(group.instructions):
-            m.submodules[f"decoder_{number}"] = decoder = ArrivalDecoder()
-            stored: Any = Signal(StoredInstruction, name=f"stored_{number}")
-            pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
-            m.d.comb += [
-                decoder.instruction.eq(fetched), stored.write_barrier.eq(fetched.control.write_barrier),
-                stored.read_barrier.eq(decoder.read_barrier)]
-            heads.append(decoder.head)
-            controls.append(decoder.control)
-            instructions.append(stored)
+        group, warps = self.group.payload, self._params.warps
+        heads, controls, instructions = zip(*(
+            self._arrive(m, number, fetched) for number, fetched in enumerate(group.instructions)), strict=True)
 
-        m.submodules.entries = entries = Words(1, self._params.warps)
-        entries.write(m, self.group.valid, group.warp, ~self.entry)
-        left = Signal.like(self.place.number)
-        m.d.sync += left.eq(self.place.number)
+        # Where: groups of a warp go to one entry and the other in turn.
+        m.submodules.entries = entries = Words(1, warps)
+        m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
+        here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
+        entry, left, brought = entries.read(m, group.warp), Signal.like(here.number), Signal.like(here)
+        entries.write(m, self.group.valid, group.warp, ~entry)
+        places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
+            "here": brought, "next": Cat(brought.entry ^ self.last, Mux(self.last, 0, brought.number + 1))})
         m.d.comb += [
-            self.entry.eq(entries.read(m, group.warp)),
-            self.arriving.eq(Array(head.as_value() for head in heads)[group.first]),
-            self.head.eq(Array(self._stored(m, "head", heads, self.next_warp, self.next))[self.next.number]),
-            self.control.eq(Array(self._stored(m, "control", controls, self.warp, self.place))[self.place.number]),
-            self.instruction.eq(Array(self._stored(m, "instruction", instructions, self.warp, self.place, "sync"))[
-                left])]
-        (pc,) = self._stored(m, "pc", [group.pc[_GROUP_AT:]], self.warp, self.place, "sync")
-        m.d.comb += self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))
+            brought.entry.eq(Mux(self.busy, entry, behind.entry)), self.last.eq(brought.number == _LAST),
+            brought.number.eq(Mux(self.busy, group.first, behind.number))]
+
+        def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
+            """What was stored of a group, in a memory for each part of it."""
+            read = []
+            for number, value in enumerate(map(Value.cast, written)):
+                m.submodules[f"{name}_{number}"] = column = memory.Memory(
+                    shape=len(value), depth=BUFFERED_GROUPS * warps, init=[])
+                write, port = column.write_port(), column.read_port(domain=domain)
+                m.d.comb += [write.en.eq(self.group.valid), write.addr.eq(Cat(entry, group.warp)),
+                             write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
+                read.append(port.data)
+            return read
+
+        # What is read of them.
+        m.d.sync += left.eq(here.number)
+        (pc,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here, "sync")
+        m.d.comb += [
+            self.behind.eq(Array(kept("head", heads, self.next_warp, behind))[behind.number]),
+            self.bus.eq(Mux(self.busy, Array(head.as_value() for head in heads)[group.first], self.behind.as_value())),
+            self.control.eq(Array(kept("control", controls, self.warp, here))[here.number]),
+            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here, "sync"))[left]),
+            self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
         return m
 
-    def _stored(self, m: Module, name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb",
-                ) -> list[Any]:
-        """What was stored of a group, in a memory for each part of it."""
-        read = []
-        for number, value in enumerate(map(Value.cast, written)):
-            m.submodules[f"{name}_{number}"] = column = memory.Memory(
-                shape=len(value), depth=BUFFERED_GROUPS * self._params.warps, init=[])
-            write, port = column.write_port(), column.read_port(domain=domain)
-            m.d.comb += [
-                write.en.eq(self.group.valid), write.addr.eq(Cat(self.entry, self.group.payload.warp)),
-                write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
-            read.append(port.data)
-        return read
+    def _arrive(self, m: Module, number: int, fetched: Any) -> tuple[Any, Any, Any]:
+        """What an instruction means. One whose two barrier fields name the same scoreboard raises it once, until it is
+        complete: its read barrier is none."""
+        signals: Any = (Signal(shape, name=f"arriving_{shape.__name__}_{number}")
+                        for shape in (Head, Control, StoredInstruction))
+        head, control, stored = signals
+        kind, word, code, after = fetched.kind, fetched.word, fetched.control, control.after
+        write, read = code.write_barrier, code.read_barrier
+        zero, at_most = (DEPENDENCY_FORMS[variant].fields for variant in ("zero", "at_most"))
+        silent, dependency, barriers = Signal(), Signal(), Signal(SCOREBOARDS)
+        pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
+        m.d.comb += [
+            silent.eq(is_kind(kind, lambda rule: rule.silent)), dependency.eq(kind == InstructionKind.DEPENDENCY),
+            barriers.eq(Mux(silent, 0, Cat((write == each) | (read == each) for each in range(SCOREBOARDS)))),
+            stored.write_barrier.eq(write), stored.read_barrier.eq(Mux(read == write, NO_BARRIER, read)),
+
+            # What it waits for, and which room it needs. What has no unit lowers scoreboards by way of the lanes.
+            head.wait[:SCOREBOARDS].eq(code.wait | field_of(word, zero["wait"]) & dependency.replicate(SCOREBOARDS)),
+            head.wait[COMPLETE].eq(is_kind(kind, lambda rule: "complete" in rule.before)),
+            head.wait[RESULTS].eq(is_kind(kind, lambda rule: "results" in rule.before) | fetched.constant_missing),
+            head.waits.eq(head.wait.any()), head.lanes.eq(is_kind(kind, lambda rule: rule.lanes)),
+            head.collected.eq(is_kind(kind, lambda rule: rule.collected)),
+            head.need.eq(reduce(or_, (
+                Mux(is_kind(kind, lambda rule, unit=unit: rule.unit == unit), NEEDS.index(unit), 0) for unit in UNITS),
+                Mux(barriers.any() & is_kind(kind, lambda rule: rule.unit is None), NEEDS.index("events"), 0))),
+
+            # What it changes.
+            after.resume.eq(is_kind(kind, lambda rule: rule.after == "resumed")),
+            after.drain.eq(~after.resume & (is_kind(kind, lambda rule: rule.after == "drained")
+                                            | fetched.constant_missing)),
+            after.results.eq(is_kind(kind, lambda rule: rule.after == "result")),
+            after.limit.eq(dependency & field_of(word, at_most["at_most"]).any()),
+            head.short.eq((code.stall <= _SHORT) & ~after.as_value().any()), control.no_yield.eq(code.no_yield),
+            control.rest.eq(Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)),
+            control.raises.eq(Cat(barriers, ~silent, is_kind(kind, lambda rule: rule.unit == "flow")))]
+        return head, control, stored
 
 
 assert GROUP_INSTRUCTIONS < 1 << _GROUP_AT - _WORD_AT

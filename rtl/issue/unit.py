@@ -5,49 +5,30 @@ from typing import Any
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
+from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.control_code import NO_BARRIER
-from rtl.layouts import (
-    COMPLETING,
-    UNITS,
-    Event,
-    InstructionKind,
-    IssueEvents,
-    Policy,
-    WaitReason,
-    completion,
-    fetched_group,
-    flow_result,
-    issued,
-    offered_operation,
-    operands_read,
-    redirect,
-    register_gather,
-    register_write,
-    scoreboard_event,
-    unit_rooms,
-)
-from rtl.one_hot import chosen_of, number_of, one_hot
+from rtl.layouts import COMPLETING, UNITS, Event, InstructionKind, IssueEvents, Policy, completion, issued, unit_rooms
+from rtl.one_hot import number_of, one_hot
 from rtl.params import SmParams
 from rtl.wires import KEEP
 from rtl.word import field_of
 from rtl.words import Words
 
-from .arrival import DEPENDENCY_FORMS
-from .operations import OPERATIONS, OperationChooser, operation_streams
+from .operations import OPERATIONS, OperationChooser
 from .order import FAVOUR_INTERVAL, Order, window_cycles
-from .records import COMPLETE, RESULTS, TIME_BITS, Need, Place, WarpState
+from .records import COMPLETE, NEEDS, RESULTS, TIME_BITS, After
 from .results import FlowResults
 from .scoreboards import Scoreboards
-from .store import InstructionStore, StoredInstruction
+from .store import DEPENDENCY_FORMS, InstructionStore, StoredInstruction
 from .warp import OfAll, OfWarp, ReadyWarp
 
 __all__ = ["IssueUnit"]
 
 _COLLECTING_CYCLES = 3
-_REPORTED = {"stall": (WaitReason.STALL,), "scoreboard": (WaitReason.SCOREBOARD,), "lanes": (WaitReason.LANES,),
-             "unit": (WaitReason.UNIT,), "fetch": (WaitReason.FETCH,),
-             "held": (WaitReason.FLOW, WaitReason.DRAIN, WaitReason.RESUME, WaitReason.TRAP)}
+_PORTS = {"store": ("group",), "scoreboards": ("lanes", "gathered", "units"), "results": ("result", "redirect"),
+          "chooser": ("gather", "write", *OPERATIONS)}
+"""Ports that are those of a part."""
 
 
 class IssueUnit(Component):
@@ -101,155 +82,143 @@ class IssueUnit(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         warps = params.warps
-        super().__init__(operation_streams(params) | {
-            "group": In(Event(fetched_group(params))), "claimed": In(Event(params.warp_bits)), "room": Out(warps),
-            "redirect": Out(Event(redirect(params))), "launched": In(Event(params.warp_bits)),
-            "result": In(Event(flow_result(params))), "lanes": In(Event(scoreboard_event(params))),
-            "gathered": In(Event(operands_read(params))),
-            "units": In(Event(scoreboard_event(params))).array(len(COMPLETING)), "resume": In(warps),
-            "hold": In(warps), "enter": In(warps), "leave": In(warps), "taken": Out(warps), "rooms": In(unit_rooms()),
-            "collecting": In(1), "policy": In(Policy), "instruction": Out(Event(issued(params))),
-            "completion": Out(completion(params)), "gather": Out(Event(offered_operation(register_gather(params)))),
-            "write": Out(Event(offered_operation(register_write(params)))),
-            "live": Out(warps), "drained": Out(warps), "events": Out(IssueEvents)})
         self.warps = [ReadyWarp() for _ in range(warps)]
         self.store = InstructionStore(params)
         self.scoreboards = Scoreboards(params, len(COMPLETING))
         self.results = FlowResults(params)
         self.chooser = OperationChooser(params)
+        self.behind = DispatchQueue(params.warp_bits, under_way=2, bypass=True)
+        """Warps that have issued, and wait for what is behind that."""
         self.last = Words(32, warps)
         """For whoever looks on: of each warp, the address of the instruction that it issued last."""
         self.reasons = [warp.reason for warp in self.warps]
         """The same: why it does not issue."""
         self._places = Order(warps, "warp")
         self._preferred = Signal(warps)
-        self._selected = Signal()
-        self._injected = Signal(warps)
+        super().__init__({
+            **{own: member for part, names in _PORTS.items()
+               for own, member in members_of(getattr(self, part), *names).items()},
+            "claimed": In(Event(params.warp_bits)), "launched": In(Event(params.warp_bits)), "rooms": In(unit_rooms()),
+            "collecting": In(1), "policy": In(Policy), "instruction": Out(Event(issued(params))),
+            "completion": Out(completion(params)), "events": Out(IssueEvents),
+            **{name: In(warps) for name in ("resume", "hold", "enter", "leave")},
+            **{name: Out(warps) for name in ("room", "taken", "live", "drained")}})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         for number, warp in enumerate(self.warps):
             m.submodules[f"warp_{number}"] = warp
-        m.submodules.store = self.store
-        m.submodules.scoreboards = self.scoreboards
-        m.submodules.results = self.results
-        m.submodules.operation_chooser = self.chooser
-        m.submodules.last = self.last
-        warps = self._params.warps
+        for name in (*_PORTS, "behind", "last"):
+            m.submodules[name] = getattr(self, name)
+            self.join(m, getattr(self, name), *_PORTS.get(name, ()))
+        warps, told = self._params.warps, Signal(OfAll, attrs=KEEP)
         taken, gone = (Signal(warps, attrs=KEEP, name=name) for name in ("selected", "issued"))
-        arriving, offered = Signal(warps), Signal(warps)
-        place, time = Signal(Place), Signal(TIME_BITS)
-        told: Any = Signal(OfAll)
-        m.d.sync += [gone.eq(taken), time.eq(time + 1)]
-        m.d.comb += [told.time.eq(time), self.scoreboards.time.eq(time)]
+        injecting, injected, time = Signal(warps), Signal(), Signal(TIME_BITS)
+        m.d.sync += [gone.eq(taken), injecting.eq(self._all("injected")), time.eq(time + 1)]
+        m.d.comb += [
+            injected.eq((gone & injecting).any()), told.time.eq(time), self.scoreboards.time.eq(time)]
 
-        self._select(m, taken, gone, place, told)
-        control = self._read(m, gone, place, told)
-        self._order(m, gone, control)
-        self._bring(m, taken, arriving, offered, told)
-        self._count(m, told)
+        self._select(m, taken, told)
+        self._bring(m, gone, told)
+        self._read(m, gone, injected, told)
+        self._order(m, gone, told.control)
+        self._tell_warps(m, told, {"taken": taken, "issued": gone})
         m.d.sync += [
+            self.events.issued.eq(gone.any() & ~injected),
             Assert(~(self.instruction.valid & (self.gather.valid | self.write.valid)),
                    "an operation beside an instruction"),
             Assert(~(self.enter & self.leave).any(), "a warp enters the trap and leaves it")]
-        self._tell_warps(m, told, {"taken": taken, "issued": gone, "arrives": arriving, "offered": offered})
         return m
 
     def _all(self, name: str) -> Any:
         """One bit of each warp."""
         return Cat(getattr(warp, name) for warp in self.warps)
 
-    def _select(self, m: Module, taken: Signal, gone: Signal, place: Any, told: Any) -> None:
+    def _select(self, m: Module, taken: Signal, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
-        one, and where it is."""
-        beats, count, chooser = self._params.beats, self._params.warps, self.chooser
-        lanes, others, wanted = self._all("lanes"), self._all("others"), Signal()
+        one, and its number."""
+        beats, count, chooser, room = self._params.beats, self._params.warps, self.chooser, self.behind.room
+        lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
-        places = [warp.place.as_value() for warp in self.warps]
-        self.join(m, chooser, "gather", "write", *OPERATIONS)
         m.d.comb += [
-            wanted.eq((lanes | others).any()), operates.eq(free & chooser.first), told.lanes_free.eq(free),
-            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & ~operates),
+            wanted.eq((lanes | others).any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
+            goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & room & ~operates),
             chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(free & wanted & ~operates),
-            self._selected.eq(wanted & ~operates & (passes | others.any())),
-            self.taken.eq(taken & ~self._all("injected"))]
+            selected.eq(wanted & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
+        instead = (room & ~operates).replicate(count)
         if beats == 1:
-            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & (~operates).replicate(count))]
-            m.d.sync += place.as_value().eq(chosen_of(first[0], places))
+            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & instead)]
+            m.d.sync += self.store.warp.eq(number_of(first[0]))
         else:
-            m.d.comb += [
-                first[0].eq(self._first(lanes)), first[1].eq(self._first(others)),
-                taken.eq(Mux(passes, first[0], first[1] & (~operates).replicate(count)))]
-            m.d.sync += place.as_value().eq(Mux(passes, *(chosen_of(each, places) for each in first)))
+            m.d.comb += [first[0].eq(self._first(lanes)), first[1].eq(self._first(others)),
+                         taken.eq(Mux(passes, first[0], first[1] & instead))]
+            m.d.sync += self.store.warp.eq(Mux(passes, *map(number_of, first)))
             busy = Signal(beats - 1)
             m.d.sync += [busy.eq(Cat(passes | goes, busy)), free.eq(~(passes | goes | busy[:-1].any()))]
 
         # One collects at a time.
         collected, recent = self._all("collected"), Signal(_COLLECTING_CYCLES)
-        quiet, room = ~recent.any() & ~self.collecting, self.scoreboards.room
-        also = {"flow": quiet, "barrier": quiet, "trap": room}
+        quiet, lowers = ~recent.any() & ~self.collecting, self.scoreboards.room
+        also = {"flow": quiet, "barrier": quiet, "trap": lowers}
         m.d.sync += recent.eq(Cat((first[0] & collected).any() & passes, recent))
         m.d.comb += [
-            told.available.eq(Cat(1, *(self.rooms[unit] & also.get(unit, 1) for unit in UNITS), room)),
+            told.available.eq(Cat(1, *(self.rooms[unit] & also.get(unit, 1) for unit in UNITS), lowers)),
             told.alone.eq(((lanes | others) & collected).any() if beats == 1 else 0)]
-        assert tuple(need.name.lower() for need in Need)[1:] == (*UNITS, "events")
 
         # Events, a cycle later and then put together.
         idle, happened = Signal(), self.events
-        m.d.sync += [
-            self._injected.eq(self._all("injected")), idle.eq(~self._selected & ~goes), happened.idle.eq(idle),
-            happened.issued.eq((gone & ~self._injected).any()), happened.operation.eq(chooser.went)]
-        for name, reasons in _REPORTED.items():
+        m.d.sync += [idle.eq(~selected & ~goes), happened.idle.eq(idle), happened.operation.eq(chooser.went)]
+        for name in ("stall", "scoreboard", "lanes", "unit", "fetch", "held"):
             seen = Signal(name=f"seen_{name}")
-            m.d.sync += [
-                seen.eq(Cat(warp.reason.as_value().matches(*reasons) for warp in self.warps).any()),
-                happened[name].eq(idle & seen)]
+            m.d.sync += [seen.eq(lanes.any() & ~free if name == "lanes" else self._all(name).any()),
+                         happened[name].eq(idle & seen)]
 
     def _first(self, wanting: Any) -> Any:
         """The one that is preferred, if it wants; else the first one."""
         preferred = wanting & self._preferred
         return Mux(preferred.any(), preferred, self._places.first(wanting))
 
-    def _read(self, m: Module, gone: Signal, place: Any, told: Any) -> Any:
-        """S1: what was selected; it leaves in S2, where it is counted. What it changes."""
-        store, out, params = self.store, self.instruction, self._params
-        number, control = Signal(params.warp_bits), told.control
-        injected, moves, leaves, limits, raises = (
-            Signal(), Signal(), Signal(), Signal(), Signal.like(control.raises))
+    def _bring(self, m: Module, gone: Signal, told: Any) -> None:
+        """S1: a bus brings what decides when an instruction can issue to its warp: of a group that comes for a warp
+        without instructions; else what is behind that which was selected, in turn."""
+        store, queue, behind = self.store, self.behind, self.store.behind
         m.d.comb += [
-            number.eq(number_of(gone)), injected.eq((gone & self._injected).any()),
-            store.warp.eq(number), store.place.eq(place), control.eq(store.control)]
+            queue.arriving.valid.eq(gone.any()), queue.arriving.payload.eq(store.warp),
+            store.next_warp.eq(queue.head.payload), queue.head.ready.eq(~store.busy),
+            store.busy.eq(self._all("begun").any()), store.brings.eq(self._all("brought").any()),
+            told.needs.eq(one_hot(store.bus.need, len(NEEDS))), told.busy.eq(store.busy),
+            told.follows.eq(~store.busy & ~behind.waits & ~(behind.collected & told.alone)
+                            & told.available.bit_select(behind.need, 1))]
+
+    def _read(self, m: Module, gone: Signal, injected: Signal, told: Any) -> None:
+        """S1: what was selected, and what that changes; it leaves in S2, where it is counted."""
+        store, left, done, control = self.store, self.instruction.payload, self.completion, told.control
+        counted, moves, leaves = self.scoreboards.counted.payload, Signal(), Signal()
+        at_most = DEPENDENCY_FORMS["at_most"].fields
+        m.d.comb += control.eq(store.control)
         with m.If(injected):
-            m.d.comb += [control.after.eq(WarpState.RESULT), control.raises.eq(1 << RESULTS)]
-
-        payload = out.payload
-        warp, serial = Signal.like(number), Signal.like(payload.serial)
+            m.d.comb += [control.after.eq(After.const({"results": 1})), control.raises.eq(1 << RESULTS)]
         m.d.sync += [
-            out.valid.eq(gone.any()), warp.eq(number), serial.eq(serial + out.valid), raises.eq(control.raises),
-            limits.eq(control.after == WarpState.LIMIT), moves.eq(injected), leaves.eq((gone & self.leave).any())]
-        pass_on(m, store.instruction, payload, *StoredInstruction.as_shape().members)
-        m.d.comb += [payload.pc.eq(store.pc), payload.warp.eq(warp), payload.serial.eq(serial)]
-        with m.If(moves):
-            m.d.comb += [
-                payload.word.eq(0), payload.constant_missing.eq(0),
-                payload.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
-        done = self.completion
-        self.last.write(m, out.valid, warp, payload.pc)
-        pass_on(m, payload, done, "warp", "serial")
-        m.d.comb += [
-            done.valid.eq(out.valid & ~raises[COMPLETE] & ~raises[RESULTS]),
-            done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER)]
+            self.instruction.valid.eq(gone.any()), left.warp.eq(store.warp),
+            left.serial.eq(left.serial + self.instruction.valid), counted.raises.eq(control.raises),
+            counted.limits.eq(control.after.limit), moves.eq(injected), leaves.eq((gone & self.leave).any())]
 
-        counted, flow, at_most = self.scoreboards.raised, self.results.issued, DEPENDENCY_FORMS["at_most"].fields
+        pass_on(m, store.instruction, left, *StoredInstruction.as_shape().members)
+        m.d.comb += left.pc.eq(store.pc)
+        with m.If(moves):
+            m.d.comb += [left.word.eq(0), left.constant_missing.eq(0),
+                         left.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
+        self.last.write(m, self.instruction.valid, left.warp, left.pc)
+        pass_on(m, left, done, "warp", "serial")
         m.d.comb += [
-            counted.valid.eq(out.valid), counted.payload.warp.eq(payload.warp), counted.payload.raises.eq(raises),
-            counted.payload.counted.eq(raises[COMPLETE]), counted.payload.limits.eq(limits),
-            counted.payload.scoreboard.eq(field_of(payload.word, at_most["scoreboard"])),
-            counted.payload.count.eq(field_of(payload.word, at_most["count"])),
-            flow.valid.eq(out.valid & raises[RESULTS]), flow.payload.warp.eq(payload.warp),
-            flow.payload.holds.eq(payload.kind != InstructionKind.PUSH)]
-        return control
+            done.valid.eq(self.instruction.valid & ~counted.raises[COMPLETE] & ~counted.raises[RESULTS]),
+            done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER),
+            self.scoreboards.counted.valid.eq(self.instruction.valid), counted.warp.eq(left.warp),
+            self.results.holds.eq(left.kind != InstructionKind.PUSH),
+            counted.scoreboard.eq(field_of(left.word, at_most["scoreboard"])),
+            counted.most.eq(field_of(left.word, at_most["count"]))]
+        pass_on(m, self.scoreboards.counted, self.results.counted, "valid", "payload")
 
     def _order(self, m: Module, gone: Signal, control: Any) -> None:
         """Who goes first from now on."""
@@ -267,51 +236,23 @@ class IssueUnit(Component):
             m.d.sync += favoured.eq(favoured.rotate_left(1))
         self._places.update(m, Mux(greedy, 0, gone) | yields | launched)
 
-    def _bring(self, m: Module, taken: Signal, arriving: Signal, offered: Signal, told: Any) -> None:
-        """Groups are stored. A bus brings what decides when an instruction can issue to its warp: of a group that comes
-        for a warp without instructions; of whoever was selected; if nobody was, of one that wants more; after some
-        patience, of one that has none."""
-        store, count, group = self.store, self._params.warps, self.group
-        waiting, next_waiting, patience, turn, urgent = (
-            Signal(count), Signal(count), Signal(2), Signal(), Signal())
-        starving = self._all("starving")
-        stays = waiting.any() & (urgent | ~starving.any())
-        self.join(m, store, "group")
-        m.d.comb += [
-            next_waiting.eq(waiting & (~waiting + 1)), turn.eq(urgent & patience.all() | ~self._selected),
-            arriving.eq(one_hot(group.payload.warp, count, group.valid)), store.next_warp.eq(number_of(offered)),
-            store.next.as_value().eq(chosen_of(offered, [warp.next.as_value() for warp in self.warps])),
-            told.busy.eq((arriving & self._all("empty")).any()), told.entry.eq(store.entry),
-            told.first.eq(group.payload.first),
-            told.bus.eq(Mux(told.busy, store.arriving.as_value(), store.head.as_value()))]
-        m.d.sync += [
-            patience.eq(Mux(waiting.any() & ~turn, patience + 1, 0)),
-            offered.eq(Mux(turn, Mux(waiting.any(), next_waiting, arriving), taken)),
-            waiting.eq(Mux(stays, waiting & ~Mux(turn, next_waiting, 0),
-                           Mux(starving.any(), starving, self._all("wants") & ~offered))),
-            urgent.eq(Mux(stays, urgent, starving.any()))]
-
-    def _count(self, m: Module, told: Any) -> None:
-        """What goes down, and what goes on."""
-        scoreboards, results = self.scoreboards, self.results
-        self.join(m, scoreboards, "lanes", "gathered", "units")
-        self.join(m, results, "result", "redirect")
-        m.d.comb += [
-            results.begins.eq(self._all("begins")), told.zero.eq(scoreboards.zero), told.over.eq(results.over),
-            told.terminated.eq(self.result.payload.terminated)]
-
     def _tell_warps(self, m: Module, told: Any, own: dict[str, Any]) -> None:
         """What each warp is told, and tells."""
-        count, scoreboards, result, redirected = self._params.warps, self.scoreboards, self.result, self.redirect
-        own |= {
-            "launched": one_hot(self.launched.payload, count, self.launched.valid),
-            "result": one_hot(result.payload.warp, count, result.valid),
-            "flush": one_hot(redirected.payload.warp, count, redirected.valid),
-            "claimed": one_hot(self.claimed.payload, count, self.claimed.valid),
-            "settled": self.results.settled, "revoked": self.results.revoked,
-            **{name: getattr(scoreboards, name) for name in ("lowered", "complete", "low", "full")},
-            **{name: getattr(self, name) for name in ("resume", "hold", "enter", "leave")}}
+        count, scoreboards, results, behind = self._params.warps, self.scoreboards, self.results, self.behind.head
+        pass_on(m, scoreboards, told, "zero")
+        pass_on(m, results, told, "over")
+        pass_on(m, self.store, told, "last", "bus")
+        for name, event in (("launched", self.launched), ("claimed", self.claimed)):
+            own[name] = one_hot(event.payload, count, event.valid)
+        for name, event in (("result", self.result), ("flush", self.redirect), ("arrives", self.group)):
+            own[name] = one_hot(event.payload.warp, count, event.valid)
+        own["offered"] = one_hot(behind.payload, count, behind.valid)
+        for part, names in ((scoreboards, ("lowered", "complete", "low", "full")), (results, ("settled", "revoked")),
+                            (self, ("resume", "hold", "enter", "leave"))):
+            own |= {name: getattr(part, name) for name in names}
         assert own.keys() == OfWarp.members.keys()
-        m.d.comb += [getattr(self, name).eq(self._all(name)) for name in ("room", "live", "drained")]
+        m.d.comb += [
+            told.terminated.eq(self.result.payload.terminated), results.begins.eq(self._all("begins")),
+            *(getattr(self, name).eq(self._all(name)) for name in ("room", "live", "drained"))]
         for number, warp in enumerate(self.warps):
             m.d.comb += [warp.told.eq(told), warp.own.eq(Cat(own[name][number] for name in OfWarp.members))]

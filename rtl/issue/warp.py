@@ -7,19 +7,15 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.isa.control_code import GROUP_INSTRUCTIONS, SCOREBOARDS
+from rtl.isa.control_code import SCOREBOARDS
 from rtl.layouts import WaitReason
 from rtl.wires import KEEP
 
-from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, RESULTS, TIME_BITS, Control, Head, Need, Place, WarpState
+from .records import BUFFERED_GROUPS, COMPLETE, COUNTS, NEEDS, RESULTS, TIME_BITS, After, Control, Head
 
-__all__ = ["NEEDS", "OfAll", "OfWarp", "ReadyWarp"]
+__all__ = ["OfAll", "OfWarp", "ReadyWarp"]
 
-NEEDS = 1 << Need.as_shape().width
-_LAST = GROUP_INSTRUCTIONS - 1
-_HEADS = 2
-
-
+_FLOW = NEEDS.index("flow")
 OfWarp = data.StructLayout(dict.fromkeys((
     "launched", "result", "flush", "lowered", "complete", "settled", "low", "full", "resume", "hold", "enter", "leave",
     "taken", "issued", "claimed", "arrives", "offered", "revoked"), 1))
@@ -28,151 +24,151 @@ comes; it goes on elsewhere, and what is here of it counts for nothing (``flush`
 now that ``zero`` tells (``lowered``), all its instructions ``complete``, its flow results there (``settled``), the
 scoreboard that a DEPBAR.LE has named is ``low`` enough; as many of its instructions are in flight as may be (``full``).
 For ``resume`` to ``leave`` see IssueUnit. It is selected in this cycle (``taken``), was in the one before (``issued``,
-with ``control``); a group will come for it (``claimed``), or comes (``arrives``); the bus brings the next instruction
-that is stored of it (``offered``), unless it is ``busy``. The flow result that it had in the cycle before does not let
+with ``control``); a group will come for it (``claimed``), or comes (``arrives``); the bus brings what is stored
+behind its last instruction, if anything is (``offered``). The flow result that it had in the cycle before does not let
 it go on behind its instruction (``revoked``): what counted on that is not ready after all."""
 OfAll = data.StructLayout({
-    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": NEEDS, "alone": 1, "time": TIME_BITS,
-    "control": Control, "entry": range(BUFFERED_GROUPS), "first": range(GROUP_INSTRUCTIONS), "bus": Head, "busy": 1,
-    "lanes_free": 1})
+    "over": 1, "terminated": 1, "zero": SCOREBOARDS, "available": len(NEEDS), "alone": 1, "time": TIME_BITS,
+    "control": Control, "bus": Head, "last": 1, "busy": 1, "needs": len(NEEDS), "follows": 1, "lanes_free": 1})
 """What all warps are told in a cycle. Of a flow result: it is the last one, of an instruction that holds the warp
-(``over``); it has ended. ``available`` has a bit for
-each Need: who has room; ``alone``: nothing becomes ready whose operands are collected. Of a group that arrives: its
-``entry``, and the ``first`` instruction of a warp that has no others. ``busy``: the ``bus`` brings an instruction that
-arrives."""
+(``over``); it has ended. Of each of NEEDS: it has room (``available``). Nothing becomes ready whose operands are
+collected (``alone``). Of who was selected in the cycle before: its ``control``. The ``bus`` brings an
+instruction, the ``last`` one of its group or not, which ``needs`` one of ``available``: of a group that arrives for a
+warp without instructions (``busy``), or to whom it is offered; that one can issue if its warp can (``follows``)."""
 
 
 class ReadyWarp(Component):
-    """A warp's state, the next two of its instructions, and whether the first of them can be selected: known a cycle
-    before. A warp is never ready in the cycle after it was selected.
+    """A warp's state, its next instruction, and whether that can be selected: known a cycle before. A warp is never
+    ready in the cycle after it was selected.
 
     Members
     -------
     own, told : In(OfWarp), In(OfAll)
-    empty, wants, starving, next : Out(1), Out(1), Out(1), Out(Place)
-        Nothing of it is here; something is stored, and there is room to look at it; and nothing else is looked at.
-        ``next`` is the first that is stored.
+    begun, brought : Out(1)
+        A group arrives of which its next instruction is brought; any instruction is.
     lanes, others : Out(1)
         It is ready, with what passes the lanes, or not; never both.
     injected : Out(1)
         Beside ``others``: what would be selected is no instruction, but takes the place of one.
-    place, collected : Out(Place), Out(1)
-        Of the first instruction.
+    collected : Out(1)
+        Operands of the next instruction are collected.
     room, live, drained : Out(1)
         There is a place for a group that none has claimed; launched and not ended; nothing of it is in flight.
     begins : Out(1)
         It waits for the result of its launch.
+    stall, scoreboard, unit, fetch, held : Out(1)
+        Why it does not issue, as IssueEvents tell it.
     reason : Out(WaitReason)
     """
 
     def __init__(self) -> None:
         super().__init__({
-            "own": In(OfWarp), "told": In(OfAll), "next": Out(Place), "place": Out(Place), "reason": Out(WaitReason),
-            **{name: Out(1) for name in ("empty", "wants", "starving", "lanes", "others", "injected",
-                                         "collected", "room", "live", "drained", "begins")}})
-        self.state: Any = Signal(WarpState)
-        self.heads: Any = Signal(data.ArrayLayout(Head, _HEADS))
-        self.valid = Signal(_HEADS)
+            "own": In(OfWarp), "told": In(OfAll), "reason": Out(WaitReason),
+            **{name: Out(1) for name in (
+                "begun", "brought", "lanes", "others", "injected", "collected", "room", "live", "drained",
+                "begins", "stall", "scoreboard", "unit", "fetch", "held")}})
+        self.runs = Signal()
+        self.after: Any = Signal(After)
+        self.head: Any = Signal(Head)
+        self.needs = Signal(len(NEEDS))
+        self.last = Signal()
+        self.valid = Signal()
         self.up = Signal(COUNTS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own, told, state, head, up, valid = self.own, self.told, self.state, self.heads[0], self.up, self.valid
+        own, told, head, after, up, runs = self.own, self.told, self.head, self.after, self.up, self.runs
         expired, wake, ran_out = Signal(init=1), Signal(TIME_BITS), Signal()
-        goes, waits, injects, able = Signal(), Signal(COUNTS), Signal(), Signal()
-        resumed, room, over, passes, other = Signal(), Signal(), Signal(), Signal(), Signal()
+        goes, free, waits, room, ready = Signal(), Signal(), Signal(COUNTS), Signal(), Signal()
+        resumed, over, brought, ended = Signal(), Signal(), Signal(), Signal(2, attrs=KEEP)
+        able, injects, next_ = (Signal(attrs=KEEP, name=name) for name in ("able", "injects", "next"))
 
-        # Ready in the next cycle. What issued in the cycle before is not counted yet. A flow result tells late in its
-        # cycle where the warp goes on; so it counts as if that were behind the instruction, and is revoked if not.
+        # Ready in the next cycle. What issued in the cycle before is not counted yet; so what is brought behind it is
+        # ready if it waits for nothing. A flow result tells late in its cycle where the warp goes on; so it counts as
+        # if that were behind the instruction, and is revoked if not.
         m.d.comb += [
-            resumed.eq((state == WarpState.RESUME) & own.resume), over.eq(own.result & told.over),
-            goes.eq((state == WarpState.RUNS) | resumed | (state == WarpState.RESULT) & over),
+            self.live.eq(self.begins | runs),
+            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins),
+            resumed.eq(after.resume & own.resume), over.eq(own.result & told.over),
+            ended.eq(Cat(own.complete | resumed, own.settled | over)),
+            goes.eq(runs & (~after.resume | own.resume) & ~after.limit & ~after.drain),
+            free.eq(~(own.full | own.hold | own.enter | own.leave)),
             ran_out.eq(expired | ~own.issued & (wake == told.time)),
-            waits.eq(head.wait & up & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
-            room.eq(told.available.bit_select(head.need.as_value(), 1) & ~(head.collected & told.alone)),
-            able.eq(goes & ~own.full & valid[0] & ran_out & ~(own.issued & head.waits) & ~waits.any() & room
-                    & ~own.hold & ~(own.enter | own.leave) & ~own.flush & ~own.taken),
-            injects.eq((own.enter | own.leave) & self.live & ~self.begins & valid[0] & ~own.issued
-                       & ~up[COMPLETE] & ~up[RESULTS] & told.available[Need.FLOW.value] & ~own.flush & ~own.taken)]
-        ready = Signal(2, attrs=KEEP)
-        m.d.comb += [ready.eq(Mux(own.revoked, 0, Cat(passes, other))), Cat(self.lanes, self.others).eq(ready)]
-        m.d.sync += [
-            passes.eq(able & head.lanes), other.eq(able & ~head.lanes | injects), self.injected.eq(injects)]
+            waits.eq((head.wait | Cat(Const(0, RESULTS), after.results)) & up
+                     & ~Cat(Const(0, SCOREBOARDS), resumed, over)),
+            room.eq(~(self.needs & ~told.available).any() & ~(head.collected & told.alone)),
+            next_.eq(brought & own.issued & expired & free),
+            able.eq(goes & free & self.valid & ran_out & ~waits.any() & room),
+            injects.eq((own.enter | own.leave) & self.drained & self.valid & runs & told.available[_FLOW])]
+        m.d.sync += [ready.eq(able | injects | next_ & told.follows), self.injected.eq(injects)]
+        with m.If(own.flush | own.taken):
+            m.d.sync += [ready.eq(0), self.injected.eq(0), self.valid.eq(0)]
+        with m.Elif(self.brought):
+            m.d.sync += self.valid.eq(1)
+        now, lanes = Signal(2, attrs=KEEP), head.lanes & ~self.injected
+        m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now)]
 
         # What an issue changes, and what ends its consequences.
-        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), own.complete | resumed, own.settled | over)
+        lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), ended)
         m.d.sync += [
             up.eq(up & ~lowered | told.control.raises & own.issued.replicate(COUNTS)),
-            expired.eq(Mux(own.taken, head.short, ran_out))]
+            expired.eq(Mux(own.taken, head.short, ran_out)),
+            after.resume.eq(after.resume & ~own.resume), after.limit.eq(after.limit & ~own.low),
+            after.drain.eq(after.drain & ~self.drained),
+            runs.eq(Mux(own.result, ~told.terminated & self.live, runs))]
         with m.If(own.issued):
-            m.d.sync += wake.eq(told.time + told.control.rest)
+            m.d.sync += [after.eq(told.control.after), wake.eq(told.time + told.control.rest)]
         with m.If(own.launched):
-            m.d.sync += state.eq(WarpState.BEGINS)
-        with m.Elif(own.result & told.terminated):
-            m.d.sync += state.eq(WarpState.DEAD)
-        with m.Elif(own.issued):
-            m.d.sync += state.eq(told.control.after)
-        with m.Elif(self.begins & own.result | (state == WarpState.RESULT) & over
-                    | (state == WarpState.DRAIN) & ~up[COMPLETE] & ~up[RESULTS] | resumed
-                    | (state == WarpState.LIMIT) & own.low):
-            m.d.sync += state.eq(WarpState.RUNS)
-        m.d.comb += [
-            self.live.eq(state != WarpState.DEAD), self.begins.eq(state == WarpState.BEGINS),
-            self.drained.eq(~up[COMPLETE] & ~up[RESULTS] & ~own.issued & ~self.begins)]
+            m.d.sync += [after.eq(0), runs.eq(0)]
+        with m.If(own.result):
+            m.d.sync += self.begins.eq(0)
+        with m.Elif(own.launched):
+            m.d.sync += self.begins.eq(1)
 
-        self._bring(m)
-        m.d.sync += Assert(~(own.taken & ~(valid[0] & self.live)), "a warp issues that has ended, or nothing to issue")
-        self._tell_why(m, expired, room)
+        self._bring(m, brought)
+        m.d.sync += [
+            Assert(~(own.taken & ~(self.valid & self.live)), "a warp issues that has ended, or nothing to issue"),
+            Assert(~(own.launched & own.result), "a flow result comes of a warp that is launched")]
+        self._tell_why(m, expired, waits, room)
         return m
 
-    def _bring(self, m: Module) -> None:
-        """The first two instructions, and what is stored behind them. What comes goes to the first free place."""
-        own, told, valid, (head, second) = self.own, self.told, self.valid, self.heads
-        places: Any = Signal(data.ArrayLayout(Place, _HEADS))
-        groups, claims = (Signal(range(BUFFERED_GROUPS + 1), name=name) for name in ("groups", "claims"))
-        moves, filled = Signal(), Signal()
-        from_bus: Any = Signal(Place)
+    def _bring(self, m: Module, brought: Signal) -> None:
+        """Its next instruction, and the groups: those that are stored, and those that have a place, of which a bit is 1
+        for the first, and one for the second. A group's place is free when its last instruction has issued."""
+        own, told, valid = self.own, self.told, self.valid
+        stored, claimed = Signal(BUFFERED_GROUPS), Signal(BUFFERED_GROUPS)
+        leaves, behind = Signal(), Signal()
         m.d.comb += [
-            self.empty.eq(~valid[0] & (groups == 0)), self.wants.eq((groups != 0) & ~valid[1]),
-            self.starving.eq((groups != 0) & ~valid[0] & ~own.offered), moves.eq(own.arrives & self.empty),
-            filled.eq(moves | own.offered & ~told.busy & self.wants),
-            self.place.eq(places[0]), self.collected.eq(head.collected),
-            from_bus.eq(Mux(moves, Cat(told.entry, told.first), self.next.as_value()))]
-        with m.If(own.taken | ~valid[0]):
-            m.d.sync += [head.eq(Mux(valid[1], second.as_value(), told.bus.as_value())),
-                         places[0].eq(Mux(valid[1], places[1].as_value(), from_bus.as_value()))]
-        with m.If(filled):
-            m.d.sync += [second.eq(told.bus), places[1].eq(from_bus)]
-        m.d.sync += valid.eq(Cat(valid[0] & ~own.taken | valid[1] | filled,
-                                 Mux(own.taken, valid[1] & filled, valid[1] | valid[0] & filled)))
-
-        # A group is over when its last instruction has gone to the bus; its place is free when that has issued.
-        ends, issues_last = Signal(), Signal()
-        m.d.comb += [ends.eq(from_bus.number == _LAST), issues_last.eq(own.taken & (places[0].number == _LAST))]
-        with m.If(filled):
-            m.d.sync += [self.next.number.eq(Mux(ends, 0, from_bus.number + 1)),
-                         self.next.entry.eq(from_bus.entry ^ ends)]
-        with m.If(own.arrives | filled):
-            m.d.sync += groups.eq(groups + own.arrives - (filled & ends))
-        with m.If(own.claimed | issues_last):
-            m.d.sync += claims.eq(claims + own.claimed - issues_last)
+            leaves.eq(own.issued & self.last), behind.eq(stored[1] | stored[0] & ~leaves),
+            self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),
+            self.brought.eq(self.begun | brought & ~told.busy), self.collected.eq(self.head.collected),
+            self.room.eq(self.runs & (~claimed[-1] | leaves))]
+        with m.If(self.brought):
+            m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs), self.last.eq(told.last)]
+        for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):
+            m.d.sync += [first.eq(comes | second | first & ~leaves),
+                         second.eq(first & comes & ~leaves | second & (comes | ~leaves)),
+                         Assert(~(comes & second & ~leaves), "a group comes that has no place")]
         with m.If(own.flush):
-            m.d.sync += [valid.eq(0), groups.eq(0), claims.eq(0)]
-        m.d.comb += self.room.eq(self.live & ~self.begins & (claims != BUFFERED_GROUPS))
-        m.d.sync += [
-            Assert(~(own.arrives & (groups == BUFFERED_GROUPS)), "a group comes that has no place"),
-            Assert(~(own.claimed & (claims == BUFFERED_GROUPS)), "a place is claimed that is not free")]
+            m.d.sync += [stored.eq(0), claimed.eq(0)]
 
-    def _tell_why(self, m: Module, expired: Signal, room: Signal) -> None:
-        """Why it does not issue: its state tells, unless it runs; then the first of these that holds."""
-        own, state, waits = self.own, self.state, self.heads[0].wait & self.up
-        runs = state == WarpState.RUNS
-        reason: Any = Mux(runs, 0, Mux(self.begins, WaitReason.FLOW.value, state.as_value()))
-        for holds, why in ((own.hold, WaitReason.TRAP), (~self.valid[0], WaitReason.FETCH),
-                           (~expired, WaitReason.STALL),
-                           (waits[:SCOREBOARDS].any() | own.full, WaitReason.SCOREBOARD),
-                           (waits[SCOREBOARDS:].any(), WaitReason.DRAIN),
-                           (self.lanes & ~self.told.lanes_free, WaitReason.LANES),
-                           (room, WaitReason.READY), (Const(1), WaitReason.UNIT)):
-            reason, runs = reason | Mux(runs & holds, why.value, 0), runs & ~holds
-        m.d.comb += self.reason.as_value().eq(reason)
+    def _tell_why(self, m: Module, expired: Signal, waits: Signal, room: Signal) -> None:
+        """Why it does not issue: the first of these that holds."""
+        reason: Any = 0
+        open_: Any = Const(1)
+        told: dict[str | None, Any] = {}
+        for holds, why, event in (
+                (~self.live, WaitReason.NOT_LIVE, None),
+                (self.begins | self.after.results & self.up[RESULTS], WaitReason.FLOW, "held"),
+                (self.after.drain, WaitReason.DRAIN, "held"), (self.after.resume, WaitReason.RESUME, "held"),
+                (self.own.hold, WaitReason.TRAP, "held"),
+                (~self.valid, WaitReason.FETCH, "fetch"), (~expired, WaitReason.STALL, "stall"),
+                (waits[:SCOREBOARDS].any() | self.own.full | self.after.limit, WaitReason.SCOREBOARD, "scoreboard"),
+                (waits[SCOREBOARDS:].any(), WaitReason.DRAIN, "held"),
+                (~room, WaitReason.UNIT, "unit"), (self.lanes & ~self.told.lanes_free, WaitReason.LANES, None),
+                (Const(1), WaitReason.READY, None)):
+            here = open_ & holds
+            reason, open_ = reason | Mux(here, why.value, 0), open_ & ~holds
+            told[event] = told.get(event, 0) | here
+        m.d.comb += [self.reason.as_value().eq(reason),
+                     *(getattr(self, event).eq(holds) for event, holds in told.items() if event)]

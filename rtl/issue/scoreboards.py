@@ -112,9 +112,9 @@ class Scoreboards(Component):
             chosen.append((goes, kept.as_value()))
             free = free & ~full
 
-        m.submodules.passed, m.submodules.gathers = passed, gathers = (
+        m.submodules.passed, m.submodules.gathers = passed, gathers = [
             DispatchQueue(shape, places=_PLACES, under_way=_UNDER_WAY, bypass=True)
-            for shape in (fields, operands_read(self._params)))
+            for shape in (fields, operands_read(self._params))]
         passing, read, ours = self.lanes.payload, Signal(fields), Signal()
         pass_on(m, gathers.head.payload, read, "warp")
         m.d.comb += [

@@ -10,7 +10,7 @@ from rtl.one_hot import one_hot
 from rtl.params import SmParams
 from rtl.words import Words
 
-from .records import COUNTER_BITS, RESULTS, counted
+from .records import COUNTER_BITS
 
 __all__ = ["FlowResults"]
 
@@ -20,8 +20,8 @@ class FlowResults(Component):
 
     Members
     -------
-    counted, holds : In(Event of counted), In(1)
-        Two cycles after its selection. Its flow result lets the warp go on.
+    issued, holds : In(Event of a warp), In(1)
+        A flow instruction of it has issued, two cycles ago; its flow result lets the warp go on.
     result : In(Event of flow_result)
     begins : In(1 bit a warp)
         What comes for it is the result of its launch, which is not counted.
@@ -39,24 +39,23 @@ class FlowResults(Component):
     def __init__(self, params: SmParams) -> None:
         self._params = params
         super().__init__({
-            "counted": In(Event(counted(params))), "holds": In(1), "result": In(Event(flow_result(params))),
+            "issued": In(Event(params.warp_bits)), "holds": In(1), "result": In(Event(flow_result(params))),
             "begins": In(params.warps), "over": Out(1), "redirect": Out(Event(redirect(params))),
             "settled": Out(params.warps), "revoked": Out(params.warps)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, issued, result = self._params.warps, self.counted.payload, self.result.payload
+        warps, issued, result = self._params.warps, self.issued, self.result.payload
         held = data.StructLayout({"holds": 1, "count": COUNTER_BITS})
         m.submodules.issues = issues = Words(held, warps)
         # How often results have come, and one more: when that is how often something was issued, the next is the last.
         m.submodules.answers = answers = Words(COUNTER_BITS, warps, initial=1)
         begins, counts, equal, last = Signal(), Signal(), Signal(), Signal.like(result.warp)
-        flows = self.counted.valid & issued.raises[RESULTS]
 
         # Counters. A warp that waits has nothing on the way that could be counted later.
         awaited, answered = issues.read(m, result.warp), answers.read(m, result.warp)
-        issues.write(m, flows, issued.warp, {
-            "holds": self.holds, "count": issues.read(m, issued.warp).count + 1})
+        issues.write(m, issued.valid, issued.payload, {
+            "holds": self.holds, "count": issues.read(m, issued.payload).count + 1})
         answers.write(m, counts, result.warp, answered + 1)
         m.d.comb += [
             begins.eq(self.begins.bit_select(result.warp, 1)), counts.eq(self.result.valid & ~begins),
@@ -66,7 +65,7 @@ class FlowResults(Component):
 
         # The last of all. Told a cycle later, unless more has been issued.
         settled, latest = Signal(), Signal(warps)
-        newer, newest = (flows & (issued.warp == of) for of in (result.warp, last))
+        newer, newest = (issued.valid & (issued.payload == of) for of in (result.warp, last))
         m.d.sync += [
             last.eq(result.warp), latest.eq(one_hot(result.warp, warps)), settled.eq(counts & equal & ~newer)]
         m.d.comb += self.settled.eq(latest & (settled & ~newest).replicate(warps))

@@ -215,10 +215,10 @@ class IssueUnit(Component):
             done.valid.eq(self.instruction.valid & ~counted.raises[COMPLETE] & ~counted.raises[RESULTS]),
             done.write_barrier.eq(NO_BARRIER), done.read_barrier.eq(NO_BARRIER),
             self.scoreboards.counted.valid.eq(self.instruction.valid), counted.warp.eq(left.warp),
-            self.results.holds.eq(left.kind != InstructionKind.PUSH),
+            self.results.issued.valid.eq(self.instruction.valid & counted.raises[RESULTS]),
+            self.results.issued.payload.eq(left.warp), self.results.holds.eq(left.kind != InstructionKind.PUSH),
             counted.scoreboard.eq(field_of(left.word, at_most["scoreboard"])),
             counted.most.eq(field_of(left.word, at_most["count"]))]
-        pass_on(m, self.scoreboards.counted, self.results.counted, "valid", "payload")
 
     def _order(self, m: Module, gone: Signal, control: Any) -> None:
         """Who goes first from now on."""

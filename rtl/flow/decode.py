@@ -107,11 +107,11 @@ class IndexedTargets(Component):
         arriving, asked, value, form = self.dispatch, self.indexed, self.value, _TABLE_FORMS[0]
         kept: Any = Signal(self._layout)
         state, address, misaligned, error = Signal(_Indexed), Signal(32), Signal(), Signal(WarpError)
+        comes, passes, waits = Signal(), Signal(), state != _Indexed.NOTHING
         through_table = arriving.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
-        comes, passes, waits = (arriving.valid & through_table, arriving.valid & ~through_table,
-                                state != _Indexed.NOTHING)
         offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
         m.d.comb += [
+            comes.eq(arriving.valid & through_table), passes.eq(arriving.valid & ~through_table),
             address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
             misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
             asked.payload.address.eq(address), asked.valid.eq((state == _Indexed.ASKS) & ~misaligned),

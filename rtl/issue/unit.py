@@ -111,7 +111,7 @@ class IssueUnit(Component):
         for name in (*_PORTS, "behind", "last"):
             m.submodules[name] = getattr(self, name)
             self.join(m, getattr(self, name), *_PORTS.get(name, ()))
-        warps, told = self._params.warps, Signal(OfAll, attrs=KEEP)
+        warps, told = self._params.warps, Signal(OfAll)
         taken, gone = (Signal(warps, attrs=KEEP, name=name) for name in ("selected", "issued"))
         injecting, injected, time = Signal(warps), Signal(), Signal(TIME_BITS)
         m.d.sync += [gone.eq(taken), injecting.eq(self._all("injected")), time.eq(time + 1)]

@@ -111,8 +111,8 @@ class WriteBack(Component):
         m.d.sync += [
             self.busy.eq((self.busy | enters) & ~settled), issued.eq((issued & ~enters) | self.issued | self.ended),
             writes.eq((writes & ~enters) | Mux(begun.instruction.results.any() & ~begun.idle, enters, 0)),
-            wrong.eq((wrong & ~enters) | one_hot(self.judged.payload.slot, count, self.judged.valid & (
-                self.judged.payload.error != WarpError.NONE))),
+            wrong.eq((wrong & ~enters) | one_hot(
+                self.judged.payload.slot, count, self.judged.valid & self.judged.payload.bad)),
             Assert(~((self.issued | self.ended) & ~self.busy & ~enters).any(), "an access of no instruction")]
         for slot in slots:
             with m.If(enters[slot]):
@@ -146,7 +146,7 @@ class WriteBack(Component):
 
         # Registers are written one by one.
         writes_it, index, operation, of = Signal(), Signal(range(WORDS)), self.operation.payload, record.data
-        recent = Signal(_APART - 1)
+        recent, completes = Signal(_APART - 1), Signal()
         last = index == of.results - 1
         m.d.comb += [
             writes_it.eq(writing.bit_select(chosen_slot, 1)), self.operation.valid.eq(chosen & writes_it),
@@ -155,7 +155,8 @@ class WriteBack(Component):
             operation.registers[1].eq(RZ), operation.registers[2].eq(RZ),
             operation.predicate.eq(Mux(last, of.predicate, PT)), operation.threads.eq(of.threads),
             operation.index.eq(index), operation.last.eq(last), operation.barrier.eq(of.write_barrier),
-            ends.eq(chosen & Mux(writes_it, self.operation.ready & last, ~recent.any()))]
+            completes.eq(chosen & ~writes_it & ~recent.any()),
+            ends.eq(completes | self.operation.valid & self.operation.ready & last)]
         m.d.sync += recent.eq(Cat(self.completion.valid, recent))
         with m.If(self.operation.valid & self.operation.ready):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
@@ -185,18 +186,19 @@ class WriteBack(Component):
             passing = later
         m.d.comb += [
             free.eq(one_hot(passing[:bits], count, passing[bits])),
-            settled.eq(free | Mux(ends & ~writes_it, mine, 0))]
+            settled.eq(free | Mux(completes, mine, 0))]
 
         # What ends without a write.
         m.submodules.errors = errors = memory.Memory(shape=WarpError, depth=count, init=[])
         mark, judgement = errors.write_port(), errors.read_port(domain="comb")
-        error = Mux(self.fault.bit_select(chosen_slot, 1), WarpError.MMU_FAULT, Mux(
-            wrong.bit_select(chosen_slot, 1), judgement.data.as_value(), 0))
+        faulty, fails = (slots.bit_select(chosen_slot, 1) for slots in (self.fault, wrong))
+        code, reported = judgement.data.as_value(), self.report_mask
         m.d.comb += [
             mark.en.eq(self.judged.valid), mark.addr.eq(self.judged.payload.slot),
             mark.data.eq(self.judged.payload.error), judgement.addr.eq(chosen_slot),
-            self.completion.valid.eq(ends & ~writes_it),
-            self.error.valid.eq(self.completion.valid & error.any() & self.report_mask.bit_select(error[:5], 1)),
-            self.error.warp.eq(of.warp), self.error.pc.eq(of.pc), self.error.error.eq(error)]
+            self.completion.valid.eq(completes), self.error.valid.eq(completes & Mux(
+                faulty, reported[WarpError.MMU_FAULT.value], fails & reported.bit_select(code[:5], 1))),
+            self.error.warp.eq(of.warp), self.error.pc.eq(of.pc),
+            self.error.error.eq(Mux(faulty, WarpError.MMU_FAULT, Mux(fails, code, 0)))]
         m.d.comb += [self.completion[name].eq(of[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
         return m

@@ -6,10 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
 from rtl.component import Component
-from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation
 from rtl.layouts import Event
-from rtl.one_hot import chosen_of, one_hot
+from rtl.one_hot import chosen_of, number_of, one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 
@@ -22,6 +21,7 @@ from .instruction import (
     beat_job,
     judged_layout,
     memory_tag_bits,
+    port_count,
     slot_bits,
 )
 
@@ -41,11 +41,12 @@ class AccessInstruction(data.Struct):
 
 def found_line(params: SmParams) -> data.StructLayout:
     """A line, and all ``threads`` of an instruction that access it; in ``local`` memory that is their first word, and
-    each of the ``words`` has a line of its own. ``complete``: all threads are found; before that ``threads`` and
-    ``last`` mean nothing yet, but a line that is read may be asked for. ``last``: nothing else of the instruction
-    comes."""
+    each of the ``words`` has a line of its own. Of a ``paired`` beat each thread in the upper half reads at the place
+    of one in the lower half. ``complete``: all threads are found; before that ``threads``, ``paired`` and ``last`` mean
+    nothing yet, but a line that is read may be asked for. ``last``: nothing else of the instruction comes."""
     return data.StructLayout({
-        "slot": slot_bits(params), "line": LINE_ADDRESS_BITS, "threads": WARP_THREADS, "write": 1, "modify": 1,
+        "slot": slot_bits(params), "line": LINE_ADDRESS_BITS, "threads": WARP_THREADS, "paired": params.beats,
+        "write": 1, "modify": 1,
         "local": 1, "words": range(WORDS + 1), "size": 3, "signed": 1, "complete": 1,
         "last": 1})
 
@@ -78,8 +79,8 @@ class AccessStage(Component):
         An instruction that has nothing to do gets a slot.
     slot, instruction : Out, In(AccessInstruction)
         The one that is taken or is the next, and what it is.
-    line_slot, line_beat, lines : Out, Out, In
-        Places of a beat's threads, as lines.
+    line_slot, line_beat, lines, same : Out, Out, In, In(1 bit a port)
+        Places of a beat's threads, as lines, and whether those of a port have the same place.
     found : Out(stream of found_line)
     lines_busy, fault : In(1), In(1 bit a slot)
         Lines of that instruction are under way; some are not mapped.
@@ -96,6 +97,7 @@ class AccessStage(Component):
             "judged": In(Event(judged_layout(params))), "early": In(Event(early_layout(params))),
             "idle": In(Event(slot)), "slot": Out(slot), "instruction": In(AccessInstruction), "line_slot": Out(slot),
             "line_beat": Out(range(params.beats)), "lines": In(data.ArrayLayout(LINE_ADDRESS_BITS, params.lanes)),
+            "same": In(port_count(params)),
             "found": Out(stream.Signature(found_line(params))), "lines_busy": In(1), "fault": In(1 << slot),
             "job": Out(stream.Signature(beat_job(params))), "atomic": Out(stream.Signature(atomic_job(params))),
             "finished": Out(Event(slot))})
@@ -112,7 +114,7 @@ class AccessStage(Component):
         begin = one_hot(self.idle.payload, count, self.idle.valid)
         come = one_hot(judged.payload.slot, count, judged.valid)
         here, instruction = next_one.data, self.instruction
-        bad, done, rest, now, chosen = (here.error != WarpError.NONE, Signal(3), Signal(3), Signal(3),
+        bad, done, rest, now, chosen = (here.bad, Signal(3), Signal(3), Signal(3),
                                         Signal(WARP_THREADS))
         m.d.comb += [
             note.en.eq(judged.valid), note.addr.eq(judged.payload.slot), note.data.eq(judged.payload),
@@ -127,39 +129,47 @@ class AccessStage(Component):
         # What is left of it.
         waiting, left, step = Signal(WARP_THREADS), Signal(params.beats), Signal(range(WORDS))
         told, tells, picked, collected, first = Signal(), Signal(), Signal(), Signal(), Signal()
+        hits, hit_beat, hit_same = Signal(lanes), Signal(params.beats), Signal.like(self.same)  # compared a cycle ago
+        paired = Signal(params.beats)
         found, threads, line = self.found.payload, Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
+        m.d.sync += [self.finished.valid.eq(0), self.finished.payload.eq(self.slot)]
         with m.If(self.found.ready):
             m.d.sync += self.found.valid.eq(0)
         m.d.comb += [
-            self.line_slot.eq(self.slot), self.finished.payload.eq(self.slot), self.atomic.payload.slot.eq(self.slot),
+            self.line_slot.eq(self.slot), self.atomic.payload.slot.eq(self.slot),
             self.atomic.payload.threads.eq(waiting)]
 
-        lanes_waiting, hits, beat = Signal(lanes), Signal(lanes), self.line_beat
-        others, remain, next_line = Signal(params.beats), Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
-        remaining, hit_threads = beats_of(remain, params), Signal(WARP_THREADS)
-        m.d.comb += [
-            lanes_waiting.eq(waiting.word_select(beat, lanes)), beat.eq(lowest(left)),
-            next_line.eq(pick(self.lines, lowest(lanes_waiting))),
-            hits.eq(lanes_waiting & Cat(place == line for place in self.lines)),
-            others.eq(left & ~one_hot(beat, params.beats)), remain.eq(waiting & ~hit_threads),
-            hit_threads.eq(Cat(hits & (beat == number).replicate(lanes) for number in range(params.beats)))]
-        free, quiet = ~self.found.valid, Signal()
-        m.d.sync += quiet.eq(free & ~self.lines_busy)
         loads, stores, modifies = (instruction.operation == operation for operation in (
             MemoryOperation.LOAD, MemoryOperation.STORE, MemoryOperation.ATOMIC))
+        lanes_waiting, picking, beat = Signal(lanes), Signal(lanes), self.line_beat
+        others, remain, next_line = Signal(params.beats), Signal(WARP_THREADS), Signal(LINE_ADDRESS_BITS)
+        remaining, hit_threads, beat_here = beats_of(remain, params), Signal(WARP_THREADS), Signal(params.beats)
+        m.d.comb += [
+            lanes_waiting.eq(waiting.word_select(beat, lanes)), picking.eq(lanes_waiting),
+            beat_here.eq(Cat(left[beat] & ~left[:beat].any() for beat in range(params.beats))),
+            beat.eq(number_of(beat_here)), next_line.eq(pick(self.lines, lowest(picking))),
+            others.eq(left & ~beat_here), remain.eq(waiting & ~hit_threads),
+            hit_threads.eq(Cat(hits & of.replicate(lanes) for of in hit_beat))]
+        hit_paired = paired | hit_beat & (pairs(hits, hit_same) & ~stores).replicate(params.beats)
+        m.d.sync += [
+            hits.eq(lanes_waiting & Cat(place == line for place in self.lines)), hit_beat.eq(beat_here),
+            hit_same.eq(self.same)]
+        free, quiet = ~self.found.valid, Signal()
+        m.d.sync += quiet.eq(free & ~self.lines_busy)
         with m.FSM():
             with m.State("TAKE"):
-                early, settled = self.early, free & quiet
+                early, settled, known_now = self.early, free & quiet, ready.bit_select(self.slot, 1)
                 m.d.comb += [
-                    first.eq(~done.any()), beat.eq(0), lanes_waiting.eq(early.payload.lanes),
+                    first.eq(~done.any()), picking.eq(early.payload.lanes),
                     tells.eq(early.valid & (early.payload.slot == self.slot) & early.payload.lanes.any() & loads
                              & ~told)]
-                m.d.sync += [waiting.eq(chosen), left.eq(beats_of(chosen, params))]
-                with m.If(ready.bit_select(self.slot, 1)):
+                m.d.sync += [waiting.eq(chosen), left.eq(beats_of(chosen, params) & known_now.replicate(params.beats))]
+                with m.If(known_now):
                     with m.If(first & idle.bit_select(self.slot, 1) | ~(now[0] | now[1]) & (
                             ~first & settled & self.fault.bit_select(self.slot, 1) | ~rest.any() & (first | settled))):
-                        m.d.comb += [self.finished.valid.eq(1), ends.eq(1)]
-                    with m.Elif((now[0] | now[1]) & chosen.any()):
+                        m.d.comb += ends.eq(1)
+                        m.d.sync += self.finished.valid.eq(1)
+                    with m.Elif(now[0] | now[1]):
                         m.next = "PICK"
                     with m.Elif(now[2] & (first | settled)):
                         m.next = "SHARED"
@@ -168,20 +178,28 @@ class AccessStage(Component):
                     with m.If(~now[2] | first | settled):
                         m.d.sync += done.eq(Mux(ends, 0, done | now))
             with m.State("PICK"):
-                m.d.comb += tells.eq(~told & (~stores | bad))
-                m.d.sync += [line.eq(next_line), threads.eq(0)]
+                m.d.comb += tells.eq(~told & left.any())
+                m.d.sync += [line.eq(next_line), threads.eq(0), paired.eq(0), hit_beat.eq(0)]
                 m.next = "COLLECT"
+                with m.If(~left.any()):
+                    m.next = "TAKE"
             with m.State("COLLECT"):
-                m.d.comb += [picked.eq(1), tells.eq(others.any() & ~told & (~stores | bad))]
-                with m.If(others.any() | told | free):
-                    m.d.sync += [left.eq(others), waiting.eq(remain), threads.eq(threads | hit_threads)]
-                    with m.If(~others.any()):
-                        m.d.comb += collected.eq(1)
-                        m.d.sync += [left.eq(remaining), told.eq(0)]
-                        m.next = "PICK"
-                        with m.If(~remaining.any()):
-                            m.d.comb += ends.eq(~rest.any())
-                            m.next = "TAKE"
+                m.d.comb += [picked.eq(1), tells.eq(~told)]
+                m.d.sync += [
+                    left.eq(others), waiting.eq(remain), threads.eq(threads | hit_threads), paired.eq(hit_paired)]
+                with m.If(~others.any()):
+                    m.next = "COLLECTED"
+            with m.State("COLLECTED"):
+                m.d.comb += picked.eq(1)
+                with m.If(told | free):
+                    m.d.comb += collected.eq(1)
+                    m.d.sync += [left.eq(remaining), waiting.eq(remain), told.eq(0)]
+                    m.next = "PICK"
+                    with m.If(~remaining.any()):
+                        m.d.comb += ends.eq(~rest.any())
+                        m.next = "TAKE"
+                with m.Else():
+                    m.d.sync += [hits.eq(hits), hit_beat.eq(hit_beat), hit_same.eq(hit_same)]
             with m.State("SHARED"):
                 m.d.comb += self.job.valid.eq(1)
                 with m.If(self.job.ready):
@@ -197,7 +215,7 @@ class AccessStage(Component):
                     m.d.comb += ends.eq(1)
                     m.next = "TAKE"
         with m.If(ends):
-            m.d.sync += done.eq(0)
+            m.d.sync += [done.eq(0), left.eq(0)]
         m.d.sync += Assert(
             ~judged.valid | ~ready.bit_select(judged.payload.slot, 1), "an instruction is judged twice")
 
@@ -207,7 +225,7 @@ class AccessStage(Component):
             m.d.sync += [told.eq(1), found.complete.eq(0)]
         with m.If(collected):
             m.d.sync += [
-                found.threads.eq(threads | hit_threads), found.complete.eq(1),
+                found.threads.eq(threads | hit_threads), found.paired.eq(hit_paired), found.complete.eq(1),
                 found.last.eq(~remaining.any() & ~rest.any())]
         with m.If(tells_now | collected & ~told):
             m.d.sync += [
@@ -222,8 +240,20 @@ class AccessStage(Component):
             job.word.eq(step), job.spread.eq(Mux(stores, 0, spread(instruction.words))), job.size.eq(instruction.size),
             job.signed.eq(instruction.is_signed), job.owner.eq(BeatOwner.ACCESS),
             job.last.eq((step == instruction.words - 1) & ~others.any()),
+            Cat(job.skips, job.single).eq(halves(lanes_waiting, pairs(lanes_waiting, self.same) & ~stores)),
             job.kind.eq(Mux(instruction.operation == MemoryOperation.SHUFFLE, BeatKind.LANES, BeatKind.SHARED))]
         return m
+
+
+def pairs(lanes: Value, same: Value) -> Value:
+    """Whether each thread in the upper half of a beat's ``lanes`` has the place of one in the lower half."""
+    return ~(lanes[len(same):] & ~(lanes[:len(same)] & same)).any()
+
+
+def halves(lanes: Value, paired: Value) -> Value:
+    """``skips`` and ``single`` of a beat_job for these ``lanes``."""
+    lower, upper = (half.any() for half in (lanes[:len(lanes) // 2], lanes[len(lanes) // 2:]))
+    return Cat(~lower, ~lower | ~upper | paired)
 
 
 def spread(words: Value) -> Value:

@@ -66,7 +66,7 @@ class AddressStage(Component):
     loaded, inside : Out(32)
         With it: the threads that get something but 0, and those that a shuffle leaves in their segment.
     early : Out(Event of early_layout)
-        Some threads of an instruction's first beat access memory, and none of them has an error.
+        Some threads of an instruction's first beat access memory, and nothing is wrong with any address in it.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -83,18 +83,21 @@ class AddressStage(Component):
         self._second: Any = Signal(data.StructLayout({
             "base": ADDRESS_BITS, "end": max(len(limits.shared), len(limits.local), len(limits.bank.size) + 1)}))
         self._low_mask = Signal(4)
+        self._is: Any = Signal(data.StructLayout(dict.fromkeys(
+            ("generic", "outside", "shared", "local", "constant", "shuffle"), 1)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         lanes, final = self._params.lanes, self._params.beats - 1
-        added, beat, ends, job = Signal(), Signal.like(self.beat), Signal(), self._added
+        added, beat, ends, ended, job = Signal(), Signal.like(self.beat), Signal(), Signal(), self._added
         later, later_beat, slot = Signal(), Signal.like(self.beat), Signal(slot_bits(self._params))
         judged = self.judged
-        errors = Signal(data.ArrayLayout(WarpError, lanes))
+        wrong = Signal(data.ArrayLayout(data.StructLayout(dict.fromkeys(
+            ("outside", "misaligned", "beyond", "unmapped"), 1)), lanes))
         m.d.sync += [
             added.eq(self.valid & self.addresses), beat.eq(self.beat), job.eq(self.job),
             ends.eq(self.valid & self.last & (self.beat == final)), later.eq(added), later_beat.eq(beat),
-            slot.eq(job.slot), judged.valid.eq(ends)]
+            slot.eq(job.slot), ended.eq(ends)]
         m.d.comb += [self.write.eq(added), self.write_slot.eq(job.slot), self.write_beat.eq(beat)]
 
         # Addresses, then spaces and places.
@@ -102,95 +105,111 @@ class AddressStage(Component):
         names = ThreadSets.as_shape().members
         found = {name: Signal(lanes, name=f"in_{name}") for name in names}
         sets = {name: Signal(WARP_THREADS, name=name) for name in names}
-        shuffles, some = Signal(), Signal(len(names))
-        m.d.sync += shuffles.eq(job.instruction.operation == MemoryOperation.SHUFFLE)
+        shuffles, constant, reports = Signal(), Signal(), Signal()
+        m.d.sync += [
+            shuffles.eq(self._is.shuffle), constant.eq(self._is.constant), reports.eq(job.limits.report_constants)]
         for lane in range(lanes):
-            address = Signal(64, name=f"address_{lane}")
-            m.d.sync += address.eq(self._sum(self.low[lane], self.high[lane]))
+            address: Any = Signal(data.StructLayout({"bits": 64, "past": 1, "above": 1}), name=f"address_{lane}")
+            total = Signal(64, name=f"total_{lane}")
+            m.d.comb += total.eq(Cat(self.low[lane], self.high[lane]) + self.job.instruction.offset)
+            wide = self.job.instruction.wide
+            m.d.sync += [
+                address.bits.eq(Mux(wide, total, total[:32])), address.above.eq(wide & total[ADDRESS_BITS:].any()),
+                address.past.eq(total[_PAST_WINDOWS:32].any() | wide & total[32:].any())]
             executes = job.threads.word_select(beat, lanes)[lane]
-            self._judge(m, lane, address, Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS], executes, errors,
-                        found)
+            thread = Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS]
+            self._judge(m, lane, address, thread, executes, wrong[lane], found)
         for name, kept in sets.items():
             with m.If(added):
                 m.d.sync += kept.word_select(beat, lanes).eq(found[name])
-        with m.If(added):
-            m.d.sync += some.eq(Mux(beat == 0, 0, some) | Cat(lanes_of.any() for lanes_of in found.values()))
+        some, before, last = Signal(len(names)), Signal(len(names)), [Signal.like(kept) for kept in found.values()]
+        m.d.comb += some.eq(Mux(later & (later_beat == 0), 0, before) | Mux(later, Cat(kept.any() for kept in last), 0))
+        m.d.sync += [before.eq(some), Cat(last).eq(Cat(found.values()))]
 
         # The first error.
         failing, error, earlier = Signal(lanes), Signal(WarpError), Signal(WarpError)
-        thread, earlier_thread = Signal(_THREAD_BITS), Signal(_THREAD_BITS)
-        m.d.comb += [failing.eq(Cat(errors[lane] != WarpError.NONE for lane in range(lanes))),
-                     error.eq(earlier), thread.eq(earlier_thread)]
-        with m.If(later & ((later_beat == 0) | (earlier == WarpError.NONE))):
-            lane = lowest(failing)
-            m.d.comb += [error.eq(Mux(failing.any(), pick(errors, lane), WarpError.NONE)),
-                         thread.eq(Cat(lane, later_beat))]
-        m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
+        thread, earlier_thread, opens, fails = Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal(), Signal()
+        silent, lane = constant & ~reports, lowest(failing)
+        first: Any = Signal(wrong[0].shape())
+        first_thread, last_constant = Signal(_THREAD_BITS), Signal()
+        m.d.sync += [
+            opens.eq(later & (later_beat == 0)), fails.eq(later & failing.any()),
+            first.eq(pick([one.as_value() for one in wrong], lane)), first_thread.eq(Cat(lane, later_beat)),
+            last_constant.eq(constant)]
         m.d.comb += [
-            judged.payload.slot.eq(slot), judged.payload.error.eq(error), judged.payload.thread.eq(thread),
+            failing.eq(Cat(one.outside | one.misaligned | Mux(one.beyond, ~silent, one.unmapped) for one in wrong)),
+            error.eq(earlier), thread.eq(earlier_thread)]
+        with m.If(opens | (earlier == WarpError.NONE)):
+            m.d.comb += [thread.eq(first_thread), error.eq(WarpError.NONE)]
+            with m.If(fails & first.outside):
+                m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
+            with m.Elif(fails & first.misaligned):
+                m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
+            with m.Elif(fails & first.beyond):
+                m.d.comb += error.eq(Mux(last_constant, WarpError.INVALID_CONST_ADDR_LDC, WarpError.OOR_ADDR))
+            with m.Elif(fails):
+                m.d.comb += error.eq(WarpError.MMU_FAULT)
+        m.d.sync += [earlier.eq(error), earlier_thread.eq(thread)]
+        m.d.comb += [judged.payload.error.eq(error), judged.payload.thread.eq(thread),
+                     judged.payload.bad.eq(error != WarpError.NONE)]
+        m.d.sync += [
+            judged.valid.eq(ended), judged.payload.slot.eq(slot),
             judged.payload.some.eq(Mux(shuffles, some & 0b100, some)), self.inside.eq(sets["local"]),
             self.loaded.eq(sets["shared"] | Mux(shuffles, 0, sets["memory"] | sets["local"]))]
-        m.d.comb += [judged.payload.sets[name].eq(kept) for name, kept in sets.items()]
+        m.d.sync += [judged.payload.sets[name].eq(kept) for name, kept in sets.items()]
         m.d.comb += [
-            self.early.valid.eq(later & (later_beat == 0) & ~failing.any()), self.early.payload.slot.eq(slot),
+            self.early.valid.eq(later & (later_beat == 0) & ~wrong.as_value().any()), self.early.payload.slot.eq(slot),
             self.early.payload.lanes.eq(sets["memory"][:lanes])]
         return m
-
-    def _sum(self, low: Value, high: Value) -> Value:
-        whole = Cat(low, high) + self.job.instruction.offset
-        return Mux(self.job.instruction.wide, whole[:64], whole[:32])
 
     def _spaces(self, m: Module) -> None:
         """What the places of all threads have in common. Each is in shared memory, at an address of memory, or in the
         ``second`` space, with an end as well: local memory or the constant bank."""
-        instruction, limits, second = self._added.instruction, self._added.limits, self._second
-        m.d.comb += [
-            second.base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), second.end.eq(limits.local)]
-        with m.If(instruction.space == MemorySpace.CONSTANT):
-            m.d.comb += [second.base.eq(limits.bank.address), second.end.eq(_whole_words(limits.bank.size))]
-        m.d.comb += self._low_mask.eq((1 << instruction.size) - 1)
+        instruction, limits, second, is_ = self.job.instruction, self.job.limits, self._second, self._is
+        space = instruction.space
+        m.d.sync += [
+            second.base.eq(limits.local_base << ceil_log2(CRS_GRANULE)), second.end.eq(limits.local),
+            is_.generic.eq((space == MemorySpace.GENERIC) | (space == MemorySpace.OUTSIDE)),
+            is_.outside.eq(space == MemorySpace.OUTSIDE), is_.shared.eq(space == MemorySpace.SHARED),
+            is_.local.eq(space == MemorySpace.LOCAL), is_.constant.eq(space == MemorySpace.CONSTANT),
+            is_.shuffle.eq(instruction.operation == MemoryOperation.SHUFFLE)]
+        with m.If(space == MemorySpace.CONSTANT):
+            m.d.sync += [second.base.eq(limits.bank.address), second.end.eq(_whole_words(limits.bank.size))]
+        m.d.sync += self._low_mask.eq((1 << instruction.size) - 1)
 
-    def _judge(self, m: Module, lane: int, address: Signal, thread: Value, executes: Value, errors: Any,
+    def _judge(self, m: Module, lane: int, sum_: Any, thread: Value, executes: Value, wrong: Any,
                sets: dict[str, Signal]) -> None:
-        """Where one thread's address is. ``errors`` are a cycle later than the rest."""
-        instruction, limits = self._added.instruction, self._added.limits
-        second, low_mask = self._second, self._low_mask
-        generic = (instruction.space == MemorySpace.GENERIC) | (instruction.space == MemorySpace.OUTSIDE)
-        constant = instruction.space == MemorySpace.CONSTANT
-        in_shared, in_local, above, beyond = Signal(), Signal(), Signal(), Signal()
-        window, past = address[_WINDOW_BITS:_PAST_WINDOWS], Signal()
+        """Where one thread's address is. What is ``wrong`` is a cycle later than the rest."""
+        limits, second, low_mask = self._added.limits, self._second, self._low_mask
+        generic, constant, shuffles = self._is.generic, self._is.constant, self._is.shuffle
+        in_shared, in_local, beyond = Signal(), Signal(), Signal()
+        address, past, above = sum_.bits, sum_.past, sum_.above
+        window = address[_WINDOW_BITS:_PAST_WINDOWS]
         m.d.comb += [
-            above.eq(address[ADDRESS_BITS:].any()), past.eq(address[_PAST_WINDOWS:ADDRESS_BITS].any() | above),
             in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> _WINDOW_BITS)),
             in_local.eq(generic & ~past & (window == LOCAL_WINDOW >> _WINDOW_BITS))]
         inside, to_shared, to_local = in_shared | in_local, Signal(), Signal()
         inner = Cat(address[:_WINDOW_BITS], window & ~inside.replicate(len(window)), address[_PAST_WINDOWS:])
         m.d.comb += [
-            to_shared.eq(in_shared | (instruction.space == MemorySpace.SHARED)),
-            to_local.eq(in_local | (instruction.space == MemorySpace.LOCAL))]
+            to_shared.eq(in_shared | self._is.shared),
+            to_local.eq(in_local | self._is.local)]
 
         # The place: where the space begins, plus the address in it; the last byte may be beyond the end of the space.
         base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
-        end, to_second, error, zero = Signal.like(second.end), to_local | constant, Signal(WarpError), Signal()
+        end, to_second, missing = Signal.like(second.end), to_local | constant, constant & ~limits.bank.valid
         m.d.comb += [
             base.eq(Mux(to_second, second.base, 0)),
             end.eq(Mux(to_shared, limits.shared, 0) | Mux(to_second, second.end, 0)),
             distance.eq(Mux(to_local, Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]), inner)),
-            place.eq(base + distance), zero.eq(constant & ~limits.report_constants & (~limits.bank.valid | beyond)),
+            place.eq(base + distance),
             beyond.eq(inner[len(end):ADDRESS_BITS].any() | above | ((inner | low_mask)[:len(end)] >= end))]
-        with m.If(inside & (instruction.space == MemorySpace.OUTSIDE)):
-            m.d.comb += error.eq(WarpError.INVALID_ADDR_SPACE)
-        with m.Elif((inner & low_mask).any()):
-            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
-        with m.Elif((to_shared | to_local) & beyond):
-            m.d.comb += error.eq(WarpError.OOR_ADDR)
-        with m.Elif(constant & (~limits.bank.valid | beyond)):
-            m.d.comb += error.eq(Mux(limits.report_constants, WarpError.INVALID_CONST_ADDR_LDC, WarpError.NONE))
-        with m.Elif(Mux(to_second, place[ADDRESS_BITS], ~to_shared & above)):
-            m.d.comb += error.eq(WarpError.MMU_FAULT)
-        shuffles, (source, stays) = instruction.operation == MemoryOperation.SHUFFLE, self._source(
-            m, lane, address, thread)
-        m.d.sync += errors[lane].eq(Mux(executes & ~shuffles, error, WarpError.NONE))
+        source, stays = self._source(m, lane, address, thread)
+        zero, judges = constant & ~limits.report_constants & (missing | beyond), executes & ~shuffles
+        m.d.sync += [
+            wrong.outside.eq(judges & inside & self._is.outside),
+            wrong.misaligned.eq(judges & (inner & low_mask).any()),
+            wrong.beyond.eq(judges & (missing | (to_shared | to_second) & beyond)),
+            wrong.unmapped.eq(judges & Mux(to_second, place[ADDRESS_BITS], ~to_shared & above))]
         inner_bits = self._params.shared_bits
         m.d.comb += self.places[lane].eq(Cat(
             Mux(shuffles, source << _WORD_BITS, place)[:inner_bits], place[inner_bits:]))

@@ -48,40 +48,44 @@ class AtomicArithmetic(Component):
         m = Module()
         old, operand, less, equal, total = self.old, self.operand, Signal(), Signal(), Signal(_BITS)
         m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
-        up, down = less, old.any() & (less | equal)
         counts = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
         counts_down = self.operation == AtomicOperation.DEC
         addend = Cat(Mux(counts, 1, operand[0]), Mux(counts, counts_down.replicate(_BITS - 1), operand[1:]))
         m.d.comb += total.eq(old + addend)
 
         # The sum, or the old number, or what swaps with it, or 0, or else what a table of two bits makes of the old
-        # number and the operand.
-        sums, stays, swaps, combines, table = Signal(), Signal(), Signal(), Signal(), Signal(2)
+        # number and the operand: one of them if a condition is ``met``, which is known late, or else another one.
+        met, table = Signal(), Signal(2)
+        sums, stays, swaps, combines = (Signal(2, name=name) for name in ("sums", "stays", "swaps", "combines"))
         both, either, differ, takes = range(4)
-        m.d.comb += table.eq(takes)
+        otherwise, holds, always = 0b01, 0b10, 0b11
+        m.d.comb += [
+            table.eq(takes), met.eq(Mux(
+                self.compare, equal, Mux(counts_down, old.any() & (less | equal), less)))]
         with m.If(self.compare):
-            m.d.comb += [stays.eq(~equal), swaps.eq(equal)]
+            m.d.comb += [stays.eq(otherwise), swaps.eq(holds)]
         with m.Else(), m.Switch(self.operation):
             with m.Case(AtomicOperation.ADD):
-                m.d.comb += sums.eq(1)
+                m.d.comb += sums.eq(always)
             with m.Case(AtomicOperation.MIN):
-                m.d.comb += [stays.eq(less), combines.eq(~less)]
+                m.d.comb += [stays.eq(holds), combines.eq(otherwise)]
             with m.Case(AtomicOperation.MAX):
-                m.d.comb += [stays.eq(~less), combines.eq(less)]
+                m.d.comb += [stays.eq(otherwise), combines.eq(holds)]
             with m.Case(AtomicOperation.INC):
-                m.d.comb += sums.eq(up)
+                m.d.comb += sums.eq(holds)
             with m.Case(AtomicOperation.DEC):
-                m.d.comb += [sums.eq(down), combines.eq(~down)]
+                m.d.comb += [sums.eq(holds), combines.eq(otherwise)]
             with m.Case(AtomicOperation.AND):
-                m.d.comb += [combines.eq(1), table.eq(both)]
+                m.d.comb += [combines.eq(always), table.eq(both)]
             with m.Case(AtomicOperation.OR):
-                m.d.comb += [combines.eq(1), table.eq(either)]
+                m.d.comb += [combines.eq(always), table.eq(either)]
             with m.Case(AtomicOperation.XOR):
-                m.d.comb += [combines.eq(1), table.eq(differ)]
+                m.d.comb += [combines.eq(always), table.eq(differ)]
             with m.Default():
-                m.d.comb += combines.eq(1)
+                m.d.comb += combines.eq(always)
         combined = pick((old & operand, old | operand, old ^ operand, operand), table)
-        m.d.comb += self.new.eq(chosen_of(Cat(sums, stays, swaps, combines), (total, old, self.swap, combined)))
+        m.d.comb += self.new.eq(chosen_of(
+            Cat(pick(way, met) for way in (sums, stays, swaps, combines)), (total, old, self.swap, combined)))
         return m
 
     def _ordered(self, number: Value) -> Value:
@@ -151,17 +155,17 @@ class AtomicPipeline(Component):
         # The next thread, and its operands word by word.
         left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
         operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
-        begins, waiting = self.job.valid & self.job.ready, Signal(WARP_THREADS)
-        port, chosen = thread[:port_bits], lowest(waiting)
+        port, chosen = thread[:port_bits], lowest(left)
         m.d.comb += [
             self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
             fetched.eq(has_thread & (self.word == last_word)),
-            waiting.eq(Mux(begins, self.job.payload.threads, left)),
-            takes.eq(begins | left.any() & (~has_thread | fetched))]
-        with m.If(begins):
-            m.d.sync += [job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1)]
+            takes.eq(left.any() & (~has_thread | fetched))]
+        with m.If(self.job.valid & self.job.ready):
+            m.d.sync += [
+                job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1),
+                left.eq(self.job.payload.threads)]
         with m.If(takes):
-            m.d.sync += [thread.eq(chosen), left.eq(waiting & ~one_hot(chosen, WARP_THREADS))]
+            m.d.sync += [thread.eq(chosen), left.eq(left & ~one_hot(chosen, WARP_THREADS))]
         with m.If(takes | fetched):
             m.d.sync += has_thread.eq(takes)
         with m.If(has_thread):
@@ -179,17 +183,19 @@ class AtomicPipeline(Component):
             "valid": 1, "last": 1, "place": params.shared_bits, "thread": range(WARP_THREADS),
             "operands": data.ArrayLayout(32, WORDS)})
         reads, comes, changes, writes = (Signal(stage, name=name) for name in ("reads", "comes", "changes", "writes"))
-        m.d.comb += reads.operands.eq(operands)
+        located, base, inside = Signal(params.shared_bits), Signal.like(self.base), reads.place
+        m.d.comb += [
+            reads.operands.eq(operands), located.eq(Mux(job.line, inside[:OFFSET_BITS], Cat(
+                inside[:bank.stop], inside[bank.stop:] + base)))]
         m.d.sync += [
             reads.valid.eq(fetched), reads.last.eq(~left.any()), reads.thread.eq(thread),
-            reads.place.eq(Mux(job.line, place[:OFFSET_BITS], Cat(place[:bank.stop], place[bank.stop:] + self.base))),
-            comes.eq(reads), changes.eq(comes),
+            reads.place.eq(place), base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes),
             writes.eq(changes)]
 
         # The number: as it was read, or as an earlier thread has left it.
         distance = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
         m.d.sync += [
-            distance[name].eq(other.valid & (other.place == reads.place))
+            distance[name].eq(other.valid & (other.place == located))
             for name, other in (("first", comes), ("second", changes), ("third", writes))]
         m.d.sync += distance["next"].eq(distance["first"])
         old, before, new = Signal(64), Signal(64), self.changed
@@ -207,10 +213,10 @@ class AtomicPipeline(Component):
         m.d.comb += [
             read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
             read.tag.eq(job.tag), read.slot.eq(job.slot), change.busy.eq(self.busy),
-            change.source.eq(reads.place[bank]), change.valid.eq(changes.valid), change.wide.eq(wide),
+            change.source.eq(located[bank]), change.valid.eq(changes.valid), change.wide.eq(wide),
             change.line.eq(job.line), change.tag.eq(job.tag), change.place.eq(changes.place),
             change.value.eq(arithmetic.new)]
-        m.d.comb += [row.eq(reads.place[bank.stop:]) for row in read.rows]
+        m.d.comb += [row.eq(located[bank.stop:]) for row in read.rows]
 
         # Old values, of wide numbers a word after the other.
         result, high = self.result, Signal(32)

@@ -67,9 +67,9 @@ class Crossbar(Component):
     Members
     -------
     job : In(stream of beat_job)
-    continues, goes_on : Out(1)
-        The lower half of the job that is offered was taken already; the upper one is taken now, if it is.
-    slot, beat, upper, inner, same, base : Out, Out, Out, In(inner_layout), In(1 bit a port), In
+    continues, free : Out(1)
+        The lower half of the job that is offered was taken already; one is taken if it is offered.
+    slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In
         Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
     mixed, data_slot, data_beat, data_upper, data_word, values : Out, Out, Out, Out, Out, In(a word for each port)
         Their words, in the second stage; but if ``mixed``, a shuffle has the first words of that slot read.
@@ -82,6 +82,9 @@ class Crossbar(Component):
     result : Out(result_write)
     passed : Out(Event of passed_layout)
         In the second stage.
+    closing, closed : Out(Event of passed_layout)
+        The same, one of the two: as soon as what was loaded will surely be there when it is wanted, the last beat's
+        after the others'; or in the cycle after ``passed``.
     busy : Out(1)
         Something is in the second stage or a later one.
     shared : Out(1)
@@ -93,15 +96,15 @@ class Crossbar(Component):
         slot, beat, ports = slot_bits(params), range(params.beats), port_count(params)
         words = data.ArrayLayout(32, ports)
         super().__init__({
-            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "goes_on": Out(1),
+            "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "free": Out(1),
             "slot": Out(slot), "beat": Out(beat),
-            "upper": Out(1), "inner": In(inner_layout(params)), "same": In(ports),
-            "base": In(row_bits(params)), "mixed": Out(1),
+            "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)), "mixed": Out(1),
             "data_slot": Out(slot), "data_beat": Out(beat), "data_upper": Out(1), "data_word": Out(range(WORDS)),
             "values": In(words), "change": In(change_layout(params)), "changed": Out(64),
             "read": Out(bank_read(params)), "write": Out(bank_write(params)),
             "found": In(data.ArrayLayout(32, params.lanes)), "words": Out(words), "result": Out(result_write(params)),
-            "passed": Out(Event(passed_layout(params))), "busy": Out(1), "shared": Out(1)})
+            "passed": Out(Event(passed_layout(params))), "closing": Out(Event(passed_layout(params))),
+            "closed": Out(Event(passed_layout(params))), "busy": Out(1), "shared": Out(1)})
         bank_bits, row = ceil_log2(params.lanes), row_bits(params)
         self._access: Any = Signal(data.StructLayout({
             "used": 1, "kind": BeatKind, "slot": slot, "tag": memory_tag_bits(params), "beat": beat, "size": 3,
@@ -120,16 +123,15 @@ class Crossbar(Component):
             "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS)}), ports))
 
         # The next half, when all threads of the last one are served. A shuffle reads words a stage later than a store.
-        left, takes, both, access = Signal(ports), Signal(), Signal(), self._access
+        left, takes, clashes, access = Signal(ports), Signal(), Signal(), self._access
         in_line = (given.kind == BeatKind.LINE) | (given.kind == BeatKind.ANSWER)
         lower, upper, shuffles = given.lanes[:ports], given.lanes[ports:], access.kind == BeatKind.LANES
         m.d.comb += [
             left.eq(pending & ~served), self.mixed.eq(access.used & shuffles),
-            both.eq(~self.upper & ~given.write & ~(upper & ~(lower & self.same)).any()),
-            takes.eq(self.job.valid & ~left.any() & ~(given.write & pending.any() & (here.kind == BeatKind.LANES))),
-            self.upper.eq(self.continues | ~lower.any()), self.goes_on.eq(
-                self.continues & ~left.any() & ~(pending.any() & (here.kind == BeatKind.LANES))),
-            self.job.ready.eq(takes & (self.upper | both | ~upper.any())),
+            self.free.eq(~clashes & ~(given.write & pending.any() & (here.kind == BeatKind.LANES))),
+            takes.eq(self.job.valid & self.free),
+            self.upper.eq(self.continues | given.skips),
+            self.job.ready.eq(takes & (self.continues | given.single)),
             self.slot.eq(given.slot), self.beat.eq(given.beat),
             self.data_slot.eq(Mux(self.mixed, access.slot, here.slot)), self.data_beat.eq(here.beat),
             self.data_word.eq(here.word)]
@@ -140,7 +142,7 @@ class Crossbar(Component):
                 base.eq(Mux(given.kind == BeatKind.SHARED, self.base, 0)), here.eq(given),
                 here.last.eq(given.last & self.job.ready), self.continues.eq(~self.job.ready),
                 self.data_upper.eq(self.upper),
-                kept_lower.eq(Mux(self.upper, 0, lower)), kept_upper.eq(Mux(self.upper | both, upper, 0)),
+                kept_lower.eq(Mux(self.upper, 0, lower)), kept_upper.eq(Mux(self.continues | given.single, upper, 0)),
                 Assert(given.lanes.any(), "a beat without threads")]
             for port, kept in enumerate(fetched):
                 place, quarter = self.inner[port], Cat(port * WORDS // params.lanes, self.upper)
@@ -155,6 +157,7 @@ class Crossbar(Component):
         # these the highest one writes a byte.
         leads, writes = Signal(ports), Signal(data.ArrayLayout(4, ports))
         meets: dict[tuple[int, int], Value] = {}
+        clashing: list[Value] = []
         for port, kept in enumerate(fetched):
             same_bank, same = Signal(port, name=f"same_bank_{port}"), Signal(port, name=f"same_{port}")
             m.d.comb += [
@@ -163,13 +166,27 @@ class Crossbar(Component):
                 leads[port].eq(pending[port] & ~(pending[:port] & same_bank).any()),
                 served[port].eq(pending[port] & (leads[port] | (leads[:port] & same).any()))]
             meets.update({(first, port): same[first] & pending[port] for first in range(port)})
+            clashing.append((pending[:port] & same_bank & ~same).any() & pending[port])
         for port, kept in enumerate(fetched):
             over = [meets[port, higher].replicate(4) & fetched[higher].bytes for higher in range(port + 1, ports)]
             m.d.comb += writes[port].eq(
                 kept.bytes & served[port].replicate(4) & ~reduce(or_, over, Const(0, 4)))
         m.d.comb += [
-            self.passed.valid.eq(pending.any() & ~left.any() & here.last), self.passed.payload.owner.eq(here.owner),
+            clashes.eq(Cat(clashing).any()), self.passed.valid.eq(pending.any() & ~clashes & here.last),
+            self.passed.payload.owner.eq(here.owner),
             self.passed.payload.slot.eq(here.slot), self.passed.payload.tag.eq(here.tag)]
+        # The last beat's data are wanted as many cycles after the first one's as there are other beats, and the ports'
+        # words have come by then, if two of the ports are served together.
+        came, told, quick = Signal(), Signal(), Const(ports < params.beats)
+        if ports == params.beats:
+            quick = ~pending.all() | (fetched[0].bank != fetched[1].bank) | (fetched[0].row == fetched[1].row)
+        m.d.comb += [
+            self.closing.valid.eq(came & ~here.write & here.last & (here.beat == params.beats - 1) & quick),
+            self.closing.payload.eq(self.passed.payload)]
+        m.d.sync += [
+            came.eq(takes), told.eq((told | self.closing.valid) & ~self.passed.valid),
+            self.closed.valid.eq(self.passed.valid & ~told & ~self.closing.valid),
+            self.closed.payload.eq(self.passed.payload)]
         loads = served & ~here.write.replicate(ports)
         m.d.sync += [
             access.used.eq(pending.any()), access.loads.eq(loads),
@@ -207,23 +224,30 @@ class Crossbar(Component):
                     banked.bytes[byte].eq(mine.any()),
                     banked.value[byte].eq(chosen_of(mine, [value.word_select(byte, 8) for value in values]))]
 
-        # What was read, a cycle later.
-        result, size, extends, gets = self.result, Signal(3), Signal(), Signal(ports)
+        # What was read, a cycle later; and another one later where each lane wants it.
+        size, extends, gets, result = Signal(3), Signal(), Signal(ports), self.result
         begins, sources = Signal(data.ArrayLayout(2, ports)), Signal(data.ArrayLayout(params.lanes, ports))
+        words = Signal(data.ArrayLayout(range(WORDS), ports))
+        last: Any = Signal(data.StructLayout({
+            "gets": ports, "size": 3, "extends": 1, "begins": data.ArrayLayout(2, ports),
+            "words": data.ArrayLayout(32, ports)}))
+        lanes, slot, beat = Signal(params.lanes), Signal.like(access.slot), Signal.like(access.beat)
         m.d.sync += [
-            gets.eq(access.loads), result.lanes.eq(access.lanes), result.slot.eq(access.slot),
-            result.beat.eq(access.beat), size.eq(access.size), extends.eq(access.signed)]
-        m.d.comb += self.busy.eq(pending.any() | access.used | gets.any())
+            gets.eq(access.loads), lanes.eq(access.lanes), slot.eq(access.slot), beat.eq(access.beat),
+            size.eq(access.size), extends.eq(access.signed), last.gets.eq(gets), last.size.eq(size),
+            last.extends.eq(extends), last.begins.eq(begins), last.words.eq(self.words), result.lanes.eq(lanes),
+            result.slot.eq(slot), result.beat.eq(beat), result.words.eq(words)]
+        m.d.comb += self.busy.eq(pending.any() | access.used | gets.any() | last.gets.any())
         for port, then in enumerate(access.ports):
             m.d.sync += [
-                begins[port].eq(then.byte), result.words[port].eq(then.word),
+                begins[port].eq(then.byte), words[port].eq(then.word),
                 sources[port].eq(one_hot(then.bank, params.lanes, access.loads[port]))]
             if port < 2:
                 with m.If(change.busy):
                     m.d.sync += sources[port].eq(one_hot(change.source | port, params.lanes))
             m.d.comb += [
                 self.words[port].eq(chosen_of(sources[port], self.found)),
-                result.values[port].eq(extended(self.words[port], begins[port], size, extends))]
+                result.values[port].eq(extended(last.words[port], last.begins[port], last.size, last.extends))]
         return m
 
     def _choose(self, m: Module, port: int, bank: Value, leads: Value, writes: Value) -> None:

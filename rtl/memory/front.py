@@ -1,6 +1,5 @@
 """Instructions on their way in: they wait, are decoded, get a slot, and have their registers read."""
 
-from typing import Any
 
 from amaranth.hdl import Assert, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -10,7 +9,6 @@ from rtl.component import Component
 from rtl.dispatch_queue import DispatchQueue
 from rtl.layouts import BLOCK_ADDRESS_BITS, Event, dispatched, register_gather
 from rtl.params import SmParams
-from rtl.pick import pick
 
 from .decode import MemoryDecoder
 from .instruction import MemoryInstruction, MemoryOperation, entry_bits, queued, slot_bits
@@ -59,48 +57,49 @@ class MemoryFront(Component):
         params = self._params
         m.submodules.queue = queue = DispatchQueue(queued(params), bypass=True)
         m.submodules.decoder = decoder = MemoryDecoder()
+        m.submodules.whole = whole = MemoryDecoder()
         arriving, waits, head = self.dispatch.payload, queue.arriving.payload, queue.head
         m.d.comb += [
             queue.arriving.valid.eq(self.dispatch.valid), self.room.eq(queue.room),
             waits.threads.eq(arriving.active & arriving.guard), waits.local_base.eq(self.local_base),
-            decoder.word.eq(head.payload.word)]
+            decoder.word.eq(arriving.word), waits.gather.eq(decoder.instruction.gathers[0]),
+            waits.second.eq(decoder.instruction.second), waits.idle.eq(
+                ~waits.threads.any() | (decoder.instruction.operation == MemoryOperation.NONE))]
         m.d.comb += [waits[name].eq(arriving[name]) for name in (
             "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
 
         # The instruction whose registers are being read; it takes its slot in its first cycle here. Its first gather is
         # offered a cycle before, if there is none of another one.
         slot, here, asks, second, begun = Signal(slot_bits(params)), Signal(), Signal(), Signal(), self.begun
-        job, asked_job = Signal(queued(params)), Signal(queued(params))
-        instruction: Any = Signal(MemoryInstruction)
-        asked: Any = Signal(MemoryInstruction)
-        next_slot, ends, comes, idle, early = Signal.like(slot), Signal(), Signal(), Signal(), Signal()
+        job, asked = Signal(queued(params)), Signal(queued(params))
+        next_slot, ends, comes, idle, early = Signal.like(slot), Signal(), Signal(), head.payload.idle, Signal()
         gather, taken = self.gather.payload, self.taken
         m.d.comb += [
             next_slot.eq(slot + here), ends.eq(~asks | (self.gather.ready & taken.payload.last)),
             head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1)
                           & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
             comes.eq(head.valid & head.ready), early.eq(~asks),
-            idle.eq(~head.payload.threads.any() | (decoder.instruction.operation == MemoryOperation.NONE)),
-            asked.eq(Mux(early, decoder.instruction.as_value(), instruction.as_value())),
-            asked_job.eq(Mux(early, head.payload.as_value(), job.as_value()))]
+            asked.eq(Mux(early, head.payload.as_value(), job.as_value()))]
         m.d.sync += begun.valid.eq(comes)
         with m.If(taken.valid):
             m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
         with m.If(comes):
             m.d.sync += [
-                job.eq(head.payload), instruction.eq(decoder.instruction), slot.eq(next_slot), here.eq(1),
-                begun.payload.idle.eq(idle)]
+                job.eq(head.payload), slot.eq(next_slot), here.eq(1)]
             with m.If(~early | ~self.gather.ready | idle):
                 m.d.sync += [second.eq(0), asks.eq(~idle)]
-        m.d.comb += [begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(instruction)]
+        m.d.comb += [
+            begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(whole.instruction),
+            begun.payload.idle.eq(job.idle), whole.word.eq(job.word)]
         with m.If(begun.valid):
             m.d.sync += Assert(~self.busy.bit_select(slot, 1), "a slot in use is given again")
 
         m.d.comb += [
-            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(asked_job.warp),
-            gather.serial.eq(asked_job.serial), gather.registers.eq(pick(asked.gathers, second & ~early)),
+            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(asked.warp), gather.serial.eq(asked.serial),
+            gather.registers.eq(
+                Mux(taken.payload.second, whole.instruction.gathers[1].as_value(), asked.gather.as_value())),
             gather.index.eq(taken.payload.second), gather.last.eq(taken.payload.last),
-            gather.barrier.eq(asked_job.read_barrier), taken.valid.eq(self.gather.valid & self.gather.ready),
+            gather.barrier.eq(asked.read_barrier), taken.valid.eq(self.gather.valid & self.gather.ready),
             taken.payload.slot.eq(Mux(early, next_slot, slot)), taken.payload.second.eq(second & ~early),
             taken.payload.last.eq(taken.payload.second == asked.second)]
         return m

@@ -119,9 +119,11 @@ class MemoryEvents(data.Struct):
 
 def queued(params: SmParams) -> data.StructLayout:
     """An instruction that waits for its turn. ``threads`` execute it. ``local_base`` is where its warp's block of local
-    memory began when it came, in units of the CRS granule."""
+    memory began when it came, in units of the CRS granule. Decoded are what its first ``gather`` reads, whether there
+    is a ``second`` one, and that it is ``idle``: it has nothing to do."""
     return data.StructLayout({
-        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": 64, "threads": WARP_THREADS,
+        "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": 64,
+        "gather": data.ArrayLayout(8, GATHER_REGISTERS), "second": 1, "idle": 1, "threads": WARP_THREADS,
         "write_barrier": 3, "read_barrier": 3, "local_base": BLOCK_ADDRESS_BITS})
 
 
@@ -164,9 +166,10 @@ class ThreadSets(data.Struct):
 
 def judged_layout(params: SmParams) -> data.StructLayout:
     """What came of an instruction's addresses: the threads that access something, and ``some`` of which sets there are;
-    and the error of the lowest ``thread`` that has one: those below it access something all the same."""
+    and if it is ``bad`` the error of the lowest ``thread`` that has one: those below it access something all the
+    same."""
     return data.StructLayout({
-        "slot": slot_bits(params), "sets": ThreadSets, "some": 3, "error": WarpError,
+        "slot": slot_bits(params), "sets": ThreadSets, "some": 3, "bad": 1, "error": WarpError,
         "thread": range(WARP_THREADS)})
 
 
@@ -200,12 +203,13 @@ def beat_job(params: SmParams) -> data.StructLayout:
     The word is number ``word`` of the thread's, but for the lanes of its second half, or of its second to fourth
     quarter, the one that ``spread`` makes of it: so are all banks at work for threads with neighbouring words of 64 or
     128 bits. In ``local`` memory each word has a line of its own. ``size`` and ``signed`` are the instruction's.
-    ``last`` of its ``owner``.
+    ``last`` of its ``owner``. ``skips``: there are none in the lower half. ``single``: or none in the upper half, or
+    they all read at the places of threads in the lower half.
     """
     return data.StructLayout({
         "slot": slot_bits(params), "beat": range(params.beats), "lanes": params.lanes, "kind": BeatKind, "write": 1,
         "tag": memory_tag_bits(params), "word": range(WORDS), "spread": 2, "local": 1, "size": 3, "signed": 1,
-        "owner": BeatOwner, "last": 1})
+        "owner": BeatOwner, "last": 1, "skips": 1, "single": 1})
 
 
 def bank_read(params: SmParams) -> data.StructLayout:

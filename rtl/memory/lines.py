@@ -1,8 +1,10 @@
 """The miss queue: lines of memory that are asked for, filled, and answered, several at a time."""
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -11,11 +13,11 @@ from rtl.arbiter import lowest
 from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import Event, MemoryPort
-from rtl.one_hot import one_hot
+from rtl.one_hot import chosen_of, number_of, one_hot
 from rtl.params import LINE_ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 
-from .access import atomic_job, beats_of, found_line, spread
+from .access import atomic_job, beats_of, found_line, halves, spread
 from .crossbar import passed_layout
 from .instruction import (
     LINE_WORDS,
@@ -31,8 +33,8 @@ from .instruction import (
 
 __all__ = ["LineMemory", "MissQueue"]
 
-_COMPARED_BITS = 20
-"""Lower bits of a line's address by which it is told whether another one may be the same: lines that are 64 MiB apart
+_COMPARED_BITS = 16
+"""Lower bits of a line's address by which it is told whether another one may be the same: lines that are 4 MiB apart
 wait for each other, too, if one is written."""
 
 
@@ -120,7 +122,8 @@ class MissQueue(Component):
         A line that was read, to be modified.
     modified : In(Event of a tag)
         It is.
-    passed : In(Event of passed_layout)
+    passed, closing : In(Event of passed_layout)
+        Of the crossbar.
     read, values, words, write : In(bank_read), Out(a word for each bank), Out(the same), In(bank_write)
         Words of lines, as of :class:`LineMemory`.
     memory : Out(MemoryPort)
@@ -130,8 +133,6 @@ class MissQueue(Component):
         A line waits for its tag.
     pending, fault : Out(1 bit a slot)
         Slots that have lines under way; those of which something was not mapped.
-    fill_ends : In(1)
-        The upper half of ``fill`` is taken.
     filling : Out(1)
         Some words of a line that is filled are on their way or in it, others have not begun theirs.
     issued, filled : Out(Event of a slot)
@@ -146,10 +147,11 @@ class MissQueue(Component):
         super().__init__({
             "found": In(stream.Signature(found_line(params))), "fill": Out(stream.Signature(beat_job(params))),
             "answer": Out(stream.Signature(beat_job(params))), "atomic": Out(stream.Signature(atomic_job(params))),
-            "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))), "read": In(bank_read(params)),
+            "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))),
+            "closing": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
             "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "busy": Out(1),
-            "pending": Out(1 << slot), "fault": Out(1 << slot), "fill_ends": In(1), "filling": Out(1),
+            "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -160,27 +162,33 @@ class MissQueue(Component):
         m.submodules.addresses = addresses = memory.Memory(shape=LINE_ADDRESS_BITS, depth=tags, init=[])
         note, address = addresses.write_port(), addresses.read_port(domain="comb")
         found, request, response = self.found.payload, self.memory.request, self.memory.response
-        used, alters, released = Signal(tags), Signal(tags), Signal(tags)
+        used, alters, released, confirmed = Signal(tags), Signal(tags), Signal(tags), Signal(tags)
         known = [Signal(_COMPARED_BITS, name=f"line_{tag}") for tag in range(tags)]
 
         # A tag for the next line, when nobody else has that line.
         tag, has_tag, word = Signal(memory_tag_bits(params)), Signal(), Signal(range(WORDS))
         line, ahead, ahead_tag, goes_on = Signal(LINE_ADDRESS_BITS), Signal(), Signal.like(tag), Signal()
         following = Signal.like(line)       # of local memory, the next word's
-        gives, last_word, meets, fills, pushes = Signal(), Signal(), Signal(), Signal(), Signal()
-        given = one_hot(tag, tags, gives)
-        free = ~(used & ~released | one_hot(tag, tags, has_tag))
+        gives, last_word, finished = Signal(), Signal(), Signal()
+        given, free = one_hot(tag, tags, gives), ~(used & ~confirmed | one_hot(tag, tags, has_tag))
+
+        # Whether the line is another one's is known in its second cycle, and does not matter if all only read.
+        meets, compared, altering, alter = Signal(), Signal(), Signal(), found.write | found.modify
+        safe = ~(alter | altering) | compared & ~meets
+        m.d.sync += [
+            meets.eq((used & ~confirmed & (alters | alter.replicate(tags))
+                      & Cat(other == line[:_COMPARED_BITS] for other in known)).any()),
+            compared.eq(self.found.valid & ~goes_on), altering.eq((used & alters).any() | gives & alter)]
         m.d.comb += [
             line.eq(Mux(word.any(), following, found.line)),
-            last_word.eq(~found.local | (word == found.words - 1)), meets.eq(Cat(
-                in_use & (other == line[:_COMPARED_BITS]) & (found.write | found.modify | alter)
-                for in_use, other, alter in zip(used, known, alters, strict=True)).any()),
-            gives.eq(self.found.valid & ~ahead & has_tag & ~meets & (found.complete | ~word.any())
-                     & Mux(found.write, found.complete & fills, ~pushes)),
+            last_word.eq(~found.local | (word == found.words - 1)),
+            gives.eq(self.found.valid & ~ahead & has_tag & safe & (found.complete | ~word.any())
+                     & Mux(found.write, found.complete & ~self.fill.valid, ~finished)),
             goes_on.eq(self.found.valid & found.complete & (gives | ahead)),
             self.found.ready.eq(goes_on & last_word), self.busy.eq(self.found.valid),
-            self.issued.valid.eq(goes_on & last_word & found.last), self.issued.payload.eq(found.slot),
             note.en.eq(gives), note.addr.eq(tag), note.data.eq(line)]
+        m.d.sync += [
+            self.issued.valid.eq(goes_on & last_word & found.last), self.issued.payload.eq(found.slot)]
         with m.If(goes_on):
             m.d.sync += [
                 word.eq(Mux(last_word, 0, word + 1)), ahead.eq(0), following.eq(line + 4 * WARP_THREADS // LINE_BYTES)]
@@ -191,29 +199,29 @@ class MissQueue(Component):
         m.d.sync += [used.eq((used | given) & ~released), Assert(~(given & used).any(), "a tag in use is given again")]
         for number in range(tags):
             with m.If(given[number]):
-                m.d.sync += [known[number].eq(line), alters[number].eq(found.write | found.modify)]
+                m.d.sync += [known[number].eq(line), alters[number].eq(alter)]
 
         # What is to be done with it.
         info_layout = data.StructLayout({
-            "slot": slot_bits(params), "threads": WARP_THREADS, "beats": params.beats, "modify": 1, "local": 1,
-            "word": range(WORDS), "words": range(WORDS + 1), "size": 3, "signed": 1})
+            "slot": slot_bits(params), "threads": WARP_THREADS, "paired": params.beats, "next": next_layout(params),
+            "modify": 1, "local": 1, "word": range(WORDS), "words": range(WORDS + 1), "size": 3, "signed": 1})
         m.submodules.infos = infos = memory.Memory(shape=info_layout, depth=tags, init=[])
         keep, info = infos.write_port(), infos.read_port(domain="comb")
         m.d.comb += [keep.en.eq(goes_on), keep.addr.eq(Mux(ahead, ahead_tag, tag)), keep.data.word.eq(word),
-            keep.data.beats.eq(beats_of(found.threads, params))]
+            keep.data.next.as_value().eq(first_of(found, beats_of(found.threads, params), params))]
         m.d.comb += [keep.data[name].eq(found[name]) for name in (
-            "slot", "threads", "modify", "local", "words", "size", "signed")]
-        self._fill(m, gives & found.write, tag, keep.data, found.last & last_word, fills)
+            "slot", "threads", "paired", "modify", "local", "words", "size", "signed")]
+        self._fill(m, gives & found.write, tag, keep.data, found.last & last_word)
 
         # Requests, in the order in which they are complete.
-        finished, reads, passed, filled, filled_tag = Signal(), Signal(), self.passed, Signal(), Signal.like(tag)
+        reads, passed, filled, filled_tag = Signal(), self.passed, Signal(), Signal.like(tag)
         m.d.sync += [
             filled.eq(passed.valid & (passed.payload.owner == BeatOwner.FILL)), filled_tag.eq(passed.payload.tag),
             finished.eq(filled | self.modified.valid),
             lines.finish_tag.eq(Mux(filled, filled_tag, self.modified.payload))]
         m.d.comb += [
-            pushes.eq(finished), lines.finish.eq(finished),
-            reads.eq(gives & ~found.write), sending.w_en.eq(finished | reads & (sending.r_rdy | ~request.ready)),
+            lines.finish.eq(finished), reads.eq(gives & ~found.write),
+            sending.w_en.eq(finished | reads & (sending.r_rdy | ~request.ready)),
             sending.w_data.eq(Mux(finished, Cat(lines.finish_tag, 1), Cat(tag, 0))),
             request.valid.eq(sending.r_rdy | reads), sending.r_en.eq(request.ready), lines.tag.eq(request.payload.tag),
             address.addr.eq(sending.r_data[:-1]), Cat(request.payload.tag, request.payload.write).eq(
@@ -226,48 +234,51 @@ class MissQueue(Component):
             Assert(~sending.w_en | sending.w_rdy, "a request is lost")]
 
         # Answers.
-        arrives, said, served = response.valid & response.ready, response.payload, Signal(tags)
+        said, served = response.payload, Signal(tags)
         m.d.comb += [
             lines.taken.eq(said.data), lines.read.eq(self.read), lines.write.eq(self.write),
             self.values.eq(lines.values), self.words.eq(lines.words),
             served.eq(one_hot(passed.payload.tag, tags, passed.valid & (passed.payload.owner == BeatOwner.ANSWER))),
-            released.eq(served | one_hot(said.tag, tags, arrives & (said.write | said.error)))]
+            confirmed.eq(one_hot(said.tag, tags, response.valid & (said.write | said.error))),
+            released.eq(served | confirmed)]
         self._answer(m, lines, info, ahead, ahead_tag)
 
         # Whose lines are under way.
         slots, count = [Signal(slot_bits(params), name=f"slot_{tag}") for tag in range(tags)], 1 << slot_bits(params)
-        for number, slot in enumerate(slots):
+        marks = [Signal(count, name=f"mark_{tag}") for tag in range(tags)]
+        for number, (slot, mark) in enumerate(zip(slots, marks, strict=True)):
             with m.If(given[number]):
-                m.d.sync += slot.eq(found.slot)
-        m.d.comb += [self.pending[number].eq(Cat(
-            waits & (slot == number) for waits, slot in zip(used & ~served, slots, strict=True)).any())
-            for number in range(count)]
+                m.d.sync += [slot.eq(found.slot), mark.eq(one_hot(found.slot, count))]
+        # That one of them closes is known late: whether it is the slot's last one, before.
+        closed, closing, closes = Signal(tags), self.closing.payload, self.closing.valid
+        waits, slot_waits, mine = used & ~closed, Signal(count), one_hot(
+            closing.tag, tags, closing.owner == BeatOwner.ANSWER)
+        alone = ~(waits & ~mine & Cat(slot == closing.slot for slot in slots)).any()
+        m.d.comb += [
+            slot_waits.eq(reduce(or_, (Mux(waits[tag], of, 0) for tag, of in enumerate(marks)))),
+            self.pending.eq(slot_waits & ~one_hot(closing.slot, count, closes & alone & mine.any()))]
+        m.d.sync += closed.eq((closed | Mux(closes, mine, 0)) & ~served)
         m.d.sync += self.fault.eq(
             self.fault & ~one_hot(self.begun.payload, count, self.begun.valid)
-            | one_hot(pick(slots, said.tag), count, arrives & said.error))
+            | one_hot(pick(slots, said.tag), count, response.valid & said.error))
         return m
 
-    def _fill(self, m: Module, starts: Any, tag: Any, info: Any, last: Any, free: Signal) -> None:
-        """Beats that fill a line; ``free``: another one may start."""
-        params, job = self._params, self.fill.payload
-        left, others, step, ends = Signal(params.beats), Signal(params.beats), Signal(range(WORDS)), Signal()
+    def _fill(self, m: Module, starts: Any, tag: Any, info: Any, last: Any) -> None:
+        """Beats that fill a line."""
+        job, step, ends = self.fill.payload, Signal(range(WORDS)), Signal()
         kept, kept_tag, is_last, taken_last = Signal.like(info), Signal.like(tag), Signal(), Signal()
-        m.d.comb += [
-            others.eq(left & ~one_hot(job.beat, params.beats)),
-            ends.eq(kept.local | (step == kept.words - 1)), self.fill.valid.eq(left.any()),
-            free.eq(~left.any() | (self.fill_ends & job.last))]
+        m.d.comb += ends.eq(kept.local | (step == kept.words - 1))
         with m.If(starts):
-            m.d.sync += [left.eq(info.beats), kept.eq(info), kept_tag.eq(tag), step.eq(0), is_last.eq(last)]
-        m.d.sync += Assert(~self.fill_ends | self.fill.ready, "the end of a beat is not taken")
-        with m.If(self.fill.valid & self.fill.ready):
-            m.d.sync += [self.filling.eq(~job.last), taken_last.eq(is_last)]
-        with m.If(~starts & left.any() & self.fill.ready):
-            m.d.sync += step.eq(Mux(ends, 0, step + 1))
+            m.d.sync += [self.fill.valid.eq(1), kept.eq(info), kept_tag.eq(tag), step.eq(0), is_last.eq(last)]
+        with m.Elif(self.fill.valid & self.fill.ready):
+            m.d.sync += [
+                step.eq(Mux(ends, 0, step + 1)), self.filling.eq(~job.last), taken_last.eq(is_last),
+                self.fill.valid.eq(~job.last)]
             with m.If(ends):
-                m.d.sync += left.eq(others)
-        self._beat(m, job, kept, kept_tag, left, others, step, ends)
-        m.d.comb += [
-            job.write.eq(1), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE),
+                m.d.sync += kept.next.as_value().eq(first_of(kept, kept.next.others, self._params))
+        self._beat(m, job, kept, kept_tag, kept.next, step, ends)
+        m.d.comb += [job.write.eq(1), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE)]
+        m.d.sync += [
             self.filled.valid.eq(self.passed.valid & (self.passed.payload.owner == BeatOwner.FILL) & taken_last),
             self.filled.payload.eq(self.passed.payload.slot)]
 
@@ -280,21 +291,22 @@ class MissQueue(Component):
         """
         params, job, atomic, here = self._params, self.answer.payload, self.atomic, info.data
         response, said, passed = self.memory.response, self.memory.response.payload, self.passed
-        gone, left, others = Signal(params.beats), Signal(params.beats), Signal(params.beats)
+        begun, following, now = Signal(), Signal(next_layout(params)), Signal(next_layout(params))
         step, ends, done, there, comes = Signal(range(WORDS)), Signal(), Signal(), Signal(), Signal()
         stays, kept_tag, more, served, ahead = Signal(), Signal.like(said.tag), Signal(), Signal(), Signal()
         m.d.comb += [
             comes.eq(response.valid & ~said.write & ~said.error), response.ready.eq(~comes | ~stays),
             lines.take.eq(comes & ~stays), info.addr.eq(Mux(more, kept_tag, said.tag)),
             there.eq((more | comes & ~ahead) & ~(early & (info.addr == incomplete))),
-            left.eq(here.beats & ~gone), others.eq(left & ~one_hot(job.beat, params.beats)),
+            now.eq(Mux(begun, following.as_value(), here.next.as_value())),
             ends.eq(here.local | (step == here.words - 1)), self.answer.valid.eq(there & ~here.modify),
             done.eq(self.answer.valid & self.answer.ready & job.last),
             served.eq(passed.valid & (passed.payload.owner == BeatOwner.ANSWER))]
         with m.If(self.answer.valid & self.answer.ready):
             m.d.sync += step.eq(Mux(ends, 0, step + 1))
             with m.If(ends):
-                m.d.sync += gone.eq(Mux(done, 0, ~others))
+                m.d.sync += [
+                    begun.eq(~done), following.as_value().eq(first_of(here, now.others, params))]
         with m.If(lines.take):
             m.d.sync += [kept_tag.eq(said.tag), stays.eq(1), more.eq(~ahead & ~done), ahead.eq(0)]
         with m.Elif(done):
@@ -315,14 +327,28 @@ class MissQueue(Component):
             m.d.sync += more.eq(0)
         with m.If(served | copied):
             m.d.sync += stays.eq(0)
-        self._beat(m, job, here, info.addr, left, others, step, ends)
+        self._beat(m, job, here, info.addr, now, step, ends)
         m.d.comb += [job.owner.eq(BeatOwner.ANSWER), job.kind.eq(BeatKind.ANSWER), job.signed.eq(here.signed),
                      job.spread.eq(Mux(here.local, 0, spread(here.words)))]
 
-    def _beat(self, m: Module, job: Any, info: Any, tag: Any, left: Any, others: Any, step: Any, ends: Any) -> None:
+    def _beat(self, m: Module, job: Any, info: Any, tag: Any, now: Any, step: Any, ends: Any) -> None:
         """The next beat of a line."""
         m.d.comb += [
-            job.slot.eq(info.slot), job.beat.eq(lowest(left)),
-            job.lanes.eq(info.threads.word_select(job.beat, self._params.lanes)), job.tag.eq(tag),
+            job.slot.eq(info.slot), job.beat.eq(now.beat), job.lanes.eq(now.lanes), job.tag.eq(tag),
             job.word.eq(Mux(info.local, info.word, step)), job.local.eq(info.local), job.size.eq(info.size),
-            job.last.eq(ends & ~others.any())]
+            job.skips.eq(now.skips), job.single.eq(now.single), job.last.eq(ends & ~now.others.any())]
+
+
+def next_layout(params: SmParams) -> data.StructLayout:
+    """The next of a line's beats, its ``lanes``, and the ``others`` behind it."""
+    return data.StructLayout({"beat": range(params.beats), "lanes": params.lanes, "skips": 1, "single": 1,
+                              "others": params.beats})
+
+
+def first_of(info: Any, beats: Value, params: SmParams) -> Value:
+    """The lowest of some beats of a line, as a next_layout."""
+    lowest_one = Cat(beats[beat] & ~beats[:beat].any() for beat in range(params.beats))
+    lanes = Value.cast(chosen_of(
+        lowest_one, [info.threads.word_select(beat, params.lanes) for beat in range(params.beats)]))
+    return Cat(number_of(lowest_one)[:ceil_log2(params.beats)], lanes, halves(
+        lanes, (lowest_one & info.paired).any()), beats & ~lowest_one)

@@ -33,11 +33,10 @@ class PlaceMemory(Component):
     Members
     -------
     write, write_slot, write_beat, written : In(1), In, In(range(beats)), In(place_layout)
-    line_slot, line_beat, lines : In, In(range(beats)), Out(a line for each lane)
+    line_slot, line_beat, lines, same : In, In(range(beats)), Out(a line for each lane), Out(1 bit a port)
+        And whether the threads of a port in both halves of the beat have the same place.
     slot, beat, upper, inner : In, In(range(beats)), In(1), Out(inner_layout)
         Of the ``upper`` half of a beat or the lower one.
-    same : Out(1 bit a port)
-        Its threads in both halves have the same place.
     begun, begun_base, base : In(Event of a slot), In, Out
         The row in which shared memory of a new instruction's CTA begins; of the ``slot``'s.
     """
@@ -66,7 +65,7 @@ class PlaceMemory(Component):
         parts: tuple[tuple[str, Any, Any, Any, Any, Any], ...] = (
             ("whole", self._lines, writing, whole, (entry_bits(params), self.line_slot, self.line_beat), self.lines),
             ("within", within.shape(), writing, Cat(place[:params.shared_bits] for place in written), reading, within),
-            ("twins", ports, comparing, alike, reading, self.same))
+            ("twins", ports, comparing, alike, (slot_bits(params), self.line_slot, self.line_beat), self.same))
         for name, layout, (enable, write_slot, write_beat), content, (bits, slot, beat), found in parts:
             m.submodules[name] = kept = memory.Memory(shape=layout, depth=params.beats << bits, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")

@@ -1,5 +1,8 @@
 """The memory unit, joined."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, fifo, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -132,9 +135,10 @@ class MemoryUnit(Component):
 
         # Operands are kept until nobody needs them any more: those of loads until the lines are found.
         begun, access, queue, count = front.begun, self.access, self.queue, 1 << slot_bits(self._params)
-        kept, loads, entries, passed = Signal(count), Signal(count), 1 << entry_bits(self._params), self.crossbar.passed
+        kept, loads, entries = Signal(count), Signal(count), 1 << entry_bits(self._params)
         begins = one_hot(begun.payload.slot, count, begun.valid)
-        of_access = one_hot(passed.payload.slot, count, passed.valid & (passed.payload.owner == BeatOwner.ACCESS))
+        of_access = reduce(or_, (one_hot(event.payload.slot, count, event.valid & (
+            event.payload.owner == BeatOwner.ACCESS)) for event in (self.crossbar.closing, self.crossbar.closed)))
         finished, done, issued, filled = (one_hot(event.payload, count, event.valid) for event in (
             access.finished, self.atomic.done, queue.issued, queue.filled))
         m.d.comb += [
@@ -197,6 +201,7 @@ class MemoryUnit(Component):
             places.begun_base.eq(self.limits.shared_base[-row_bits(params):]),
             queue.begun.valid.eq(begun.valid), queue.begun.payload.eq(begun.payload.slot),
             places.line_slot.eq(access.line_slot), places.line_beat.eq(access.line_beat), access.lines.eq(places.lines),
+            access.same.eq(places.same),
             access.fault.eq(queue.fault), access.lines_busy.eq(
                 queue.busy | queue.pending.bit_select(access.line_slot, 1))]
         m.submodules.instructions = kept = memory.Memory(
@@ -228,8 +233,8 @@ class MemoryUnit(Component):
                 wants[place] & ~wants[:place].any() for place in range(len(jobs))))),
             crossbar.job.valid.eq(open_ & turn.any()),
             crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
-        m.d.comb += [job.ready.eq(mine & crossbar.job.ready & open_) for job, mine in zip(jobs, turn, strict=True)]
-        m.d.comb += queue.fill_ends.eq(kept[1] & crossbar.goes_on)
+        m.d.comb += [job.ready.eq(crossbar.free & (mine & open_ & (crossbar.continues | job.payload.single)))
+                     for job, mine in zip(jobs, turn, strict=True)]
         m.d.sync += kept.eq(turn)
         m.d.comb += [
             atomic.ready.eq(~crossbar.busy & whole), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
@@ -238,6 +243,7 @@ class MemoryUnit(Component):
             queue.atomic.ready.eq(atomic.job.ready), access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
         connect(m, atomic.modified, queue.modified)
         connect(m, crossbar.passed, queue.passed)
+        connect(m, crossbar.closing, queue.closing)
         connect(m, flipped(self.clear), banks.clear)
 
         # Places and operands.
@@ -249,7 +255,7 @@ class MemoryUnit(Component):
             places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
             operands.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.data_slot)),
             operands.word.eq(Mux(atomic.busy, atomic.word, crossbar.data_word)),
-            operands.mixed.eq(crossbar.mixed), crossbar.same.eq(places.same)]
+            operands.mixed.eq(crossbar.mixed)]
         m.d.comb += [beat.eq(row) for beat, row in zip(operands.beats, crossbar.read.rows, strict=True)]
         for part in (crossbar, atomic):
             m.d.comb += [part.inner.eq(places.inner), part.base.eq(places.base), part.values.eq(operands.values)]

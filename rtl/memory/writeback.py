@@ -111,8 +111,8 @@ class WriteBack(Component):
         m.d.sync += [
             self.busy.eq((self.busy | enters) & ~settled), issued.eq((issued & ~enters) | self.issued | self.ended),
             writes.eq((writes & ~enters) | Mux(begun.instruction.results.any() & ~begun.idle, enters, 0)),
-            wrong.eq((wrong & ~enters) | one_hot(self.judged.payload.slot, count, self.judged.valid & (
-                self.judged.payload.error != WarpError.NONE))),
+            wrong.eq((wrong & ~enters) | one_hot(
+                self.judged.payload.slot, count, self.judged.valid & self.judged.payload.bad)),
             Assert(~((self.issued | self.ended) & ~self.busy & ~enters).any(), "an access of no instruction")]
         for slot in slots:
             with m.If(enters[slot]):
@@ -146,7 +146,7 @@ class WriteBack(Component):
 
         # Registers are written one by one.
         writes_it, index, write, of = Signal(), Signal(range(WORDS)), self.write.payload, record.data
-        recent, sent = Signal(_APART - 1), Signal()
+        recent, sent, completes = Signal(_APART - 1), Signal(), Signal()
         last = index == of.results - 1
         m.d.comb += [
             writes_it.eq(writing.bit_select(chosen_slot, 1)), self.write.valid.eq(chosen & writes_it),
@@ -154,7 +154,7 @@ class WriteBack(Component):
             write.register.eq(of.destination | index),      # a group begins at a multiple of its size
             write.predicate.eq(Mux(last, of.predicate, PT)), write.threads.eq(of.threads), write.index.eq(index),
             write.last.eq(last), write.barrier.eq(of.write_barrier), sent.eq(self.write.valid & self.write.ready),
-            ends.eq(chosen & Mux(writes_it, self.write.ready & last, ~recent.any()))]
+            completes.eq(chosen & ~writes_it & ~recent.any()), ends.eq(completes | sent & last)]
         m.d.sync += recent.eq(Cat(self.completion.valid, recent))
         with m.If(sent):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
@@ -184,18 +184,19 @@ class WriteBack(Component):
             passing = later
         m.d.comb += [
             free.eq(one_hot(passing[:bits], count, passing[bits])),
-            settled.eq(free | Mux(ends & ~writes_it, mine, 0))]
+            settled.eq(free | Mux(completes, mine, 0))]
 
         # What ends without a write.
         m.submodules.errors = errors = memory.Memory(shape=WarpError, depth=count, init=[])
         mark, judgement = errors.write_port(), errors.read_port(domain="comb")
-        error = Mux(self.fault.bit_select(chosen_slot, 1), WarpError.MMU_FAULT, Mux(
-            wrong.bit_select(chosen_slot, 1), judgement.data.as_value(), 0))
+        faulty, fails = (slots.bit_select(chosen_slot, 1) for slots in (self.fault, wrong))
+        code, reported = judgement.data.as_value(), self.report_mask
         m.d.comb += [
             mark.en.eq(self.judged.valid), mark.addr.eq(self.judged.payload.slot),
             mark.data.eq(self.judged.payload.error), judgement.addr.eq(chosen_slot),
-            self.completion.valid.eq(ends & ~writes_it),
-            self.error.valid.eq(self.completion.valid & error.any() & self.report_mask.bit_select(error[:5], 1)),
-            self.error.warp.eq(of.warp), self.error.pc.eq(of.pc), self.error.error.eq(error)]
+            self.completion.valid.eq(completes), self.error.valid.eq(completes & Mux(
+                faulty, reported[WarpError.MMU_FAULT.value], fails & reported.bit_select(code[:5], 1))),
+            self.error.warp.eq(of.warp), self.error.pc.eq(of.pc),
+            self.error.error.eq(Mux(faulty, WarpError.MMU_FAULT, Mux(fails, code, 0)))]
         m.d.comb += [self.completion[name].eq(of[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
         return m

@@ -189,7 +189,7 @@ def check_random(bench: Bench) -> None:
 def traces_of(driver: BarrierDriver) -> Traces:
     """What is worth seeing of the unit."""
     dut = driver.dut
-    instruction, store, warps = dut.queue.request, dut.store, dut.warps
+    instruction, barrier = dut.queue.request, dut.view
     return {
         "instruction": {
             "taken": instruction.ready, "warp": Trace(instruction.payload.warp, "dec"),
@@ -198,12 +198,12 @@ def traces_of(driver: BarrierDriver) -> Traces:
             "count": Trace(instruction.payload.count, "dec"),
             "population": Trace(instruction.payload.population, "dec")},
         "barrier": {
-            "cta": Trace(store.cta, "dec"), "number": Trace(store.number, "dec"), "write": store.write,
-            "keep": store.keep, "state": store.new, "live": Trace(store.live, "dec")},
+            "cta": Trace(barrier["cta"], "dec"), "number": Trace(barrier["number"], "dec"), "write": barrier["write"],
+            "state": barrier["state"], "live": Trace(barrier["live"], "dec")},
         "warps": {
             "terminated": dut.terminated, "terminated_warp": Trace(dut.terminated_warp, "dec"),
             "waiting": Trace(dut.waiting, "bin"), "meeting": Trace(dut.meeting, "bin"),
-            "release": warps.release,
+            "release": barrier["release"],
             "resume": Trace(dut.resume, "bin")},
         "withdrawal": {
             "inside": Trace(dut.inside, "bin"), "withdraw": dut.withdraw.valid,

@@ -72,15 +72,15 @@ def traces_of(pipeline: Pipeline) -> Traces:
     """What is worth seeing of the unit."""
     dut = pipeline.dut
     issued, written = dut.instruction.payload, dut.written
-    operation = dut.operation.payload.operation
+    gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
     first = operands.operands[0]
     return {
         "S2": {
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
-            "kind": issued.kind, "word": issued.word, "operation": dut.operation.valid,
-            "client": dut.operation.payload.client, "gather": operation.gather,
-            "register": Trace(operation.registers[0], "dec"), "active": dut.masks.active,
+            "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
+            "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
+            "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
             "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.threads,
             "read_beat": Trace(operands.place.beat, "dec")},
         "S4": {

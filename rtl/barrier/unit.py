@@ -111,6 +111,9 @@ class BarrierUnit(Component):
         self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
         self._noted, self._result = Signal(32), Signal(32)
         self._searched, self._lowest, self._settles = Signal(warps), Signal(bits), Signal()
+        self.view = {"cta": self._cta, "number": self._number, "write": self._writes, "state": self._row.state,
+                     "live": self._live, "release": self._release}
+        """For whoever looks on: the barrier that is worked on."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -11,7 +11,7 @@ anything between them mean nothing.
 """
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, stream
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 

@@ -130,26 +130,26 @@ class HostLink(Component):
                 with m.If(frame.valid & ~frame.payload):
                     m.d.sync += [header.number.eq(0), header.command.eq(LinkCommand.ANY.value | ANSWER)]
                     answer(LinkStatus.DAMAGED)
+                for command, length in REQUEST_BYTES.items():
+                    with m.Elif(frame.valid & (request.command == command.value) & (request.length == length)):
+                        match command:
+                            case LinkCommand.HELLO:
+                                m.d.sync += expected.eq(request.number + 1)
+                                answer(LinkStatus.DONE, Const(VERSION, 8))
+                            case LinkCommand.READ_REGISTERS:
+                                registers = content[-8 * (_REGISTER + 1):-8 * _REGISTER]
+                                m.d.sync += [address.eq(register), count.eq(registers)]
+                                answer(LinkStatus.DONE, length=1 + _WORD * registers)
+                            case LinkCommand.WRITE_REGISTER:
+                                m.d.sync += address.eq(register)
+                                m.next = "WRITE"
+                            case LinkCommand.READ_LINES:
+                                m.d.sync += count.eq(content[-8 * (_ADDRESS + _COUNT):-8 * _ADDRESS])
+                                m.next = "LINE"
+                            case _:
+                                m.next = "LINE"
                 with m.Elif(frame.valid):
                     answer(LinkStatus.UNKNOWN)
-                    for command, length in REQUEST_BYTES.items():
-                        with m.If((request.command == command.value) & (request.length == length)):
-                            match command:
-                                case LinkCommand.HELLO:
-                                    m.d.sync += expected.eq(request.number + 1)
-                                    answer(LinkStatus.DONE, Const(VERSION, 8))
-                                case LinkCommand.READ_REGISTERS:
-                                    registers = content[-8 * (_REGISTER + 1):-8 * _REGISTER]
-                                    m.d.sync += [address.eq(register), count.eq(registers)]
-                                    answer(LinkStatus.DONE, length=1 + _WORD * registers)
-                                case LinkCommand.WRITE_REGISTER:
-                                    m.d.sync += address.eq(register)
-                                    m.next = "WRITE"
-                                case LinkCommand.READ_LINES:
-                                    m.d.sync += count.eq(content[-8 * (_ADDRESS + _COUNT):-8 * _ADDRESS])
-                                    m.next = "LINE"
-                                case _:
-                                    m.next = "LINE"
             with m.State("WRITE"):
                 answer(LinkStatus.DONE)
                 with m.If(request.number == expected):

@@ -132,9 +132,8 @@ class BoardMachine(Component):
         registers, left = self.registers, Signal(range(_RESET_CYCLES + 1))
         m.d.comb += registers.resetting.eq(self.gate.close | resetting)
         with m.FSM(name="reset"):
-            with m.State("RUN"):
-                with m.If(registers.reset):
-                    m.next = "DRAIN"
+            with m.State("RUN"), m.If(registers.reset):
+                m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.comb += self.gate.close.eq(1)
                 m.d.sync += left.eq(_RESET_CYCLES)

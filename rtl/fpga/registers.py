@@ -110,13 +110,12 @@ class BoardRegisters(Component):
             m.d.sync += bus.value.eq(0)
         with m.If(bus.read & here & (place == _PLACES["CYCLES"])):
             m.d.sync += kept.eq(cycles[32:])
-        with m.If(bus.write & here):
-            with m.Switch(place):
-                with m.Case(_PLACES["CONTROL"]):
-                    m.d.comb += self.reset.eq(bus.data[0])
-                    m.d.sync += self.policy.eq(bus.data[BOARD_REGISTERS["CONTROL"].fields["POLICY"][1]])
-                with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
-                    m.d.sync += shown.address.eq(bus.data[ceil_log2(LINE_BYTES):])
-                with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
-                    m.d.sync += shown.enable.eq(bus.data[0])
+        with m.If(bus.write & here), m.Switch(place):
+            with m.Case(_PLACES["CONTROL"]):
+                m.d.comb += self.reset.eq(bus.data[0])
+                m.d.sync += self.policy.eq(bus.data[BOARD_REGISTERS["CONTROL"].fields["POLICY"][1]])
+            with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
+                m.d.sync += shown.address.eq(bus.data[ceil_log2(LINE_BYTES):])
+            with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
+                m.d.sync += shown.enable.eq(bus.data[0])
         return m

@@ -10,6 +10,8 @@ FLAG always is the end of a frame, whatever was lost before it, and the next fra
 anything between them mean nothing.
 """
 
+from typing import Any
+
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
@@ -67,7 +69,8 @@ class Deframer(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.crc = crc = CRC32_ISO_HDLC(8).create()
+        crc: Any = CRC32_ISO_HDLC(8).create()
+        m.submodules.crc = crc
         source, frame, length = self.source, self.frame, self.header.length
         least, most = HEADER_BYTES + CRC_BYTES, HEADER_BYTES + self._most + CRC_BYTES
         position = Signal(range(most + 2))      # stays behind the longest frame
@@ -117,8 +120,10 @@ class Framer(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.crc = crc = CRC32_ISO_HDLC(8).create()
-        out, header = self.bytes, Signal(FrameHeader)
+        crc: Any = CRC32_ISO_HDLC(8).create()
+        m.submodules.crc = crc
+        out = self.bytes
+        header: Any = Signal(FrameHeader)
         byte, offered, sent, escaped = Signal(8), Signal(), Signal(), Signal()
         left = Signal(_LENGTH_BITS)
         special = (byte == FLAG) | (byte == ESCAPE)
@@ -163,7 +168,7 @@ class Framer(Component):
                         m.d.sync += left.eq(CRC_BYTES - 1)
                         m.next = "CRC"
             with m.State("CRC"):
-                place = CRC_BYTES - 1 - left[:2]
+                place: Any = CRC_BYTES - 1 - left
                 m.d.comb += [offered.eq(1), byte.eq(crc.crc.word_select(place[:2], 8))]
                 with m.If(sent):
                     m.d.sync += left.eq(left - 1)

@@ -115,7 +115,7 @@ class HostLink(Component):
             memory.request.payload.data.eq(content[:8 * LINE_BYTES]),
             memory.request.payload.mask.eq(content[-8 * (_ADDRESS + _MASK):-8 * _ADDRESS])]
 
-        def answer(status: object, *more: Any, length: Any = None) -> None:
+        def answer(status: Any, *more: Any, length: Any = None) -> None:
             """Begins an answer: its first bytes, and the length of all."""
             first = Cat(Value.cast(status), *more)
             m.d.sync += [content[:len(first)].eq(first), left.eq(len(first) // 8),

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import MemoryPort
 from rtl.memory_arbiter import MemoryArbiter
@@ -71,7 +71,7 @@ class BoardMachine(Component):
         self.receiver, self.transmitter = UartReceiver(clock, baud), UartTransmitter(clock, baud)
         self.warp_lamps = WarpLamps(params, clock, lamps)
         super().__init__({
-            "receive": In(1, init=1), "transmit": Out(1, init=1),
+            "receive": In(1, init=1), "transmit": Out(1, init=1),    # pyright: ignore[reportCallIssue]
             **{name: self.warp_lamps.signature.members[name] for name in ("live", "trapped", "failed", "lamps")},
             "traffic": Out(1), "video": In(MemoryPort(VIDEO_TAG_BITS)), "framebuffer": Out(Framebuffer())})
 
@@ -108,7 +108,7 @@ class BoardMachine(Component):
         """Link -> registers of the machine and of the board."""
         bus, sm = self.link.bus, self.sm
         for registers in (sm.host, self.registers.bus):
-            m.d.comb += [getattr(registers, name).eq(getattr(bus, name)) for name in ("address", "read", "write", "data")]
+            pass_on(m, bus, registers, "address", "read", "write", "data")
         m.d.comb += [
             bus.value.eq(sm.host.value | self.registers.bus.value), sm.policy.eq(self.registers.policy),
             self.registers.state.eq(Cat(sm.busy, sm.core.trap_state.locked_down, sm.interrupt))]

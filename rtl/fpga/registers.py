@@ -88,7 +88,7 @@ class BoardRegisters(Component):
         self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "CLOCK": clock, "MEMORY": memory}
         super().__init__({
             "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),
-            "policy": Out(Policy, init=Policy.GREEDY_THEN_OLDEST), "framebuffer": Out(Framebuffer())})
+            "policy": Out(Policy), "framebuffer": Out(Framebuffer())})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

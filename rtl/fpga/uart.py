@@ -40,7 +40,7 @@ class UartReceiver(wiring.Component):
     received : Out(Event of a byte)
     """
 
-    pin: In(1, init=1)
+    pin: In(1, init=1)    # pyright: ignore[reportCallIssue]
     received: Out(Event(8))
 
     def __init__(self, clock: int, baud: int) -> None:
@@ -82,7 +82,7 @@ class UartTransmitter(wiring.Component):
     """
 
     content: In(stream.Signature(8))
-    pin: Out(1, init=1)
+    pin: Out(1, init=1)    # pyright: ignore[reportCallIssue]
 
     def __init__(self, clock: int, baud: int) -> None:
         self._step = _step(clock, baud)

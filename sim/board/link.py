@@ -1,7 +1,9 @@
 """Asks a board over its serial line, again and again until it answers."""
 
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from typing import Protocol
 
 from rtl.fpga.link import ANSWER, VERSION, LinkCommand, LinkStatus
@@ -26,8 +28,8 @@ _TRIES = 8
 """Times that a request is made without any answer."""
 _AHEAD = 16
 """Lines that are on their way at once: what fits into the board's queue, and little enough to repeat."""
-_SHORT = 0.002
-"""Seconds that reading the port waits for bytes."""
+_SHORT = 0.05
+"""Seconds that reading the port waits for a byte."""
 _READ_BYTES = 4096
 
 
@@ -47,16 +49,32 @@ class Serial(Protocol):
         ...
 
 
+class _Port:
+    """A serial port whose reads end with the first bytes that come."""
+
+    def __init__(self, name: str, baud: int) -> None:
+        import serial
+        self._port = serial.Serial(name, baud, timeout=_SHORT)
+        self._port.reset_input_buffer()
+
+    def read(self, size: int) -> bytes:
+        return self._port.read(max(1, min(size, self._port.in_waiting)))
+
+    def write(self, content: bytes) -> int | None:
+        return self._port.write(content)
+
+    def close(self) -> None:
+        self._port.close()
+
+
 def open_port(name: str, baud: int = BAUD) -> Serial:
     """Opens a serial port by its name; BoardError when that can't be done."""
+    if find_spec("serial") is None:
+        raise BoardError("pyserial is not installed: pip install -e '.[fpga]'")
     try:
-        import serial
-    except ImportError as error:
-        raise BoardError("pyserial is not installed: pip install -e '.[fpga]'") from error
-    try:
-        return serial.Serial(name, baud, timeout=_SHORT)
+        return _Port(name, baud)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error).removeprefix(f"could not open port {name}: ")
+        why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         raise BoardError(f"port {name}: {why}") from error
 
 

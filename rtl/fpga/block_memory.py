@@ -9,7 +9,14 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import MemoryPort
 
-__all__ = ["BlockMemory"]
+__all__ = ["BlockMemory", "check_size"]
+
+
+def check_size(size: int) -> int:
+    """A size of a BlockMemory; ValueError for what is none."""
+    if size < 2 * LINE_BYTES or size & size - 1:
+        raise ValueError(f"a block memory has a power of two of bytes, at least {2 * LINE_BYTES}, not {size}")
+    return size
 
 
 class BlockMemory(Component):
@@ -29,9 +36,7 @@ class BlockMemory(Component):
     """
 
     def __init__(self, tag_bits: int, size: int = 1 << 16) -> None:
-        if size < 2 * LINE_BYTES or size & size - 1:
-            raise ValueError(f"a block memory has a power of two of bytes, at least {2 * LINE_BYTES}, not {size}")
-        self.size = size
+        self.size = check_size(size)
         """In bytes."""
         super().__init__({"port": In(MemoryPort(tag_bits))})
 

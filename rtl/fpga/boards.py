@@ -10,19 +10,19 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Module
+from amaranth.hdl import ClockDomain, Elaboratable, Module
 from amaranth.lib import io
 
 from rtl.params import PRESETS, SmParams
 
-from .block_memory import BlockMemory
+from .block_memory import BlockMemory, check_size
 from .machine import BoardMachine
-from .pll import ClockGenerator, find_pll
+from .pll import ClockGenerator, PllSettings, find_pll
 
-__all__ = ["BOARDS", "Board", "BoardTop"]
+__all__ = ["BOARDS", "Board", "BoardTop", "board_top"]
 
 _CLOCK, _BAUD = 50_000_000, 3_000_000
-Maker = Callable[[SmParams, int, int, Callable[[int], Any], int], BoardMachine]
+Maker = Callable[[SmParams, int, int, Callable[[int], Any], int], Any]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,6 @@ class Board:
         The class of its platform, behind the name of its module in amaranth_boards.
     preset : str
         The machine that it has, unless another one is asked for.
-    loader : tuple of str
-        Arguments of openFPGALoader before the name of the bitstream.
     clock, baud : int
         Hz of the machine; bits a second of the serial line.
     memory : int
@@ -49,7 +47,6 @@ class Board:
 
     platform: str
     preset: str
-    loader: tuple[str, ...]
     clock: int = _CLOCK
     baud: int = _BAUD
     memory: int = 1 << 16
@@ -63,9 +60,9 @@ class Board:
 
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
-    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "default", ("-b", "ulx3s")),
-    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "tiny", ("-b", "ulx3s")),
-    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "default", ("-b", "ecpix5"), lamps=4, coloured=True),
+    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "default"),
+    "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "tiny"),
+    "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "default", lamps=4, coloured=True),
 })
 """Those that there are tops for, by name."""
 
@@ -76,29 +73,26 @@ class BoardTop(Elaboratable):
     Parameters
     ----------
     board : Board
-    params : SmParams or None
-        The machine; None: the board's preset.
-    clock : int or None
-        Hz, if not the board's. The PLL comes as near to it as it can: see ``frequency``.
-    memory : int or None
-        Bytes, if not the board's.
-    make : Callable
-        Makes what is between the clock and the pads: BoardMachine, or something with the same ports.
+    platform : LatticeECP5Platform
+        The board's.
+    settings : PllSettings
+        Of the machine's clock.
+    machine : BoardMachine
+        What is between the clock and the pads.
     """
 
-    def __init__(self, board: Board, params: SmParams | None = None, *, clock: int | None = None,
-                 memory: int | None = None, make: Maker = BoardMachine) -> None:
-        self._board = board
-        self.platform = board.make_platform()
-        self.source = self.platform.default_clk_frequency
-        self.settings = find_pll(self.source, board.clock if clock is None else clock)
-        self.frequency = round(self.settings.frequency)
-        self.machine = make(PRESETS[board.preset] if params is None else params, self.frequency, board.baud,
-                            partial(BlockMemory, size=board.memory if memory is None else memory), board.lamps)
+    def __init__(self, board: Board, platform: Any, settings: PllSettings, machine: Any) -> None:
+        self.board, self.platform, self.settings, self.machine = board, platform, settings, machine
+
+    @property
+    def frequency(self) -> int:
+        """Of the machine's clock, in Hz."""
+        return round(self.settings.frequency)
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        m.submodules.clock = clock = ClockGenerator(self.settings, self.source)
+        m.domains.sync = ClockDomain()
+        m.submodules.clock = clock = ClockGenerator(self.settings, platform.default_clk_frequency)
         m.submodules.machine = machine = self.machine
         for name, wanted, signal in ((platform.default_clk, "clock", clock.clock),
                                      (platform.default_rst, "reset", clock.reset)):
@@ -109,9 +103,9 @@ class BoardTop(Elaboratable):
         m.submodules.receive_pad = rx = io.Buffer(io.Direction.Input, uart.rx)
         m.submodules.transmit_pad = tx = io.Buffer(io.Direction.Output, uart.tx)
         m.d.comb += [machine.receive.eq(rx.i), tx.o.eq(machine.transmit)]
-        for number in range(self._board.lamps):
+        for number in range(self.board.lamps):
             lamps: dict[Any, Any] = {}
-            if self._board.coloured:
+            if self.board.coloured:
                 lamp = platform.request("rgb_led", number, dir="-")
                 lamps = {"r": machine.failed, "g": machine.live, "b": machine.trapped}
             else:
@@ -121,3 +115,18 @@ class BoardTop(Elaboratable):
                     io.Direction.Output, getattr(lamp, colour) if colour else lamp)
                 m.d.comb += pad.o.eq(lit[number])
         return m
+
+
+def board_top(board: Board, params: SmParams | None = None, *, clock: int | None = None, memory: int | None = None,
+              make: Maker = BoardMachine) -> BoardTop:
+    """The top of a board with a machine, a clock in Hz, and bytes of block memory; None: the board's own. The clock
+    comes as near as a PLL can make it. ``make`` makes what is between the clock and the pads.
+
+    ValueError for a clock that no PLL makes, or a memory that cannot be; ImportError without amaranth-boards.
+    """
+    size = check_size(board.memory if memory is None else memory)
+    platform = board.make_platform()
+    settings = find_pll(platform.default_clk_frequency, board.clock if clock is None else clock)
+    machine = make(PRESETS[board.preset] if params is None else params, round(settings.frequency), board.baud,
+                   partial(BlockMemory, size=size), board.lamps)
+    return BoardTop(board, platform, settings, machine)

@@ -73,6 +73,8 @@ REQUEST_BYTES = {
 """Bytes of content that a request has."""
 LINE_ANSWER_BYTES = 1 + _ADDRESS + LINE_BYTES
 """Bytes of content of an answer with a line."""
+_TAG_BITS = 1
+"""As few as a port can have in all languages."""
 _MOST = max(REQUEST_BYTES.values())
 
 
@@ -90,7 +92,7 @@ class HostLink(Component):
     def __init__(self) -> None:
         super().__init__({
             "received": In(stream.Signature(8)), "sent": Out(stream.Signature(8)), "bus": Out(HostBus()),
-            "memory": Out(MemoryPort(0))})
+            "memory": Out(MemoryPort(_TAG_BITS))})
         self.deframer, self.framer = Deframer(_MOST), Framer()
 
     def elaborate(self, platform: object) -> Module:
@@ -106,7 +108,10 @@ class HostLink(Component):
         line_address, register = content[-8 * _ADDRESS:], content[-8 * _REGISTER:]
         word = content[-8 * (_REGISTER + _WORD):-8 * _REGISTER]
         address, count, left, expected = Signal(ADDRESS_BITS), Signal(8 * _COUNT), Signal(8), Signal(8)
-        with m.If(deframer.content.valid):
+        head, loaded, moved = Signal(8 + 8 * _ADDRESS), Signal(), Signal()
+        with m.If(loaded):
+            m.d.sync += content.eq(Cat(head, memory.response.payload.data))
+        with m.Elif(moved | deframer.content.valid):
             m.d.sync += content.eq(Cat(content[8:], deframer.content.payload))
         m.d.comb += [
             framer.content.payload.eq(content[:8]), bus.address.eq(address), bus.data.eq(word),
@@ -116,10 +121,11 @@ class HostLink(Component):
             memory.request.payload.mask.eq(content[-8 * (_ADDRESS + _MASK):-8 * _ADDRESS])]
 
         def answer(status: Any, *more: Any, length: Any = None) -> None:
-            """Begins an answer: its first bytes, and the length of all."""
+            """Begins an answer: its first bytes, and the length of all. Behind its head is what memory says."""
             first = Cat(Value.cast(status), *more)
-            m.d.sync += [content[:len(first)].eq(first), left.eq(len(first) // 8),
-                         header.length.eq(len(first) // 8 if length is None else length)]
+            m.d.comb += [loaded.eq(1), head.eq(first)]
+            m.d.sync += [
+                left.eq(len(first) // 8), header.length.eq(len(first) // 8 if length is None else length)]
             m.next = "ANSWER"
 
         with m.FSM(name="link"):
@@ -163,15 +169,13 @@ class HostLink(Component):
                     m.next = "RESPONSE"
             with m.State("RESPONSE"):
                 m.d.comb += memory.response.ready.eq(1)
-                m.d.sync += count.eq(count - 1)
                 with m.If(memory.response.valid):
+                    m.d.sync += count.eq(count - 1)
                     response = memory.response.payload
                     status = Mux(response.error, LinkStatus.MEMORY, LinkStatus.DONE)[:8]
                     answer(status, address, response.data)
                     with m.If(response.write):
                         answer(status)
-                with m.Else():
-                    m.d.sync += count.eq(count)
             with m.State("ANSWER"):
                 m.d.comb += framer.header.valid.eq(1)
                 with m.If(framer.header.ready):
@@ -188,12 +192,13 @@ class HostLink(Component):
                     with m.Else():
                         m.d.comb += frame.ready.eq(1)
                 with m.Elif(framer.content.ready):
-                    m.d.sync += [content.eq(content >> 8), left.eq(left - 1)]
+                    m.d.comb += moved.eq(1)
+                    m.d.sync += left.eq(left - 1)
             with m.State("READ"):
                 m.d.comb += bus.read.eq(1)
                 m.next = "VALUE"
             with m.State("VALUE"):
-                m.d.sync += [
-                    content[:8 * _WORD].eq(bus.value), left.eq(_WORD), address.eq(address + _WORD), count.eq(count - 1)]
+                m.d.comb += [loaded.eq(1), head.eq(bus.value)]
+                m.d.sync += [left.eq(_WORD), address.eq(address + _WORD), count.eq(count - 1)]
                 m.next = "CONTENT"
         return m

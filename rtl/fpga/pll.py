@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib.cdc import ResetSynchronizer
 
 __all__ = ["ClockGenerator", "PllSettings", "find_pll"]
@@ -58,7 +58,7 @@ def find_pll(source: float, wanted: float) -> PllSettings:
 
 
 class ClockGenerator(Elaboratable):
-    """Makes the domain ``sync``: its clock by a PLL, its reset until the PLL is locked and as long as ``reset`` is 1.
+    """Drives the domain ``sync``: its clock by a PLL, its reset until the PLL is locked and as long as ``reset`` is 1.
 
     Parameters
     ----------
@@ -79,7 +79,6 @@ class ClockGenerator(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         settings, made, locked = self.settings, Signal(name="pll_clock"), Signal()
-        m.domains.sync = ClockDomain()
         m.submodules.pll = Instance(
             "EHXPLLL",
             a_FREQUENCY_PIN_CLKI=f"{self._source / 1e6:g}", a_FREQUENCY_PIN_CLKOP=f"{settings.frequency / 1e6:g}",
@@ -88,7 +87,7 @@ class ClockGenerator(Elaboratable):
             p_OUTDIVIDER_MUXA="DIVA", p_CLKI_DIV=settings.input_divider, p_CLKFB_DIV=settings.feedback_divider,
             p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=settings.output_divider, p_CLKOP_CPHASE=settings.output_divider // 2,
             p_CLKOP_FPHASE=0, p_FEEDBK_PATH="CLKOP",
-            i_CLKI=self.clock, i_CLKFB=made, i_RST=Const(0), i_STDBY=Const(0), i_CLKINTFB=Const(0),
+            i_CLKI=self.clock, i_CLKFB=made, i_RST=Const(0), i_STDBY=Const(0),
             i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(0), i_PHASESTEP=Const(0),
             i_PHASELOADREG=Const(0), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0), o_CLKOP=made, o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)

@@ -1,5 +1,7 @@
 """The host of a board: a line that loses, damages and adds bytes, memory by lines, launches that must fit."""
 
+import os
+import pty
 from random import Random
 
 import pytest
@@ -12,9 +14,11 @@ from sim.board.frames import Frame, FrameFinder
 from sim.board.link import Link
 from sim.board.memory import BoardMemory
 from sim.board.placing import fit
+from sim.debug import main as debug
 from sim.descriptor import place_descriptor
 from sim.launch import prepare
 from sim.memory import Memory, MemoryFaultError
+from sim.run import main as run
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 
@@ -28,7 +32,11 @@ class FakeBoard:
         self.random, self.trouble = Random(seed), trouble
         self.registers, self.writes, self.lines = {}, [], {MEMORY_BASE + 64 * at: bytes(64) for at in range(LINES)}
         self.finder, self.pending, self.expected = FrameFinder(), bytearray(), 0
-        self.damaged = 0
+        self.clock = 0
+
+    def monotonic(self):
+        """Time passes while nothing comes."""
+        return self.clock
 
     def _line(self, content):
         """What becomes of bytes on the line."""
@@ -50,6 +58,7 @@ class FakeBoard:
             self.pending += self._line(b"".join(answer.sent() for answer in self._answers(frame)))
 
     def read(self, size):
+        self.clock += not self.pending
         taken = bytes(self.pending[:self.random.randint(1, 300)])
         del self.pending[:len(taken)]
         return taken
@@ -90,16 +99,12 @@ class FakeBoard:
                 yield answer(done if address in self.lines else LinkStatus.MEMORY)
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Nothing is as slow as to need all tries."""
-    monkeypatch.setattr(host_link, "_TRIES", 60)
-
-
 @pytest.mark.parametrize("trouble", [0, 0.0005, 0.003])
-def test_whatever_the_line_does_the_board_does_what_it_is_asked_once(trouble):
+def test_whatever_the_line_does_the_board_does_what_it_is_asked_once(trouble, monkeypatch):
     board, random = FakeBoard(trouble, seed=3), Random(4)
-    link = Link(board, "fake", silence=0.0003)
+    monkeypatch.setattr(host_link, "_TRIES", 200)
+    monkeypatch.setattr(host_link, "time", board)
+    link = Link(board, "fake", silence=1)
     expected, writes = {address: bytes(64) for address in board.lines}, []
     for _ in range(25):
         writes.append((random.randrange(1 << 24), random.getrandbits(32)))
@@ -198,3 +203,30 @@ def test_a_launch_that_a_board_has_no_room_for():
 
     with pytest.raises(BoardError, match=r"^the launch needs [\d,]+ bytes of memory, the board has 65,536$"):
         fit(place, 1 << 16, 8, local=1024)
+
+
+@pytest.mark.parametrize("command", [run, debug])
+def test_a_port_that_is_none_is_said_in_one_line(command, tmp_path, capsys):
+    (tmp_path / "k.sass").write_text(".kernel k\nEXIT\n")
+    (tmp_path / "nothing").write_text("")
+    for port, message in ((tmp_path / "none", "No such file or directory"),
+                          (tmp_path / "nothing", "Inappropriate ioctl"), (None, "--engine board needs --port")):
+        with pytest.raises(SystemExit, match="2"):
+            command([str(tmp_path / "k.sass"), "--engine", "board", *(["--port", str(port)] if port else [])])
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert message in error
+
+
+def test_a_silent_port_is_said_in_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(host_link, "_TRIES", 2)
+    (tmp_path / "k.sass").write_text(".kernel k\nEXIT\n")
+    line, far = pty.openpty()
+    port = os.ttyname(far)
+    try:
+        with pytest.raises(SystemExit, match="2"):
+            run([str(tmp_path / "k.sass"), "--engine", "board", "--port", port])
+    finally:
+        os.close(line)
+        os.close(far)
+    assert capsys.readouterr().err == f"python -m sim.run: port {port}: no answer from a board\n"

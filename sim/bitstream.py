@@ -28,6 +28,8 @@ _NAME = "top"
 _REPORT = "report.json"
 _SYNTHESIS = "chformal -remove\ndelete t:$print"
 """Assertions and prints are for simulation."""
+_SYNTHESIS_OPTIONS = "-nowidelut"
+"""For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
 COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
            "mult18x18d": "MULT18X18D"}
 """What is counted: key in results, type of cell."""
@@ -113,6 +115,7 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     platform = top.platform
     say("elaboration")
     plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
+                            synth_opts=_SYNTHESIS_OPTIONS,
                             nextpnr_opts=f"--timing-allow-fail --report {_REPORT}")
     plan.extract(folder)
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))

@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
+from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
 from sim.descriptor import place_descriptor
@@ -65,6 +66,9 @@ class HostedMachine(ABC):
     """
 
     memory: Memory
+    held: ClassVar[bool] = False
+    """Whether a driver finds the machine stopped before the first warp: one that is as slow as a real host has no other
+    way to be there in time."""
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy
@@ -134,7 +138,7 @@ class HostedMachine(ABC):
         """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
         ``result`` becomes what it came to. ``places`` are those of :meth:`place`.
         """
-        await self._start(launch, places, report_mask)
+        await self._start(launch, places, report_mask, held=self.held and driver is not None)
         if driver is not None:
             await driver(Host(self))
             self._outcome(result)
@@ -147,8 +151,11 @@ class HostedMachine(ABC):
         (value,) = await self.read_all((address,))
         return value
 
-    async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int) -> None:
-        """Starts the grid."""
+    async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
+        """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
+        if held:
+            stop = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["STOP_TRIGGER"][1]
+            await self.write(REGISTERS["DBGR_CONTROL0"], CONTROL_RESET | stop)
         await self.write(REGISTERS["HWW_WARP_ESR_REPORT_MASK"], report_mask)
         if launch.trap_handler is not None:
             await self.write(REGISTERS["TRAP_HANDLER"], launch.trap_handler)

@@ -129,14 +129,14 @@ class BoardMachine(Component):
 
     def _reset(self, m: Module, resetting: Signal) -> None:
         """The machine's reset, while memory owes it nothing."""
-        registers, left = self.registers, Signal(range(_RESET_CYCLES + 1))
+        registers, left = self.registers, Signal(range(_RESET_CYCLES))
         m.d.comb += registers.resetting.eq(self.gate.close | resetting)
         with m.FSM(name="reset"):
             with m.State("RUN"), m.If(registers.reset):
                 m.next = "DRAIN"
             with m.State("DRAIN"):
                 m.d.comb += self.gate.close.eq(1)
-                m.d.sync += left.eq(_RESET_CYCLES)
+                m.d.sync += left.eq(_RESET_CYCLES - 1)
                 with m.If(self.gate.empty):
                     m.d.sync += resetting.eq(1)
                     m.next = "RESET"

@@ -24,8 +24,10 @@ _MOST_REGISTERS, _MOST_LINES = 63, 64
 """That are read by one request: so many as can be asked for again without regret."""
 _SILENCE = 0.25
 """Seconds without a byte after which a request is repeated."""
-_TRIES = 8
+_TRIES = 6
 """Times that a request is made without any answer."""
+_LONGEST = 16
+"""The silence becomes twice as long with each try, up to so many times."""
 _AHEAD = 16
 """Lines that are on their way at once: what fits into the board's queue, and little enough to repeat."""
 _SHORT = 0.05
@@ -87,7 +89,7 @@ class Link:
     name : str
         Of the port, for messages.
     silence : float
-        Seconds without a byte after which a request is repeated.
+        Seconds without a byte after which a request is repeated for the first time.
 
     Attributes
     ----------
@@ -139,7 +141,7 @@ class Link:
                 number = self._next()
                 content = count.to_bytes(_COUNT, "little") + first.to_bytes(_ADDRESS, "little")
                 self._write(Frame(number, LinkCommand.READ_LINES.value, content).sent())
-                for answer in self._answers(LinkCommand.READ_LINES, {number}, count):
+                for answer in self._answers(LinkCommand.READ_LINES, {number}, count, tries):
                     status, line = LinkStatus(answer.content[0]), answer.content[1:]
                     address = int.from_bytes(line[:_ADDRESS], "little")
                     found[address] = line[_ADDRESS:] if status is LinkStatus.DONE else None
@@ -157,7 +159,7 @@ class Link:
                 Frame(number, LinkCommand.WRITE_LINE.value, content + mask.to_bytes(LINE_BYTES // 8, "little")
                       + address.to_bytes(_ADDRESS, "little")).sent()
                 for number, (address, (content, mask)) in batch.items()))
-            for answer in self._answers(LinkCommand.WRITE_LINE, batch.keys(), len(batch)):
+            for answer in self._answers(LinkCommand.WRITE_LINE, batch.keys(), len(batch), tries):
                 address = batch[answer.number][0]
                 if waiting.pop(address, None) is not None and answer.content[0] == LinkStatus.MEMORY.value:
                     missing.append(address)
@@ -176,7 +178,7 @@ class Link:
         number, tries = self._next() if number is None else number, 0
         while True:
             self._write(Frame(number, command.value, content).sent())
-            for answer in self._answers(command, {number}, 1):
+            for answer in self._answers(command, {number}, 1, tries):
                 if answer.content[0] != LinkStatus.DONE.value:
                     raise BoardError(f"port {self._name}: the board answers {command.name} with "
                                      f"{LinkStatus(answer.content[0]).name}")
@@ -197,12 +199,12 @@ class Link:
         except OSError as error:
             raise BoardError(f"port {self._name}: {error.strerror or error}") from error
 
-    def _answers(self, command: LinkCommand, numbers: Collection[int], count: int) -> Iterator[Frame]:
+    def _answers(self, command: LinkCommand, numbers: Collection[int], count: int, tries: int) -> Iterator[Frame]:
         """So many answers to requests with these numbers, as they come; fewer after a silence, or when frames have been
         damaged on their way to the board.
         """
-        last = time.monotonic()
-        while count and time.monotonic() - last < self._silence:
+        last, silence = time.monotonic(), self._silence * min(1 << tries, _LONGEST)
+        while count and time.monotonic() - last < silence:
             try:
                 received = self._port.read(_READ_BYTES)
             except OSError as error:

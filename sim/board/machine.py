@@ -50,6 +50,8 @@ class Board(HostedMachine):
         Bytes of memory.
     """
 
+    held = True
+
     def __init__(self, link: Link, name: str, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self._link = link
         identity, size, self.clock, self.size = link.read_registers(_at("IDENTITY"), 4)

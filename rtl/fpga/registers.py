@@ -10,9 +10,8 @@ from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, Access, HostRegister
-from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import HostBus, Policy, place_of
-from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.params import ADDRESS_BITS, SmParams
 
 __all__ = ["BOARD_BLOCK", "BOARD_REGISTERS", "IDENTITY", "SIZES", "BoardRegisters", "Framebuffer", "MachineState"]
 
@@ -23,6 +22,7 @@ IDENTITY = int.from_bytes(b"WARP", "big")
 SIZES = ("warps", "lanes", "registers", "shared_bytes", "instruction_groups", "constant_words")
 """Knobs of SmParams whose logarithms SIZE has, five bits each."""
 _SIZE_BITS = 5
+_SCALE_BITS = 2
 
 BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
@@ -39,8 +39,10 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "CYCLES": HostRegister(0x18, Access.READ, "cycles since the board was configured, bits 31:0; keeps the others"),
     "CYCLES_1": HostRegister(0x1C, Access.READ, "bits 63:32 when CYCLES was read"),
     "FRAMEBUFFER_ADDRESS": HostRegister(
-        0x20, Access.BOTH, f"the picture's first byte, from the beginning of memory; a multiple of {LINE_BYTES}"),
-    "FRAMEBUFFER_CONTROL": HostRegister(0x24, Access.BOTH, "ENABLE: the picture is shown", {"ENABLE": (0, 0)}),
+        0x20, Access.BOTH, "the picture's first byte, counted from the beginning of memory; a multiple of 4"),
+    "FRAMEBUFFER_CONTROL": HostRegister(
+        0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high",
+        {"ENABLE": (0, 0), "SCALE": (5, 4)}),
 })
 """Registers of the board's block."""
 _PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
@@ -56,12 +58,14 @@ class Framebuffer(wiring.Signature):
     Members
     -------
     enable : Out(1)
-    address : Out
-        Line of memory with the first pixel, counted from the beginning of memory.
+    scale : Out(2)
+        A pixel of memory is 2**scale pixels wide and high.
+    base : Out(40)
+        Address of the first pixel, counted from the beginning of memory; a multiple of 4.
     """
 
     def __init__(self) -> None:
-        super().__init__({"enable": Out(1), "address": Out(LINE_ADDRESS_BITS)})
+        super().__init__({"enable": Out(1), "scale": Out(_SCALE_BITS), "base": Out(ADDRESS_BITS)})
 
 
 class BoardRegisters(Component):
@@ -98,12 +102,12 @@ class BoardRegisters(Component):
         here = bus.address[_BLOCK_AT:] == BOARD_BLOCK >> _BLOCK_AT
         place = bus.address[2:_BLOCK_AT]
         control = Cat(self.resetting, Const(0, 3), self.policy)
-        address = Cat(Const(0, ceil_log2(LINE_BYTES)), shown.address)
         m.d.sync += bus.value.eq(0)
         with m.Switch(place):
             for name, content in {**{name: Const(value, 32) for name, value in self._constants.items()},
                                   "CONTROL": control, "STATE": self.state, "CYCLES": cycles, "CYCLES_1": kept,
-                                  "FRAMEBUFFER_ADDRESS": address, "FRAMEBUFFER_CONTROL": shown.enable}.items():
+                                  "FRAMEBUFFER_ADDRESS": shown.base,
+                                  "FRAMEBUFFER_CONTROL": Cat(shown.enable, Const(0, 3), shown.scale)}.items():
                 with m.Case(_PLACES[name]):
                     m.d.sync += bus.value.eq(content)
         with m.If(~here):
@@ -115,7 +119,7 @@ class BoardRegisters(Component):
                 m.d.comb += self.reset.eq(bus.data[0])
                 m.d.sync += self.policy.eq(bus.data[BOARD_REGISTERS["CONTROL"].fields["POLICY"][1]])
             with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
-                m.d.sync += shown.address.eq(bus.data[ceil_log2(LINE_BYTES):])
+                m.d.sync += shown.base.eq(bus.data & ~0x3)
             with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
-                m.d.sync += shown.enable.eq(bus.data[0])
+                m.d.sync += [shown.enable.eq(bus.data[0]), shown.scale.eq(bus.data[4:4 + _SCALE_BITS])]
         return m

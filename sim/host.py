@@ -53,6 +53,11 @@ class Host:
         return self._hardware.interrupted
 
     @property
+    def remote(self) -> bool:
+        """Much happens between two words of the host."""
+        return self._hardware.remote
+
+    @property
     def failed(self) -> bool:
         """The reference machine differs."""
         return self._hardware.differs

@@ -66,9 +66,9 @@ class HostedMachine(ABC):
     """
 
     memory: Memory
-    held: ClassVar[bool] = False
-    """Whether a driver finds the machine stopped before the first warp: one that is as slow as a real host has no other
-    way to be there in time."""
+    remote: ClassVar[bool] = False
+    """Much happens between two words of the host. So a driver finds the machine stopped before the first warp: it has no
+    other way to be there in time."""
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy
@@ -138,7 +138,7 @@ class HostedMachine(ABC):
         """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
         ``result`` becomes what it came to. ``places`` are those of :meth:`place`.
         """
-        await self._start(launch, places, report_mask, held=self.held and driver is not None)
+        await self._start(launch, places, report_mask, held=self.remote and driver is not None)
         if driver is not None:
             await driver(Host(self))
             self._outcome(result)

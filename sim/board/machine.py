@@ -50,7 +50,7 @@ class Board(HostedMachine):
         Bytes of memory.
     """
 
-    held = True
+    remote = True
 
     def __init__(self, link: Link, name: str, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self._link = link

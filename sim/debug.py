@@ -29,6 +29,7 @@ from sim.launch_options import (
     LaunchOptions,
     add_launch_options,
     check_size,
+    machine_of,
     open_board,
     prepared,
 )
@@ -65,7 +66,7 @@ def _session(options: Options, watch: Watch, board: Board | None) -> Session:
 
     module, area = prepared(options, install, board)
     launch = area.launch
-    check_size(launch, options.preset, None if board is None else board.params)
+    check_size(launch, *machine_of(options.preset, board))
     return Session(area, Places(module.code.symbols, launch.program_size), watch)
 
 

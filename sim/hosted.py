@@ -67,8 +67,8 @@ class HostedMachine(ABC):
 
     memory: Memory
     remote: ClassVar[bool] = False
-    """Much happens between two words of the host. So a driver finds the machine stopped before the first warp: it has no
-    other way to be there in time."""
+    """Much happens between two words of the host. So a driver finds the machine stopped before the first warp: it has
+    no other way to be there in time."""
 
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy

@@ -25,7 +25,7 @@ from sim.toolchain.reach import reached
 from sim.toolchain.spelling import ILLEGAL, spell
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
-           "number_from_one", "open_board", "prepared"]
+           "machine_of", "number_from_one", "open_board", "prepared"]
 
 
 DEFAULT_PRESET = "default"
@@ -156,9 +156,14 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     return module, fit(place, board.size, board.params.warps, options.local, options.crs)
 
 
-def check_size(launch: Launch, preset: str, params: SmParams | None = None) -> None:
-    """Refuses what the machine, that of the preset if no other is given, is too small for: LaunchError."""
-    if (why := lacking(launch, PRESETS[preset] if params is None else params)) is not None:
+def machine_of(preset: str, board: Board | None) -> tuple[str, SmParams]:
+    """The name and the knobs of a board's machine, or of a preset's."""
+    return (preset, PRESETS[preset]) if board is None else (board.preset, board.params)
+
+
+def check_size(launch: Launch, name: str, params: SmParams) -> None:
+    """Refuses what the machine of this name is too small for: LaunchError."""
+    if (why := lacking(launch, params)) is not None:
         fitting = [name for name, params in PRESETS.items() if lacking(launch, params) is None]
-        raise LaunchError(f"{why[0]}, preset {preset} has {why[1]}"
+        raise LaunchError(f"{why[0]}, preset {name} has {why[1]}"
                           + (f"; preset {fitting[0]} has enough" if fitting else ""))

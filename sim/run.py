@@ -30,6 +30,7 @@ from sim.launch_options import (
     LaunchOptions,
     add_launch_options,
     check_size,
+    machine_of,
     number_from_one,
     open_board,
     prepared,
@@ -198,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check(options)
         board = open_board(options.engine, options.port, options.baud, options.preset)
         _, launch = prepared(options, lambda launch: launch, board)
-        check_size(launch, options.preset, None if board is None else board.params)
+        check_size(launch, *machine_of(options.preset, board))
         if board is not None:
             written = _on_board(options, launch, board)
         elif options.engine == MODEL:

@@ -52,24 +52,17 @@ def on(port, *arguments):
 
 
 def test_kernels_run_on_a_board_one_after_the_other(port, tmp_path, capsys):
-    (tmp_path / "adds.sass").write_text(ADDS)
-    (tmp_path / "fails.sass").write_text(FAILS)
+    """The first one fails and leaves warps in the trap; the second run resets the machine."""
     out = tmp_path / "out.json"
-    buffer = "buf:OUT=u32[40]"
-    for _ in range(2):
-        assert run(on(port, tmp_path / "adds.sass", "--block", 40, "--arg", buffer, "--check", "--json", out)) == 0
-        result = json.loads(out.read_text())
-        assert result["buffers"]["OUT"] == [100 + at for at in range(40)]
-        assert result["instructions"] == 12
-        # An error, which leaves warps in the trap; the next run resets the machine.
-        assert run(on(port, tmp_path / "fails.sass", "--json", out)) == 1
-        text = capsys.readouterr().out
-        assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in text
-        assert json.loads(out.read_text())["esr"]["warp_error"]["name"] == "MMU_FAULT"
-    words = ",".join(["u32[12]"])
-    assert run(on(port, PROGRAMS / "k08_fib_recursion.O3.cubin", "--block", 12, "--arg", f"buf:OUT={words}", "--check",
+    (tmp_path / "fails.sass").write_text(FAILS)
+    assert run(on(port, tmp_path / "fails.sass", "--json", out)) == 1
+    assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in capsys.readouterr().out
+    assert "MMU_FAULT" in json.dumps(json.loads(out.read_text())["esr"])
+    assert run(on(port, PROGRAMS / "k08_fib_recursion.O3.cubin", "--block", 12, "--arg", "buf:OUT=u32[12]", "--check",
                   "--json", out)) == 0
-    assert json.loads(out.read_text())["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    result = json.loads(out.read_text())
+    assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    assert result["instructions"] > 1000
 
 
 def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):

@@ -23,7 +23,7 @@ write_verilog -norename top.v
 """
 """As Amaranth has it written, without what is for simulation."""
 _WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", "CMPCONST", "DECLFILENAME", "UNUSED",
-             "INITIALDLY", "VARHIDDEN")
+             "INITIALDLY", "VARHIDDEN", "LITENDIAN", "SYMRSVDWORD")
 """Of Verilator: what is usual in Verilog that a program has written."""
 
 

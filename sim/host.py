@@ -1,12 +1,12 @@
-"""What a driver sees of the machine in simulation: its registers, its memory, and time that passes."""
+"""What a driver sees of the machine: its registers, its memory, and time that passes."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 
 if TYPE_CHECKING:
-    from sim.hardware import Hardware
+    from sim.hosted import HostedMachine
     from sim.memory import Memory
 
 __all__ = ["REGISTERS", "Driver", "Host"]
@@ -28,8 +28,8 @@ class Host:
         The machine's.
     """
 
-    def __init__(self, hardware: "Hardware", ctx: Any) -> None:
-        self._hardware, self._ctx = hardware, ctx
+    def __init__(self, hardware: "HostedMachine") -> None:
+        self._hardware = hardware
         self.memory: Memory = hardware.memory
 
     @property
@@ -40,31 +40,35 @@ class Host:
     @property
     def ended(self) -> bool:
         """The grid is over."""
-        return bool(self._ctx.get(self._hardware.harness.ended))
+        return self._hardware.ended
 
     @property
     def locked_down(self) -> bool:
         """The machine is trapped, and nothing in it goes on."""
-        return bool(self._ctx.get(self._hardware.harness.locked_down))
+        return self._hardware.locked_down
 
     @property
     def interrupted(self) -> bool:
         """The machine interrupts the host."""
-        return bool(self._ctx.get(self._hardware.harness.sm.interrupt))
+        return self._hardware.interrupted
+
+    @property
+    def remote(self) -> bool:
+        """Much happens between two words of the host."""
+        return self._hardware.remote
 
     @property
     def failed(self) -> bool:
         """The reference machine differs."""
-        lockstep = self._hardware.lockstep
-        return lockstep is not None and lockstep.difference is not None
+        return self._hardware.differs
 
     async def read(self, register: str) -> int:
         """Reads a register, by name."""
-        return await self._hardware.read(self._ctx, REGISTERS[register])
+        return await self._hardware.read(REGISTERS[register])
 
     async def write(self, register: str, value: int) -> None:
         """Writes a register, by name."""
-        await self._hardware.write(self._ctx, REGISTERS[register], value)
+        await self._hardware.write(REGISTERS[register], value)
 
     async def modify(self, register: str, **fields: int) -> None:
         """Reads a register and writes it back with some fields changed."""
@@ -86,7 +90,7 @@ class Host:
         whether one of that happened."""
         end = self.cycles + cycles
         while self.cycles < end and not self.failed:
-            if await self._hardware.advance(self._ctx, end - self.cycles):
+            if await self._hardware.advance(end - self.cycles):
                 return True
         return False
 

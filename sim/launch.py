@@ -204,8 +204,9 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
 
 def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
             grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
-            crs: int | None = None, dynamic_shared: int = 0) -> Launch:
-    """Places ``module`` and the arguments' buffers in a fresh memory and makes the launch of one grid.
+            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None) -> Launch:
+    """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
+    launch of one grid.
 
     ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT.
     Raises ProgramError when the program or the arguments do not fit.
@@ -221,7 +222,7 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
                               ("shared memory", shared, SHARED_LIMIT)):
         if size > limit:
             raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
-    memory = Memory()
+    memory = Memory() if memory is None else memory
     memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
     data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
     addresses = dict(module.code.symbols)

@@ -1,24 +1,38 @@
 """What the commands that launch a kernel share: its options, and the launch that they ask for."""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
-from rtl.params import PRESETS
+from rtl.params import PRESETS, SmParams
 from sim.arguments import parse_arguments
+from sim.board.errors import BoardError
+from sim.board.link import BAUD, Link, open_port
+from sim.board.machine import Board
+from sim.board.placing import fit
 from sim.command import Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
+from sim.memory import Memory
 from sim.programs import SUFFIXES, read_program
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.reach import reached
 from sim.toolchain.spelling import ILLEGAL, spell
 
-__all__ = ["LaunchError", "LaunchOptions", "add_launch_options", "check_size", "number_from_one", "prepared"]
+__all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
+           "machine_of", "number_from_one", "open_board", "prepared"]
 
+
+DEFAULT_PRESET = "default"
+"""What is simulated unless something else is asked for."""
+BOARD = "board"
+"""The engine that is no engine: a board at a serial port."""
+T = TypeVar("T", bound=Any)
 
 
 class LaunchError(Exception):
@@ -40,6 +54,8 @@ class LaunchOptions:
     crs: int | None
     local: int | None
     shared: int
+    port: str | None
+    baud: int
 
 
 def _dimensions(text: str) -> tuple[int, int, int]:
@@ -74,10 +90,12 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         help="threads of a CTA (default: 32)")
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
                         help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
-    parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", type=current_name, choices=("auto", *engines), default="auto",
-                        help=f"{engine_help} (default: auto)")
+    parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
+                        help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
+    parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",
+                        help=f"{engine_help}; board: a board at a serial port (default: auto)")
     add_cache_option(parser)
+    add_board_options(parser)
     parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
     parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
@@ -98,18 +116,54 @@ def _named(word: int, pc: int) -> str:
     return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if why is None else f": {why.why}")
 
 
-def prepared(options: LaunchOptions) -> tuple[Module, Launch]:
-    """The program of the options, and the same placed in memory."""
+def add_board_options(parser: argparse.ArgumentParser) -> None:
+    """Adds what says where a board is."""
+    parser.add_argument("--port", metavar="DEVICE", help="the board's serial port, such as /dev/ttyUSB0")
+    parser.add_argument("--baud", metavar="N", type=number_from_one, default=BAUD,
+                        help=f"bits a second of the port (default: {BAUD})")
+
+
+def open_board(engine: str, port: str | None, baud: int, preset: str) -> Board | None:
+    """The board at a port, if that is the engine that is asked for; BoardError when there is none, or when its machine
+    is another than the preset that is asked for, if that is not the default.
+    """
+    if (engine == BOARD) != (port is not None):
+        raise BoardError("--engine board needs --port" if port is None else "--port needs --engine board")
+    if port is None:
+        return None
+    board = Board(Link(open_port(port, baud), port), port)
+    if preset not in (DEFAULT_PRESET, board.preset):
+        raise BoardError(f"port {port}: the board has preset {board.preset}, not {preset}")
+    return board
+
+
+def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board | None = None) -> tuple[Module, T]:
+    """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
+    that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
+    """
     module = read_program(options.program)
     _check_instructions(module, options.entry)
-    return module, prepare(
-        module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
-        local=options.local, crs=options.crs, dynamic_shared=options.shared)
+
+    def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
+        made = finish(prepare(
+            module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
+            local=local, crs=crs, dynamic_shared=options.shared, memory=memory))
+        launch: Launch = made if isinstance(made, Launch) else made.launch
+        return launch, made     # pyright: ignore[reportReturnType]
+
+    if board is None:
+        return module, place(options.local, options.crs, Memory())[1]
+    return module, fit(place, board.size, board.params.warps, options.local, options.crs)
 
 
-def check_size(launch: Launch, preset: str) -> None:
-    """Refuses what the machine is too small for: LaunchError."""
-    if (why := lacking(launch, PRESETS[preset])) is not None:
+def machine_of(preset: str, board: Board | None) -> tuple[str, SmParams]:
+    """The name and the knobs of a board's machine, or of a preset's."""
+    return (preset, PRESETS[preset]) if board is None else (board.preset, board.params)
+
+
+def check_size(launch: Launch, name: str, params: SmParams) -> None:
+    """Refuses what the machine of this name is too small for: LaunchError."""
+    if (why := lacking(launch, params)) is not None:
         fitting = [name for name, params in PRESETS.items() if lacking(launch, params) is None]
-        raise LaunchError(f"{why[0]}, preset {preset} has {why[1]}"
+        raise LaunchError(f"{why[0]}, preset {name} has {why[1]}"
                           + (f"; preset {fitting[0]} has enough" if fitting else ""))

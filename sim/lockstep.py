@@ -34,7 +34,7 @@ from sim.retired import Event
 from sim.toolchain.spelling import spell
 from sim.warp_state import MASK_OF
 
-__all__ = ["Difference", "Lockstep"]
+__all__ = ["Difference", "Lockstep", "memory_difference"]
 
 _MOVES = kinds_where(lambda rule: rule.injected)
 """Not instructions: the warp enters the trap, or leaves it."""
@@ -425,14 +425,20 @@ class Lockstep:
                 for number, head in heads]
 
     def compare_memory(self, memory: Memory) -> str | None:
-        """The first difference of the hardware's memory from the reference machine's; None when there is none. Local
-        memory is left out: what the stack's region holds depends on the cache."""
-        for name, first, size in _regions(self.machine.memory):
-            ours, theirs = memory.read(first, size), self.machine.memory.read(first, size)
-            if ours != theirs:
-                at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
-                return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
-        return None
+        """See :func:`memory_difference`."""
+        return memory_difference(memory, self.machine.memory)
+
+
+def memory_difference(hardware: Memory, reference: Memory) -> str | None:
+    """The first difference of the hardware's memory from the reference machine's; None when there is none. Local
+    memory is left out: what the stack's region holds depends on the cache.
+    """
+    for name, first, size in _regions(reference):
+        ours, theirs = hardware.read(first, size), reference.read(first, size)
+        if ours != theirs:
+            at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+            return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
+    return None
 
 
 def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:

@@ -24,22 +24,29 @@ class Memory:
 
     Memory comes in lines of 64 bytes, as the machine asks for it: of a line that is mapped in part, all bytes exist.
 
+    Parameters
+    ----------
+    heap : int
+        Where the ranges that are allocated begin.
+    gap : int
+        Bytes between them, so that what runs off one of them faults.
+
     Attributes
     ----------
     regions : dict[str, tuple[int, int]]
         Name, first address and size in bytes of every range that was allocated.
     """
 
-    def __init__(self, heap: int = 0x2_0000_0000) -> None:
+    def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES) -> None:
         self.regions: dict[str, tuple[int, int]] = {}
         self._pages: dict[int, bytearray] = {}
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._heap = heap
+        self._heap, self._gap = heap, gap
 
     def copy(self) -> "Memory":
         """Another memory with the same content."""
-        other = Memory(self._heap)
+        other = Memory(self._heap, self._gap)
         other.regions, other._starts, other._ends = dict(self.regions), list(self._starts), list(self._ends)
         other._pages = {number: bytearray(page) for number, page in self._pages.items()}
         return other
@@ -64,8 +71,13 @@ class Memory:
         """Maps ``size`` bytes (at least one) somewhere on the heap, a gap behind the last; returns the address."""
         base = -(-self._heap // alignment) * alignment
         self.map(name, base, max(size, 1))
-        self._heap = base + max(size, 1) + _PAGE_BYTES
+        self._heap = base + max(size, 1) + self._gap
         return base
+
+    @property
+    def end(self) -> int:
+        """Behind the last byte that is mapped."""
+        return max(self._ends, default=0)
 
     def _check(self, address: int, size: int) -> None:
         at = bisect_right(self._starts, address) - 1

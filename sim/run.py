@@ -15,13 +15,27 @@ from tqdm import tqdm
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
 from sim.arguments import ArgumentError
+from sim.board.errors import BoardError
+from sim.board.machine import Board
 from sim.command import OutputError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.error_status import decode, registers_of
-from sim.hardware import Hardware, HardwareResult
+from sim.hardware import Hardware
 from sim.hardware_report import describe_hardware
+from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Launch
-from sim.launch_options import LaunchError, LaunchOptions, add_launch_options, check_size, number_from_one, prepared
+from sim.launch_options import (
+    BOARD,
+    LaunchError,
+    LaunchOptions,
+    add_launch_options,
+    check_size,
+    machine_of,
+    number_from_one,
+    open_board,
+    prepared,
+)
+from sim.lockstep import memory_difference
 from sim.memory import Memory
 from sim.model.warp import Machine, Result
 from sim.report import describe
@@ -61,7 +75,8 @@ def _parser() -> Parser:
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the reference machine (not with the engine model)")
+                        help="compare every instruction with the reference machine, on a board memory at the end (not "
+                             "with the engine model)")
     return parser
 
 
@@ -72,6 +87,8 @@ def _check(options: Options) -> None:
     for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
         if given and options.engine == MODEL:
             raise RunError(f"{flag} needs hardware, which the engine model does not have")
+    if options.vcd is not None and options.engine == BOARD:
+        raise RunError("--vcd needs a simulation, which a board is not")
     if options.vcd is not None:
         check_file(options.vcd, folders=True)
 
@@ -128,12 +145,37 @@ def _on_model(options: Options, launch: Launch) -> dict[str, object]:
                    _of_model(machine))
 
 
+def _timed(machine: HostedMachine, launch: Launch, options: Options) -> HardwareResult:
+    """Runs a launch, with a progress bar on a terminal."""
+    with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
+        return machine.run(launch, options.max_cycles, bar.update)
+
+
+def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, object]:
+    """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the reference
+    machine leaves there.
+    """
+    result = _timed(board, launch, options)
+    memory, difference = board.memory.copy(), None
+    if options.check and result.status == "ok":
+        reference = Machine(launch, warps=board.params.warps)
+        if _run(reference, _LIMIT).status == "ok":
+            where = memory_difference(memory, reference.memory)
+            difference = None if where is None else f"difference    memory at the end: {where}"
+        else:
+            difference = "difference    the reference machine does not end as the board does"
+        if difference is not None:
+            result.status = "error"
+    print_text(f"{describe_hardware(launch, board, result, difference)}\n")
+    written = results(launch, memory, result.status, result.cycles, result.instructions, _of_hardware(result))
+    return written | ({"difference": difference} if difference is not None else {})
+
+
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
     vcd = None if options.vcd is None else Path(options.vcd)
     hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd)
-    with tqdm(unit=" cycles", unit_scale=True, disable=None, leave=False) as bar:
-        result = hardware.run(launch, options.max_cycles, bar.update)
+    result = _timed(hardware, launch, options)
     difference = None
     if hardware.lockstep is not None:
         if hardware.lockstep.difference is not None:
@@ -155,9 +197,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = Options(**vars(parser.parse_args(arguments)))
     try:
         _check(options)
-        _, launch = prepared(options)
-        check_size(launch, options.preset)
-        if options.engine == MODEL:
+        board = open_board(options.engine, options.port, options.baud, options.preset)
+        _, launch = prepared(options, lambda launch: launch, board)
+        check_size(launch, *machine_of(options.preset, board))
+        if board is not None:
+            written = _on_board(options, launch, board)
+        elif options.engine == MODEL:
             written = _on_model(options, launch)
         else:
             engine, advice = choose(options.engine, cached=options.cached)
@@ -166,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             written = _on_hardware(options, launch, engine)
         if options.json is not None:
             write_file(options.json, f"{json.dumps(written)}\n".encode())
-    except (RunError, ArgumentError, EngineError, LaunchError, OutputError, ProgramError) as error:
+    except (RunError, ArgumentError, BoardError, EngineError, LaunchError, OutputError, ProgramError) as error:
         parser.error(str(error))
     return 0 if written["status"] == "ok" else 1
 

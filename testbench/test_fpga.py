@@ -178,7 +178,7 @@ def test_the_parts_of_a_critical_path_have_the_names_of_the_design():
     steps = [dict(step) for step in STEPS]
     steps[1] |= {"net": "input.items__valid"}
     steps[-1] |= {"to": {"cell": "unit.storage.0.1$DPRAM_COMB3", "port": "WRE"}}
-    assert ecp5._critical_path(steps) == CriticalPath("input.items__valid", "storage (write enable)", 1, 1.0, 1.75)
+    assert ecp5.critical_path(steps) == CriticalPath("input.items__valid", "storage (write enable)", 1, 1.0, 1.75)
 
 
 def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
@@ -189,7 +189,7 @@ def test_a_failing_tool_is_quoted_with_its_log(tools, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ([], "the following arguments are required: --unit"),
+    ([], "one of BOARD, --unit and --verilog is wanted"),
     (["--unit", "gpu"], "no unit gpu; there are total"),
     (["--unit", "total", "--preset", "huge"], "no preset huge; there are tiny, small, default, full"),
     (["--unit", "total", "--seeds", "1,b"], "argument --seeds: '1,b' is not a list of numbers such as 1,2,3"),

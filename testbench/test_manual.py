@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rtl.fpga.link import REQUEST_BYTES
+from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.qmd import QMD
 from rtl.isa.registers import (
@@ -92,6 +94,9 @@ def special_register_rows() -> list[list[str]]:
 
 
 EXACT = {
+    "board registers": (DOCS / "board.md", "## Registers of the board", register_rows(BOARD_BLOCK, BOARD_REGISTERS)),
+    "link commands": (DOCS / "board.md", "### Commands", [
+        [f"{command.value:#04x}", command.name] for command in REQUEST_BYTES]),
     "sm registers": (HOST, "### Error status", register_rows(SM_BLOCK, SM_REGISTERS)),
     "work registers": (HOST, "### Work distributor", register_rows(WORK_BLOCK, WORK_REGISTERS)),
     "counters": (HOST, "### Counters", counter_rows()),

@@ -7,9 +7,12 @@ from types import MappingProxyType
 
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
 from rtl.params import PRESETS, WARP_THREADS, SmParams
+from sim.board.machine import Board
+from sim.board.placing import fit
 from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
-from sim.hardware import Hardware, HardwareResult
+from sim.hardware import Hardware
+from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Buffer, Launch, Scalar, prepare
 from sim.memory import Memory
 from sim.toolchain.assembler import assemble
@@ -64,9 +67,11 @@ class Loop:
         return load(assemble(self.text(), self.name))
 
 
-def launch_loop(module: Module, turns: int, warps: int) -> Launch:
-    """One CTA of so many warps that runs a loop."""
-    return prepare(module, [Scalar(turns, 4), Buffer("buffer", _BUFFER)], block=(WARP_THREADS * warps, 1, 1))
+def launch_loop(module: Module, turns: int, warps: int, *, local: int | None = None, crs: int | None = None,
+                memory: Memory | None = None) -> Launch:
+    """One CTA of so many warps that runs a loop; the others as of :func:`~sim.launch.prepare`."""
+    return prepare(module, [Scalar(turns, 4), Buffer("buffer", _BUFFER)], block=(WARP_THREADS * warps, 1, 1),
+                   local=local, crs=crs, memory=memory)
 
 
 def stall_cycles(module: Module) -> int:
@@ -79,6 +84,12 @@ def stall_cycles(module: Module) -> int:
 class BenchmarkMachine:
     """A machine, built once, for one launch after the other.
 
+    Parameters
+    ----------
+    params : SmParams
+    engine : type[Engine] or Board
+        What simulates it, or a board that has it.
+
     Attributes
     ----------
     params : SmParams
@@ -88,15 +99,17 @@ class BenchmarkMachine:
         To memory, in the last run.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+    def __init__(self, params: SmParams, engine: type[Engine] | Board) -> None:
         self.params = params
-        self._hardware = Hardware(params, engine)
+        self._hardware: HostedMachine = engine if isinstance(engine, Board) else Hardware(params, engine)
         self.cycles = self.requests = 0
 
     def run(self, launch: Launch) -> HardwareResult:
         """Runs a launch to its end; BenchmarkError when it has another one."""
         result = self._hardware.run(launch, _LIMIT)
-        self.cycles, self.requests = self._hardware.cycles, self._hardware.requests
+        self.cycles = self._hardware.cycles
+        if isinstance(self._hardware, Hardware):
+            self.requests = self._hardware.requests
         if result.status != "ok":
             raise BenchmarkError(f"{launch.kernel.name}: {result.status} {result.reason}".rstrip())
         return result
@@ -108,7 +121,7 @@ class BenchmarkMachine:
 
     def tape(self, launch: Launch) -> tuple[Path, Tape] | None:
         """The compiled model's library, and what a run of a launch does to it; None on an engine without one."""
-        engine = self._hardware.engine
+        engine = self._hardware.engine if isinstance(self._hardware, Hardware) else None
         if not isinstance(engine, CompiledEngine):
             return None
         tape = engine.model.record()
@@ -120,5 +133,15 @@ class BenchmarkMachine:
 
     def steady(self, module: Module, warps: int, turns: tuple[int, int]) -> dict[str, int]:
         """What the counters gain when a loop makes more turns: that of a launch's begin and end drops out."""
-        short, long = (self.run(launch_loop(module, number, warps)).counters for number in turns)
+        short, long = (self.run(self._loop(module, number, warps)).counters for number in turns)
         return {name: long[name] - short[name] for name in long}
+
+    def _loop(self, module: Module, turns: int, warps: int) -> Launch:
+        """The launch of a loop; on a board it has to fit into its memory."""
+        def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
+            launch = launch_loop(module, turns, warps, local=local, crs=crs, memory=memory)
+            return launch, launch
+
+        if not isinstance(self._hardware, Board):
+            return launch_loop(module, turns, warps)
+        return fit(place, self._hardware.size, self.params.warps)

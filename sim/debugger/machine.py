@@ -230,9 +230,9 @@ class DebuggedMachine:
         warps = self.warps.keys()
         free = warps - self._at_breakpoints()
         self._parked = set(warps - free) if free else set()
-        if self._parked:
+        if self._parked or self.host.remote:    # warps that start, and are paused, before they are woken stay so
             await self.host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
-            await driver.wake(self.host, sum(1 << slot for slot in free))
+            await driver.wake(self.host, sum(1 << slot for slot in free or warps))
         else:
             await driver.resume(self.host)
         self._told = {slot: self._told[slot] for slot in self._parked}

@@ -30,11 +30,14 @@ class Command(IntEnum):
 
 @dataclass(frozen=True)
 class SaveArea:
-    """Where the trap handler of a launch keeps what it saves: ``records`` is the address of a record for each slot."""
+    """Where the trap handler of a launch keeps what it saves: ``records`` is the address of a record for each of the
+    machine's ``slots``.
+    """
 
     launch: Launch
     threads: ThreadArea
     records: int
+    slots: int
 
     def warp(self, memory: Memory, slot: int) -> SavedWarp | None:
         """The warp in a slot, while the handler holds it; None when it holds none there."""
@@ -43,16 +46,18 @@ class SaveArea:
 
     def warps(self, memory: Memory) -> dict[int, SavedWarp]:
         """All that it holds, by slot."""
-        return {slot: warp for slot in range(_MOST_SLOTS) if (warp := self.warp(memory, slot)) is not None}
+        return {slot: warp for slot in range(self.slots) if (warp := self.warp(memory, slot)) is not None}
 
 
-def install_trap_handler(launch: Launch) -> SaveArea:
-    """The launch with the trap handler, and where that saves what it saves. A memory serves one handler."""
+def install_trap_handler(launch: Launch, slots: int = _MOST_SLOTS) -> SaveArea:
+    """The launch with the trap handler for a machine with so many warp slots, and where that saves what it saves. A
+    memory serves one handler.
+    """
     launch, threads = ThreadArea.reserved(launch, _REGISTERS)
-    records = launch.memory.allocate("trap records", _MOST_SLOTS * RECORD_BYTES)
+    records = launch.memory.allocate("trap records", slots * RECORD_BYTES)
     numbers = {
         **threads.numbers, **RECORD, **DRIVER_WORDS, **halves("RECORDS", records),
         **{command.name: command.value for command in Command}, "SLOT_MASK": _MOST_SLOTS - 1 << VIRTUAL_WARP_AT,
         "SLOT_TO_RECORD": VIRTUAL_WARP_AT - (RECORD_BYTES.bit_length() - 1)}
     handler = assembled("trap_handler", ("trap_handler", "registers"), numbers)
-    return SaveArea(with_trap_handler(launch, handler), threads, records)
+    return SaveArea(with_trap_handler(launch, handler), threads, records, slots)

@@ -1,0 +1,125 @@
+"""Registers of the board itself, beside those of the machine."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import ceil_log2
+
+from rtl.component import Component
+from rtl.isa.registers import BLOCK_BYTES, Access, HostRegister
+from rtl.layouts import HostBus, Policy, place_of
+from rtl.params import ADDRESS_BITS, SmParams
+
+__all__ = ["BOARD_BLOCK", "BOARD_REGISTERS", "IDENTITY", "SIZES", "BoardRegisters", "Framebuffer", "MachineState"]
+
+BOARD_BLOCK = 0x700000
+"""The board (ours)."""
+IDENTITY = int.from_bytes(b"WARP", "big")
+"""What IDENTITY reads."""
+SIZES = ("warps", "lanes", "registers", "shared_bytes", "instruction_groups", "constant_words")
+"""Knobs of SmParams whose logarithms SIZE has, five bits each."""
+_SIZE_BITS = 5
+_SCALE_BITS = 2
+
+BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
+    "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
+    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs: their logarithms to the base of 2", {
+        name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}),
+    "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),
+    "MEMORY": HostRegister(0x0C, Access.READ, "bytes of memory"),
+    "CONTROL": HostRegister(
+        0x10, Access.BOTH, "a 1 written to RESET resets the machine, once memory has answered what it was asked; it"
+        " reads 1 until that is over; POLICY: which warp issues first", {"RESET": (0, 0), "POLICY": (4, 4)}),
+    "STATE": HostRegister(
+        0x14, Access.READ, "BUSY: a grid runs; LOCKED_DOWN, INTERRUPT: as the machine has them",
+        {"BUSY": (0, 0), "LOCKED_DOWN": (1, 1), "INTERRUPT": (2, 2)}),
+    "CYCLES": HostRegister(0x18, Access.READ, "cycles since the board was configured, bits 31:0; keeps the others"),
+    "CYCLES_1": HostRegister(0x1C, Access.READ, "bits 63:32 when CYCLES was read"),
+    "FRAMEBUFFER_ADDRESS": HostRegister(
+        0x20, Access.BOTH, "the picture's first byte, counted from the beginning of memory; a multiple of 4"),
+    "FRAMEBUFFER_CONTROL": HostRegister(
+        0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high",
+        {"ENABLE": (0, 0), "SCALE": (5, 4)}),
+})
+"""Registers of the board's block."""
+_PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
+_BLOCK_AT = (BLOCK_BYTES - 1).bit_length()
+
+MachineState = data.StructLayout({"busy": 1, "locked_down": 1, "interrupt": 1})
+"""The fields of STATE."""
+
+
+class Framebuffer(wiring.Signature):
+    """What video shows.
+
+    Members
+    -------
+    enable : Out(1)
+    scale : Out(2)
+        A pixel of memory is 2**scale pixels wide and high.
+    base : Out(40)
+        Address of the first pixel, counted from the beginning of memory; a multiple of 4.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"enable": Out(1), "scale": Out(_SCALE_BITS), "base": Out(ADDRESS_BITS)})
+
+
+class BoardRegisters(Component):
+    """The board's block of registers.
+
+    Parameters
+    ----------
+    params : SmParams
+    clock, memory : int
+        Hz; bytes.
+
+    Members
+    -------
+    bus : In(HostBus)
+    state : In(MachineState)
+    reset, resetting : Out(1), In(1)
+        The machine is to be reset: for one cycle. It is not over.
+    policy : Out(Policy)
+    framebuffer : Out(Framebuffer)
+    """
+
+    def __init__(self, params: SmParams, clock: int, memory: int) -> None:
+        size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
+        self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "CLOCK": clock, "MEMORY": memory}
+        super().__init__({
+            "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),
+            "policy": Out(Policy), "framebuffer": Out(Framebuffer())})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        bus, shown = self.bus, self.framebuffer
+        cycles, kept = Signal(64), Signal(32)
+        m.d.sync += cycles.eq(cycles + 1)
+        here = bus.address[_BLOCK_AT:] == BOARD_BLOCK >> _BLOCK_AT
+        place = bus.address[2:_BLOCK_AT]
+        control = Cat(self.resetting, Const(0, 3), self.policy)
+        m.d.sync += bus.value.eq(0)
+        with m.Switch(place):
+            for name, content in {**{name: Const(value, 32) for name, value in self._constants.items()},
+                                  "CONTROL": control, "STATE": self.state, "CYCLES": cycles, "CYCLES_1": kept,
+                                  "FRAMEBUFFER_ADDRESS": shown.base,
+                                  "FRAMEBUFFER_CONTROL": Cat(shown.enable, Const(0, 3), shown.scale)}.items():
+                with m.Case(_PLACES[name]):
+                    m.d.sync += bus.value.eq(content)
+        with m.If(~here):
+            m.d.sync += bus.value.eq(0)
+        with m.If(bus.read & here & (place == _PLACES["CYCLES"])):
+            m.d.sync += kept.eq(cycles[32:])
+        with m.If(bus.write & here), m.Switch(place):
+            with m.Case(_PLACES["CONTROL"]):
+                m.d.comb += self.reset.eq(bus.data[0])
+                m.d.sync += self.policy.eq(bus.data[BOARD_REGISTERS["CONTROL"].fields["POLICY"][1]])
+            with m.Case(_PLACES["FRAMEBUFFER_ADDRESS"]):
+                m.d.sync += shown.base.eq(bus.data & ~0x3)
+            with m.Case(_PLACES["FRAMEBUFFER_CONTROL"]):
+                m.d.sync += [shown.enable.eq(bus.data[0]), shown.scale.eq(bus.data[4:4 + _SCALE_BITS])]
+        return m

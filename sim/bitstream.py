@@ -1,0 +1,225 @@
+"""Bitstreams of boards, made with open tools as a board's platform calls them: what they need, how fast they are."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from amaranth.build.run import LocalBuildProducts
+from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
+from rtl.fpga.boards import Board, BoardTop, board_top
+from rtl.params import SmParams
+from sim.command import make_folder
+from sim.ecp5 import FpgaError, Timing, critical_path, missing_tool, run_tool, versions
+
+__all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
+
+_NAME = "top"
+_REPORT = "report.json"
+_SYNTHESIS = "chformal -remove\ndelete t:$print"
+"""Assertions and prints are for simulation."""
+_SYNTHESIS_OPTIONS = "-nowidelut"
+"""For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
+COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
+           "mult18x18d": "MULT18X18D"}
+"""What is counted: key in results, type of cell."""
+_OPENED = ("machine", "machine.sm", "machine.sm.core", "machine.sm.core.front_end",
+           "machine.sm.core.front_end.control_flow")
+"""Modules whose parts are counted apart."""
+_LOADER = ("OPENFPGALOADER", "openFPGALoader")
+
+
+@dataclass
+class Bitstream:
+    """A bitstream, and what it came to.
+
+    Attributes
+    ----------
+    board, preset, device : str
+    wanted : float
+        MHz of the machine's clock.
+    units : dict[str, dict[str, int]]
+        Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
+    used : dict[str, tuple[int, int]]
+        Of the device, by kind: what is used, and what there is.
+    timings : list[Timing]
+        Of the machine's clock, for each seed that was tried.
+    tools : dict[str, str]
+    path : Path
+        Of the bitstream.
+    """
+
+    board: str
+    preset: str
+    device: str
+    wanted: float
+    path: Path
+    units: dict[str, dict[str, int]] = field(default_factory=dict)
+    used: dict[str, tuple[int, int]] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
+    tools: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Timing:
+        """The fastest, whose bitstream it is."""
+        return max(self.timings, key=lambda timing: timing.fmax)
+
+    @property
+    def met(self) -> bool:
+        """Whether it is as fast as it has to be."""
+        return self.best.fmax >= self.wanted
+
+    def text(self) -> str:
+        """It for people."""
+        lines = [f"{self.board}, preset {self.preset}, on {self.device}", ""]
+        lines += [f"  {'':40}" + "".join(f"{kind.removeprefix('TRELLIS_'):>12}" for kind in COLUMNS.values())]
+        rows = [*self.units.items(), ("all", self.total)]
+        lines += [f"  {name:40}" + "".join(f"{count[key]:>12,}" for key in COLUMNS) for name, count in rows]
+        lines += ["", *(f"  {kind:16}{used:>8,} of {there:,}" for kind, (used, there) in self.used.items()), ""]
+        lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}" for timing in self.timings]
+        verdict = "is met" if self.met else "IS NOT MET"
+        return "\n".join([*lines, f"  {self.wanted:.1f} MHz {verdict}", f"bitstream     {self.path}"]) + "\n"
+
+    @property
+    def total(self) -> dict[str, int]:
+        """Cells of all units."""
+        return {key: sum(count[key] for count in self.units.values()) for key in COLUMNS}
+
+    def json(self) -> str:
+        """It for programs."""
+        return json.dumps({
+            "board": self.board, "preset": self.preset, "device": self.device, "clock_mhz": round(self.wanted, 3),
+            "fmax_mhz": round(self.best.fmax, 2), "met": self.met, **self.total, "units": self.units,
+            "used": {kind: used for kind, (used, _) in self.used.items()},
+            "available": {kind: there for kind, (_, there) in self.used.items()}, "tools": self.tools,
+            "seeds": [asdict(timing) for timing in self.timings], "bitstream": str(self.path)}, indent=2) + "\n"
+
+
+def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[int],
+          say: Callable[[str], None]) -> tuple[Bitstream, Any]:
+    """Builds the bitstream of a top with the first seed that is fast enough, or the best; also what its platform
+    programs it from. The tools' files are left in ``folder``. FpgaError when a tool fails.
+    """
+    folder = folder.resolve()
+    make_folder(folder)
+    platform = top.platform
+    say("elaboration")
+    plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
+                            synth_opts=_SYNTHESIS_OPTIONS,
+                            nextpnr_opts=f"--timing-allow-fail --report {_REPORT}")
+    plan.extract(folder)
+    commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
+    result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",
+                       top.frequency / 1e6, folder / f"{_NAME}.bit", tools=versions(folder))
+    say("synthesis")
+    run_tool("yosys", commands["yosys"], folder, "yosys.log")
+    result.units = _units(json.loads((folder / f"{_NAME}.json").read_text(encoding="utf-8")))
+    say(f"{result.total['lut4']:,} LUT4, {result.total['ff']:,} FF")
+    config = folder / f"{_NAME}.config"
+    for seed in seeds:
+        say(f"placement and routing, seed {seed}")
+        run_tool("nextpnr-ecp5", [*commands["nextpnr-ecp5"], "--seed", str(seed)], folder, f"seed{seed}.log")
+        timing = _read_report(result, json.loads((folder / _REPORT).read_text(encoding="utf-8")), seed)
+        say(f"{timing.fmax:.1f} MHz")
+        if timing is result.best:
+            config.replace(folder / "best.config")
+        if result.met:
+            break
+    (folder / "best.config").replace(config)
+    say("bitstream")
+    run_tool("ecppack", commands["ecppack"], folder, "ecppack.log")
+    return result, LocalBuildProducts(str(folder))
+
+
+class PadsAlone(Component):
+    """The ports of a BoardMachine, and nothing behind them."""
+
+    def __init__(self, _params: SmParams, _clock: int, _baud: int, _memory: object, lamps: int) -> None:
+        super().__init__({"receive": In(1), "transmit": Out(1),
+                          **dict.fromkeys(("live", "trapped", "failed", "lamps"), Out(lamps))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Something that nobody can leave out."""
+        m = Module()
+        m.d.sync += self.transmit.eq(self.receive)
+        return m
+
+
+def constraints(board: Board) -> str:
+    """Pins and clocks of a board's top, as nextpnr reads them (LPF)."""
+    top = board_top(board, make=PadsAlone)
+    plan = top.platform.prepare(top, _NAME, debug_verilog=False, add_preferences=" ")
+    lines = [line.strip() for line in plan.files[f"{_NAME}.lpf"].splitlines()]
+    return "".join(f"{line}\n" for line in lines if line)
+
+
+def _commands(script: str | bytes) -> Iterator[tuple[str, list[str]]]:
+    """The tools that a platform's script calls, and their arguments."""
+    for line in (script if isinstance(script, str) else script.decode()).splitlines():
+        if line.startswith('"$'):
+            tool, *arguments = shlex.split(line)
+            yield tool.removeprefix("$").lower().replace("_", "-"), arguments
+
+
+def _units(netlist: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """The cells of a netlist by unit and kind."""
+    kinds = {kind: key for key, kind in COLUMNS.items()}
+    found: dict[str, Counter[str]] = {}
+    for name, cell in netlist["modules"][_NAME]["cells"].items():
+        if (key := kinds.get(cell["type"])) is not None:
+            found.setdefault(_unit_of(name), Counter())[key] += 1
+    return {unit: {key: found[unit][key] for key in COLUMNS} for unit in sorted(found)}
+
+
+def _unit_of(cell: str) -> str:
+    """The unit that a cell is in, by its name."""
+    first, *rest = cell.split(".")
+    unit = first if rest else "top"
+    for part in rest[:-1]:
+        if unit not in _OPENED:
+            break
+        unit = f"{unit}.{part}"
+    return unit
+
+
+def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing:
+    """What nextpnr has told, of the clock that is fast."""
+    result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
+                   if entry["used"]}
+    clock = max(report["fmax"], key=lambda name: name.endswith("pll_clock"))
+    paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
+    timing = Timing(seed, report["fmax"][clock]["achieved"], critical_path(paths[0]))
+    result.timings.append(timing)
+    return timing
+
+
+def missing_boards() -> str | None:
+    """What has to be installed for boards, None when it is there."""
+    if find_spec("amaranth_boards") is None:
+        return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    return missing_tool("ecppack")
+
+
+def check_loader() -> None:
+    """FpgaError where there is nothing that programs boards."""
+    tool = os.environ.get(*_LOADER)
+    if shutil.which(tool) is None:
+        raise FpgaError(f"{tool} is not installed: it programs boards (https://trabucayre.github.io/openFPGALoader)")
+
+
+def load(platform: Any, products: Any) -> None:
+    """Programs a board, as its platform does it. FpgaError when that fails."""
+    try:
+        platform.toolchain_program(products, _NAME)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise FpgaError(f"the board could not be programmed: {error}") from error

@@ -1,0 +1,180 @@
+"""Runs launches on a board, as :mod:`sim.hardware` does in simulation."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import asdict
+
+from rtl.fpga.machine import MEMORY_BASE
+from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, SIZES
+from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
+from rtl.layouts import Policy
+from rtl.params import PRESETS, SmParams
+from sim.host import REGISTERS, Driver
+from sim.hosted import HardwareResult, HostedMachine
+from sim.launch import Launch
+
+from .errors import BoardError
+from .link import Link
+from .memory import BoardMemory
+
+__all__ = ["Board"]
+
+_WORD = 4
+_RESET_LOOKS = 1000
+"""At the register, while the machine's reset is not over."""
+
+
+def _at(name: str) -> int:
+    """The address of a register of the board's block."""
+    return BOARD_BLOCK + BOARD_REGISTERS[name].offset
+
+
+def _field(register: HostRegister, name: str, value: int) -> int:
+    high, low = register.fields[name]
+    return value >> low & (1 << high - low + 1) - 1
+
+
+def _size(value: int) -> SmParams:
+    """The machine that the register SIZE tells of."""
+    return SmParams(**{name: 1 << _field(BOARD_REGISTERS["SIZE"], name.upper(), value) for name in SIZES})
+
+
+class Board(HostedMachine):
+    """A machine on a board.
+
+    Attributes
+    ----------
+    clock : int
+        Hz.
+    size : int
+        Bytes of memory.
+    """
+
+    remote = True
+
+    def __init__(self, link: Link, name: str, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
+        self._link = link
+        identity, size, self.clock, self.size = link.read_registers(_at("IDENTITY"), 4)
+        if identity != IDENTITY:
+            raise BoardError(f"port {name}: no board of this project, its identity is {identity:#x}")
+        super().__init__(_size(size), policy)
+        self._levels = self._began = 0
+
+    @property
+    def preset(self) -> str:
+        """The name of the machine, or its knobs."""
+        knobs = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items())
+        return next((name for name, params in PRESETS.items() if params == self.params), knobs)
+
+    def close(self) -> None:
+        """Gives the port back."""
+        self._link.close()
+
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
+            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+        """Runs to the end of the grid, an error, a hang, or ``limit`` cycles; see HostedMachine. The launch's memory
+        must fit into the board's: BoardError.
+        """
+        self._reset()
+        places = self.place(launch)
+        if self.memory.end > MEMORY_BASE + self.size:
+            raise BoardError(f"the launch needs {self.memory.end - MEMORY_BASE:,} bytes of memory, the board has "
+                             f"{self.size:,}")
+        self.memory = memory = BoardMemory(self.memory, self._link)
+        memory.load()
+        self._began, self._levels = self._look()[1], 0
+        self.cycles = 0
+        result = HardwareResult("timeout", 0)
+        _carry_out(self.serve(launch, places, limit, result, report_mask=report_mask, driver=driver, progress=progress))
+        memory.forget()
+        return result
+
+    def _reset(self) -> None:
+        """Resets the machine, and its counters, which a reset leaves alone."""
+        control = BOARD_REGISTERS["CONTROL"]
+        policy = self.policy.value << control.fields["POLICY"][1]
+        self._link.write_register(_at("CONTROL"), policy | 1 << control.fields["RESET"][1])
+        for _ in range(_RESET_LOOKS):
+            if not _field(control, "RESET", self._link.read_registers(_at("CONTROL"), 1)[0]):
+                break
+        else:
+            raise BoardError("the board's machine does not come out of its reset: its memory owes it an answer")
+        for number in range(len(COUNTERS)):
+            self._link.write_register(COUNTER_BLOCK + 2 * _WORD * number, 0)
+
+    def _look(self) -> tuple[int, int]:
+        """The state and the cycles, of one moment."""
+        state, low, high = self._link.read_registers(_at("STATE"), 3)
+        return state, low | high << 32
+
+    def _forget(self) -> None:
+        if isinstance(self.memory, BoardMemory):
+            self.memory.forget()
+
+    # What the host asks.
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        status, = self._link.read_registers(REGISTERS["STATUS"], 1)
+        return bool(_field(WORK_REGISTERS["STATUS"], "DONE", status))
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        return bool(_field(BOARD_REGISTERS["STATE"], "LOCKED_DOWN", self._look()[0]))
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts its host."""
+        return bool(_field(BOARD_REGISTERS["STATE"], "INTERRUPT", self._look()[0]))
+
+    async def advance(self, cycles: int) -> bool:
+        """Waits until so many cycles have passed, or something happens."""
+        end = self.cycles + cycles
+        self._forget()
+        while True:
+            state, now = self._look()
+            self.cycles = now - self._began
+            idle = not _field(BOARD_REGISTERS["STATE"], "BUSY", state)
+            before, self._levels = self._levels, state >> 1 << 1 | idle
+            if self._levels & ~before:
+                return True
+            if self.cycles >= end:
+                return False
+
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+        self._forget()
+        self._link.write_register(address, value)
+
+    async def read_all(self, addresses: Iterable[int]) -> list[int]:
+        """Reads registers; those that lie one behind the other at once."""
+        values: list[int] = []
+        run: list[int] = []
+        for address in [*addresses, None]:
+            if run and (address is None or address != run[-1] + _WORD):
+                values += self._link.read_registers(run[0], len(run))
+                run = []
+            if address is not None:
+                run.append(address)
+        return values
+
+    async def settle(self) -> None:
+        """A board has settled long before it is asked."""
+
+    def examine(self, result: HardwareResult) -> None:
+        """Which warps live, and which are paused."""
+        for title, name in (("live", "WARP_VALID_MASK"), ("paused", "BPT_PAUSE_MASK")):
+            mask = result.registers[name] | result.registers[f"{name}_1"] << 32
+            slots = [str(slot) for slot in range(mask.bit_length()) if mask >> slot & 1]
+            result.diagnosis.append(f"warps {title}: {' '.join(slots) or 'none'}")
+
+
+def _carry_out(work: Coroutine[object, None, None]) -> None:
+    """Carries out what waits for nobody: the link blocks."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a board's host waits for a simulation")

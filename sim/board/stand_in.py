@@ -1,0 +1,124 @@
+"""A board in simulation behind a pseudo-terminal: all of it but its clock and its pads."""
+
+import os
+import pty
+import select
+import tty
+from functools import partial
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import memory
+
+from rtl.component import Component
+from rtl.fpga.block_memory import BlockMemory
+from rtl.fpga.machine import BoardMachine
+from rtl.fpga.uart import UartReceiver, UartTransmitter
+from rtl.params import SmParams
+from sim.engine import Engine, make_simulator, run_cycles
+
+__all__ = ["StandIn"]
+
+_CLOCK, _BAUD = 12_000_000, 3_000_000
+"""As few cycles a bit as the line allows, so that little is simulated for a byte."""
+_RING_BITS = 12
+_CYCLES = 400
+"""Between two looks at the pseudo-terminal."""
+_IDLE = 0.05
+"""Seconds between two looks while nothing happens."""
+
+
+class _Cable(Component):
+    """A board and the other end of its serial line: bytes that a simulation puts into one ring, and takes from another.
+
+    Attributes
+    ----------
+    put, taken : Signal
+        How many bytes were put into the ring; how many the board has.
+    given : Signal
+        How many bytes the board has put into the other.
+    outgoing, incoming : memory.Memory
+        The rings.
+    """
+
+    def __init__(self, params: SmParams, size: int) -> None:
+        super().__init__({})
+        self.machine = BoardMachine(params, _CLOCK, _BAUD, partial(BlockMemory, size=size))
+        self.put, self.taken, self.given = (Signal(_RING_BITS, name=name) for name in ("put", "taken", "given"))
+        self.busy = Signal()
+        self.outgoing, self.incoming = (memory.Memory(shape=8, depth=1 << _RING_BITS, init=[]) for _ in range(2))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.machine = machine = self.machine
+        m.submodules.outgoing, m.submodules.incoming = self.outgoing, self.incoming
+        m.submodules.transmitter = transmitter = UartTransmitter(_CLOCK, _BAUD)
+        m.submodules.receiver = receiver = UartReceiver(_CLOCK, _BAUD)
+        next_byte, received = self.outgoing.read_port(domain="comb"), self.incoming.write_port()
+        m.d.comb += [
+            machine.receive.eq(transmitter.pin), receiver.pin.eq(machine.transmit), next_byte.addr.eq(self.taken),
+            transmitter.content.payload.eq(next_byte.data), transmitter.content.valid.eq(self.taken != self.put),
+            received.addr.eq(self.given), received.data.eq(receiver.received.payload),
+            received.en.eq(receiver.received.valid),
+            self.busy.eq((self.taken != self.put) | ~transmitter.content.ready | machine.traffic | machine.sm.busy)]
+        with m.If(transmitter.content.valid & transmitter.content.ready):
+            m.d.sync += self.taken.eq(self.taken + 1)
+        with m.If(received.en):
+            m.d.sync += self.given.eq(self.given + 1)
+        return m
+
+
+class StandIn:
+    """A board that is not there, behind a pseudo-terminal.
+
+    Time stands still for it while nobody talks to it and no grid runs.
+
+    Parameters
+    ----------
+    params : SmParams
+    engine : type[Engine]
+        What simulates it.
+    size : int
+        Bytes of memory.
+
+    Attributes
+    ----------
+    port : str
+        What a host opens.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine], size: int = 1 << 16) -> None:
+        self._cable = _Cable(params, size)
+        self._simulator = make_simulator(self._cable, engine)
+        self._simulator.add_clock(1 / _CLOCK)
+        self._simulator.add_testbench(self._serve)
+        self._line, self._far = pty.openpty()       # the far end stays open when a host leaves
+        tty.setraw(self._far)
+        self.port = os.ttyname(self._far)
+
+    def serve(self) -> None:
+        """Simulates for ever."""
+        self._simulator.run()
+
+    async def _serve(self, ctx: Any) -> None:
+        cable, mask = self._cable, (1 << _RING_BITS) - 1
+        put = seen = 0
+        quiet = 0
+        while True:
+            room = mask - (put - ctx.get(cable.taken) & mask)
+            wait = _IDLE if quiet > 1 else 0
+            if room and select.select([self._line], [], [], wait)[0]:
+                for byte in os.read(self._line, room):
+                    ctx.set(cable.outgoing.data[put], byte)
+                    put = put + 1 & mask
+                ctx.set(cable.put, put)
+                quiet = 0
+            quiet = 0 if ctx.get(cable.busy) else quiet + 1
+            if quiet > 1:
+                continue
+            await run_cycles(ctx, _CYCLES)
+            given = ctx.get(cable.given)
+            if given != seen:
+                os.write(self._line, bytes(ctx.get(cable.incoming.data[at & mask])
+                                           for at in range(seen, seen + (given - seen & mask))))
+                seen = given

@@ -1,0 +1,42 @@
+"""Verilog of a component, for tools that read nothing else."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+from sim.command import make_folder
+from sim.ecp5 import run_tool
+
+__all__ = ["verilog_of"]
+
+_SCRIPT = """\
+read_rtlil top.il
+chformal -remove
+delete t:$print
+proc -nomux -norom
+memory_collect
+attrmap -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+attrmap -modattr -remove generator -remove top -remove src -remove amaranth.hierarchy -remove amaranth.decoding
+write_verilog -norename top.v
+"""
+"""As Amaranth has it written, without what is for simulation."""
+_WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", "CMPCONST", "DECLFILENAME", "UNUSED",
+             "INITIALDLY", "VARHIDDEN", "LITENDIAN", "SYMRSVDWORD")
+"""Of Verilator: what is usual in Verilog that a program has written."""
+
+
+def verilog_of(component: Any, folder: Path, say: Callable[[str], None]) -> str:
+    """A component as Verilog, its top module ``top`` with the component's ports, ``clk`` and ``rst``; the tools' files
+    are left in ``folder``. FpgaError when a tool fails.
+    """
+    folder = folder.resolve()
+    make_folder(folder)
+    say("elaboration")
+    (folder / "top.il").write_text(rtlil.convert(component, emit_src=False), encoding="utf-8")
+    (folder / "top.ys").write_text(_SCRIPT, encoding="utf-8")
+    say("Verilog")
+    run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
+    text = (folder / "top.v").read_text(encoding="utf-8")
+    return "".join(f"/* verilator lint_off {warning} */\n" for warning in _WARNINGS) + text

@@ -1,0 +1,166 @@
+"""The SDRAM controller: lines read and written are those of a plain memory, by the rules of the chip's data sheet."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.sim import Simulator
+
+from rtl.fpga import sdram
+from rtl.fpga.sdram import SdramChip, SdramController
+from sim.engine import stop
+from testbench.sdram_chip import DATA_SHEET, BrokenRuleError, Pins, SdramModel
+
+QUICK = SdramChip(power_up=500)
+"""Ready in a short time."""
+BUSY = replace(QUICK, refresh=64e6 / 8, rc=100)
+"""Refreshed so often that refreshes meet everything else; its tRC is longer than tRAS and tRP together."""
+BUSY_RULES = {**DATA_SHEET, "tREF": BUSY.refresh, "tRC": BUSY.rc}
+TAGS = 2
+LINES = [bank << 4 | row << 6 | column for bank in (0, 1, 3) for row in (0, 1, 8191) for column in (0, 1, 15)]
+OUTSIDE = 1 << 19
+LINE = (1 << 512) - 1
+
+
+class Played:
+    """What random requests came to."""
+
+    def __init__(self) -> None:
+        self.cycles = self.answers = self.errors = 0
+        self.chip: SdramModel
+
+
+def play(controller: SdramController, clock_hz: float, requests: list[dict[str, int]], *, pads: int = 0,
+         takes: float = 1.0, power_up: float = 400, rules: Mapping[str, float] = DATA_SHEET, seed: int = 1) -> Played:
+    """Plays requests, one as soon as the last is taken; every answer is compared with a plain memory.
+
+    ``pads``: registers on the way to the chip and back together. ``takes``: how often an answer is taken.
+    """
+    random, played = Random(seed), Played()
+    played.chip = chip = SdramModel(random, {**rules, "power up": power_up})
+    memory: dict[int, int] = {}
+    expected: dict[int, deque[dict[str, int]]] = {tag: deque() for tag in range(1 << TAGS)}
+    bus, port = controller.bus, controller.port
+    period = 1e9 / clock_hz
+
+    async def chip_side(ctx: Any) -> None:
+        way: deque[int] = deque([0] * pads)
+        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        number = 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            driven = chip.edge(number * period, Pins(*values))
+            way.append(random.getrandbits(16) if driven is None else driven)
+            ctx.set(bus.dq_i, way.popleft())
+
+    async def requests_side(ctx: Any) -> None:
+        for request in requests:
+            await ctx.tick()
+            ctx.set(port.request.payload, request)
+            ctx.set(port.request.valid, 1)
+            await ctx.tick().until(port.request.ready)
+            ctx.set(port.request.valid, 0)
+            expected[request["tag"]].append(perform(memory, request))
+
+    async def answers_side(ctx: Any) -> None:
+        while played.answers < len(requests):
+            ctx.set(port.response.ready, random.random() < takes)
+            _, _, valid, ready, got = await ctx.tick().sample(
+                port.response.valid, port.response.ready, port.response.payload)
+            played.cycles += 1
+            if valid and ready:
+                answer = expected[got.tag].popleft()
+                assert {name: getattr(got, name) for name in answer} == answer
+                played.answers += 1
+                played.errors += got.error
+            assert played.cycles < 200 * len(requests) + 2000 + power_up
+
+    simulator = Simulator(controller)
+    simulator.add_clock(1 / clock_hz)
+    simulator.add_testbench(chip_side, background=True)
+    simulator.add_testbench(requests_side)
+    simulator.add_testbench(answers_side)
+    try:
+        simulator.run()
+    finally:
+        stop(simulator)
+    return played
+
+
+def perform(memory: dict[int, int], request: dict[str, int]) -> dict[str, int]:
+    """Performs a request; returns its answer, without data where they do not matter."""
+    if request["address"] >= OUTSIDE:
+        return {"write": request["write"], "error": 1}
+    if not request["write"]:
+        return {"write": 0, "error": 0, "data": memory.get(request["address"], 0)}
+    kept = sum(0xFF << 8 * byte for byte in range(64) if not request["mask"] >> byte & 1)
+    memory[request["address"]] = memory.get(request["address"], 0) & kept | request["data"] & ~kept & LINE
+    return {"write": 1, "error": 0}
+
+
+def random_requests(count: int, seed: int) -> list[dict[str, int]]:
+    """Requests to few lines, so that rows, banks, reads and writes meet in every way."""
+    random = Random(seed)
+    return [{"write": random.random() < 0.5, "tag": random.randrange(1 << TAGS),
+             "address": random.choice(LINES) if random.random() < 0.96 else OUTSIDE << random.randrange(14),
+             "data": random.getrandbits(512), "mask": random.choice([(1 << 64) - 1, random.getrandbits(64), 0])}
+            for _ in range(count)]
+
+
+def stream(write: bool, count: int) -> list[dict[str, int]]:
+    """Lines one after the other."""
+    return [{"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1} for line in range(count)]
+
+
+@pytest.mark.parametrize(("clock_hz", "pads", "takes"), [(50e6, 1, 1.0), (100e6, 2, 0.02), (133e6, 0, 0.5)])
+def test_lines_are_those_of_a_plain_memory(clock_hz, pads, takes):
+    requests = random_requests(90, seed=int(clock_hz))
+    played = play(SdramController(TAGS, clock_hz, BUSY, pads), clock_hz, requests, pads=pads, takes=takes,
+                  rules=BUSY_RULES)
+    assert played.errors == sum(request["address"] >= OUTSIDE for request in requests) > 0
+    assert played.chip.commands["REFRESH"] > 10
+
+
+@pytest.mark.parametrize(("write", "most"), [(False, 33), (True, 33)])
+def test_lines_of_a_row_follow_each_other_without_a_gap(write, most):
+    few, many = (play(SdramController(TAGS, 100e6, QUICK), 100e6, stream(write, count)).cycles for count in (8, 40))
+    assert (many - few) / 32 <= most
+
+
+def test_power_up_takes_200_microseconds():
+    assert play(SdramController(TAGS, 25e6), 25e6, stream(False, 1), power_up=200_000).cycles > 5000
+
+
+BROKEN = {
+    "tRCD": {"rcd": 0}, "tRP": {"rp": 0}, "tRAS": {"ras": 0}, "tRC": {"rc": 0}, "tWR": {"wr": 0}, "tRFC": {"rfc": 0},
+    "tMRD": {"mrd": 1}, "tREF": {"refresh": 32e6}, "power up": {"power_up": 100}}
+"""Rule -> the controller's constant that breaks it."""
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_broken_constant_is_found(rule):
+    chip = replace(BUSY, **BROKEN[rule])
+    with pytest.raises(BrokenRuleError) as broken:
+        play(SdramController(TAGS, 133e6, chip), 133e6, random_requests(60, seed=7), rules=BUSY_RULES)
+    assert broken.value.rule == rule
+
+
+def test_two_that_drive_the_data_pins_are_found(monkeypatch):
+    monkeypatch.setattr(sdram, "_PAUSE", 0)
+    with pytest.raises(BrokenRuleError) as broken:
+        play(SdramController(TAGS, 100e6, QUICK), 100e6, random_requests(60, seed=3))
+    assert broken.value.rule == "owner"
+
+
+@pytest.mark.parametrize("pads", [0, 2])
+def test_data_taken_a_cycle_beside_the_latency_are_found(pads):
+    with pytest.raises(AssertionError):
+        play(SdramController(TAGS, 100e6, QUICK, 1), 100e6, random_requests(20, seed=3), pads=pads)
+
+
+def test_it_converts_to_rtlil():
+    assert rtlil.convert(SdramController(TAGS, 50e6))

@@ -1,6 +1,7 @@
 """The SDRAM controller: lines read and written are those of a plain memory, by the rules of the chip's data sheet."""
 
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
@@ -8,10 +9,13 @@ from typing import Any
 
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
 from rtl.fpga import sdram
 from rtl.fpga.sdram import SdramChip, SdramController
+from rtl.fpga.sdram_pads import PAD_DELAY, SdramPads, clock_phase
 from sim.engine import stop
 from testbench.sdram_chip import DATA_SHEET, BrokenRuleError, Pins, SdramModel
 
@@ -164,3 +168,40 @@ def test_data_taken_a_cycle_beside_the_latency_are_found(pads):
 
 def test_it_converts_to_rtlil():
     assert rtlil.convert(SdramController(TAGS, 50e6))
+
+
+@pytest.mark.parametrize("clock_hz", [25e6, 50e6, 65e6, 100e6, 133e6])
+def test_the_clock_of_the_chip_fits_both_ways(clock_hz):
+    """Windows in nanoseconds after the edge at which a command leaves; the chip's edge belongs to that command."""
+    chip, period, phase = SdramChip(), 1e9 / clock_hz, clock_phase(clock_hz)
+    edge = phase.degrees / 360 * period
+    assert chip.setup < edge < period - chip.hold
+    taken = phase.cycles * period - PAD_DELAY
+    assert edge + chip.access + phase.margin <= taken + 1e-6
+    assert taken + phase.margin <= edge + period + chip.output_hold + 1e-6
+    assert phase.margin > 1.5
+
+
+def test_a_clock_without_a_phase_is_refused():
+    with pytest.raises(ValueError, match=r"at 400 MHz the chip's data are not stable at any phase"):
+        clock_phase(400e6)
+
+
+def test_the_pads_are_those_of_a_board():
+    """Every pin has a register of its pad; only the clock has one of both edges."""
+    ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
+
+    class Top(Elaboratable):
+        def elaborate(self, platform):
+            m = Module()
+            m.domains.sdram = ClockDomain(reset_less=True)
+            m.d.comb += ClockSignal("sdram").eq(ClockSignal())
+            m.submodules.controller = controller = SdramController(TAGS, 25e6)
+            m.submodules.pads = pads = SdramPads(platform.request("sdram", dir="-"), "sdram")
+            connect(m, controller.bus, pads.bus)
+            return m
+
+    files = ulx3s.ULX3S_85F_Platform().build(Top(), do_build=False).files
+    cells = Counter(re.findall(r"cell \\(\w+)", files["top.il"]))
+    pins = 13 + 2 + 2 + len(("cke", "cs", "ras", "cas", "we")) + 16
+    assert (cells["OFS1P3DX"], cells["IFS1P3DX"], cells["ODDRX1F"]) == (2 * pins + 1, 16, 1)

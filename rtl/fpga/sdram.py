@@ -21,7 +21,7 @@ from rtl.component import Component
 from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import MemoryPort, memory_response
 
-__all__ = ["BURST", "SdramBus", "SdramChip", "SdramCommand", "SdramController"]
+__all__ = ["BURST", "MT48LC16M16A2", "SdramBus", "SdramChip", "SdramCommand", "SdramController"]
 
 HALF_WORD = 2
 """Bytes on the chip's data pins."""
@@ -74,6 +74,10 @@ class SdramChip:
         So many refreshes are due in so long a time.
     power_up : float
         From power to the first command.
+    access, output_hold : float
+        From the clock until what is read is stable, and from the next one until it is not.
+    setup, hold : float
+        What the chip takes is stable for so long before its clock, and after.
     fast_hz : float
         Up to this clock the CAS latency is 2 cycles; above it is 3.
     """
@@ -91,6 +95,10 @@ class SdramChip:
     refresh: float = 64e6
     refreshes: int = 8192
     power_up: float = 200e3
+    access: float = 6
+    output_hold: float = 2.7
+    setup: float = 1.5
+    hold: float = 0.8
     fast_hz: float = 100e6
 
     @property
@@ -101,6 +109,10 @@ class SdramChip:
     def cas(self, clock_hz: float) -> int:
         """The CAS latency in cycles."""
         return 2 if clock_hz <= self.fast_hz else 3
+
+
+MT48LC16M16A2 = SdramChip()
+"""The defaults."""
 
 
 class SdramBus(wiring.Signature):
@@ -162,7 +174,7 @@ class SdramController(Component):
         The chip can be used. Requests wait until then.
     """
 
-    def __init__(self, tag_bits: int, clock_hz: float, chip: SdramChip = SdramChip(), pad_cycles: int = 0) -> None:
+    def __init__(self, tag_bits: int, clock_hz: float, chip: SdramChip = MT48LC16M16A2, pad_cycles: int = 0) -> None:
         self._chip, self._clock_hz, self._tag_bits = chip, clock_hz, tag_bits
         self._cas = chip.cas(clock_hz)
         self._pad_cycles = pad_cycles

@@ -2,8 +2,8 @@
 
 ::
 
-    memory port --> LineReader --> AsyncFIFO --> Scanner --> TmdsEncoder x 3 --> TmdsSerializer --> lanes
-                    sync                         pixel                           shift
+    memory port --> LineReader --> CrossingQueue --> Scanner --> TmdsEncoder x 3 --> TmdsSerializer --> lanes
+                    sync                             pixel                           shift
 
 A pixel of memory is a byte: 3 bits of red, 3 of green, 2 of blue, from the upper bit. Rows follow each other without a
 gap. The reader reads a row for each line that shows it; the queue between holds most of a line of the largest picture.
@@ -12,11 +12,11 @@ one picture, the next one begins with its first pixel.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.cdc import FFSynchronizer
-from amaranth.lib.fifo import AsyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component
@@ -24,6 +24,7 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.layouts import MemoryPort
 from rtl.params import ADDRESS_BITS
 
+from .crossing import CrossingQueue
 from .tmds import CHANNELS, SYMBOL_BITS, TmdsEncoder, TmdsSerializer
 
 __all__ = ["VGA", "LineReader", "Scanner", "Video", "VideoMode"]
@@ -32,7 +33,8 @@ _WORD_BYTES = 4
 """Pixels that go through the queue at once."""
 _WORDS = LINE_BYTES // _WORD_BYTES
 _SCALE_BITS = 2
-_QUEUE = 128
+_QUEUE_BITS = 7
+_QUEUE = 1 << _QUEUE_BITS
 """Words."""
 
 
@@ -249,13 +251,13 @@ class Video(Component):
         super().__init__({
             "memory": Out(MemoryPort(tag_bits)), "base": In(ADDRESS_BITS), "scale": In(_SCALE_BITS), "enable": In(1),
             "underrun": Out(1), "lanes": Out(data.ArrayLayout(2, CHANNELS + 1))})
-        self.symbols: data.View = Signal(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
+        self.symbols: Any = Signal(data.ArrayLayout(SYMBOL_BITS, CHANNELS))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.reader = reader = LineReader(self._mode, self._tag_bits)
         m.submodules.scanner = scanner = Scanner(self._mode)
-        m.submodules.queue = queue = AsyncFIFO(width=8 * _WORD_BYTES, depth=_QUEUE, r_domain="pixel", w_domain="sync")
+        m.submodules.queue = queue = CrossingQueue(8 * _WORD_BYTES, _QUEUE_BITS, "sync", "pixel")
         m.submodules.serializer = serializer = TmdsSerializer()
         m.submodules += [
             FFSynchronizer(self.enable, scanner.enable, o_domain="pixel"),
@@ -263,9 +265,9 @@ class Video(Component):
             FFSynchronizer(scanner.run, reader.run), FFSynchronizer(scanner.underrun, self.underrun)]
         connect(m, reader.memory, flipped(self.memory))
         m.d.comb += [
-            reader.base.eq(self.base), reader.scale.eq(self.scale), reader.room.eq(queue.w_level <= _QUEUE - _WORDS),
-            queue.w_en.eq(reader.valid), queue.w_data.eq(reader.word), queue.r_en.eq(scanner.take),
-            scanner.available.eq(queue.r_rdy), scanner.word.eq(queue.r_data),
+            reader.base.eq(self.base), reader.scale.eq(self.scale), reader.room.eq(queue.level <= _QUEUE - _WORDS),
+            queue.write.eq(reader.valid), queue.word.eq(reader.word), queue.take.eq(scanner.take),
+            scanner.available.eq(queue.available), scanner.word.eq(queue.head),
             serializer.symbols.eq(self.symbols), self.lanes.eq(serializer.lanes)]
         red, green, blue = scanner.pixel[5:], scanner.pixel[2:5], scanner.pixel[:2]
         levels = (blue.replicate(4), Cat(green[1:], green, green), Cat(red[1:], red, red))

@@ -178,6 +178,8 @@ class SdramController(Component):
         self._chip, self._clock_hz, self._tag_bits = chip, clock_hz, tag_bits
         self._cas = chip.cas(clock_hz)
         self._pad_cycles = pad_cycles
+        self.size = chip.size
+        """Bytes."""
         super().__init__({"port": In(MemoryPort(tag_bits)), "bus": Out(SdramBus(chip)), "initialised": Out(1)})
 
     def elaborate(self, platform: object) -> Module:

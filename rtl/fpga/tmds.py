@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
+from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from rtl.population import population
@@ -72,8 +73,8 @@ class TmdsEncoder(wiring.Component):
 class TmdsSerializer(wiring.Component):
     """Three channels and the clock, two bits a cycle of the domain ``shift``.
 
-    Its clock is five times that of ``pixel``, with edges at the same time. Symbols are taken two cycles after the edge
-    at which they have changed, wherever the two clocks' edges lie beside each other.
+    Its clock is five times that of ``pixel``, in any phase. Symbols are taken two to four cycles after the edge at
+    which they have changed.
 
     Members
     -------
@@ -88,8 +89,9 @@ class TmdsSerializer(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         turn, seen, before = Signal(), Signal(), Signal()
+        m.submodules += FFSynchronizer(turn, seen, o_domain="shift")
         m.d.pixel += turn.eq(~turn)
-        m.d.shift += [seen.eq(turn), before.eq(seen)]
+        m.d.shift += before.eq(seen)
         for index in range(CHANNELS + 1):
             lane = Signal(SYMBOL_BITS, name=f"lane_{index}")
             symbol = self.symbols[index] if index < CHANNELS else Const(_CLOCK_SYMBOL, SYMBOL_BITS)

@@ -85,6 +85,12 @@ class SdramModel:
         self._dqm: list[int] = [3, 3]
         self.commands: dict[str, int] = {}
 
+    def load(self, address: int, content: bytes) -> None:
+        """Puts bytes where the controller has them: in a row, then in that of the next bank, then in the next row."""
+        for at in range(0, len(content), 2):
+            column, bank, row = (address + at) // 2 & 0x1FF, (address + at) >> 10 & 3, (address + at) >> 12
+            self._banks[bank].cells[row, column] = int.from_bytes(content[at:at + 2], "little")
+
     def edge(self, time: float, pins: Pins) -> int | None:
         """A rising edge of the clock at ``time``; returns what the chip drives at the next one, None for nothing.
         BrokenRuleError.

@@ -9,18 +9,23 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
 
+from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode
 from rtl.fpga.video_pads import VideoPads
+from rtl.memory_arbiter import MemoryArbiter
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
+from testbench.sdram_chip import DATA_SHEET, Pins, SdramModel
 from testbench.tmds_decoder import CONTROL, TmdsError, decode, symbols_of, watch
 
 SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
 """A small screen, on which a picture is soon over."""
 BASE = 0x1020
+SDRAM_HZ = 50e6
 PIXEL = 40e-9
 SHIFT = PIXEL / 5
 
@@ -83,6 +88,56 @@ def test_a_screen_that_is_not_enabled_is_black():
 def test_memory_that_is_too_slow_is_told_of():
     _, _, underrun = shown(0, latency=2000)
     assert underrun
+
+
+class SdramVideo(Elaboratable):
+    """Video and somebody else on an SDRAM controller."""
+
+    def __init__(self):
+        self.video, self.controller = Video(2, SMALL), SdramController(3, SDRAM_HZ, SdramChip(power_up=500))
+        self.arbiter = MemoryArbiter([2, 2])
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.video, m.submodules.controller, m.submodules.arbiter = self.video, self.controller, self.arbiter
+        mine, other = self.arbiter.clients
+        connect(m, self.video.memory, mine)
+        connect(m, self.arbiter.port, self.controller.port)
+        m.d.comb += [other.request.valid.eq(1), other.response.ready.eq(1)]
+        m.d.sync += other.request.payload.address.eq(other.request.payload.address + other.request.ready)
+        return m
+
+
+def test_the_picture_comes_from_an_sdram_that_others_use_too():
+    design, chip, symbols = SdramVideo(), SdramModel(Random(1), {**DATA_SHEET, "power up": 400}), []
+    pixels = np.array(Random(1).choices(range(256), k=SMALL.width * SMALL.height // 4), np.uint8)
+    chip.load(BASE, pixels.tobytes())
+    bus = design.controller.bus
+
+    async def chip_side(ctx: Any) -> None:
+        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        number = 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            ctx.set(bus.dq_i, chip.edge(number * 1e9 / SDRAM_HZ, Pins(*values)) or 0)
+
+    async def screen(ctx: Any) -> None:
+        ctx.set(design.video.base, BASE)
+        ctx.set(design.video.scale, 1)
+        ctx.set(design.video.enable, 1)
+        for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
+            _, _, three = await ctx.tick("pixel").sample(design.video.symbols)
+            symbols.append(list(three))
+        assert not ctx.get(design.video.underrun)
+
+    simulator = Simulator(design)
+    for domain, period in (("sync", 1 / SDRAM_HZ), ("pixel", PIXEL), ("shift", PIXEL)):
+        simulator.add_clock(period, domain=domain)
+    simulator.add_testbench(chip_side, background=True)
+    simulator.add_testbench(screen)
+    simulator.run()
+    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):]))
+    assert (seen.picture == on_screen(pixels.reshape(SMALL.height // 2, SMALL.width // 2), 1)).all()
 
 
 def test_symbols_are_sent_bit_by_bit():

@@ -221,29 +221,28 @@ class SdramController(Component):
         """What has to pass between commands: a timer a rule, for each bank where it is the bank's."""
         chip, command = self._chip, self._command
 
-        def given(*commands: SdramCommand, bank: int | None = None) -> Value:
-            one = Cat(command == which for which in commands).any()
-            return one if bank is None else one & (self._bank == bank)
+        def given(which: SdramCommand) -> list[Value]:
+            """Whether a command is given, for each bank."""
+            return [(command == which) & (self._bank == bank) for bank in range(banks)]
 
         def each(name: str, cycles: int, starts: Sequence[Value]) -> list[_Timer]:
             return [_Timer(m, f"{name}_{bank}", cycles, start) for bank, start in enumerate(starts)]
 
-        activated = [given(SdramCommand.ACTIVATE, bank=bank) for bank in range(banks)]
-        every = given(SdramCommand.PRECHARGE) & ((self._address & _ALL_BANKS) != 0)
-        closed = [every | given(SdramCommand.PRECHARGE, bank=bank) for bank in range(banks)]
+        activated = given(SdramCommand.ACTIVATE)
+        every = (command == SdramCommand.PRECHARGE) & ((self._address & _ALL_BANKS) != 0)
+        closed = [every | one for one in given(SdramCommand.PRECHARGE)]
         self._rcd = each("rcd", self._cycles(chip.rcd), activated)
-        self._rp = each("rp", self._cycles(chip.rp), closed)
+        rp = each("rp", self._cycles(chip.rp), closed)
         rc = each("rc", self._cycles(chip.rc), activated)
         ras = each("ras", self._cycles(chip.ras), activated)
-        read = each("read", BURST, [given(SdramCommand.READ, bank=bank) for bank in range(banks)])
-        written = each("written", BURST - 1 + self._cycles(chip.wr),
-                       [given(SdramCommand.WRITE, bank=bank) for bank in range(banks)])
+        read = each("read", BURST, given(SdramCommand.READ))
+        written = each("written", BURST - 1 + self._cycles(chip.wr), given(SdramCommand.WRITE))
         self._may_close = [Cat(timers[bank].ready for timers in (ras, read, written)).all() for bank in range(banks)]
-        rfc = _Timer(m, "rfc", self._cycles(chip.rfc), given(SdramCommand.REFRESH))
-        mode = _Timer(m, "mode", chip.mrd, given(SdramCommand.MODE))
+        rfc = _Timer(m, "rfc", self._cycles(chip.rfc), command == SdramCommand.REFRESH)
+        mode = _Timer(m, "mode", chip.mrd, command == SdramCommand.MODE)
         self._refreshed = rfc.ready
-        self._idle = [Cat(rc[bank].ready, self._rp[bank].ready, rfc.ready, mode.ready).all() for bank in range(banks)]
-        self._turned = _Timer(m, "turn", BURST + self._cas + _PAUSE, given(SdramCommand.READ))
+        self._idle = [Cat(rc[bank].ready, rp[bank].ready, rfc.ready, mode.ready).all() for bank in range(banks)]
+        self._turned = _Timer(m, "turn", BURST + self._cas + _PAUSE, command == SdramCommand.READ)
         for bank in range(banks):
             with m.If(closed[bank]):
                 m.d.sync += self._open[bank].eq(0)
@@ -304,8 +303,7 @@ class SdramController(Component):
         row = head.address[lines + chip.bank_bits:][:chip.row_bits]
         outside = head.address[lines + chip.bank_bits + chip.row_bits:].any()
         is_open, fits = self._open.bit_select(bank, 1), self._rows[bank] == row
-        room = Signal()
-        self._room = room
+        self._room = room = Signal()
         begun = is_open & fits & Array(timer.soon for timer in self._rcd)[bank] & (~head.write | self._turned.soon)
         m.d.comb += [
             self._enter.eq(request.valid & self._serving & room & (~self._active | self._last) & (outside | begun)),

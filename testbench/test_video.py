@@ -17,10 +17,13 @@ from rtl.fpga.tmds import TmdsEncoder
 from rtl.fpga.video import VGA, Video, VideoMode
 from rtl.fpga.video_pads import VideoPads
 from rtl.memory_arbiter import MemoryArbiter
+from sim.engine import CompiledEngine
 from sim.memory import Memory
 from sim.memory_port import MemoryBehaviour, MemoryServer
+from testbench.engine_designs import needs_compiled
 from testbench.sdram_chip import DATA_SHEET, Pins, SdramModel
 from testbench.tmds_decoder import CONTROL, TmdsError, decode, symbols_of, watch
+from testbench.video_picture import seen_on_screen
 
 SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
 """A small screen, on which a picture is soon over."""
@@ -78,6 +81,14 @@ def test_the_screen_shows_the_picture_in_memory(scale):
     assert seen.vertical == (SMALL.height, SMALL.below, SMALL.sync_height, SMALL.above)
     assert not underrun
     assert (seen.picture == on_screen(pixels, scale)).all()
+
+
+@needs_compiled
+def test_a_whole_picture_of_640_x_480():
+    pixels = np.random.default_rng(1).integers(0, 256, (VGA.height // 2, VGA.width // 2)).astype(np.uint8)
+    seen = seen_on_screen(pixels, CompiledEngine, VGA, 1)
+    assert (seen.horizontal, seen.vertical) == ((640, 16, 96, 48), (480, 10, 2, 33))
+    assert (seen.picture == on_screen(pixels, 1)).all()
 
 
 def test_a_screen_that_is_not_enabled_is_black():

@@ -147,9 +147,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_broken_constant_is_found(rule):
-    chip = replace(BUSY, **BROKEN[rule])
+    """Of tRCD the controller takes three cycles in any case."""
+    chip, clock_hz = replace(BUSY, **BROKEN[rule]), 200e6 if rule == "tRCD" else 133e6
     with pytest.raises(BrokenRuleError) as broken:
-        play(SdramController(TAGS, 133e6, chip), 133e6, random_requests(60, seed=7), rules=BUSY_RULES)
+        play(SdramController(TAGS, clock_hz, chip), clock_hz, random_requests(60, seed=7), rules=BUSY_RULES)
     assert broken.value.rule == rule
 
 

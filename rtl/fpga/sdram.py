@@ -138,7 +138,7 @@ class SdramBus(wiring.Signature):
 class _Timer:
     """Counts the cycles that have to pass between two commands.
 
-    ``ready``: the second one may be given. ``soon``: it may be given in the next cycle.
+    ``ready``: the second one may be given. ``soon``: it may be given in the next cycle; ``early``: in that behind it.
     """
 
     def __init__(self, m: Module, name: str, cycles: int, start: Value) -> None:
@@ -149,6 +149,7 @@ class _Timer:
             m.d.sync += left.eq(left - 1)
         self.ready: Value = left == 0
         self.soon: Value = left <= 1
+        self.early: Value = left <= 2
 
 
 class SdramController(Component):
@@ -304,9 +305,14 @@ class SdramController(Component):
         outside = head.address[lines + chip.bank_bits + chip.row_bits:].any()
         is_open, fits = self._open.bit_select(bank, 1), self._rows[bank] == row
         self._room = room = Signal()
-        begun = is_open & fits & Array(timer.soon for timer in self._rcd)[bank] & (~head.write | self._turned.soon)
+        beyond, fitting = Signal(), Signal()
+        """Of the request, a cycle after it has come: it is outside; its row can be read and written."""
+        early = Array(timer.early for timer in self._rcd)[bank]
+        m.d.sync += [beyond.eq(request.valid & ~self._enter & outside),
+                     fitting.eq(request.valid & ~self._enter & is_open & fits & early & self._serving)]
         m.d.comb += [
-            self._enter.eq(request.valid & self._serving & room & (~self._active | self._last) & (outside | begun)),
+            self._enter.eq(self._serving & room & (~self._active | self._last)
+                           & (beyond | fitting & (~head.write | self._turned.soon))),
             request.ready.eq(self._enter)]
         wants_row = request.valid & self._serving & ~outside
         busy = self._active & (burst.bank == bank)
@@ -321,7 +327,7 @@ class SdramController(Component):
             m.d.comb += [self._command.eq(SdramCommand.ACTIVATE), self._bank.eq(bank), self._address.eq(row)]
         with m.If(self._enter):
             m.d.sync += [
-                burst.write.eq(head.write), burst.error.eq(outside), burst.tag.eq(head.tag), burst.bank.eq(bank),
+                burst.write.eq(head.write), burst.error.eq(beyond), burst.tag.eq(head.tag), burst.bank.eq(bank),
                 burst.column.eq(Cat(Const(0, (_LINE - 1).bit_length()), column)), burst.data.eq(head.data),
                 burst.mask.eq(head.mask)]
 

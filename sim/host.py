@@ -1,15 +1,12 @@
 """What a driver sees of the machine: its registers, its memory, and time that passes."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import ClassVar, Protocol
 
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from sim.memory import Memory
 
-if TYPE_CHECKING:
-    from sim.hosted import HostedMachine
-    from sim.memory import Memory
-
-__all__ = ["REGISTERS", "Driver", "Host"]
+__all__ = ["REGISTERS", "Driver", "Host", "HostAccess"]
 
 REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
              | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
@@ -17,6 +14,46 @@ REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTER
 """Addresses of the host's registers, by name; of counters the low words."""
 CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
 STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
+
+
+class HostAccess(Protocol):
+    """What the host reaches of the machine, in simulation or on a board; see :class:`~sim.hosted.HostedMachine`."""
+
+    memory: Memory
+    cycles: int
+    remote: ClassVar[bool]
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        ...
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts the host."""
+        ...
+
+    @property
+    def differs(self) -> bool:
+        """The reference machine does something else."""
+        ...
+
+    async def read(self, address: int) -> int:
+        """Reads a register."""
+        ...
+
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+        ...
+
+    async def advance(self, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
+        ...
 
 
 class Host:
@@ -28,7 +65,7 @@ class Host:
         The machine's.
     """
 
-    def __init__(self, hardware: "HostedMachine") -> None:
+    def __init__(self, hardware: HostAccess) -> None:
         self._hardware = hardware
         self.memory: Memory = hardware.memory
 

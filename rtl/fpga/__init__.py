@@ -1,8 +1,16 @@
 """What goes onto an FPGA.
 
-:mod:`~rtl.fpga.boards` has the boards' tops: :mod:`~rtl.fpga.pll` makes the clock, :mod:`~rtl.fpga.machine` is all the
-rest but the pads: the machine and its memory (:mod:`~rtl.fpga.block_memory`) behind a :mod:`~rtl.fpga.gate`, the host's
-link (:mod:`~rtl.fpga.uart`, :mod:`~rtl.fpga.frames`, :mod:`~rtl.fpga.link`), :mod:`~rtl.fpga.registers` of the board
-and :mod:`~rtl.fpga.lamps`. The rest are frames around units, to measure them (:mod:`~rtl.fpga.harness`,
-:mod:`~rtl.fpga.units`, :mod:`~rtl.fpga.bare`) and to take them elsewhere (:mod:`~rtl.fpga.flat`).
+=============================  =====================================================================================
+boards.py                      boards, and their tops
+machine.py                     all of a board but clock and pads: the machine, memory, what follows
+uart.py, frames.py, link.py    the host's link
+registers.py, lamps.py         registers of the board; what its lamps tell
+block_memory.py, gate.py       memory of block RAM; what keeps a reset of the machine and memory's answers apart
+sdram.py, sdram_pads.py        a memory port onto an SDRAM chip; its pads and the phase of its clock
+video.py, tmds.py              a picture in memory as what a screen wants; ``video_pads.py``: its pads
+crossing.py                    a queue from one clock to another
+pll.py, derived_clocks.py      the machine's clock by a PLL; several clocks of one PLL, with phases
+units.py, harness.py, bare.py  units between registers, for ``python -m sim.fpga``
+flat.py                        the machine with plain ports, for other flows
+=============================  =====================================================================================
 """

@@ -1,18 +1,55 @@
 """The ECP5's PLL: which dividers make a clock of another, and the PLL with them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib.cdc import ResetSynchronizer
 
-__all__ = ["ClockGenerator", "PllSettings", "find_pll"]
+__all__ = ["OSCILLATOR", "ClockGenerator", "PllOutput", "PllSettings", "find_pll", "pll"]
 
-_INPUT, _OUTPUT, _PHASE, _OSCILLATOR = (8e6, 400e6), (3.125e6, 400e6), (10e6, 400e6), (400e6, 800e6)
-"""Hz: at the input, at the output, where phases are compared, and of the oscillator (Lattice, ECP5 family data sheet,
-sysCLOCK PLL timing)."""
+OSCILLATOR = (400e6, 800e6)
+"""Hz of a PLL's oscillator (Lattice, ECP5 family data sheet, sysCLOCK PLL timing)."""
+_INPUT, _OUTPUT, _PHASE = (8e6, 400e6), (3.125e6, 400e6), (10e6, 400e6)
+"""Hz: at the input, at the output, where phases are compared (from there, too)."""
 _INPUT_DIVIDERS, _FEEDBACK_DIVIDERS, _OUTPUT_DIVIDERS = range(1, 129), range(1, 81), range(1, 129)
 _TOLERANCE = 1e-9
+_OUTPUTS = ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3")
+_EIGHTHS = 8
+
+
+@dataclass(frozen=True)
+class PllOutput:
+    """An output: the signal that it drives, its frequency in Hz, its divider, and its phase in eighths of the
+    oscillator's period.
+    """
+
+    signal: Any
+    frequency: float
+    divider: int
+    phase: int = 0
+
+
+def pll(source: float, clock: Any, input_divider: int, feedback_divider: int, outputs: Sequence[PllOutput],
+        **ports: Any) -> Instance:
+    """A PLL behind a clock of so many Hz, with up to four outputs; the first of them goes back to where phases are
+    compared.
+    """
+    settings: dict[str, Any] = {}
+    for name, output in zip(_OUTPUTS, outputs, strict=False):
+        settings |= {
+            f"a_FREQUENCY_PIN_{name}": f"{output.frequency / 1e6:g}", f"p_{name}_ENABLE": "ENABLED",
+            f"p_{name}_DIV": output.divider, f"p_{name}_CPHASE": output.divider - 1 + output.phase // _EIGHTHS,
+            f"p_{name}_FPHASE": output.phase % _EIGHTHS, f"o_{name}": output.signal}
+    return Instance(
+        "EHXPLLL", a_FREQUENCY_PIN_CLKI=f"{source / 1e6:g}", a_ICP_CURRENT="12", a_LPF_RESISTOR="8",
+        a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2", p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED",
+        p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED", p_FEEDBK_PATH="CLKOP", p_CLKI_DIV=input_divider,
+        p_CLKFB_DIV=feedback_divider, **{f"p_OUTDIVIDER_MUX{letter}": f"DIV{letter}" for letter in "ABCD"},
+        i_CLKI=clock, i_CLKFB=outputs[0].signal,
+        **{f"i_{name}": Const(0, 1) for name in ("RST", "STDBY", "PHASESEL0", "PHASESEL1", "PHASEDIR", "PHASESTEP",
+                                                 "PHASELOADREG", "PLLWAKESYNC", "ENCLKOP")}, **settings, **ports)
 
 
 @dataclass(frozen=True)
@@ -49,9 +86,9 @@ def find_pll(source: float, wanted: float) -> PllSettings:
             frequency = source / divider * feedback
             for output in _OUTPUT_DIVIDERS:
                 oscillator = frequency * output
-                if _within(frequency, _OUTPUT) and _within(oscillator, _OSCILLATOR):
+                if _within(frequency, _OUTPUT) and _within(oscillator, OSCILLATOR):
                     settings = PllSettings(divider, feedback, output, frequency, oscillator)
-                    found.append((abs(frequency - wanted), divider, abs(oscillator - sum(_OSCILLATOR) / 2), settings))
+                    found.append((abs(frequency - wanted), divider, abs(oscillator - sum(OSCILLATOR) / 2), settings))
     if not found:
         raise ValueError(f"no PLL of an ECP5 makes {wanted / 1e6:g} MHz of {source / 1e6:g} MHz")
     return min(found, key=lambda each: each[:3])[3]
@@ -79,17 +116,8 @@ class ClockGenerator(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         settings, made, locked = self.settings, Signal(name="pll_clock"), Signal()
-        m.submodules.pll = Instance(
-            "EHXPLLL",
-            a_FREQUENCY_PIN_CLKI=f"{self._source / 1e6:g}", a_FREQUENCY_PIN_CLKOP=f"{settings.frequency / 1e6:g}",
-            a_ICP_CURRENT="12", a_LPF_RESISTOR="8", a_MFG_ENABLE_FILTEROPAMP="1", a_MFG_GMCREF_SEL="2",
-            p_PLLRST_ENA="DISABLED", p_INTFB_WAKE="DISABLED", p_STDBY_ENABLE="DISABLED", p_DPHASE_SOURCE="DISABLED",
-            p_OUTDIVIDER_MUXA="DIVA", p_CLKI_DIV=settings.input_divider, p_CLKFB_DIV=settings.feedback_divider,
-            p_CLKOP_ENABLE="ENABLED", p_CLKOP_DIV=settings.output_divider, p_CLKOP_CPHASE=settings.output_divider // 2,
-            p_CLKOP_FPHASE=0, p_FEEDBK_PATH="CLKOP",
-            i_CLKI=self.clock, i_CLKFB=made, i_RST=Const(0), i_STDBY=Const(0),
-            i_PHASESEL0=Const(0), i_PHASESEL1=Const(0), i_PHASEDIR=Const(0), i_PHASESTEP=Const(0),
-            i_PHASELOADREG=Const(0), i_PLLWAKESYNC=Const(0), i_ENCLKOP=Const(0), o_CLKOP=made, o_LOCK=locked)
+        m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider,
+                               [PllOutput(made, settings.frequency, settings.output_divider)], o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)
         m.submodules.synchronizer = ResetSynchronizer(~locked | self.reset)
         platform.add_clock_constraint(made, settings.frequency)

@@ -23,8 +23,12 @@ from rtl.params import SmParams
 from rtl.trap import TrapUnit
 
 from .bare import BareSm
+from .sdram import SdramController
 
 __all__ = ["UNITS"]
+
+_SDRAM_TAG_BITS = 5
+_SDRAM_HZ = 100e6
 
 UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "crs": CallReturnStack,
@@ -42,6 +46,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "trap": TrapUnit,
     "sm": BareSm,
     "host": HostPort,
+    "sdram": lambda _params: SdramController(_SDRAM_TAG_BITS, _SDRAM_HZ, pad_cycles=2),
     "error_status": lambda params: ErrorStatus(params, len(ERROR_SOURCES)),
 }
 """Name -> constructor from a preset's parameters."""

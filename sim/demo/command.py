@@ -1,0 +1,103 @@
+"""Draws with a kernel, and shows the picture: ``python -m sim.demo mandelbrot``.
+
+In a terminal the picture has colours; a program that takes several launches shows each. Exit code 0: it was drawn. 1:
+the kernel did not end well, or ``--check`` has found a difference. 2: it could not be run; one line on stderr says why.
+"""
+
+import re
+import sys
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.params import PRESETS
+from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
+from sim.demo.machine import DemoError, HardwareRunner, ModelRunner, Runner
+from sim.demo.picture import PictureError, Style, as_text, check_png, colours, png, style_of
+from sim.demo.scenes import SCENES, Size
+from sim.engine import ENGINES, EngineError, choose, current_name
+from sim.launch_options import number_from_one
+
+__all__ = ["main"]
+
+MODEL = "model"
+_SIZE = Size(64, 48)
+_MOST = 4096
+"""Pixels of a picture's width and height at most."""
+
+
+def _size(text: str) -> Size:
+    match = re.fullmatch(r"([0-9]+)x([0-9]+)", text)
+    if match is None or not all(1 <= int(part) <= _MOST for part in match.groups()):
+        raise ArgumentTypeError(f"{text!r} is not WIDTHxHEIGHT with numbers from 1 to {_MOST}")
+    return Size(int(match[1]), int(match[2]))
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m sim.demo", description="Draws with a kernel, and shows the picture.")
+    parser.add_argument("scene", metavar="SCENE", choices=SCENES,
+                        help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()))
+    parser.add_argument("--size", metavar="WxH", type=_size, default=_SIZE, help=f"in pixels (default: {_SIZE})")
+    parser.add_argument("--steps", metavar="N", type=number_from_one, help="default: " + ", ".join(
+        f"{scene.steps} for {name}" for name, scene in SCENES.items()))
+    parser.add_argument("--seed", metavar="N", type=number_from_one, default=1,
+                        help="of the cells at the beginning (default: 1)")
+    parser.add_argument("--png", metavar="OUT", help="write the last picture to a file instead of showing it")
+    parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
+    parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES, MODEL), default="auto",
+                        help="what simulates the hardware; model: the reference machine instead (default: auto)")
+    parser.add_argument("--check", action="store_true",
+                        help="compare every instruction with the reference machine (not with the engine model)")
+    add_cache_option(parser)
+    return parser
+
+
+def _draw(options: Any, bar: "tqdm[Any]") -> None:
+    """Runs the kernel and shows what it has drawn."""
+    scene, params = SCENES[options.scene], PRESETS[options.preset]
+    runner: Runner
+    if options.engine == MODEL:
+        runner = ModelRunner(params, bar.update)
+    else:
+        engine, advice = choose(options.engine, cached=options.cached)
+        if advice is not None:
+            print_text(f"{advice}\n")
+        runner = HardwareRunner(params, engine, bar.update, check=options.check)
+    steps, style = options.steps or scene.steps, style_of(sys.stdout)
+    picture, shown = None, 0
+    for picture in scene.pictures(runner, options.size, steps, options.seed):
+        if style != Style.PLAIN and options.png is None:
+            bar.clear()
+            text = as_text(picture, style)
+            print_text((f"\x1b[{shown}A" if shown else "") + text)
+            shown = text.count("\n")
+    assert picture is not None
+    bar.close()
+    if options.png is not None:
+        write_file(options.png, png(colours(picture)))
+    elif style == Style.PLAIN:
+        print_text(as_text(picture, style))
+    print_text(f"{options.scene}, {options.size}, {steps} steps: {runner.cycles:,} {runner.unit}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.check and options.engine == MODEL:
+            parser.error("--check needs hardware, which the engine model does not have")
+        if options.png is not None:
+            check_png()
+            check_file(options.png)
+        with tqdm(desc=options.scene, unit=" instructions" if options.engine == MODEL else " cycles", unit_scale=True,
+                  disable=None, leave=False) as bar:
+            _draw(options, bar)
+    except DemoError as error:
+        print_text(f"{error}\n")
+        return 1
+    except (EngineError, OutputError, PictureError) as error:
+        parser.error(str(error))
+    return 0

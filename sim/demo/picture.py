@@ -1,0 +1,91 @@
+"""A picture as text for a terminal, or as a PNG."""
+
+import io
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.demo.scenes import Picture
+
+__all__ = ["PictureError", "Style", "as_text", "colours", "png", "style_of"]
+
+_SHADES = np.array(list(" .:-=+*#%@"))
+_WIDE = 640
+"""Pixels of a file's width at least, where the picture's pixels are made larger."""
+_CUBE = 16
+"""First of the 216 colours that terminals have with 6 levels of red, green and blue."""
+
+
+class PictureError(Exception):
+    """A picture that can't be written: one line that says why."""
+
+
+class Style:
+    """How a terminal shows pictures: two pixels above each other in a character."""
+
+    PLAIN = "plain"
+    CUBE = "256 colours"
+    TRUE = "24 bits"
+
+
+def style_of(stream: TextIO, environment: Mapping[str, str] = os.environ) -> str:
+    """The style for an output: plain if it is no terminal, or NO_COLOR has any text (no-color.org)."""
+    colour = stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+    if not colour or "utf" not in (stream.encoding or "").lower():
+        return Style.PLAIN
+    return Style.TRUE if environment.get("COLORTERM") in ("truecolor", "24bit") else Style.CUBE
+
+
+def colours(picture: Picture) -> NDArray[np.uint8]:
+    """Height x width x 3 bytes of red, green and blue."""
+    parts = ((picture >> 5 & 7) / 7, (picture >> 2 & 7) / 7, (picture & 3) / 3)
+    return np.rint(np.stack(parts, axis=-1) * 255).astype(np.uint8)
+
+
+def as_text(picture: Picture, style: str) -> str:
+    """Lines of text, each for two rows of pixels."""
+    rows = colours(np.pad(picture, ((0, picture.shape[0] % 2), (0, 0))))
+    upper, lower = rows[::2], rows[1::2]
+    if style == Style.PLAIN:
+        light = (upper.astype(float) + lower).mean(axis=2) / (2 * 255)
+        shades = _SHADES[np.rint(light * (len(_SHADES) - 1)).astype(int)]
+        return "".join("".join(line).rstrip() + "\n" for line in shades)
+    lines = []
+    for two in zip(upper.tolist(), lower.tolist(), strict=True):
+        line, before = [], None
+        for pair in zip(*two, strict=True):
+            if pair != before:
+                line.append(f"\x1b[{_code(38, pair[0], style)};{_code(48, pair[1], style)}m")
+            line.append("\N{UPPER HALF BLOCK}")
+            before = pair
+        lines.append("".join([*line, "\x1b[0m\n"]))
+    return "".join(lines)
+
+
+def _code(layer: int, colour: tuple[int, int, int], style: str) -> str:
+    """What sets the colour of a character, or of what is behind it."""
+    if style == Style.TRUE:
+        return f"{layer};2;" + ";".join(map(str, colour))
+    red, green, blue = (round(part * 5 / 255) for part in colour)
+    return f"{layer};5;{_CUBE + 36 * red + 6 * green + blue}"
+
+
+def check_png() -> None:
+    """PictureError where PNGs can't be written."""
+    if find_spec("PIL") is None:
+        raise PictureError("the extra 'picture' is not installed: pip install -e '.[picture]'")
+
+
+def png(rgb: NDArray[np.uint8]) -> bytes:
+    """A PNG of height x width x 3 bytes; small pictures are made larger by whole numbers."""
+    check_png()
+    from PIL import Image
+
+    scale = -(-_WIDE // rgb.shape[1])
+    content = io.BytesIO()
+    Image.fromarray(rgb.repeat(scale, 0).repeat(scale, 1)).save(content, "PNG", optimize=True)
+    return content.getvalue()

@@ -203,7 +203,8 @@ def test_one_name_leads_to_all_commands(capsys):
         with pytest.raises(SystemExit) as done:
             warpstack.main([name, "--help"])
         assert done.value.code == 0
-        assert f"usage: python -m {module} " in capsys.readouterr().out
+        name = module.removesuffix(".command").removesuffix(".__main__")
+        assert f"usage: python -m {name} " in capsys.readouterr().out
     assert warpstack.main(["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)

@@ -108,6 +108,7 @@ async def rtt_counts_paused_warps_as_waiting(d: Debugger) -> None:
         await d.run(100)
     await d.see("BPT_PAUSE_MASK", 0b10)
     await d.see_state(trapping=0, locked=0)
+    await d.run(100)    # a warp that has ended may have stores on their way
     d.expect("words", d.words(0, 32), list(range(32)))
 
 

@@ -188,14 +188,20 @@ class AccessStage(Component):
                 m.d.sync += [
                     left.eq(others), waiting.eq(remain), threads.eq(threads | hit_threads), paired.eq(hit_paired)]
                 with m.If(~others.any()):
+                    m.d.sync += left.eq(remaining & ~beat_here)
                     m.next = "COLLECTED"
             with m.State("COLLECTED"):
+                # A beat that surely has threads of another line has the next one's first thread.
                 m.d.comb += picked.eq(1)
                 with m.If(told | free):
                     m.d.comb += collected.eq(1)
-                    m.d.sync += [left.eq(remaining), waiting.eq(remain), told.eq(0)]
+                    m.d.sync += [
+                        left.eq(remaining), waiting.eq(remain), told.eq(0), line.eq(next_line), threads.eq(0),
+                        paired.eq(0), hit_beat.eq(0)]
                     m.next = "PICK"
-                    with m.If(~remaining.any()):
+                    with m.If(left.any()):
+                        m.next = "COLLECT"
+                    with m.Elif(~remaining.any()):
                         m.d.comb += ends.eq(~rest.any())
                         m.next = "TAKE"
                 with m.Else():

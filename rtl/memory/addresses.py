@@ -60,7 +60,9 @@ class AddressStage(Component):
         Its instruction.
     write, write_slot, write_beat, places : Out
         What a beat comes to: an address in memory or in the CTA's shared memory; for local memory that of the thread's
-        first word, and for a shuffle four times the number of the thread that is read.
+        first word.
+    shuffled, sources : Out(1), Out(a thread for each lane)
+        A cycle later: it is a shuffle's, and the threads that are read.
     judged : Out(Event of judged_layout)
         All of an instruction's registers have come.
     loaded, inside : Out(32)
@@ -76,7 +78,8 @@ class AddressStage(Component):
             "valid": In(1), "addresses": In(1), "last": In(1), "beat": In(range(params.beats)), "low": In(registers),
             "high": In(registers), "job": In(address_job(params)), "write": Out(1),
             "write_slot": Out(slot_bits(params)), "write_beat": Out(range(params.beats)),
-            "places": Out(place_layout(params)), "judged": Out(Event(judged_layout(params))),
+            "places": Out(place_layout(params)), "shuffled": Out(1),
+            "sources": Out(data.ArrayLayout(_THREAD_BITS, params.lanes)), "judged": Out(Event(judged_layout(params))),
             "loaded": Out(WARP_THREADS), "inside": Out(WARP_THREADS), "early": Out(Event(early_layout(self._params)))})
         self._added: Any = Signal(address_job(params))
         limits = self._added.limits
@@ -103,7 +106,7 @@ class AddressStage(Component):
         # Addresses, then spaces and places.
         self._spaces(m)
         names = ThreadSets.as_shape().members
-        found = {name: Signal(lanes, name=f"in_{name}") for name in names}
+        found, stays = {name: Signal(lanes, name=f"in_{name}") for name in names}, Signal(lanes)
         sets = {name: Signal(WARP_THREADS, name=name) for name in names}
         shuffles, constant, reports = Signal(), Signal(), Signal()
         m.d.sync += [
@@ -118,13 +121,19 @@ class AddressStage(Component):
                 address.past.eq(total[_PAST_WINDOWS:32].any() | wide & total[32:].any())]
             executes = job.threads.word_select(beat, lanes)[lane]
             thread = Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS]
-            self._judge(m, lane, address, thread, executes, wrong[lane], found)
+            self._judge(m, lane, address, thread, executes, wrong[lane], {**found, "stays": stays})
+        some, before, kinds = Signal(len(names)), Signal(len(names)), {
+            name: Signal(lanes, name=f"last_{name}") for name in names}
+        last = {**kinds, "local": kinds["local"] | stays & shuffles.replicate(lanes)}
+        m.d.comb += self.shuffled.eq(shuffles)
+        m.d.comb += some.eq(
+            Mux(later & (later_beat == 0), 0, before) | Mux(later, Cat(kept.any() for kept in kinds.values()), 0))
+        m.d.sync += [before.eq(some), Cat(kinds.values()).eq(Cat(found.values()))]
+        complete: dict[str, Value] = {}
         for name, kept in sets.items():
-            with m.If(added):
-                m.d.sync += kept.word_select(beat, lanes).eq(found[name])
-        some, before, last = Signal(len(names)), Signal(len(names)), [Signal.like(kept) for kept in found.values()]
-        m.d.comb += some.eq(Mux(later & (later_beat == 0), 0, before) | Mux(later, Cat(kept.any() for kept in last), 0))
-        m.d.sync += [before.eq(some), Cat(last).eq(Cat(found.values()))]
+            with m.If(later):
+                m.d.sync += kept.word_select(later_beat, lanes).eq(last[name])
+            complete[name] = Cat(kept[:-lanes], Mux(later, last[name], kept[-lanes:]))
 
         # The first error.
         failing, error, earlier = Signal(lanes), Signal(WarpError), Signal(WarpError)
@@ -154,12 +163,12 @@ class AddressStage(Component):
                      judged.payload.bad.eq(error != WarpError.NONE)]
         m.d.sync += [
             judged.valid.eq(ended), judged.payload.slot.eq(slot),
-            judged.payload.some.eq(Mux(shuffles, some & 0b100, some)), self.inside.eq(sets["local"]),
-            self.loaded.eq(sets["shared"] | Mux(shuffles, 0, sets["memory"] | sets["local"]))]
-        m.d.sync += [judged.payload.sets[name].eq(kept) for name, kept in sets.items()]
+            judged.payload.some.eq(Mux(shuffles, some & 0b100, some)), self.inside.eq(complete["local"]),
+            self.loaded.eq(complete["shared"] | Mux(shuffles, 0, complete["memory"] | complete["local"]))]
+        m.d.sync += [judged.payload.sets[name].eq(kept) for name, kept in complete.items()]
         m.d.comb += [
             self.early.valid.eq(later & (later_beat == 0) & ~wrong.as_value().any()), self.early.payload.slot.eq(slot),
-            self.early.payload.lanes.eq(sets["memory"][:lanes])]
+            self.early.payload.lanes.eq(last["memory"])]
         return m
 
     def _spaces(self, m: Module) -> None:
@@ -174,7 +183,7 @@ class AddressStage(Component):
             is_.local.eq(space == MemorySpace.LOCAL), is_.constant.eq(space == MemorySpace.CONSTANT),
             is_.shuffle.eq(instruction.operation == MemoryOperation.SHUFFLE)]
         with m.If(space == MemorySpace.CONSTANT):
-            m.d.sync += [second.base.eq(limits.bank.address), second.end.eq(_whole_words(limits.bank.size))]
+            m.d.sync += [second.base.eq(limits.bank.address), second.end.eq(limits.bank.size)]
         m.d.sync += self._low_mask.eq((1 << instruction.size) - 1)
 
     def _judge(self, m: Module, lane: int, sum_: Any, thread: Value, executes: Value, wrong: Any,
@@ -197,32 +206,31 @@ class AddressStage(Component):
         # The place: where the space begins, plus the address in it; the last byte may be beyond the end of the space.
         base, distance, place = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS + 1)
         end, to_second, missing = Signal.like(second.end), to_local | constant, constant & ~limits.bank.valid
+        last_byte = (inner | low_mask)[:len(end)]       # of its word the first one, where a constant bank ends
+        reach = Cat(last_byte[:_WORD_BITS] & ~constant.replicate(_WORD_BITS), last_byte[_WORD_BITS:])
         m.d.comb += [
             base.eq(Mux(to_second, second.base, 0)),
             end.eq(Mux(to_shared, limits.shared, 0) | Mux(to_second, second.end, 0)),
             distance.eq(Mux(to_local, Cat(inner[:_WORD_BITS], thread, inner[_WORD_BITS:]), inner)),
             place.eq(base + distance),
-            beyond.eq(inner[len(end):ADDRESS_BITS].any() | above | ((inner | low_mask)[:len(end)] >= end))]
-        source, stays = self._source(m, lane, address, thread)
+            beyond.eq(inner[len(end):ADDRESS_BITS].any() | above | (reach >= end))]
         zero, judges = constant & ~limits.report_constants & (missing | beyond), executes & ~shuffles
         m.d.sync += [
             wrong.outside.eq(judges & inside & self._is.outside),
             wrong.misaligned.eq(judges & (inner & low_mask).any()),
             wrong.beyond.eq(judges & (missing | (to_shared | to_second) & beyond)),
             wrong.unmapped.eq(judges & Mux(to_second, place[ADDRESS_BITS], ~to_shared & above))]
-        inner_bits = self._params.shared_bits
-        m.d.comb += self.places[lane].eq(Cat(
-            Mux(shuffles, source << _WORD_BITS, place)[:inner_bits], place[inner_bits:]))
+        m.d.comb += self.places[lane].eq(place)
+        self._source(m, lane, address, thread, sets["stays"])
         with m.If(shuffles):
-            m.d.comb += [
-                sets["shared"][lane].eq(executes), sets["local"][lane].eq(stays)]
+            m.d.comb += sets["shared"][lane].eq(executes)
         with m.Else():
             m.d.comb += [
                 sets["shared"][lane].eq(executes & to_shared), sets["local"][lane].eq(executes & to_local),
                 sets["memory"][lane].eq(executes & ~zero & ~to_shared & ~to_local)]
 
-    def _source(self, m: Module, lane: int, operands: Value, thread: Value) -> tuple[Value, Value]:
-        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment.
+    def _source(self, m: Module, lane: int, operands: Value, thread: Value, stays: Signal) -> None:
+        """Which thread's value one gets in a shuffle, and whether it is in the thread's segment, a cycle later.
 
         The operands are the step, in the low word, and the clamp: the last thread of a segment is in its bits 4:0, the
         segment's mask in bits 12:8.
@@ -241,10 +249,8 @@ class AddressStage(Component):
                 m.d.comb += reached.eq((Cat(1, thread) + added)[1:])
             with m.Case(ShuffleMode.BFLY):
                 m.d.comb += reached.eq(thread ^ step)
-        m.d.comb += inside.eq(Mux(up, reached.as_signed() >= last, reached <= last))
-        return Mux(inside, reached, thread)[:_THREAD_BITS], inside
-
-
-def _whole_words(size: Value) -> Value:
-    """A size rounded up to words."""
-    return (size + (1 << _WORD_BITS) - 1)[_WORD_BITS:] << _WORD_BITS
+        got, end, own, rises = Signal.like(reached), Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal()
+        m.d.sync += [got.eq(reached), end.eq(last), own.eq(thread), rises.eq(up)]
+        m.d.comb += [
+            inside.eq(Mux(rises, got.as_signed() >= end, got <= end)), stays[lane].eq(inside),
+            self.sources[lane].eq(Mux(inside, got, own))]

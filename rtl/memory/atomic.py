@@ -98,17 +98,19 @@ class AtomicArithmetic(Component):
 class AtomicPipeline(Component):
     """Takes the threads in ascending order, one a cycle, or one in as many cycles as its operands have words.
 
-    Stages: the thread is chosen; its place and operands are fetched; its number is read; it has come; it is changed; it
-    is written. Where one of the three threads before has the same place, the number is what that one has left.
+    Stages: the thread is chosen; places and operands of its half are fetched; its own are picked; its number is read;
+    it has come; it is changed; it is written. Where one of the three threads before has the same place, the number is
+    what that one has left.
 
     Members
     -------
     job : In(stream of atomic_job)
     ready : In(1)
-        Nobody else uses the banks; nobody else does as long as this is ``busy``.
+        Nobody else uses the banks; nobody else does as long as this is ``busy``. The next job is taken with the last
+        write of the one before.
     busy : Out(1)
-    slot, instruction : Out, In(AccessInstruction)
-        Whose operations they are.
+    slot, next_slot, instruction : Out, Out, In(AccessInstruction)
+        Whose operations they are; those of the job that is offered, and their instruction.
     beat, upper, inner, base : Out, Out, In(inner_layout), In(row)
     word, values : Out, In(a word for each port)
         A word of the threads in half of a beat.
@@ -132,7 +134,8 @@ class AtomicPipeline(Component):
         tag = atomic_job(params)["tag"].shape
         super().__init__({
             "job": In(stream.Signature(atomic_job(params))), "ready": In(1), "busy": Out(1),
-            "slot": Out(slot_bits(params)), "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
+            "slot": Out(slot_bits(params)), "next_slot": Out(slot_bits(params)),
+            "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
             "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)),
             "word": Out(range(WORDS)), "values": In(words),
             "read": Out(bank_read(params)), "found": In(_BITS), "change": Out(change_layout(params)),
@@ -145,12 +148,18 @@ class AtomicPipeline(Component):
         lane_bits, port_bits = ceil_log2(params.lanes), ceil_log2(port_count(params))
         bank = slice(2, 2 + lane_bits)
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
-        job = Signal(atomic_job(params))
+        job, ends = Signal(atomic_job(params)), Signal()
+        stage = data.StructLayout({         # what goes from one to the next
+            "valid": 1, "last": 1, "place": params.shared_bits, "thread": range(WARP_THREADS),
+            "operands": data.ArrayLayout(32, WORDS)})
+        picks, reads, comes, changes, writes = (
+            Signal(stage, name=name) for name in ("picks", "reads", "comes", "changes", "writes"))
         instruction: Any = Signal(AccessInstruction)
         wide, last_word = Signal(), Signal(range(WORDS))
         m.d.comb += [
-            self.slot.eq(Mux(self.busy, job.slot, self.job.payload.slot)), wide.eq(instruction.words != 1),
-            last_word.eq(Mux(instruction.compare, Mux(wide, 3, 1), wide)), self.job.ready.eq(self.ready & ~self.busy)]
+            ends.eq(writes.valid & writes.last), self.slot.eq(job.slot), self.next_slot.eq(self.job.payload.slot),
+            wide.eq(instruction.words != 1), last_word.eq(Mux(instruction.compare, Mux(wide, 3, 1), wide)),
+            self.job.ready.eq(Mux(self.busy, ends, self.ready))]
 
         # The next thread, and its operands word by word.
         left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
@@ -160,6 +169,8 @@ class AtomicPipeline(Component):
             self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
             fetched.eq(has_thread & (self.word == last_word)),
             takes.eq(left.any() & (~has_thread | fetched))]
+        with m.If(ends):
+            m.d.sync += self.busy.eq(0)
         with m.If(self.job.valid & self.job.ready):
             m.d.sync += [
                 job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1),
@@ -170,27 +181,22 @@ class AtomicPipeline(Component):
             m.d.sync += has_thread.eq(takes)
         with m.If(has_thread):
             m.d.sync += self.word.eq(Mux(fetched, 0, self.word + 1))
-        place = pick(self.inner, port)
 
         # A narrow second operand goes where a wide one begins; the upper words of narrow numbers stay 0.
-        swaps = self.word[0] & ~wide
-        m.d.sync += operands[Cat(self.word[0] & wide, self.word[1] | swaps)].eq(pick(self.values, port))
+        places, values, read_port, word = (Signal.like(of) for of in (self.inner, self.values, port, self.word))
+        m.d.sync += [places.eq(self.inner), values.eq(self.values), read_port.eq(port), word.eq(self.word)]
+        m.d.sync += operands[Cat(word[0] & wide, word[1] | word[0] & ~wide)].eq(pick(values, read_port))
         with m.If(~wide):
             m.d.sync += [operands[1].eq(0), operands[3].eq(0)]
 
-        # What goes from stage to stage: read, come, changed, written, and one behind.
-        stage = data.StructLayout({
-            "valid": 1, "last": 1, "place": params.shared_bits, "thread": range(WARP_THREADS),
-            "operands": data.ArrayLayout(32, WORDS)})
-        reads, comes, changes, writes = (Signal(stage, name=name) for name in ("reads", "comes", "changes", "writes"))
         located, base, inside = Signal(params.shared_bits), Signal.like(self.base), reads.place
         m.d.comb += [
             reads.operands.eq(operands), located.eq(Mux(job.line, inside[:OFFSET_BITS], Cat(
                 inside[:bank.stop], inside[bank.stop:] + base)))]
         m.d.sync += [
-            reads.valid.eq(fetched), reads.last.eq(~left.any()), reads.thread.eq(thread),
-            reads.place.eq(place), base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes),
-            writes.eq(changes)]
+            picks.valid.eq(fetched), picks.last.eq(~left.any()), picks.thread.eq(thread), reads.valid.eq(picks.valid),
+            reads.last.eq(picks.last), reads.thread.eq(picks.thread), reads.place.eq(pick(places, read_port)),
+            base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes), writes.eq(changes)]
 
         # The number: as it was read, or as an earlier thread has left it.
         distance = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
@@ -229,9 +235,6 @@ class AtomicPipeline(Component):
         m.d.comb += [word.eq(second) for word in result.words]
         old_value = Mux(second, high, arithmetic.old[:32])
         m.d.comb += [value.eq(old_value) for value in result.values]
-        ends = writes.valid & writes.last
-        with m.If(ends):
-            m.d.sync += self.busy.eq(0)
         m.d.sync += Assert(~(changes.valid & second), "two results of an atomic operation in one cycle")
         m.d.comb += [
             self.event.eq(writes.valid), self.modified.valid.eq(ends & job.line), self.modified.payload.eq(job.tag),

@@ -60,7 +60,7 @@ class Crossbar(Component):
     gap. If all threads in the upper half of a beat read at the places of those in the lower half, they are served with
     them.
 
-    Four stages: the half's places are read; each bank serves the word of the lowest port that waits, and all ports that
+    Stages: the half's places are read; each bank serves the word of the lowest port that waits, and all ports that
     want the same one; banks are read or written; what was read is extended and written. Threads that write the same
     word write it together: the highest one's bytes stay.
 
@@ -68,7 +68,7 @@ class Crossbar(Component):
     -------
     job : In(stream of beat_job)
     continues, free : Out(1)
-        The lower half of the job that is offered was taken already; one is taken if it is offered.
+        The lower half of the job that is offered was taken already; a half is taken if one is offered.
     slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In
         Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
     mixed, data_slot, data_beat, data_upper, data_word, values : Out, Out, Out, Out, Out, In(a word for each port)
@@ -86,7 +86,7 @@ class Crossbar(Component):
         The same, one of the two: as soon as what was loaded will surely be there when it is wanted, the last beat's
         after the others'; or in the cycle after ``passed``.
     busy : Out(1)
-        Something is in the second stage or a later one.
+        Something has been taken and is not through.
     shared : Out(1)
         Shared memory serves some threads.
     """
@@ -116,41 +116,53 @@ class Crossbar(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, given, change = self._params, self.job.payload, self.change
+        params, change = self._params, self.change
+        half = data.StructLayout({"job": beat_job(params), "upper": 1, "whole": 1})
+        offered, waiting, next_half = (Signal(half, name=name) for name in ("offered", "waiting", "next_half"))
+        given, waits = next_half.job, Signal()
         ports, bank_bits = port_count(params), ceil_log2(params.lanes)
         pending, served, here = Signal(ports), Signal(ports), Signal(beat_job(params))
         fetched: Any = Signal(data.ArrayLayout(data.StructLayout({
             "byte": 2, "bytes": 4, "bank": bank_bits, "row": row_bits(params), "word": range(WORDS)}), ports))
 
-        # The next half, when all threads of the last one are served. A shuffle reads words a stage later than a store.
-        left, takes, clashes, access = Signal(ports), Signal(), Signal(), self._access
-        in_line = (given.kind == BeatKind.LINE) | (given.kind == BeatKind.ANSWER)
+        # The next half, when all threads of the last one are served; until then it waits here, and nobody else need
+        # know. A shuffle reads words a stage later than a store.
+        left, takes, clashes, access, comes, blocked = (
+            Signal(ports), Signal(), Signal(), self._access, Signal(), Signal())
         lower, upper, shuffles = given.lanes[:ports], given.lanes[ports:], access.kind == BeatKind.LANES
         m.d.comb += [
             left.eq(pending & ~served), self.mixed.eq(access.used & shuffles),
-            self.free.eq(~clashes & ~(given.write & pending.any() & (here.kind == BeatKind.LANES))),
-            takes.eq(self.job.valid & self.free),
-            self.upper.eq(self.continues | given.skips),
-            self.job.ready.eq(takes & (self.continues | given.single)),
-            self.slot.eq(given.slot), self.beat.eq(given.beat),
+            offered.job.eq(self.job.payload), offered.upper.eq(self.continues | self.job.payload.skips),
+            offered.whole.eq(self.continues | self.job.payload.single), self.free.eq(~waits),
+            self.job.ready.eq(self.job.valid & self.free & offered.whole),
+            next_half.eq(Mux(waits, waiting.as_value(), offered.as_value())), comes.eq(self.job.valid | waits),
+            blocked.eq(clashes | given.write & pending.any() & (here.kind == BeatKind.LANES)),
+            takes.eq(comes & ~blocked),
+            self.upper.eq(next_half.upper), self.slot.eq(given.slot), self.beat.eq(given.beat),
             self.data_slot.eq(Mux(self.mixed, access.slot, here.slot)), self.data_beat.eq(here.beat),
             self.data_word.eq(here.word)]
-        m.d.sync += pending.eq(Mux(takes, Mux(self.upper, upper, lower), left))
-        kept_lower, kept_upper, base = Signal(ports), Signal(ports), Signal(row_bits(params))
-        with m.If(takes):
+        m.d.sync += [
+            pending.eq(Mux(takes, Mux(self.upper, upper, lower), left)), waits.eq(comes & blocked),
+            self.continues.eq(Mux(self.job.valid & self.free, ~offered.whole, self.continues)),
+            Assert(~takes | given.lanes.any(), "a beat without threads")]
+        has_lower, has_upper, base = Signal(), Signal(), Signal(row_bits(params))
+        with m.If(self.free):
+            m.d.sync += waiting.eq(offered)
+        # It is kept whether or not there is one. Threads of a line have the same rows beyond it, which nobody looks at;
+        # but where it has less words than there are banks, they are in the first ones.
+        in_line, banks_end = (given.kind == BeatKind.LINE) | (given.kind == BeatKind.ANSWER), 2 + bank_bits
+        with m.If(~clashes):
             m.d.sync += [
-                base.eq(Mux(given.kind == BeatKind.SHARED, self.base, 0)), here.eq(given),
-                here.last.eq(given.last & self.job.ready), self.continues.eq(~self.job.ready),
-                self.data_upper.eq(self.upper),
-                kept_lower.eq(Mux(self.upper, 0, lower)), kept_upper.eq(Mux(self.continues | given.single, upper, 0)),
-                Assert(given.lanes.any(), "a beat without threads")]
+                base.eq(self.base), here.eq(given), here.last.eq(given.last & next_half.whole),
+                self.data_upper.eq(self.upper), has_lower.eq(~self.upper), has_upper.eq(next_half.whole)]
             for port, kept in enumerate(fetched):
                 place, quarter = self.inner[port], Cat(port * WORDS // params.lanes, self.upper)
                 word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & self.upper)
-                inner = Mux(in_line, place[2:OFFSET_BITS], place[2:])
+                inner = place[2:]
+                if banks_end > OFFSET_BITS:
+                    inner = Cat(place[2:OFFSET_BITS], Mux(in_line, 0, place[OFFSET_BITS:banks_end]), place[banks_end:])
                 m.d.sync += [
-                    kept.byte.eq(place[:2]), kept.bytes.eq(Mux(given.write, byte_mask(place[:2], given.size), 0)),
-                    kept.word.eq(word),
+                    kept.byte.eq(place[:2]), kept.bytes.eq(byte_mask(place[:2], given.size)), kept.word.eq(word),
                     Cat(kept.bank, kept.row).eq(inner | Mux(given.local, 0, word))]
 
         # In each bank the word of its lowest port: that port leads, and those with the same word are served with it. Of
@@ -170,7 +182,7 @@ class Crossbar(Component):
         for port, kept in enumerate(fetched):
             over = [meets[port, higher].replicate(4) & fetched[higher].bytes for higher in range(port + 1, ports)]
             m.d.comb += writes[port].eq(
-                kept.bytes & served[port].replicate(4) & ~reduce(or_, over, Const(0, 4)))
+                kept.bytes & (served[port] & here.write).replicate(4) & ~reduce(or_, over, Const(0, 4)))
         m.d.comb += [
             clashes.eq(Cat(clashing).any()), self.passed.valid.eq(pending.any() & ~clashes & here.last),
             self.passed.payload.owner.eq(here.owner),
@@ -190,11 +202,13 @@ class Crossbar(Component):
         loads = served & ~here.write.replicate(ports)
         m.d.sync += [
             access.used.eq(pending.any()), access.loads.eq(loads),
-            access.lanes.eq(Cat(loads & kept_lower, loads & kept_upper))]
+            access.lanes.eq(Cat(loads & here.lanes[:ports] & has_lower.replicate(ports),
+                                loads & here.lanes[ports:] & has_upper.replicate(ports)))]
         m.d.sync += [access[name].eq(here[name]) for name in ("kind", "slot", "tag", "beat", "size", "signed")]
         for port, (kept, then) in enumerate(zip(fetched, access.ports, strict=True)):
             m.d.sync += [
-                then.byte.eq(kept.byte), then.bank.eq(kept.bank), then.row.eq(kept.row + base),
+                then.byte.eq(kept.byte), then.bank.eq(kept.bank), then.row.eq(
+                    kept.row + Mux(here.kind == BeatKind.SHARED, base, 0)),
                 then.value.eq(repeated(self.values[port], here.size)),
                 then.word.eq(Mux(here.local, here.word, kept.word))]
             self._choose(m, port, kept.bank, leads[port], writes[port])
@@ -237,7 +251,7 @@ class Crossbar(Component):
             size.eq(access.size), extends.eq(access.signed), last.gets.eq(gets), last.size.eq(size),
             last.extends.eq(extends), last.begins.eq(begins), last.words.eq(self.words), result.lanes.eq(lanes),
             result.slot.eq(slot), result.beat.eq(beat), result.words.eq(words)]
-        m.d.comb += self.busy.eq(pending.any() | access.used | gets.any() | last.gets.any())
+        m.d.comb += self.busy.eq(waits | pending.any() | access.used | gets.any() | last.gets.any())
         for port, then in enumerate(access.ports):
             m.d.sync += [
                 begins[port].eq(then.byte), words[port].eq(then.word),

@@ -47,8 +47,9 @@ class LineMemory(Component):
     -------
     take, taken : In(1), In(line)
         The answer.
-    free, copy, copy_row, copy_tag : Out(1), In(1), In, In
-        One row of words of the answer becomes that of a tag's line, when nothing is read or written.
+    copy, copy_row, copy_tag : In(1), In, In
+        One row of words of the answer becomes that of a tag's line in the next cycle, when nothing is written; nothing
+        is read now.
     read, values, words : In(bank_read), Out(a word for each bank), Out(the same)
         What was read a cycle ago of the answer, 0 if it was something else; and what is in the line of a tag.
     write : In(bank_write)
@@ -64,7 +65,7 @@ class LineMemory(Component):
         self.rows = LINE_WORDS // self._banks
         tag, words = memory_tag_bits(params), data.ArrayLayout(32, params.lanes)
         super().__init__({
-            "take": In(1), "taken": In(8 * LINE_BYTES), "free": Out(1), "copy": In(1), "copy_row": In(range(self.rows)),
+            "take": In(1), "taken": In(8 * LINE_BYTES), "copy": In(1), "copy_row": In(range(self.rows)),
             "copy_tag": In(tag), "read": In(bank_read(params)), "values": Out(words), "words": Out(words),
             "write": In(bank_write(params)), "finish": In(1), "finish_tag": In(tag), "tag": In(tag),
             "line": Out(8 * LINE_BYTES), "written": Out(LINE_BYTES)})
@@ -75,10 +76,12 @@ class LineMemory(Component):
         row_bits_, answer = ceil_log2(self.rows), Signal(8 * LINE_BYTES)
         with m.If(self.take):
             m.d.sync += answer.eq(self.taken)
+        copied, copied_row, copied_tag = Signal(), Signal.like(self.copy_row), Signal.like(self.copy_tag)
         m.d.sync += [
-            Assert(~(self.copy & ~self.free), "a row is copied while words are read or written"),
+            copied.eq(self.copy), copied_row.eq(self.copy_row), copied_tag.eq(self.copy_tag),
+            Assert(~(self.copy & self.read.used), "a row is copied while words are read"),
+            Assert(~(copied & Cat(bank.bytes for bank in self.write.banks).any()), "and while some are written"),
             written.eq(Mux(self.finish, 0, written) | now)]
-        m.d.comb += self.free.eq(~self.read.used & ~Cat(bank.bytes for bank in self.write.banks).any())
         for bank in range(self._banks):
             access, words = self.write.banks[bank], range(bank, LINE_WORDS, self._banks)
             m.submodules[f"bank_{bank}"] = kept = memory.Memory(shape=32, depth=tags * self.rows, init=[])
@@ -86,12 +89,12 @@ class LineMemory(Component):
             row, found = Mux(self.copy, self.copy_row, self.read.rows[bank][:row_bits_]), Signal(32)
             m.d.comb += [
                 found.eq(pick([answer.word_select(word, 32) for word in words], row)),
-                write.addr.eq(Cat(Mux(self.copy, self.copy_row, access.row[:row_bits_]),
-                                  Mux(self.copy, self.copy_tag, self.write.tag))),
-                write.data.eq(Mux(self.copy, found, access.value.as_value())),
-                write.en.eq(self.copy.replicate(4) | Mux(self.write.line, access.bytes, 0)),
+                write.addr.eq(Cat(Mux(copied, copied_row, access.row[:row_bits_]),
+                                  Mux(copied, copied_tag, self.write.tag))),
+                write.data.eq(Mux(copied, self.values[bank], access.value.as_value())),
+                write.en.eq(copied.replicate(4) | Mux(self.write.line, access.bytes, 0)),
                 read.addr.eq(Cat(self.read.rows[bank][:row_bits_], self.read.tag)), self.words[bank].eq(read.data)]
-            m.d.sync += self.values[bank].eq(Mux(self.read.kind == BeatKind.ANSWER, found, 0))
+            m.d.sync += self.values[bank].eq(Mux(self.copy | (self.read.kind == BeatKind.ANSWER), found, 0))
             for number, word in enumerate(words):
                 sent, chosen = kept.read_port(domain="comb"), self.write.line & (access.row[:row_bits_] == number)
                 m.d.comb += [
@@ -129,6 +132,10 @@ class MissQueue(Component):
     memory : Out(MemoryPort)
     begun : In(Event of a slot)
         Another instruction gets a slot: it has no fault.
+    asks : Out(1)
+        There is an answer, which may have the next beat for the crossbar: that is known before the beat is.
+    quiet : In(1)
+        Nothing is read or written, nor will be in the next cycle.
     busy : Out(1)
         A line waits for its tag.
     pending, fault : Out(1 bit a slot)
@@ -150,8 +157,8 @@ class MissQueue(Component):
             "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))),
             "closing": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
-            "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "busy": Out(1),
-            "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1),
+            "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "asks": Out(1),
+            "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -294,10 +301,13 @@ class MissQueue(Component):
         begun, following, now = Signal(), Signal(next_layout(params)), Signal(next_layout(params))
         step, ends, done, there, comes = Signal(range(WORDS)), Signal(), Signal(), Signal(), Signal()
         stays, kept_tag, more, served, ahead = Signal(), Signal.like(said.tag), Signal(), Signal(), Signal()
+        modifies, known, is_known = Signal(), Signal(), Signal()
+        m.d.sync += [modifies.eq(here.modify), known.eq(is_known)]      # of the same tag: it stays
         m.d.comb += [
             comes.eq(response.valid & ~said.write & ~said.error), response.ready.eq(~comes | ~stays),
             lines.take.eq(comes & ~stays), info.addr.eq(Mux(more, kept_tag, said.tag)),
-            there.eq((more | comes & ~ahead) & ~(early & (info.addr == incomplete))),
+            self.asks.eq(Mux(more, ~(modifies & known), comes & ~ahead)), there.eq((more | comes & ~ahead) & is_known),
+            is_known.eq(~(early & (info.addr == incomplete))),
             now.eq(Mux(begun, following.as_value(), here.next.as_value())),
             ends.eq(here.local | (step == here.words - 1)), self.answer.valid.eq(there & ~here.modify),
             done.eq(self.answer.valid & self.answer.ready & job.last),
@@ -312,13 +322,13 @@ class MissQueue(Component):
         with m.Elif(done):
             m.d.sync += [more.eq(0), ahead.eq(~more)]
 
-        # A line that is to be modified is copied, the last two rows while the first operation is on its way.
+        # A line that is to be modified is copied, the last row while the first operation is on its way.
         row, last_row = lines.copy_row, lines.rows - 1
         offers, starts = row == max(0, last_row - 1), Signal()
         m.d.comb += [
-            starts.eq(more & there & here.modify), atomic.valid.eq(starts & offers), atomic.payload.slot.eq(here.slot),
+            starts.eq(more & modifies & known), atomic.valid.eq(starts & offers), atomic.payload.slot.eq(here.slot),
             atomic.payload.line.eq(1), atomic.payload.tag.eq(kept_tag), atomic.payload.threads.eq(here.threads),
-            lines.copy.eq(starts & Mux(offers, atomic.ready, lines.free)),
+            lines.copy.eq(starts & Mux(offers, atomic.ready, self.quiet | (row == last_row))),
             lines.copy_tag.eq(kept_tag)]
         copied = lines.copy & (row == last_row)
         with m.If(lines.copy):

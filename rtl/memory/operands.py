@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS, Event
-from rtl.params import ADDRESS_BITS, SmParams
+from rtl.params import ADDRESS_BITS, WARP_THREADS, SmParams
 from rtl.pick import pick
 
 from .instruction import OFFSET_BITS, WORDS, entry_bits, port_count, row_bits, slot_bits
@@ -33,6 +33,8 @@ class PlaceMemory(Component):
     Members
     -------
     write, write_slot, write_beat, written : In(1), In, In(range(beats)), In(place_layout)
+    shuffled, sources : In(1), In(a thread for each lane)
+        A cycle later: it is a shuffle's, whose threads read these; their places are in the banks of lanes.
     line_slot, line_beat, lines, same : In, In(range(beats)), Out(a line for each lane), Out(1 bit a port)
         And whether the threads of a port in both halves of the beat have the same place.
     slot, beat, upper, inner : In, In(range(beats)), In(1), Out(inner_layout)
@@ -47,6 +49,7 @@ class PlaceMemory(Component):
         self._lines = data.ArrayLayout(ADDRESS_BITS - OFFSET_BITS, params.lanes)
         super().__init__({
             "write": In(1), "write_slot": In(slot), "write_beat": In(beat), "written": In(place_layout(params)),
+            "shuffled": In(1), "sources": In(data.ArrayLayout(range(WARP_THREADS), params.lanes)),
             "line_slot": In(slot), "line_beat": In(beat), "lines": Out(self._lines), "slot": In(slot), "beat": In(beat),
             "upper": In(1), "inner": Out(inner_layout(params)), "same": Out(port_count(params)),
             "begun": In(Event(slot)), "begun_base": In(row_bits(params)), "base": Out(row_bits(params))})
@@ -56,16 +59,22 @@ class PlaceMemory(Component):
         params, written = self._params, list(self.written)
         within, ports = Signal(data.ArrayLayout(params.shared_bits, params.lanes)), port_count(params)
         came, came_slot, came_beat = Signal(), Signal.like(self.write_slot), Signal.like(self.write_beat)
-        inner, alike = Signal.like(within), Signal(ports)
-        m.d.sync += [came.eq(self.write), came_slot.eq(self.write_slot), came_beat.eq(self.write_beat),
-                     Cat(inner).eq(Cat(place[:params.shared_bits] for place in written))]
-        m.d.comb += alike.eq(Cat(inner[port] == inner[port + ports] for port in range(ports)))
-        writing, comparing = (self.write, self.write_slot, self.write_beat), (came, came_slot, came_beat)
+        inner, alike, places = Signal.like(within), Signal(ports), Signal.like(within)
+        noted, noted_slot, noted_beat = Signal(), Signal.like(self.write_slot), Signal.like(self.write_beat)
+        m.d.sync += [
+            came.eq(self.write), came_slot.eq(self.write_slot), came_beat.eq(self.write_beat), noted.eq(came),
+            noted_slot.eq(came_slot), noted_beat.eq(came_beat),
+            Cat(places).eq(Cat(place[:params.shared_bits] for place in written)),
+            alike.eq(Cat(inner[port] == inner[port + ports] for port in range(ports)))]
+        m.d.comb += [inner[lane].eq(Mux(self.shuffled, Cat(Const(0, 2), self.sources[lane]), places[lane]))
+                     for lane in range(params.lanes)]
+        compared = (noted, noted_slot, noted_beat)
+        writing, later = (self.write, self.write_slot, self.write_beat), (came, came_slot, came_beat)
         whole, reading = Cat(place[OFFSET_BITS:] for place in written), (slot_bits(params), self.slot, self.beat)
         parts: tuple[tuple[str, Any, Any, Any, Any, Any], ...] = (
             ("whole", self._lines, writing, whole, (entry_bits(params), self.line_slot, self.line_beat), self.lines),
-            ("within", within.shape(), writing, Cat(place[:params.shared_bits] for place in written), reading, within),
-            ("twins", ports, comparing, alike, (slot_bits(params), self.line_slot, self.line_beat), self.same))
+            ("within", within.shape(), later, Cat(inner), reading, within),
+            ("twins", ports, compared, alike, (slot_bits(params), self.line_slot, self.line_beat), self.same))
         for name, layout, (enable, write_slot, write_beat), content, (bits, slot, beat), found in parts:
             m.submodules[name] = kept = memory.Memory(shape=layout, depth=params.beats << bits, init=[])
             write, read = kept.write_port(), kept.read_port(domain="comb")

@@ -182,7 +182,8 @@ class MemoryUnit(Component):
             stage.beat.eq(gathered.beat), operands.fill.eq(gathered.valid), operands.fill_slot.eq(gather.slot),
             operands.fill_second.eq(gather.second), operands.fill_beat.eq(gathered.beat),
             operands.filled.eq(gathered.values), places.write.eq(stage.write), places.write_slot.eq(stage.write_slot),
-            places.write_beat.eq(stage.write_beat), places.written.eq(stage.places)]
+            places.write_beat.eq(stage.write_beat), places.written.eq(stage.places),
+            places.shuffled.eq(stage.shuffled), places.sources.eq(stage.sources)]
         for lane, values in enumerate(gathered.values):
             m.d.comb += [stage.low[lane].eq(values[0]), stage.high[lane].eq(values[1])]
 
@@ -210,9 +211,9 @@ class MemoryUnit(Component):
         m.d.comb += [note.en.eq(begun.valid), note.addr.eq(begun.payload.slot)]
         m.d.comb += [note.data[name].eq(begun.payload.instruction[name]) for name in (
             "operation", "size", "words", "is_signed", "atomic", "compare")]
-        for part in (access, self.atomic):
+        for part, slot in ((access, access.slot), (self.atomic, self.atomic.next_slot)):
             read = kept.read_port(domain="comb")
-            m.d.comb += [read.addr.eq(part.slot), part.instruction.eq(read.data)]
+            m.d.comb += [read.addr.eq(slot), part.instruction.eq(read.data)]
         m.d.comb += [
             back.judged.valid.eq(stage.judged.valid), back.judged.payload.eq(stage.judged.payload),
             back.loaded.eq(stage.loaded), back.inside.eq(stage.inside), back.pending.eq(queue.pending),
@@ -228,10 +229,10 @@ class MemoryUnit(Component):
         whole, open_ = Signal(), Signal()
         m.d.comb += [
             whole.eq(~crossbar.continues & ~queue.filling), open_.eq(~atomic.busy & ~(atomic.job.valid & whole)),
-            wants.eq(Cat(job.valid for job in jobs)),
+            wants.eq(Cat(queue.asks, queue.fill.valid, access.job.valid)),
             turn.eq(Mux(crossbar.continues, kept, Cat(
                 wants[place] & ~wants[:place].any() for place in range(len(jobs))))),
-            crossbar.job.valid.eq(open_ & turn.any()),
+            crossbar.job.valid.eq(open_ & (turn[1:].any() | turn[0] & queue.answer.valid)),
             crossbar.job.payload.eq(chosen_of(turn, [job.payload.as_value() for job in jobs]))]
         m.d.comb += [job.ready.eq(crossbar.free & (mine & open_ & (crossbar.continues | job.payload.single)))
                      for job, mine in zip(jobs, turn, strict=True)]
@@ -240,7 +241,8 @@ class MemoryUnit(Component):
             atomic.ready.eq(~crossbar.busy & whole), atomic.job.valid.eq(queue.atomic.valid | access.atomic.valid),
             atomic.job.payload.eq(Mux(
                 queue.atomic.valid, queue.atomic.payload.as_value(), access.atomic.payload.as_value())),
-            queue.atomic.ready.eq(atomic.job.ready), access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
+            queue.quiet.eq(~crossbar.busy & ~atomic.busy), queue.atomic.ready.eq(atomic.job.ready),
+            access.atomic.ready.eq(atomic.job.ready & ~queue.atomic.valid)]
         connect(m, atomic.modified, queue.modified)
         connect(m, crossbar.passed, queue.passed)
         connect(m, crossbar.closing, queue.closing)
@@ -262,19 +264,19 @@ class MemoryUnit(Component):
 
         # Banks, and what they give a cycle later.
         read = Signal.like(crossbar.read)
-        others = Signal(32 * params.lanes)
+        in_lines, in_lanes = (Signal(32 * params.lanes, name=name) for name in ("in_lines", "in_lanes"))
         m.d.comb += read.eq(Mux(atomic.busy, atomic.read.as_value(), crossbar.read.as_value()))
         executing = self._executing
         m.d.comb += executing.addr.eq(read.slot)
         for lane, (value, row) in enumerate(zip(operands.first, read.rows, strict=True)):
             executes = pick(list(executing.data.threads[lane::params.lanes]), row[:ceil_log2(params.beats)])
-            in_line = read.kind == BeatKind.LINE
-            m.d.sync += others.word_select(lane, 32).eq(Mux(
-                in_line | (read.kind == BeatKind.LANES) & executes, Mux(in_line, queue.words[lane], value), 0))
+            m.d.sync += [
+                in_lines.word_select(lane, 32).eq(Mux(read.kind == BeatKind.LINE, queue.words[lane], 0)),
+                in_lanes.word_select(lane, 32).eq(Mux((read.kind == BeatKind.LANES) & executes, value, 0))]
         for memory_ in (banks, queue):
             m.d.comb += [memory_.read.eq(read), memory_.write.eq(crossbar.write)]
         m.d.comb += [
-            crossbar.found.eq(banks.values.as_value() | queue.values.as_value() | others),
+            crossbar.found.eq(banks.values.as_value() | queue.values.as_value() | in_lines | in_lanes),
             crossbar.change.eq(atomic.change), atomic.changed.eq(crossbar.changed),
             atomic.found.eq(Cat(crossbar.words[:2]))]
         m.d.comb += [

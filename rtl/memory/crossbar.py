@@ -34,8 +34,9 @@ __all__ = ["Crossbar", "change_layout", "passed_layout", "result_write"]
 
 
 def passed_layout(params: SmParams) -> data.StructLayout:
-    """The last of some beats has passed."""
-    return data.StructLayout({"owner": BeatOwner, "slot": slot_bits(params), "tag": memory_tag_bits(params)})
+    """The last of some beats has passed; see :func:`beat_job`."""
+    return data.StructLayout({
+        "owner": BeatOwner, "slot": slot_bits(params), "tag": memory_tag_bits(params), "final": 1})
 
 
 def result_write(params: SmParams) -> data.StructLayout:
@@ -185,7 +186,7 @@ class Crossbar(Component):
                 kept.bytes & (served[port] & here.write).replicate(4) & ~reduce(or_, over, Const(0, 4)))
         m.d.comb += [
             clashes.eq(Cat(clashing).any()), self.passed.valid.eq(pending.any() & ~clashes & here.last),
-            self.passed.payload.owner.eq(here.owner),
+            self.passed.payload.owner.eq(here.owner), self.passed.payload.final.eq(here.final),
             self.passed.payload.slot.eq(here.slot), self.passed.payload.tag.eq(here.tag)]
         # The last beat's data are wanted as many cycles after the first one's as there are other beats, and the ports'
         # words have come by then, if two of the ports are served together.

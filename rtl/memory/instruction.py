@@ -203,13 +203,13 @@ def beat_job(params: SmParams) -> data.StructLayout:
     The word is number ``word`` of the thread's, but for the lanes of its second half, or of its second to fourth
     quarter, the one that ``spread`` makes of it: so are all banks at work for threads with neighbouring words of 64 or
     128 bits. In ``local`` memory each word has a line of its own. ``size`` and ``signed`` are the instruction's.
-    ``last`` of its ``owner``. ``skips``: there are none in the lower half. ``single``: or none in the upper half, or
-    they all read at the places of threads in the lower half.
+    ``last`` of its ``owner``, and ``final``: of the lines that an instruction fills. ``skips``: there are none in the
+    lower half. ``single``: or none in the upper half, or they all read at the places of threads in the lower half.
     """
     return data.StructLayout({
         "slot": slot_bits(params), "beat": range(params.beats), "lanes": params.lanes, "kind": BeatKind, "write": 1,
         "tag": memory_tag_bits(params), "word": range(WORDS), "spread": 2, "local": 1, "size": 3, "signed": 1,
-        "owner": BeatOwner, "last": 1, "skips": 1, "single": 1})
+        "owner": BeatOwner, "last": 1, "final": 1, "skips": 1, "single": 1})
 
 
 def bank_read(params: SmParams) -> data.StructLayout:

@@ -273,21 +273,20 @@ class MissQueue(Component):
     def _fill(self, m: Module, starts: Any, tag: Any, info: Any, last: Any) -> None:
         """Beats that fill a line."""
         job, step, ends = self.fill.payload, Signal(range(WORDS)), Signal()
-        kept, kept_tag, is_last, taken_last = Signal.like(info), Signal.like(tag), Signal(), Signal()
+        kept, kept_tag, final, passed = Signal.like(info), Signal.like(tag), Signal(), self.passed.payload
         m.d.comb += ends.eq(kept.local | (step == kept.words - 1))
         with m.If(starts):
-            m.d.sync += [self.fill.valid.eq(1), kept.eq(info), kept_tag.eq(tag), step.eq(0), is_last.eq(last)]
+            m.d.sync += [self.fill.valid.eq(1), kept.eq(info), kept_tag.eq(tag), step.eq(0), final.eq(last)]
         with m.Elif(self.fill.valid & self.fill.ready):
             m.d.sync += [
-                step.eq(Mux(ends, 0, step + 1)), self.filling.eq(~job.last), taken_last.eq(is_last),
-                self.fill.valid.eq(~job.last)]
+                step.eq(Mux(ends, 0, step + 1)), self.filling.eq(~job.last), self.fill.valid.eq(~job.last)]
             with m.If(ends):
                 m.d.sync += kept.next.as_value().eq(first_of(kept, kept.next.others, self._params))
         self._beat(m, job, kept, kept_tag, kept.next, step, ends)
-        m.d.comb += [job.write.eq(1), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE)]
-        m.d.sync += [
-            self.filled.valid.eq(self.passed.valid & (self.passed.payload.owner == BeatOwner.FILL) & taken_last),
-            self.filled.payload.eq(self.passed.payload.slot)]
+        m.d.comb += [
+            job.write.eq(1), job.final.eq(final), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE),
+            self.filled.valid.eq(self.passed.valid & (passed.owner == BeatOwner.FILL) & passed.final),
+            self.filled.payload.eq(passed.slot)]
 
     def _answer(self, m: Module, lines: LineMemory, info: Any, early: Signal, incomplete: Signal) -> None:
         """Beats that a line gives, or its atomic operations. If one was asked for ``early``, it is that whose tag is

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 import sim.hardware
+import sim.hosted
 from rtl.isa.errors import WarpError
 from sim.engine import PysimEngine, choose
 from sim.lockstep import Lockstep
@@ -76,8 +77,8 @@ def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
         memory.write(base, bytes([memory.read(base, 1)[0] ^ 1]))
         return place_descriptor(launch, memory)
 
-    place_descriptor = sim.hardware.place_descriptor
-    monkeypatch.setattr(sim.hardware, "place_descriptor", place)
+    place_descriptor = sim.hosted.place_descriptor
+    monkeypatch.setattr(sim.hosted, "place_descriptor", place)
     failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
     assert "of thread 0" in failure
     assert "LDG.E" in failure

@@ -51,7 +51,7 @@ class MemoryArbiter(Component):
         """Takes the request of the first client, after the one that was served last, that has one."""
         count, out = len(self.clients), self.port.request
         wanting, last, chosen = Signal(count), Signal(range(count)), Signal(range(count))
-        held: Any = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
+        kept: Any = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
         full = Signal()
         later = Signal(count)
         m.d.comb += [
@@ -68,10 +68,10 @@ class MemoryArbiter(Component):
             with m.If(free & (chosen == index)):
                 m.d.comb += request.ready.eq(1)
                 m.d.sync += [
-                    held.write.eq(request.payload.write), held.address.eq(request.payload.address),
-                    held.data.eq(request.payload.data), held.mask.eq(request.payload.mask),
-                    held.tag.eq(request.payload.tag | index << self.own_bits)]
-        m.d.comb += [out.valid.eq(full), out.payload.eq(held)]
+                    kept.write.eq(request.payload.write), kept.address.eq(request.payload.address),
+                    kept.data.eq(request.payload.data), kept.mask.eq(request.payload.mask),
+                    kept.tag.eq(request.payload.tag | index << self.own_bits)]
+        m.d.comb += [out.valid.eq(full), out.payload.eq(kept)]
 
     def _responses(self, m: Module) -> None:
         """Gives each answer to its client."""

@@ -8,9 +8,8 @@ from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component, members_of, pass_on, ports
 from rtl.convert import ConversionUnit
-from rtl.execute import ExecuteUnit
+from rtl.execute import ExecuteUnit, IndexedTargets
 from rtl.fetch import FetchUnit
-from rtl.flow import IndexedTargets
 from rtl.front_end import FrontEnd, give
 from rtl.layouts import LaneClient, shared_clear, warp_exit
 from rtl.memory import MemoryUnit

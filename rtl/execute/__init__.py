@@ -1,5 +1,6 @@
-"""The lanes and the registers."""
+"""The lanes and the registers, and what leaves them for other units."""
 
+from .indexed import IndexedTargets
 from .unit import ExecuteUnit
 
-__all__ = ["ExecuteUnit"]
+__all__ = ["ExecuteUnit", "IndexedTargets"]

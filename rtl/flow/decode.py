@@ -1,15 +1,15 @@
-"""Flow instructions on their way to the flow unit: entries of tables are read for them, they are decoded, and wait."""
+"""Flow instructions on their way to the flow unit: they are decoded, and wait."""
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Mux, Signal
-from amaranth.lib import enum, stream, wiring
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
 from rtl.dispatch_queue import DispatchQueue
 from rtl.isa.errors import WarpError
-from rtl.isa.syntax import RZ, WORD_BITS, Constant, Form, Pipe, Target
+from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Target
 from rtl.isa.table import FORMS
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import (
@@ -22,21 +22,15 @@ from rtl.layouts import (
     TrapMove,
     dispatched,
     flow_request,
-    indexed_request,
-    indexed_response,
     is_kind,
 )
 from rtl.params import SmParams
 from rtl.word import field_of, pattern_of
 
-__all__ = ["FLOW_FORMS", "FlowDecoder", "FlowQueue", "IndexedTargets"]
+__all__ = ["FLOW_FORMS", "FlowDecoder", "FlowQueue"]
 
 FLOW_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.FLOW)
 """The instructions of the flow unit."""
-_TABLE_FORMS = tuple(form for form in FLOW_FORMS
-                     if isinstance(target := form.operands.get("target"), Constant) and target.index is not None)
-"""The instructions whose target is a table's entry."""
-_OFFSET_BITS = 16
 
 
 def _does(operation: FlowOperation, asked: StackOperation = StackOperation.PUSH, **others: Any) -> dict[str, Any]:
@@ -67,74 +61,6 @@ _COUNTED = {FlowOperation.CALL: StackOperation.CALL, FlowOperation.PUSH: StackOp
 _INJECTED = {FlowOperation.BRANCH: StackOperation.PUSH, FlowOperation.LEAVE_TRAP: StackOperation.SET_MODE,
              FlowOperation.RESTORE: StackOperation.RESTORE, FlowOperation.TERMINATE: StackOperation.CLEAR}
 """What a warp that is made to do something asks of the stack. ENTER_TRAP asks several things."""
-
-
-class _Indexed(enum.Enum, shape=2):
-    """What a branch waits for: that its entry is asked for, the entry, a cycle in which nothing else passes."""
-
-    NOTHING = 0
-    ASKS = 1
-    READS = 2
-    PASSES = 3
-
-
-class IndexedTargets(Component):
-    """Puts the table's entry in the place of its index. Everything else passes.
-
-    An address that is no multiple of 4 is MISALIGNED_ADDR; beyond the end of the bank it is INVALID_CONST_ADDR if that
-    is reported, else the entry is 0.
-
-    Members
-    -------
-    dispatch, passed : In, Out(Event of dispatched)
-        While one waits here no other comes whose registers were collected. It passes when nothing else does.
-    busy : Out(1)
-        One waits, or comes in this cycle.
-    report_mask : In(32)
-    indexed, value : Out(stream of indexed_request), In(stream of indexed_response)
-        The constants.
-    """
-
-    def __init__(self, params: SmParams) -> None:
-        self._layout = dispatched(params)
-        super().__init__({
-            "dispatch": In(Event(self._layout)), "passed": Out(Event(self._layout)), "busy": Out(1),
-            "report_mask": In(32), "indexed": Out(stream.Signature(indexed_request())),
-            "value": In(stream.Signature(indexed_response()))})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        arriving, asked, value, form = self.dispatch, self.indexed, self.value, _TABLE_FORMS[0]
-        kept: Any = Signal(self._layout)
-        state, address, misaligned, error = Signal(_Indexed), Signal(32), Signal(), Signal(WarpError)
-        comes, passes, waits = Signal(), Signal(), state != _Indexed.NOTHING
-        through_table = arriving.payload.word.matches(*map(pattern_of, _TABLE_FORMS))
-        offset, number = field_of(kept.word, form.fields["offset"]), field_of(kept.word, form.fields["Ra"])
-        m.d.comb += [
-            comes.eq(arriving.valid & through_table), passes.eq(arriving.valid & ~through_table),
-            address.eq(Mux(number == RZ, offset.as_unsigned()[:_OFFSET_BITS], kept.operands[0] + offset)),
-            misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
-            asked.payload.address.eq(address), asked.valid.eq((state == _Indexed.ASKS) & ~misaligned),
-            value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _Indexed.PASSES)),
-            self.passed.payload.eq(Mux(passes, arriving.payload.as_value(), kept.as_value()))]
-        with m.If(misaligned):
-            m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
-        with m.Elif(value.payload.missing & self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)):
-            m.d.comb += error.eq(WarpError.INVALID_CONST_ADDR)
-
-        with m.Switch(state):
-            with m.Case(_Indexed.ASKS, _Indexed.READS):
-                with m.If(value.valid | misaligned):
-                    m.d.sync += [kept.operands[0].eq(Mux(misaligned, 0, value.payload.value)), kept.fault.eq(error),
-                                 state.eq(_Indexed.PASSES)]
-                with m.Elif(asked.ready):
-                    m.d.sync += state.eq(_Indexed.READS)
-            with m.Case(_Indexed.PASSES), m.If(~passes):
-                m.d.sync += state.eq(_Indexed.NOTHING)
-        with m.If(comes):
-            m.d.sync += [kept.eq(arriving.payload), state.eq(_Indexed.ASKS)]
-        m.d.sync += Assert(~(comes & waits), "a branch through a table while one waits")
-        return m
 
 
 class FlowDecoder(wiring.Component):

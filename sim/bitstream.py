@@ -14,7 +14,7 @@ from typing import Any
 
 from amaranth.build.run import LocalBuildProducts
 from amaranth.hdl import Module
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
@@ -36,6 +36,9 @@ COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRE
 _OPENED = ("machine", "machine.sm", "machine.sm.core", "machine.sm.core.front_end",
            "machine.sm.core.front_end.control_flow")
 """Modules whose parts are counted apart."""
+_GLOBAL = "$glbnet$"
+_SAME = 0.01
+"""MHz by which a clock that was asked for and what nextpnr says of it may differ."""
 _LOADER = ("OPENFPGALOADER", "openFPGALoader")
 
 
@@ -54,6 +57,8 @@ class Bitstream:
         Of the device, by kind: what is used, and what there is.
     timings : list[Timing]
         Of the machine's clock, for each seed that was tried.
+    clocks : dict[int, dict[str, tuple[float, float]]]
+        By seed, for each clock: MHz that are reached, and that are wanted.
     tools : dict[str, str]
     path : Path
         Of the bitstream.
@@ -67,6 +72,7 @@ class Bitstream:
     units: dict[str, dict[str, int]] = field(default_factory=dict)
     used: dict[str, tuple[int, int]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
+    clocks: dict[int, dict[str, tuple[float, float]]] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -76,8 +82,9 @@ class Bitstream:
 
     @property
     def met(self) -> bool:
-        """Whether it is as fast as it has to be."""
-        return self.best.fmax >= self.wanted
+        """Whether all of it is as fast as it has to be."""
+        return self.best.fmax >= self.wanted and all(
+            reached >= wanted for reached, wanted in self.clocks[self.best.seed].values())
 
     def text(self) -> str:
         """It for people."""
@@ -87,6 +94,8 @@ class Bitstream:
         lines += [f"  {name:40}" + "".join(f"{count[key]:>12,}" for key in COLUMNS) for name, count in rows]
         lines += ["", *(f"  {kind:16}{used:>8,} of {there:,}" for kind, (used, there) in self.used.items()), ""]
         lines += [f"  seed {timing.seed:<3} {timing.fmax:7.1f} MHz  {timing.path}" for timing in self.timings]
+        lines += [f"  {name}: {reached:.1f} of {wanted:g} MHz"
+                  for name, (reached, wanted) in self.clocks[self.best.seed].items()]
         verdict = "is met" if self.met else "IS NOT MET"
         return "\n".join([*lines, f"  {self.wanted:.1f} MHz {verdict}", f"bitstream     {self.path}"]) + "\n"
 
@@ -102,6 +111,8 @@ class Bitstream:
             "fmax_mhz": round(self.best.fmax, 2), "met": self.met, **self.total, "units": self.units,
             "used": {kind: used for kind, (used, _) in self.used.items()},
             "available": {kind: there for kind, (_, there) in self.used.items()}, "tools": self.tools,
+            "clocks": {name: dict(zip(("fmax_mhz", "wanted_mhz"), rates, strict=True))
+                       for name, rates in self.clocks[self.best.seed].items()},
             "seeds": [asdict(timing) for timing in self.timings], "bitstream": str(self.path)}, indent=2) + "\n"
 
 
@@ -142,16 +153,27 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
 
 
 class PadsAlone(Component):
-    """The ports of a BoardMachine, and nothing behind them."""
+    """A BoardMachine without its machine and its link: pads, memory and video, if there are any."""
 
-    def __init__(self, _params: SmParams, _clock: int, _baud: int, _memory: object, lamps: int) -> None:
-        super().__init__({"receive": In(1), "transmit": Out(1),
-                          **dict.fromkeys(("live", "trapped", "failed", "lamps"), Out(lamps))})
+    def __init__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> None:
+        self._memory, self._video = memory(1), None if video is None else video(1)
+        self._joined = [(part, name) for part, name in ((self._memory, "bus"), (self._video, "lanes"))
+                        if part is not None and name in part.signature.members]
+        super().__init__({
+            "receive": In(1), "transmit": Out(1), **dict.fromkeys(("live", "trapped", "failed", "lamps"), Out(lamps)),
+            **{name: part.signature.members[name] for part, name in self._joined}})
 
     def elaborate(self, platform: object) -> Module:
         """Something that nobody can leave out."""
         m = Module()
         m.d.sync += self.transmit.eq(self.receive)
+        m.submodules.memory = self._memory
+        for part, name in self._joined:
+            self.join(m, part, name)
+        if self._video is not None:
+            m.submodules.video = self._video
+            connect(m, self._video.memory, self._memory.port)
+            m.d.comb += self._video.enable.eq(1)
         return m
 
 
@@ -193,12 +215,15 @@ def _unit_of(cell: str) -> str:
 
 
 def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing:
-    """What nextpnr has told, of the clock that is fast."""
+    """What nextpnr has told, of the machine's clock: the slowest of those that are to be as fast as it."""
     result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
                    if entry["used"]}
-    clock = max(report["fmax"], key=lambda name: name.endswith("pll_clock"))
+    rates = {name: (rate["achieved"], rate["constraint"]) for name, rate in report["fmax"].items()}
+    result.clocks[seed] = {name.removeprefix(_GLOBAL): both for name, both in rates.items()}
+    clock = min((name for name, (_, wanted) in rates.items() if abs(wanted - result.wanted) < _SAME),
+                key=lambda name: rates[name])
     paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
-    timing = Timing(seed, report["fmax"][clock]["achieved"], critical_path(paths[0]))
+    timing = Timing(seed, rates[clock][0], critical_path(paths[0]))
     result.timings.append(timing)
     return timing
 

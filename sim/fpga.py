@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 import time
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
-from rtl.fpga.boards import BOARDS, board_top
+from rtl.fpga.boards import BOARDS, SDRAM, board_top
 from rtl.fpga.flat import FlatSm
 from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
@@ -136,6 +136,13 @@ def _seeds(text: str) -> list[int]:
         raise ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2,3") from error
 
 
+def _memory(text: str) -> int | str:
+    """A board's SDRAM chip, or a number of bytes."""
+    if text != SDRAM and not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"{text!r} is neither {SDRAM} nor a number of bytes")
+    return text if text == SDRAM else int(text)
+
+
 def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     parser = Parser(prog="python -m sim.fpga", description="Builds the bitstream of a board, measures the size and the "
                     "clock rate of a unit, or writes Verilog of the machine.")
@@ -150,9 +157,11 @@ def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     parser.add_argument("--seeds", type=_seeds, metavar="N,N,...", help="of placement, default 1,2,3; of a "
                         "board, which takes the first one that is fast enough, default 1")
     parser.add_argument("--clock", type=int, metavar="HZ", help="of a board's machine, instead of the board's own")
-    parser.add_argument("--memory", type=int, metavar="BYTES", help="of a board, instead of the board's own")
+    parser.add_argument("--memory", type=_memory, metavar=f"{SDRAM}|BYTES",
+                        help="of a board, instead of the board's own: its SDRAM chip, or so many bytes of block memory")
+    parser.add_argument("--video", action=BooleanOptionalAction, help="of a board, instead of the board's own")
     parser.add_argument("--lpf", type=Path, metavar="OUT", help="write pins and clocks of a board there, and no more")
-    parser.add_argument("--load", action="store_true", help="program the board, by openFPGALoader")
+    parser.add_argument("--load", action="store_true", default=None, help="program the board, by openFPGALoader")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
     parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET")
     options = parser.parse_args(arguments)
@@ -163,8 +172,8 @@ def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     for what, names in (("board", BOARDS), ("unit", UNITS)):
         if getattr(options, what) not in (None, *names):
             parser.error(f"no {what} {getattr(options, what)}; there are {', '.join(names)}")
-    for flag in ("clock", "memory", "load", "lpf"):
-        if getattr(options, flag) and options.board is None:
+    for flag in ("clock", "memory", "video", "load", "lpf"):
+        if getattr(options, flag) is not None and options.board is None:
             parser.error(f"--{flag} is for boards")
     for flag in (*_KNOBS, "small"):
         if getattr(options, flag) and options.unit is None:
@@ -195,7 +204,8 @@ def _build(options: Any) -> int:
         return 0
     if options.load:
         check_loader()
-    top = board_top(BOARDS[options.board], PRESETS[options.preset], clock=options.clock, memory=options.memory)
+    top = board_top(BOARDS[options.board], PRESETS[options.preset], clock=options.clock, memory=options.memory,
+                    video=options.video)
     folder = options.build or Path("build", "fpga", f"{options.board}-{options.preset}")
     say = _Progress(options.board)
     result, products = build(options.board, options.preset, top, folder, options.seeds or [1], say)

@@ -1,17 +1,20 @@
 """The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from amaranth.hdl import Signal
+
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.layouts import Policy
 from rtl.params import SmParams
+from rtl.sm import Sm
 from sim.collector import collector_off
 from sim.diagnosis import diagnose, warp_states
-from sim.engine import Engine, engine_of, make_simulator, observe_all, run_cycles
+from sim.engine import Engine, Sink, engine_of, make_simulator, observe_all, run_cycles
 from sim.harness import Harness
 from sim.host import REGISTERS, Driver
 from sim.hosted import HardwareResult, HostedMachine
@@ -26,6 +29,7 @@ __all__ = ["PERIOD", "Hardware", "HardwareResult"]
 
 PERIOD = 1e-8
 """Of the clock, in seconds."""
+Watched = tuple[Sequence[Signal], Sink]
 _SETTLE = 64
 """Cycles that the machine goes on after its end, for what is under way to be told."""
 _NAMES = {address: name for name, address in REGISTERS.items()}
@@ -51,6 +55,8 @@ class Hardware(HostedMachine):
     disorder : int or None
         A seed: memory takes its time and performs requests in any order that the port allows, see
         :class:`~sim.memory_service.MemoryService`.
+    watched : Callable[[Sm], sequence]
+        Signals of the machine that are observed in each cycle, and who is told: see :func:`~sim.engine.observe_all`.
 
     Attributes
     ----------
@@ -66,8 +72,8 @@ class Hardware(HostedMachine):
     """
 
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
-                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY,
-                 disorder: int | None = None) -> None:
+                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY, disorder: int | None = None,
+                 watched: Callable[[Sm], Sequence[Watched]] = lambda _sm: ()) -> None:
         super().__init__(params, policy)
         with collector_off():
             self.harness = harness = Harness(params)
@@ -77,7 +83,9 @@ class Hardware(HostedMachine):
         self._simulator.add_testbench(self._host)
         self._ran = False
         self._reader = EventReader(harness.sm.retired) if check else None
-        observed = [(self._reader.signals, self._reader.changes)] if self._reader is not None else []
+        observed = list(watched(harness.sm))
+        if self._reader is not None:
+            observed.append((self._reader.signals, self._reader.changes))
         self._tracer = self._observer = None
         if vcd is not None:
             self._tracer = Tracer(self._simulator, machine_traces(harness), vcd, period=PERIOD, root="sm",

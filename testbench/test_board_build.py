@@ -75,6 +75,17 @@ def test_every_pin_and_clock_of_a_board_is_explained(board):
     assert f"{BOARDS[board].clock / 1e6:g} MHz" in page
 
 
+@pytest.mark.parametrize(("board", "options", "found"), [
+    ("ulx3s-85f", {}, {"sdram", "hdmi"}), ("ulx3s-85f", {"memory": 1 << 16}, {"hdmi"}),
+    ("ulx3s-85f", {"video": False}, {"sdram"}), ("ulx3s-85f", {"memory": 1 << 16, "video": False}, set()),
+    ("ulx3s-25f", {}, set()), ("ulx3s-25f", {"memory": "sdram", "video": True}, {"sdram", "hdmi"}),
+    ("ecpix5-85f", {}, set())])
+def test_memory_and_video_of_a_board_can_be_chosen(board, options, found):
+    top = board_top(BOARDS[board], make=PadsAlone, **options)
+    files = top.platform.prepare(top, "top", debug_verilog=False).files
+    assert {name for name in ("sdram", "hdmi") if f"{name}_0__" in files["top.lpf"]} == found
+
+
 # The command.
 
 FAKE = '''\
@@ -95,9 +106,10 @@ elif "--textcfg" in arguments:
     steps = [{"type": "clk-to-q", "delay": 1, "from": {"cell": "machine.a_TRELLIS_FF_Q", "port": "Q"}},
              {"type": "routing", "delay": 1, "net": "machine.a", "from": {"cell": "machine.a_TRELLIS_FF_Q"},
                "to": {"cell": "machine.b_TRELLIS_FF_Q", "port": "DI"}}]
+    wanted = 37.5 if "slower" in pathlib.Path.cwd().name else 50
     pathlib.Path("report.json").write_text(json.dumps({
-        "fmax": {"clk25_0__io": {"achieved": 300, "constraint": 25},
-                  clock: {"achieved": 30.0 + 10 * seed, "constraint": 50}},
+        "fmax": {"clk25_0__io": {"achieved": 300 if seed < 4 else 20, "constraint": 25},
+                  clock: {"achieved": 30.0 + 10 * seed, "constraint": wanted}},
         "utilization": {"TRELLIS_COMB": {"used": 7, "available": 99}, "DCUA": {"used": 0, "available": 2}},
         "critical_paths": [{"from": f"posedge {clock}", "to": f"posedge {clock}", "path": steps}]}))
 elif "--bit" in arguments:
@@ -129,6 +141,8 @@ def test_a_bitstream_is_that_of_the_first_seed_that_is_fast_enough(tools, capsys
     assert "  50.0 MHz is met\n" in output
     result = json.loads((tools / "out.json").read_text())
     assert (result["clock_mhz"], result["fmax_mhz"], result["met"]) == (50, 50, True)
+    assert result["clocks"] == {"clk25_0__io": {"fmax_mhz": 300, "wanted_mhz": 25},
+                                "clock.pll_clock": {"fmax_mhz": 50, "wanted_mhz": 50}}
     nothing = dict.fromkeys(bitstream.COLUMNS, 0)
     assert result["units"] == {
         "machine.link": nothing | {"lut4": 1, "ff": 1}, "machine.sm.core.fetch": nothing | {"lut4": 1, "dp16kd": 1},
@@ -148,8 +162,15 @@ def test_a_bitstream_that_is_too_slow_is_the_best_and_is_not_loaded(tools, capsy
     assert fpga.main(["ulx3s-25f", "--seeds", "1,0", "--build", "work", "--load"]) == 1
     assert "  50.0 MHz IS NOT MET\n" in capsys.readouterr().out
     assert (tools / "work" / "top.bit").read_text() == "seed 1"
-    assert fpga.main(["ulx3s-25f", "--seeds", "1", "--clock", "37500000"]) == 0
+    assert fpga.main(["ulx3s-25f", "--seeds", "1", "--clock", "37500000", "--build", "slower"]) == 0
     assert "preset tiny" in capsys.readouterr().out
+
+
+def test_every_clock_has_to_be_fast_enough(tools, capsys):
+    assert fpga.main(["ulx3s-25f", "--seeds", "4"]) == 1
+    output = capsys.readouterr().out
+    assert "  clk25_0__io: 20.0 of 25 MHz\n" in output
+    assert "  50.0 MHz IS NOT MET\n" in output
 
 
 def test_a_board_is_programmed_as_its_platform_does_it(tools, monkeypatch):
@@ -183,7 +204,11 @@ def test_without_a_loader_nothing_is_begun(tools, capsys, monkeypatch):
     (["ulx3s-85f", "--small"], "--small is for units"),
     (["ulx3s-85f", "--clock", "900000000"], "no PLL of an ECP5 makes 900 MHz of 25 MHz: it takes 8 to 400 MHz and "
      "makes 3.125 to 400 MHz"),
-    (["ulx3s-85f", "--memory", "1000"], "a block memory has a power of two of bytes, at least 128, not 1000")])
+    (["ulx3s-85f", "--memory", "1000"], "a block memory has a power of two of bytes, at least 128, not 1000"),
+    (["ulx3s-85f", "--memory", "flash"], "argument --memory: 'flash' is neither sdram nor a number of bytes"),
+    (["ecpix5-85f", "--memory", "sdram"], "the board has no SDRAM that the machine can use"),
+    (["ecpix5-85f", "--video"], "the board has no HDMI that the machine can use"),
+    (["--unit", "crs", "--no-video"], "--video is for boards")])
 def test_bad_arguments_get_one_line(tools, capsys, arguments, message):
     assert failure(capsys, *arguments) == f"python -m sim.fpga: {message}\n"
 
@@ -195,13 +220,18 @@ def test_the_constraints_alone(tools):
 
 
 @needs_tools
-def test_the_real_tools_make_a_bitstream_of_pads_and_a_pll(tmp_path):
+@pytest.mark.parametrize(("board", "plls", "pins", "both_edges"), [("ulx3s-25f", 1, 11, 0), ("ulx3s-85f", 2, 54, 5)])
+def test_the_real_tools_make_a_bitstream_of_all_but_the_machine(tmp_path, board, plls, pins, both_edges):
+    """On the second board with SDRAM and video."""
     said = []
-    top = board_top(BOARDS["ulx3s-25f"], make=PadsAlone)
-    result, products = bitstream.build("ulx3s-25f", "none", top, tmp_path, [1], said.append)
+    top = board_top(BOARDS[board], make=PadsAlone)
+    result, products = bitstream.build(board, "none", top, tmp_path, [1], said.append)
     assert result.met
-    assert result.used["EHXPLLL"] == (1, 2)
-    assert result.used["TRELLIS_IO"][0] == 11
+    assert result.used["EHXPLLL"][0] == plls
+    assert result.used["TRELLIS_IO"][0] == pins
+    netlist = json.loads((tmp_path / "top.json").read_text())["modules"]["top"]["cells"].values()
+    assert [cell["type"] for cell in netlist].count("ODDRX1F") == both_edges
+    assert {wanted for _, wanted in result.clocks[1].values()} == {50, 25, 125} if plls == 2 else {50}
     assert isinstance(products, LocalBuildProducts)
     assert (tmp_path / "top.bit").stat().st_size > 1000
     assert said[0] == "elaboration"

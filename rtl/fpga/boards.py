@@ -3,26 +3,43 @@
 What a board has, and where, is known by its platform in amaranth-boards alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from amaranth.hdl import ClockDomain, Elaboratable, Module
 from amaranth.lib import io
+from amaranth.lib.wiring import connect
 
 from rtl.params import PRESETS, SmParams
 
 from .block_memory import BlockMemory, check_size
+from .derived_clocks import DerivedClock, DerivedClocks
 from .machine import BoardMachine
 from .pll import ClockGenerator, PllSettings, find_pll
+from .sdram import SdramController
+from .sdram_pads import SdramPads, clock_phase
+from .tmds import SHIFTS
+from .video import Video
+from .video_pads import VideoPads
 
-__all__ = ["BOARDS", "Board", "BoardTop", "board_top"]
+__all__ = ["BOARDS", "SDRAM", "Board", "BoardTop", "board_top"]
 
+SDRAM = "sdram"
+"""Memory that is a board's SDRAM chip, where others are bytes of block memory."""
 _CLOCK, _BAUD = 50_000_000, 3_000_000
-Maker = Callable[[SmParams, int, int, Callable[[int], Any], int], Any]
+_PIXEL_HZ = 25_000_000
+
+
+class Maker(Protocol):
+    """Makes what is between a board's clocks and its pads: see BoardMachine, whose arguments it takes."""
+
+    def __call__(self, params: SmParams, clock: int, baud: int, memory: Any, lamps: int, video: Any) -> Any:
+        """Makes it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,8 +54,10 @@ class Board:
         The machine that it has, unless another one is asked for.
     clock, baud : int
         Hz of the machine; bits a second of the serial line.
-    memory : int
-        Bytes of block memory.
+    memory : int or SDRAM
+        Bytes of block memory, or its SDRAM chip, unless something else is asked for.
+    video : bool
+        Whether it shows the framebuffer, unless something else is asked for.
     lamps : int
         Lamps for warps.
     coloured : bool
@@ -49,7 +68,8 @@ class Board:
     preset: str
     clock: int = _CLOCK
     baud: int = _BAUD
-    memory: int = 1 << 16
+    memory: int | str = 1 << 16
+    video: bool = False
     lamps: int = 8
     coloured: bool = False
 
@@ -60,7 +80,7 @@ class Board:
 
 
 BOARDS: Mapping[str, Board] = MappingProxyType({
-    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "default"),
+    "ulx3s-85f": Board("ulx3s.ULX3S_85F_Platform", "default", memory=SDRAM, video=True),
     "ulx3s-25f": Board("ulx3s.ULX3S_25F_Platform", "tiny"),
     "ecpix5-85f": Board("ecpix5.ECPIX585Platform", "default", lamps=4, coloured=True),
 })
@@ -77,12 +97,16 @@ class BoardTop(Elaboratable):
         The board's.
     settings : PllSettings
         Of the machine's clock.
+    later : mapping
+        Domain -> by how many degrees its clock follows the machine's: that of the SDRAM chip, if it is used.
     machine : BoardMachine
         What is between the clock and the pads.
     """
 
-    def __init__(self, board: Board, platform: Any, settings: PllSettings, machine: Any) -> None:
+    def __init__(self, board: Board, platform: Any, settings: PllSettings, later: Mapping[str, float],
+                 machine: Any) -> None:
         self.board, self.platform, self.settings, self.machine = board, platform, settings, machine
+        self._later = later
 
     @property
     def frequency(self) -> int:
@@ -92,17 +116,31 @@ class BoardTop(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         m.domains.sync = ClockDomain()
-        m.submodules.clock = clock = ClockGenerator(self.settings, platform.default_clk_frequency)
+        m.submodules.clock = clock = ClockGenerator(self.settings, platform.default_clk_frequency, self._later)
         m.submodules.machine = machine = self.machine
         for name, wanted, signal in ((platform.default_clk, "clock", clock.clock),
                                      (platform.default_rst, "reset", clock.reset)):
             if name is not None:
                 m.submodules[f"{wanted}_pad"] = pad = io.Buffer(io.Direction.Input, platform.request(name, dir="-"))
                 m.d.comb += signal.eq(pad.i)
+        self._line(m, platform)
+        self._lamps(m, platform)
+        if self._later:
+            self._sdram(m, platform)
+        if "lanes" in machine.signature.members:
+            self._video(m, platform, clock.clock)
+        return m
+
+    def _line(self, m: Module, platform: Any) -> None:
+        """The serial line."""
         uart = platform.request("uart", dir="-")
         m.submodules.receive_pad = rx = io.Buffer(io.Direction.Input, uart.rx)
         m.submodules.transmit_pad = tx = io.Buffer(io.Direction.Output, uart.tx)
-        m.d.comb += [machine.receive.eq(rx.i), tx.o.eq(machine.transmit)]
+        m.d.comb += [self.machine.receive.eq(rx.i), tx.o.eq(self.machine.transmit)]
+
+    def _lamps(self, m: Module, platform: Any) -> None:
+        """Lamps of one colour or of three."""
+        machine = self.machine
         for number in range(self.board.lamps):
             lamps: dict[Any, Any] = {}
             if self.board.coloured:
@@ -114,19 +152,44 @@ class BoardTop(Elaboratable):
                 m.submodules[f"lamp_{number}{colour}"] = pad = io.Buffer(
                     io.Direction.Output, getattr(lamp, colour) if colour else lamp)
                 m.d.comb += pad.o.eq(lit[number])
-        return m
+
+    def _sdram(self, m: Module, platform: Any) -> None:
+        """The SDRAM chip."""
+        m.domains += (ClockDomain(domain, reset_less=True) for domain in self._later)
+        m.submodules.sdram_pads = pads = SdramPads(platform.request("sdram", dir="-"), *self._later)
+        connect(m, self.machine.bus, pads.bus)
+
+    def _video(self, m: Module, platform: Any, oscillator: Any) -> None:
+        """The screen, and the clocks of pixels and bits."""
+        m.domains += (ClockDomain(domain, reset_less=True) for domain in ("pixel", "shift"))
+        m.submodules.video_clocks = clocks = DerivedClocks(platform.default_clk_frequency, {
+            "pixel": DerivedClock(_PIXEL_HZ), "shift": DerivedClock(_PIXEL_HZ * SHIFTS)})
+        m.submodules.video_pads = pads = VideoPads(platform.request("hdmi", dir="-"))
+        m.d.comb += [clocks.clock.eq(oscillator), pads.lanes.eq(self.machine.lanes)]
 
 
-def board_top(board: Board, params: SmParams | None = None, *, clock: int | None = None, memory: int | None = None,
-              make: Maker = BoardMachine) -> BoardTop:
-    """The top of a board with a machine, a clock in Hz, and bytes of block memory; None: the board's own. The clock
-    comes as near as a PLL can make it. ``make`` makes what is between the clock and the pads.
+def board_top(board: Board, params: SmParams | None = None, *, clock: int | None = None,
+              memory: int | str | None = None, video: bool | None = None, make: Maker = BoardMachine) -> BoardTop:
+    """The top of a board with a machine, a clock in Hz, memory (bytes of block memory, or SDRAM), and video or none;
+    None: the board's own. The clock comes as near as a PLL can make it. ``make`` makes what is between the clock and
+    the pads.
 
-    ValueError for a clock that no PLL makes, or a memory that cannot be; ImportError without amaranth-boards.
+    ValueError for a clock that no PLL makes, a memory that cannot be, or what the board has not; ImportError without
+    amaranth-boards.
     """
-    size = check_size(board.memory if memory is None else memory)
+    memory, video = board.memory if memory is None else memory, board.video if video is None else video
     platform = board.make_platform()
     settings = find_pll(platform.default_clk_frequency, board.clock if clock is None else clock)
+    for wanted, resource in ((memory == SDRAM, "sdram"), (video, "hdmi")):
+        if wanted and (resource, 0) not in platform.resources:
+            raise ValueError(f"the board has no {resource.upper()} that the machine can use")
+    later: dict[str, float] = {}
+    if memory == SDRAM:
+        phase = clock_phase(settings.frequency)
+        later["sdram"] = phase.degrees
+        make_memory = partial(SdramController, clock_hz=settings.frequency, pad_cycles=phase.cycles)
+    else:
+        make_memory = partial(BlockMemory, size=check_size(int(memory)))
     machine = make(PRESETS[board.preset] if params is None else params, round(settings.frequency), board.baud,
-                   partial(BlockMemory, size=size), board.lamps)
-    return BoardTop(board, platform, settings, machine)
+                   make_memory, board.lamps, Video if video else None)
+    return BoardTop(board, platform, settings, later, machine)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl import ClockSignal, Elaboratable, Module, Signal
 
@@ -78,15 +77,13 @@ class DerivedClocks(Elaboratable):
     def __init__(self, source: float, clocks: Mapping[str, DerivedClock]) -> None:
         self._source, self._clocks = source, clocks
         self._dividers = dividers(source, clocks)
-        self.clock = Signal()
+        self.clock = Signal(name="oscillator")
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         made = [Signal(name=f"{domain}_clock") for domain in self._clocks]
         m.submodules.pll = pll(self._source, self.clock, 1, self._dividers.feedback, [
             PllOutput(signal, clock.hz, divider, phase) for signal, clock, divider, phase in zip(
                 made, self._clocks.values(), self._dividers.outputs, self._dividers.phases, strict=True)])
-        for domain, signal, clock in zip(self._clocks, made, self._clocks.values(), strict=True):
-            m.d.comb += ClockSignal(domain).eq(signal)
-            platform.add_clock_constraint(signal, clock.hz)
+        m.d.comb += [ClockSignal(domain).eq(signal) for domain, signal in zip(self._clocks, made, strict=True)]
         return m

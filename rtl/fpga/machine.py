@@ -1,15 +1,14 @@
-"""All of a board but its clock and its pads: the machine, memory, the host's link, registers, lamps."""
+"""All of a board but its clocks and its pads: the machine, memory, the host's link, registers, lamps, video."""
 
 from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib.fifo import SyncFIFOBuffered
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component, pass_on
+from rtl.component import Component, members_of, pass_on
 from rtl.isa.tokens import LINE_BYTES
-from rtl.layouts import MemoryPort
 from rtl.memory_arbiter import MemoryArbiter
 from rtl.params import SmParams
 from rtl.sm import Sm
@@ -17,20 +16,22 @@ from rtl.sm import Sm
 from .gate import MemoryGate
 from .lamps import WarpLamps
 from .link import HostLink
-from .registers import BoardRegisters, Framebuffer
+from .registers import BoardRegisters
 from .uart import UartReceiver, UartTransmitter
 
-__all__ = ["MEMORY_BASE", "VIDEO_TAG_BITS", "BoardMachine"]
+__all__ = ["MEMORY_BASE", "BoardMachine"]
 
 MEMORY_BASE = 1 << 32
 """Address of the first byte of the board's memory (ours): above the windows of generic addresses, so that these hide
 nothing of it, and null pointers meet nothing."""
-VIDEO_TAG_BITS = 2
-"""Of the port to memory that is left for video."""
+_VIDEO_TAG_BITS = 1
+"""Of video's port to memory: it asks for one line at a time."""
 _RECEIVE_BYTES = 2048
 """Of the queue in which requests wait: what a host may send ahead."""
 _RESET_CYCLES = 4
 """In which the machine is in reset."""
+_FIRST_LINE = MEMORY_BASE // LINE_BYTES
+_LAMPS = ("live", "trapped", "failed", "lamps")
 
 
 class BoardMachine(Component):
@@ -44,8 +45,12 @@ class BoardMachine(Component):
     memory : Callable[[int], Component]
         Makes memory from the width of its port's tags: a component with a member ``port``, In(MemoryPort), and an
         attribute ``size``, its bytes. It counts lines from 0, and answers those that it does not have with ``error``.
+        If it has a member ``bus``, this leads to its pads.
     lamps : int
         Lamps for warps; see WarpLamps.
+    video : Callable[[int], Component] or None
+        Makes what shows the framebuffer from the width of its port's tags: a component as
+        :class:`~rtl.fpga.video.Video` is.
 
     Members
     -------
@@ -55,25 +60,29 @@ class BoardMachine(Component):
         See WarpLamps.
     traffic : Out(1)
         The host's link is at work.
-    video : In(MemoryPort)
-        Memory for a picture; it counts lines from the beginning of memory. May be left open.
-    framebuffer : Out(Framebuffer)
+    bus : Out
+        Of memory, if that has one.
+    lanes : Out
+        Of video, if there is any.
     """
 
-    def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any], lamps: int = 8) -> None:
+    def __init__(self, params: SmParams, clock: int, baud: int, memory: Callable[[int], Any], lamps: int = 8,
+                 video: Callable[[int], Any] | None = None) -> None:
         self.sm = sm = Sm(params)
         self.gate = MemoryGate(sm.tag_bits)
         self.link = HostLink()
-        self.arbiter = MemoryArbiter([sm.tag_bits, len(self.link.memory.request.payload.tag), VIDEO_TAG_BITS])
+        self.video = None if video is None else video(_VIDEO_TAG_BITS)
+        tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]
+        self.arbiter = MemoryArbiter(tag_bits if video is None else [*tag_bits, _VIDEO_TAG_BITS])
         self.memory = memory(len(self.arbiter.port.request.payload.tag))
-        """Its pads, if it has any, are for the board's top."""
         self.registers = BoardRegisters(params, clock, self.memory.size)
         self.receiver, self.transmitter = UartReceiver(clock, baud), UartTransmitter(clock, baud)
         self.warp_lamps = WarpLamps(params, clock, lamps)
         super().__init__({
             "receive": In(1, init=1), "transmit": Out(1, init=1),    # pyright: ignore[reportCallIssue]
-            **{name: self.warp_lamps.signature.members[name] for name in ("live", "trapped", "failed", "lamps")},
-            "traffic": Out(1), "video": In(MemoryPort(VIDEO_TAG_BITS)), "framebuffer": Out(Framebuffer())})
+            **members_of(self.warp_lamps, *_LAMPS), "traffic": Out(1),
+            **(members_of(self.memory, "bus") if "bus" in self.memory.signature.members else {}),
+            **({} if self.video is None else members_of(self.video, "lanes"))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -84,13 +93,14 @@ class BoardMachine(Component):
         self._line(m)
         self._host(m)
         self._memory(m)
+        self._video(m)
         self._reset(m, resetting)
 
         lamps, sm = self.warp_lamps, self.sm
         m.d.comb += [
             lamps.running.eq(sm.distributor.running), lamps.traps.eq(sm.core.trap_state),
             lamps.errors.eq(sm.retired.errors), lamps.reset.eq(resetting)]
-        self.join(m, lamps, "live", "trapped", "failed", "lamps")
+        self.join(m, lamps, *_LAMPS)
         return m
 
     def _line(self, m: Module) -> None:
@@ -112,20 +122,30 @@ class BoardMachine(Component):
         m.d.comb += [
             bus.value.eq(sm.host.value | self.registers.bus.value), sm.policy.eq(self.registers.policy),
             self.registers.state.eq(Cat(sm.busy, sm.core.trap_state.locked_down, sm.interrupt))]
-        connect(m, self.registers.framebuffer, flipped(self.framebuffer))
 
     def _memory(self, m: Module) -> None:
-        """Machine, link, video -> memory, whose first line has the address 0."""
-        machine, link, video = self.arbiter.clients
+        """Machine, link -> memory, whose first line has the address 0."""
+        machine, link, *_ = self.arbiter.clients
         connect(m, self.sm.memory, self.gate.machine)
         connect(m, self.gate.memory, machine)
         connect(m, self.link.memory, link)
-        connect(m, flipped(self.video), video)
         connect(m, self.arbiter.port, self.memory.port)
-        base = MEMORY_BASE // LINE_BYTES
+        m.d.comb += self.memory.port.request.payload.address.eq(self.arbiter.port.request.payload.address ^ _FIRST_LINE)
+        if "bus" in self.signature.members:
+            self.join(m, self.memory, "bus")
+
+    def _video(self, m: Module) -> None:
+        """Memory -> video, which counts from the beginning of memory, too."""
+        if self.video is None:
+            return
+        m.submodules.video = video = self.video
+        shown, client = self.registers.framebuffer, self.arbiter.clients[-1]
+        connect(m, video.memory, client)
         m.d.comb += [
-            video.request.payload.address.eq(self.video.request.payload.address ^ base),
-            self.memory.port.request.payload.address.eq(self.arbiter.port.request.payload.address ^ base)]
+            client.request.payload.address.eq(video.memory.request.payload.address ^ _FIRST_LINE),
+            shown.present.eq(1), shown.underrun.eq(video.underrun)]
+        pass_on(m, shown, video, "enable", "scale", "base")
+        self.join(m, video, "lanes")
 
     def _reset(self, m: Module, resetting: Signal) -> None:
         """The machine's reset, while memory owes it nothing."""

@@ -1,7 +1,8 @@
 """The ECP5's PLL: which dividers make a clock of another, and the PLL with them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
@@ -96,12 +97,16 @@ def find_pll(source: float, wanted: float) -> PllSettings:
 
 class ClockGenerator(Elaboratable):
     """Drives the domain ``sync``: its clock by a PLL, its reset until the PLL is locked and as long as ``reset`` is 1.
+    Other domains, without resets, get the same clock later. The design around it defines them all. Placement and
+    routing know the clocks from the PLL's dividers and the constraint of the board's oscillator.
 
     Parameters
     ----------
     settings : PllSettings
     source : float
         Hz of ``clock``.
+    later : mapping
+        Domain -> by how many degrees its clock follows that of ``sync``; up to three.
 
     Attributes
     ----------
@@ -109,16 +114,21 @@ class ClockGenerator(Elaboratable):
         The board's; the latter asynchronous.
     """
 
-    def __init__(self, settings: PllSettings, source: float) -> None:
-        self.settings, self._source = settings, source
-        self.clock, self.reset = Signal(), Signal()
+    def __init__(self, settings: PllSettings, source: float, later: Mapping[str, float] = MappingProxyType({})) -> None:
+        self.settings, self._source, self._later = settings, source, later
+        self.clock, self.reset = Signal(name="oscillator"), Signal()
 
-    def elaborate(self, platform: Any) -> Module:
+    def elaborate(self, platform: object) -> Module:
         m = Module()
         settings, made, locked = self.settings, Signal(name="pll_clock"), Signal()
-        m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider,
-                               [PllOutput(made, settings.frequency, settings.output_divider)], o_LOCK=locked)
+        divider = settings.output_divider
+        outputs = [PllOutput(made, settings.frequency, divider)]
+        for domain, degrees in self._later.items():
+            signal = Signal(name=f"{domain}_clock")
+            outputs.append(PllOutput(signal, settings.frequency, divider, round(degrees / 360 * divider * _EIGHTHS)))
+            m.d.comb += ClockSignal(domain).eq(signal)
+        m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider, outputs,
+                               o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)
         m.submodules.synchronizer = ResetSynchronizer(~locked | self.reset)
-        platform.add_clock_constraint(made, settings.frequency)
         return m

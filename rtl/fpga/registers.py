@@ -41,8 +41,9 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "FRAMEBUFFER_ADDRESS": HostRegister(
         0x20, Access.BOTH, "the picture's first byte, counted from the beginning of memory; a multiple of 4"),
     "FRAMEBUFFER_CONTROL": HostRegister(
-        0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high",
-        {"ENABLE": (0, 0), "SCALE": (5, 4)}),
+        0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high; to"
+        " read: UNDERRUN: memory was too slow for a pixel, VIDEO: the board has video",
+        {"ENABLE": (0, 0), "SCALE": (5, 4), "UNDERRUN": (8, 8), "VIDEO": (9, 9)}),
 })
 """Registers of the board's block."""
 _PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
@@ -61,11 +62,14 @@ class Framebuffer(wiring.Signature):
     scale : Out(2)
         A pixel of memory is 2**scale pixels wide and high.
     base : Out(40)
-        Address of the first pixel, counted from the beginning of memory; a multiple of 4.
+        Address of the first pixel in bytes, counted from the beginning of memory; a multiple of 4.
+    underrun, present : In(1), In(1)
+        Memory was too slow for a pixel; there is something that shows it.
     """
 
     def __init__(self) -> None:
-        super().__init__({"enable": Out(1), "scale": Out(_SCALE_BITS), "base": Out(ADDRESS_BITS)})
+        super().__init__({"enable": Out(1), "scale": Out(_SCALE_BITS), "base": Out(ADDRESS_BITS), "underrun": In(1),
+                          "present": In(1)})
 
 
 class BoardRegisters(Component):
@@ -107,7 +111,8 @@ class BoardRegisters(Component):
             for name, content in {**{name: Const(value, 32) for name, value in self._constants.items()},
                                   "CONTROL": control, "STATE": self.state, "CYCLES": cycles, "CYCLES_1": kept,
                                   "FRAMEBUFFER_ADDRESS": shown.base,
-                                  "FRAMEBUFFER_CONTROL": Cat(shown.enable, Const(0, 3), shown.scale)}.items():
+                                  "FRAMEBUFFER_CONTROL": Cat(shown.enable, Const(0, 3), shown.scale, Const(0, 2),
+                                                             shown.underrun, shown.present)}.items():
                 with m.Case(_PLACES[name]):
                     m.d.sync += bus.value.eq(content)
         with m.If(~here):

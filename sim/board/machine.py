@@ -66,6 +66,26 @@ class Board(HostedMachine):
         knobs = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in asdict(self.params).items())
         return next((name for name, params in PRESETS.items() if params == self.params), knobs)
 
+    @property
+    def has_video(self) -> bool:
+        """It shows the framebuffer on a screen."""
+        return bool(self._shown("VIDEO"))
+
+    @property
+    def underrun(self) -> bool:
+        """Memory was once too slow for the screen."""
+        return bool(self._shown("UNDERRUN"))
+
+    def _shown(self, name: str) -> int:
+        return _field(BOARD_REGISTERS["FRAMEBUFFER_CONTROL"], name,
+                      self._link.read_registers(_at("FRAMEBUFFER_CONTROL"), 1)[0])
+
+    def show(self, address: int, scale: int) -> None:
+        """Shows the picture at an address in memory, whose pixels are 2**scale pixels of the screen wide and high."""
+        fields = BOARD_REGISTERS["FRAMEBUFFER_CONTROL"].fields
+        self._link.write_register(_at("FRAMEBUFFER_ADDRESS"), address - MEMORY_BASE)
+        self._link.write_register(_at("FRAMEBUFFER_CONTROL"), 1 << fields["ENABLE"][1] | scale << fields["SCALE"][1])
+
     def close(self) -> None:
         """Gives the port back."""
         self._link.close()

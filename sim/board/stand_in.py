@@ -1,13 +1,13 @@
-"""A board in simulation behind a pseudo-terminal: all of it but its clock and its pads."""
+"""A board in simulation behind a pseudo-terminal: all of it but its clocks and its pads."""
 
 import os
 import pty
 import select
 import tty
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import DomainRenamer, Module, Signal
 from amaranth.lib import memory
 
 from rtl.component import Component
@@ -19,13 +19,17 @@ from sim.engine import Engine, make_simulator, run_cycles
 
 __all__ = ["StandIn"]
 
-_CLOCK, _BAUD = 12_000_000, 3_000_000
-"""As few cycles a bit as the line allows, so that little is simulated for a byte."""
+_CLOCK = 12_000_000
+_BIT_CYCLES = 4
+"""As few as the line allows, so that little is simulated for a byte."""
 _RING_BITS = 12
 _CYCLES = 400
 """Between two looks at the pseudo-terminal."""
 _IDLE = 0.05
 """Seconds between two looks while nothing happens."""
+
+
+Maker = Callable[[int], Any]
 
 
 class _Cable(Component):
@@ -41,9 +45,10 @@ class _Cable(Component):
         The rings.
     """
 
-    def __init__(self, params: SmParams, size: int) -> None:
+    def __init__(self, params: SmParams, clock: int, make_memory: Maker, video: Maker | None) -> None:
         super().__init__({})
-        self.machine = BoardMachine(params, _CLOCK, _BAUD, partial(BlockMemory, size=size))
+        self._clock = clock
+        self.machine = BoardMachine(params, clock, clock // _BIT_CYCLES, make_memory, video=video)
         self.put, self.taken, self.given = (Signal(_RING_BITS, name=name) for name in ("put", "taken", "given"))
         self.busy = Signal()
         self.outgoing, self.incoming = (memory.Memory(shape=8, depth=1 << _RING_BITS, init=[]) for _ in range(2))
@@ -52,8 +57,8 @@ class _Cable(Component):
         m = Module()
         m.submodules.machine = machine = self.machine
         m.submodules.outgoing, m.submodules.incoming = self.outgoing, self.incoming
-        m.submodules.transmitter = transmitter = UartTransmitter(_CLOCK, _BAUD)
-        m.submodules.receiver = receiver = UartReceiver(_CLOCK, _BAUD)
+        m.submodules.transmitter = transmitter = UartTransmitter(self._clock, self._clock // _BIT_CYCLES)
+        m.submodules.receiver = receiver = UartReceiver(self._clock, self._clock // _BIT_CYCLES)
         next_byte, received = self.outgoing.read_port(domain="comb"), self.incoming.write_port()
         m.d.comb += [
             machine.receive.eq(transmitter.pin), receiver.pin.eq(machine.transmit), next_byte.addr.eq(self.taken),
@@ -71,40 +76,52 @@ class _Cable(Component):
 class StandIn:
     """A board that is not there, behind a pseudo-terminal.
 
-    Time stands still for it while nobody talks to it and no grid runs.
+    Time stands still for it while nobody talks to it and no grid runs. The clocks of video are that of the machine.
 
     Parameters
     ----------
     params : SmParams
     engine : type[Engine]
         What simulates it.
-    size : int
-        Bytes of memory.
+    memory, video : Callable[[int], Component]
+        See :class:`~rtl.fpga.machine.BoardMachine`.
+    clock : int
+        Hz.
 
     Attributes
     ----------
+    machine : BoardMachine
+    simulator : Simulator
     port : str
         What a host opens.
     """
 
-    def __init__(self, params: SmParams, engine: type[Engine], size: int = 1 << 16) -> None:
-        self._cable = _Cable(params, size)
-        self._simulator = make_simulator(self._cable, engine)
-        self._simulator.add_clock(1 / _CLOCK)
-        self._simulator.add_testbench(self._serve)
+    def __init__(self, params: SmParams, engine: type[Engine], memory: Maker = BlockMemory, video: Maker | None = None,
+                 clock: int = _CLOCK) -> None:
+        self._cable = _Cable(params, clock, memory, video)
+        self.machine = self._cable.machine
+        design = self._cable if video is None else DomainRenamer({"pixel": "sync", "shift": "sync"})(self._cable)
+        self.simulator: Any = make_simulator(design, engine)
+        self.simulator.add_clock(1 / clock)
+        self.simulator.add_testbench(self._serve)
         self._line, self._far = pty.openpty()       # the far end stays open when a host leaves
         tty.setraw(self._far)
         self.port = os.ttyname(self._far)
+        self._ended = False
 
     def serve(self) -> None:
-        """Simulates for ever."""
-        self._simulator.run()
+        """Simulates until :meth:`end`."""
+        self.simulator.run()
+
+    def end(self) -> None:
+        """Has :meth:`serve` come to its end, from another thread."""
+        self._ended = True
 
     async def _serve(self, ctx: Any) -> None:
         cable, mask = self._cable, (1 << _RING_BITS) - 1
         put = seen = 0
         quiet = 0
-        while True:
+        while not self._ended:
             room = mask - (put - ctx.get(cable.taken) & mask)
             wait = _IDLE if quiet > 1 else 0
             if room and select.select([self._line], [], [], wait)[0]:

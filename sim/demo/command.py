@@ -12,18 +12,25 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rtl.fpga.video import VGA
 from rtl.params import PRESETS
+from sim.board.errors import BoardError
+from sim.board.machine import Board
 from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
-from sim.demo.machine import DemoError, HardwareRunner, ModelRunner, Runner
+from sim.demo.machine import BoardRunner, DemoError, HardwareRunner, ModelRunner, Runner
 from sim.demo.picture import PictureError, Style, as_text, check_png, colours, png, style_of
 from sim.demo.scenes import SCENES, Size
 from sim.engine import ENGINES, EngineError, choose, current_name
-from sim.launch_options import number_from_one
+from sim.launch_options import BOARD, add_board_options, number_from_one, open_board
 
 __all__ = ["main"]
 
 MODEL = "model"
 _SIZE = Size(64, 48)
+_SCREEN_SIZE = Size(160, 120)
+"""Of a picture for a board's screen."""
+_SCREEN = {Size(VGA.width >> scale, VGA.height >> scale): scale for scale in range(4)}
+"""Pictures that a screen can show, and the framebuffer's scale for them."""
 _MOST = 4096
 """Pixels of a picture's width and height at most."""
 
@@ -39,26 +46,34 @@ def _parser() -> Parser:
     parser = Parser(prog="python -m sim.demo", description="Draws with a kernel, and shows the picture.")
     parser.add_argument("scene", metavar="SCENE", choices=SCENES,
                         help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()))
-    parser.add_argument("--size", metavar="WxH", type=_size, default=_SIZE, help=f"in pixels (default: {_SIZE})")
+    parser.add_argument("--size", metavar="WxH", type=_size, help=f"in pixels (default: {_SIZE}, for a board's "
+                        f"screen {_SCREEN_SIZE}; a screen shows {', '.join(map(str, _SCREEN))})")
     parser.add_argument("--steps", metavar="N", type=number_from_one, help="default: " + ", ".join(
         f"{scene.steps} for {name}" for name, scene in SCENES.items()))
     parser.add_argument("--seed", metavar="N", type=number_from_one, default=1,
                         help="of the cells at the beginning (default: 1)")
     parser.add_argument("--png", metavar="OUT", help="write the last picture to a file instead of showing it")
     parser.add_argument("--preset", choices=PRESETS, default="default", help="the machine (default: default)")
-    parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES, MODEL), default="auto",
-                        help="what simulates the hardware; model: the reference machine instead (default: auto)")
+    parser.add_argument("--engine", type=current_name, choices=("auto", *ENGINES, MODEL, BOARD),
+                        default="auto", help="what simulates the hardware; model: the reference machine instead; "
+                        "board: a board at a serial port, which shows the picture if it has a screen (default: auto)")
     parser.add_argument("--check", action="store_true",
-                        help="compare every instruction with the reference machine (not with the engine model)")
+                        help="compare every instruction with the reference machine, on a board memory at the end (not "
+                             "with the engine model)")
     add_cache_option(parser)
+    add_board_options(parser)
     return parser
 
 
-def _draw(options: Any, bar: "tqdm[Any]") -> None:
+def _draw(options: Any, bar: "tqdm[Any]", board: Board | None) -> None:
     """Runs the kernel and shows what it has drawn."""
     scene, params = SCENES[options.scene], PRESETS[options.preset]
     runner: Runner
-    if options.engine == MODEL:
+    screen = board is not None and board.has_video
+    size = options.size or (_SCREEN_SIZE if screen else _SIZE)
+    if board is not None:
+        runner = BoardRunner(board, bar.update, _SCREEN.get(size) if screen else None, check=options.check)
+    elif options.engine == MODEL:
         runner = ModelRunner(params, bar.update)
     else:
         engine, advice = choose(options.engine, cached=options.cached)
@@ -67,7 +82,7 @@ def _draw(options: Any, bar: "tqdm[Any]") -> None:
         runner = HardwareRunner(params, engine, bar.update, check=options.check)
     steps, style = options.steps or scene.steps, style_of(sys.stdout)
     picture, shown = None, 0
-    for picture in scene.pictures(runner, options.size, steps, options.seed):
+    for picture in scene.pictures(runner, size, steps, options.seed):
         if style != Style.PLAIN and options.png is None:
             bar.clear()
             text = as_text(picture, style)
@@ -79,7 +94,10 @@ def _draw(options: Any, bar: "tqdm[Any]") -> None:
         write_file(options.png, png(colours(picture)))
     elif style == Style.PLAIN:
         print_text(as_text(picture, style))
-    print_text(f"{options.scene}, {options.size}, {steps} steps: {runner.cycles:,} {runner.unit}\n")
+    print_text(f"{options.scene}, {size}, {steps} steps: {runner.cycles:,} {runner.unit}\n")
+    if screen:
+        print_text("on the screen\n" if size in _SCREEN else
+                   f"not on the screen, which shows {', '.join(map(str, _SCREEN))}\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,12 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.png is not None:
             check_png()
             check_file(options.png)
+        board = open_board(options.engine, options.port, options.baud, options.preset)
         with tqdm(desc=options.scene, unit=" instructions" if options.engine == MODEL else " cycles", unit_scale=True,
                   disable=None, leave=False) as bar:
-            _draw(options, bar)
+            _draw(options, bar, board)
     except DemoError as error:
         print_text(f"{error}\n")
         return 1
-    except (EngineError, OutputError, PictureError) as error:
+    except (BoardError, EngineError, OutputError, PictureError) as error:
         parser.error(str(error))
     return 0

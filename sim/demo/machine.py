@@ -1,19 +1,22 @@
-"""What runs the launches of a demo: the hardware in simulation, or the warp model."""
+"""What runs the launches of a demo: the hardware in simulation, a board, or the warp model."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from rtl.params import SmParams
-from sim.demo.scenes import PICTURE
+from sim.board.machine import Board
+from sim.board.placing import fit
+from sim.demo.scenes import PICTURE, Place
 from sim.engine import Engine
 from sim.hardware import Hardware
 from sim.hardware_report import describe_hardware
 from sim.launch import Launch
+from sim.lockstep import memory_difference
 from sim.memory import Memory
 from sim.model.warp import Machine
 from sim.report import describe
 
-__all__ = ["DemoError", "HardwareRunner", "ModelRunner", "Runner"]
+__all__ = ["BoardRunner", "DemoError", "HardwareRunner", "ModelRunner", "Runner"]
 
 _LIMIT = 1_000_000_000
 """Cycles, or instructions of the model, after which a launch is given up."""
@@ -40,8 +43,8 @@ class Runner(Protocol):
     unit: str
     cycles: int
 
-    def __call__(self, launch: Launch) -> bytes:
-        """Runs a launch; returns its picture. DemoError."""
+    def __call__(self, place: Place) -> bytes:
+        """Places a launch and runs it; returns its picture. DemoError."""
         ...
 
 
@@ -54,8 +57,9 @@ class HardwareRunner:
         self.cycles, self._progress = 0, progress
         self._hardware = Hardware(params, engine, check=check)
 
-    def __call__(self, launch: Launch) -> bytes:
+    def __call__(self, place: Place) -> bytes:
         """See :class:`Runner`."""
+        launch = place()
         result = self._hardware.run(launch, _LIMIT, self._progress)
         self.cycles += result.cycles
         difference, lockstep = None, self._hardware.lockstep
@@ -75,17 +79,56 @@ class ModelRunner:
     def __init__(self, params: SmParams, progress: Progress) -> None:
         self.cycles, self._params, self._progress = 0, params, progress
 
-    def __call__(self, launch: Launch) -> bytes:
+    def __call__(self, place: Place) -> bytes:
         """See :class:`Runner`."""
-        machine = Machine(launch, warps=self._params.warps)
-        result = machine.run(_STEP)
-        while result.status == "timeout" and machine.instructions < _LIMIT:
-            self._progress(_STEP)
-            result = machine.run(_STEP)
+        launch = place()
+        machine = _run_model(launch, self._params.warps, self._progress)
         self.cycles += machine.instructions
-        if result.status != "ok":
-            raise DemoError(describe(machine, result))
         return _picture(launch, machine.memory)
+
+
+class BoardRunner:
+    """A board; memory at the end beside that of the warp model, if ``check``. A picture of one of the screen's sizes
+    is the framebuffer from then on.
+    """
+
+    unit = "cycles"
+
+    def __init__(self, board: Board, progress: Progress, scale: int | None, *, check: bool = False) -> None:
+        self.cycles, self._board, self._progress, self._scale, self._check = 0, board, progress, scale, check
+
+    def __call__(self, place: Place) -> bytes:
+        """See :class:`Runner`."""
+        board = self._board
+
+        def placed(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, Launch]:
+            launch = place(local=local, crs=crs, memory=memory)
+            return launch, launch
+
+        launch = fit(placed, board.size, board.params.warps)
+        result = board.run(launch, _LIMIT, self._progress)
+        self.cycles += result.cycles
+        if result.status != "ok":
+            raise DemoError(describe_hardware(launch, board, result, None))
+        if self._check:
+            model = _run_model(launch, board.params.warps, lambda _: None)
+            if (where := memory_difference(board.memory.copy(), model.memory)) is not None:
+                raise DemoError(f"memory is not that of the reference machine: {where}")
+        if self._scale is not None:
+            board.show(launch.buffers[PICTURE][0], self._scale)
+        return _picture(launch, board.memory)
+
+
+def _run_model(launch: Launch, warps: int, progress: Progress) -> Machine:
+    """Runs a launch on the warp model to its end. DemoError."""
+    machine = Machine(launch, warps=warps)
+    result = machine.run(_STEP)
+    while result.status == "timeout" and machine.instructions < _LIMIT:
+        progress(_STEP)
+        result = machine.run(_STEP)
+    if result.status != "ok":
+        raise DemoError(describe(machine, result))
+    return machine
 
 
 def _picture(launch: Launch, memory: Memory) -> bytes:

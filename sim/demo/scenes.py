@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from sim.launch import Argument, Buffer, Launch, Scalar, prepare
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
 
-__all__ = ["FRACTION_BITS", "PICTURE", "SCENES", "Picture", "Run", "Scene", "Size", "view"]
+__all__ = ["FRACTION_BITS", "PICTURE", "SCENES", "Picture", "Place", "Run", "Scene", "Size", "view"]
 
 PICTURE = "PICTURE"
 """Name of the buffer with the picture."""
@@ -30,7 +30,9 @@ _COLOURS = ((0, 0, 0.25), (0, 0.5, 1), (1, 1, 1), (1, 0.75, 0), (0.6, 0, 0))
 
 Picture = NDArray[np.uint8]
 """Height x width pixels of a byte: 3 bits of red, 3 of green, 2 of blue."""
-Run = Callable[[Launch], bytes]
+Place = Callable[..., Launch]
+"""Places a launch; takes ``local``, ``crs`` and ``memory`` as :func:`~sim.launch.prepare` does."""
+Run = Callable[[Place], bytes]
 """Runs a launch; returns what it has left in the buffer PICTURE."""
 
 
@@ -74,7 +76,7 @@ def _drawn(run: Run, name: str, size: Size, buffer: Buffer, *numbers: int) -> Pi
     arguments: list[Argument] = [Buffer(PICTURE, bytes(size.width * size.height)), buffer]
     arguments += [Scalar(number, 4) for number in (size.width, size.height, *numbers)]
     grid = (-(-size.width // _BLOCK[0]), -(-size.height // _BLOCK[1]), 1)
-    content = run(prepare(_program(name), arguments, grid=grid, block=_BLOCK))
+    content = run(partial(prepare, _program(name), arguments, grid=grid, block=_BLOCK))
     return np.frombuffer(content, np.uint8).reshape(size.height, size.width)
 
 

@@ -25,11 +25,12 @@ from sim.memory_service import LATENCY, MemoryService
 from sim.retired import EventReader
 from sim.waves import Tracer, save_file_of, write_save_file
 
-__all__ = ["PERIOD", "Hardware", "HardwareResult"]
+__all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]
 
 PERIOD = 1e-8
 """Of the clock, in seconds."""
 Watched = tuple[Sequence[Signal], Sink]
+"""What is observed, and who is told."""
 _SETTLE = 64
 """Cycles that the machine goes on after its end, for what is under way to be told."""
 _NAMES = {address: name for name, address in REGISTERS.items()}

@@ -155,19 +155,18 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     """Runs on a board; prints what it came to. With ``--check``, memory at the end is compared with what the reference
     machine leaves there.
     """
-    result = _timed(board, launch, options)
-    memory, difference = board.memory.copy(), None
+    result, difference = _timed(board, launch, options), None
     if options.check and result.status == "ok":
         reference = Machine(launch, warps=board.params.warps)
         if _run(reference, _LIMIT).status == "ok":
-            where = memory_difference(memory, reference.memory)
+            where = memory_difference(board.memory, reference.memory)
             difference = None if where is None else f"difference    memory at the end: {where}"
         else:
             difference = "difference    the reference machine does not end as the board does"
         if difference is not None:
             result.status = "error"
     print_text(f"{describe_hardware(launch, board, result, difference)}\n")
-    written = results(launch, memory, result.status, result.cycles, result.instructions, _of_hardware(result))
+    written = results(launch, board.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
     return written | ({"difference": difference} if difference is not None else {})
 
 

@@ -1,5 +1,6 @@
 """Verilog of a component, for tools that read nothing else."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ attrmap -modattr -remove generator -remove top -remove src -remove amaranth.hier
 write_verilog -norename top.v
 """
 """As Amaranth has it written, without what is for simulation."""
+_NEVER = re.compile(r"always @\*(?=\n[^=\n]+ = \d+'\w+;\n)")
+"""What waits for nothing: parts of registers that are constant, which some simulators would never set."""
 _WARNINGS = ("WIDTH", "CASEINCOMPLETE", "CASEOVERLAP", "UNOPTFLAT", "UNSIGNED", "CMPCONST", "DECLFILENAME", "UNUSED",
              "INITIALDLY", "VARHIDDEN", "LITENDIAN", "SYMRSVDWORD")
 """Of Verilator: what is usual in Verilog that a program has written."""
@@ -38,5 +41,5 @@ def verilog_of(component: Any, folder: Path, say: Callable[[str], None]) -> str:
     (folder / "top.ys").write_text(_SCRIPT, encoding="utf-8")
     say("Verilog")
     run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
-    text = (folder / "top.v").read_text(encoding="utf-8")
+    text = _NEVER.sub("initial", (folder / "top.v").read_text(encoding="utf-8"))
     return "".join(f"/* verilator lint_off {warning} */\n" for warning in _WARNINGS) + text

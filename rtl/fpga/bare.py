@@ -1,13 +1,15 @@
 """The machine as a board has it: nobody looks on."""
 
 from amaranth.hdl import Module
-from amaranth.lib.wiring import connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, members_of
 from rtl.params import SmParams
 from rtl.sm import Sm
 
-__all__ = ["BareSm"]
+__all__ = ["PORTS", "BareSm"]
+
+PORTS = ("host", "interrupt", "busy", "policy", "memory")
+"""What a board needs of the machine."""
 
 
 class BareSm(Component):
@@ -15,13 +17,10 @@ class BareSm(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.sm = Sm(params)
-        members = dict(self.sm.signature.members)
-        super().__init__({name: members[name] for name in ("host", "interrupt", "busy", "policy", "memory")})
+        super().__init__(members_of(self.sm, *PORTS))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.sm = sm = self.sm
-        connect(m, flipped(self.host), sm.host)
-        connect(m, sm.memory, flipped(self.memory))
-        m.d.comb += [self.interrupt.eq(sm.interrupt), self.busy.eq(sm.busy), sm.policy.eq(self.policy)]
+        self.join(m, sm, *PORTS)
         return m

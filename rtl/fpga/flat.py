@@ -1,6 +1,6 @@
 """A component with plain ports, for tools and languages that know no structures."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,11 +32,13 @@ class PlainPort:
         return self.signal[self.offset:self.offset + self.shape.width]
 
 
-def plain_ports(component: wiring.Component) -> Iterator[PlainPort]:
-    """The ports of a component, fields of structures one by one. A name is the way through interfaces and structures,
-    with ``_`` between the parts; ``payload`` is left out.
+def plain_ports(component: wiring.Component, members: Sequence[str] = ()) -> Iterator[PlainPort]:
+    """The ports of a component, or those of some members, fields of structures one by one. A name is the way through
+    interfaces and structures, with ``_`` between the parts; ``payload`` is left out.
     """
     for path, member, port in component.signature.flatten(component):
+        if members and path[0] not in members:
+            continue
         signal: Any = Value.cast(port)
         fields: list[tuple[str, int, Any]] = [("", 0, signal.shape())]
         if isinstance(port, data.View) and isinstance(layout := port.shape(), data.StructLayout):

@@ -5,6 +5,7 @@ import pty
 import select
 import tty
 from collections.abc import Callable
+from threading import Event
 from typing import Any
 
 from amaranth.hdl import DomainRenamer, Module, Signal
@@ -107,7 +108,7 @@ class StandIn:
         self._line, self._far = pty.openpty()       # the far end stays open when a host leaves
         tty.setraw(self._far)
         self.port = os.ttyname(self._far)
-        self._ended = False
+        self._ended, self._more, self._passed = False, 0, Event()
 
     def serve(self) -> None:
         """Simulates until :meth:`end`."""
@@ -117,11 +118,21 @@ class StandIn:
         """Has :meth:`serve` come to its end, from another thread."""
         self._ended = True
 
+    def go_on(self, cycles: int) -> None:
+        """Has so many cycles pass, whether anything happens or not; from another thread than that of :meth:`serve`."""
+        self._passed.clear()
+        self._more = cycles
+        self._passed.wait()
+
     async def _serve(self, ctx: Any) -> None:
         cable, mask = self._cable, (1 << _RING_BITS) - 1
         put = seen = 0
         quiet = 0
         while not self._ended:
+            if self._more:
+                await run_cycles(ctx, self._more)
+                self._more = 0
+                self._passed.set()
             room = mask - (put - ctx.get(cable.taken) & mask)
             wait = _IDLE if quiet > 1 else 0
             if room and select.select([self._line], [], [], wait)[0]:

@@ -112,7 +112,7 @@ class BoardRunner:
             raise DemoError(describe_hardware(launch, board, result, None))
         if self._check:
             model = _run_model(launch, board.params.warps, lambda _: None)
-            if (where := memory_difference(board.memory.copy(), model.memory)) is not None:
+            if (where := memory_difference(board.memory, model.memory)) is not None:
                 raise DemoError(f"memory is not that of the reference machine: {where}")
         if self._scale is not None:
             board.show(launch.buffers[PICTURE][0], self._scale)

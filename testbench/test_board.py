@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.bench import main as bench
 from sim.debug import main as debug
 from sim.engine import CompiledEngine
 from sim.run import main as run
@@ -74,6 +75,15 @@ def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):
     assert "breakpoint 1: warp 0" in text
     assert "the grid is over" in text
     assert "00000064 00000065 00000066 00000067" in text
+
+
+def test_throughput_is_measured_on_a_board(port, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert bench(["throughput", "--quick", "--engine", "board", "--port", port, "--json", str(out)]) == 0
+    figures = json.loads(out.read_text())
+    assert (figures["preset"], figures["engine"], figures["clock_hz"]) == ("tiny", "board", 12_000_000)
+    assert [row["busy"] > 0.9 for row in figures["throughput"]] == [True, True]
+    assert "throughput" in capsys.readouterr().out.lower()
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

@@ -70,9 +70,8 @@ def test_a_demo_on_a_board_is_seen_on_its_screen(tmp_path, capsys, monkeypatch):
     board = StandIn(PRESETS["tiny"], CompiledEngine, video=partial(Video, mode=SCREEN))
     screen = Screen(board, SCREEN)
     with serving(board) as port:
-        options = ["mandelbrot", "--size", "80x60", "--steps", "4", "--png", str(out), "--check", "--engine", "board",
-                   "--port", port]
-        assert demo(options) == 0
+        options = ["mandelbrot", "--steps", "4", "--engine", "board", "--port", port]
+        assert demo([*options, "--size", "80x60", "--check", "--png", str(out)]) == 0
         assert capsys.readouterr().out.endswith(" cycles\non the screen\n")
         seen = screen.look()
         link = Board(Link(open_port(port, BAUD), port), port)

@@ -96,10 +96,12 @@ def _only(numbers: NDArray[np.integer], what: str) -> int:
 
 
 def _balanced(symbols: NDArray[np.integer], seen: NDArray[np.bool_]) -> None:
-    """Ones and zeros of bytes that follow each other are in balance, on each channel."""
+    """Ones and zeros of bytes that follow each other are in balance, on each channel, from the first control signal on:
+    what was sent before is not known.
+    """
     total = np.cumsum(_EXCESS[symbols] * seen[:, None], axis=0)
     before = np.maximum.accumulate(np.where(seen, 0, np.arange(len(seen))))
-    worst = int(np.abs(total - total[before])[seen].max(initial=0))
+    worst = int(np.abs(total - total[before])[seen & np.logical_or.accumulate(~seen)].max(initial=0))
     if worst > _MOST_DISPARITY:
         raise TmdsError(f"ones and zeros differ by {worst}")
 

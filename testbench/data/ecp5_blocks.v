@@ -44,8 +44,8 @@ module DP16KD(
     reg [8:0] bytes[0:2047];
     integer place;
     initial begin
-        if (REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || RESETMODE != "SYNC" || CSDECODE_A != "0b000"
-            || CSDECODE_B != "0b000" || CLKAMUX != "CLKA" || CLKBMUX != "CLKB")
+        if (REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || CSDECODE_A != "0b000" || CSDECODE_B != "0b000"
+            || CLKAMUX != "CLKA" || CLKBMUX != "CLKB")
             $fatal(1, "a block memory is used in a way that is not modelled");
         for (place = 0; place < 2048; place = place + 1)
             bytes[place] = INIT[place / 2 * 20 + place % 2 * 9 +: 9];
@@ -58,7 +58,9 @@ module DP16KD(
     wire [13:0] at_a = {ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7, ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0};
     wire [13:0] at_b = {ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7, ADB6, ADB5, ADB4, ADB3, ADB2, ADB1, ADB0};
     wire selected_a = CEA && {CSA2, CSA1, CSA0} == 0, selected_b = CEB && {CSB2, CSB1, CSB0} == 0;
-    wire write_a = selected_a && WEA && !RSTA, write_b = selected_b && WEB && !RSTB;
+    localparam SYNC = RESETMODE == "SYNC";
+    wire write_a = selected_a && WEA && !(SYNC && RSTA), write_b = selected_b && WEB && !(SYNC && RSTB);
+    wire clear_a = !SYNC && RSTA, clear_b = !SYNC && RSTB;
     reg [35:0] read_a = 0, read_b = 0;
     assign {DOA17, DOA16, DOA15, DOA14, DOA13, DOA12, DOA11, DOA10, DOA9, DOA8, DOA7, DOA6, DOA5, DOA4, DOA3, DOA2,
     DOA1, DOA0} = DATA_WIDTH_B == 36 ? read_b[17:0] : read_a[17:0];
@@ -107,34 +109,44 @@ module DP16KD(
         end
     endfunction
 
-    integer number_a, number_b;
+    integer number_a, number_b, place_a, place_b;
     reg [35:0] seen_a, seen_b;
-    always @(posedge CLKA) begin
+    always @* begin
         seen_a = 0;
         for (number_a = 0; number_a < READ_A; number_a = number_a + 1) begin
             seen_a[9 * number_a +: 9] = (WRITEMODE_A == "WRITETHROUGH" ? after(
                 bytes[first_a + number_a], given_a[9 * number_a +: 9], part_a, enabled_a[number_a])
                 : bytes[first_a + number_a]) ^ {9{writes(first_a + number_a, first_b, enabled_b)}};
-            if (enabled_a[number_a])
-                bytes[first_a + number_a] <= after(
-                    bytes[first_a + number_a], given_a[9 * number_a +: 9], part_a, 1'b1);
         end
-        if (RSTA)
+    end
+    always @(posedge CLKA) begin
+        for (place_a = 0; place_a < READ_A; place_a = place_a + 1)
+            if (enabled_a[place_a])
+                bytes[first_a + place_a] <= after(
+                    bytes[first_a + place_a], given_a[9 * place_a +: 9], part_a, 1'b1);
+    end
+    always @(posedge CLKA, posedge clear_a) begin
+        if (clear_a || RSTA)
             read_a <= 0;
         else if (selected_a && !(WEA && WRITEMODE_A == "NORMAL"))
             read_a <= (seen_a & {27'h7ffffff, part_a}) >> shift(DATA_WIDTH_A, at_a);
     end
-    always @(posedge CLKB) begin
+    always @* begin
         seen_b = 0;
         for (number_b = 0; number_b < READ_B; number_b = number_b + 1) begin
             seen_b[9 * number_b +: 9] = (WRITEMODE_B == "WRITETHROUGH" ? after(
                 bytes[first_b + number_b], given_b[9 * number_b +: 9], part_b, enabled_b[number_b])
                 : bytes[first_b + number_b]) ^ {9{writes(first_b + number_b, first_a, enabled_a)}};
-            if (enabled_b[number_b])
-                bytes[first_b + number_b] <= after(
-                    bytes[first_b + number_b], given_b[9 * number_b +: 9], part_b, 1'b1);
         end
-        if (RSTB)
+    end
+    always @(posedge CLKB) begin
+        for (place_b = 0; place_b < READ_B; place_b = place_b + 1)
+            if (enabled_b[place_b])
+                bytes[first_b + place_b] <= after(
+                    bytes[first_b + place_b], given_b[9 * place_b +: 9], part_b, 1'b1);
+    end
+    always @(posedge CLKB, posedge clear_b) begin
+        if (clear_b || RSTB)
             read_b <= 0;
         else if (selected_b && !(WEB && WRITEMODE_B == "NORMAL"))
             read_b <= (seen_b & {27'h7ffffff, part_b}) >> shift(DATA_WIDTH_B, at_b);

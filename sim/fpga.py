@@ -26,7 +26,7 @@ from rtl.fpga.units import UNITS
 from rtl.params import PRESETS
 from sim.bitstream import build, check_loader, constraints, load, missing_boards
 from sim.command import OutputError, Parser, check_file, make_folder, write_file
-from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize
+from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize, versions
 from sim.verilog import verilog_of
 
 __all__ = ["Measurement", "main", "measure"]
@@ -59,6 +59,8 @@ class Measurement:
         The keys of COUNTED.
     timings : list[Timing]
         One for each seed.
+    tools : dict[str, str]
+        Their versions.
     """
 
     unit: str
@@ -66,6 +68,7 @@ class Measurement:
     small: bool
     size: dict[str, int]
     timings: list[Timing]
+    tools: dict[str, str]
 
     @property
     def median(self) -> float:
@@ -85,8 +88,8 @@ class Measurement:
     def json(self) -> str:
         """The measurement for programs."""
         return json.dumps({"unit": self.unit, "preset": self.preset, "small": self.small, "device": DEVICE, **self.size,
-                           "fmax_mhz": round(self.median, 2), "seeds": [asdict(timing) for timing in self.timings]},
-                          indent=2) + "\n"
+                           "fmax_mhz": round(self.median, 2), "tools": self.tools,
+                           "seeds": [asdict(timing) for timing in self.timings]}, indent=2) + "\n"
 
 
 def _size(folder: Path) -> dict[str, int]:
@@ -125,7 +128,7 @@ def measure(unit: str, preset: str, seeds: Sequence[int], folder: Path, *, small
         timings.append(place_and_route(folder, seed))
         say(f"{timings[-1].fmax:.1f} MHz")
     machine = ", ".join([preset, *(f"{value} {name}" for name, value in (knobs or {}).items())])
-    return Measurement(unit, machine, small, size, timings)
+    return Measurement(unit, machine, small, size, timings, versions(folder))
 
 
 def _seeds(text: str) -> list[int]:

@@ -94,7 +94,9 @@ import json, pathlib, sys
 arguments = sys.argv[1:]
 if "broken" in arguments:
     print("Info: trying"); print("ERROR: no room for 7 cells"); sys.exit(1)
-if "-s" in arguments:
+if "-V" in arguments or "--version" in arguments:
+    print("tool 1.2")
+elif "-s" in arguments:
     pathlib.Path("script").write_text(pathlib.Path(arguments[1]).read_text())
     cells = {{str(number): {{"type": kind}} for number, kind in enumerate(
         ["LUT4"] * 7 + ["CCU2C"] * 2 + ["TRELLIS_FF"] * 6 + ["TRELLIS_DPR16X4"] + ["$scopeinfo"])}}
@@ -149,6 +151,7 @@ between registers
         "total: 116.0 MHz"]
     result = json.loads((tools / "out.json").read_text())
     assert (result["unit"], result["lut4_with_carry"], result["fmax_mhz"]) == ("total", 11, 104.0)
+    assert result["tools"] == {"yosys": "tool 1.2", "nextpnr-ecp5": "tool 1.2"}
     assert result["seeds"][0] == {"seed": 2, "fmax": 104.0, "path": {
         "start": "q[5]", "end": "level (reset)", "levels": 1, "logic": 1.0, "routing": 1.75}}
     script = (tools / "build" / "fpga" / "total-tiny" / "script").read_text().splitlines()

@@ -155,8 +155,9 @@ class BoardTop(Elaboratable):
 
     def _sdram(self, m: Module, platform: Any) -> None:
         """The SDRAM chip."""
-        m.domains += (ClockDomain(domain, reset_less=True) for domain in self._later)
-        m.submodules.sdram_pads = pads = SdramPads(platform.request("sdram", dir="-"), *self._later)
+        domain, = self._later
+        m.domains += ClockDomain(domain, reset_less=True)
+        m.submodules.sdram_pads = pads = SdramPads(platform.request("sdram", dir="-"), domain)
         connect(m, self.machine.bus, pads.bus)
 
     def _video(self, m: Module, platform: Any, oscillator: Any) -> None:

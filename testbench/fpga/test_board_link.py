@@ -1,0 +1,149 @@
+# amaranth: UnusedElaboratable=no
+"""The host's link of a board: what is asked for in frames is done once, and answered."""
+
+from collections import deque
+from random import Random
+
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+
+from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
+from sim.board.frames import Frame, FrameFinder
+from testbench.fpga.board_driver import simulate
+
+
+def test_it_converts():
+    assert "\nmodule \\top\n" in rtlil.convert(HostLink())
+
+
+class Line:
+    """A host beside a link, byte by byte; registers and memory as dictionaries."""
+
+    def __init__(self, dut, ctx, random):
+        self.dut, self.ctx, self.random = dut, ctx, random
+        self.registers, self.writes, self.lines = {}, [], {}
+        self.finder, self.waiting = FrameFinder(), deque()
+
+    async def ask(self, *frames, answers=1, raw=b""):
+        """Sends frames and whatever bytes; the answers."""
+        self.waiting += raw + b"".join(frame.sent() for frame in frames)
+        found, quiet = [], 0
+        while len(found) < answers or quiet < 40:
+            found += await self.cycle()
+            quiet = 0 if self.waiting else quiet + 1
+            assert quiet < 4000, found
+        return found
+
+    async def cycle(self):
+        dut, ctx = self.dut, self.ctx
+        ctx.set(dut.received.valid, bool(self.waiting))
+        if self.waiting:
+            ctx.set(dut.received.payload, self.waiting[0])
+            if ctx.get(dut.received.ready):
+                self.waiting.popleft()
+        ctx.set(dut.sent.ready, 1)
+        sent = bytes([ctx.get(dut.sent.payload)]) * ctx.get(dut.sent.valid)
+        value, bus = None, dut.bus
+        if ctx.get(bus.write):
+            self.writes.append((ctx.get(bus.address), ctx.get(bus.data)))
+        if ctx.get(bus.read):
+            value = self.registers[ctx.get(bus.address)]
+        request, response = dut.memory.request, dut.memory.response
+        ready = self.random.random() < 0.5
+        ctx.set(request.ready, ready)
+        answer = None
+        if ready and ctx.get(request.valid):
+            asked = ctx.get(request.payload)
+            old = self.lines.get(asked.address)
+            answer = {"write": asked.write, "tag": 0, "error": old is None, "data": old or 0}
+            if asked.write and old is not None:
+                mask = sum(0xFF << 8 * byte for byte in range(64) if asked.mask >> byte & 1)
+                self.lines[asked.address] = old & ~mask | asked.data & mask
+        await ctx.tick()
+        if value is not None:
+            ctx.set(bus.value, value)
+        if answer is not None:
+            ctx.set(request.ready, 0)
+            ctx.set(dut.sent.ready, 0)
+            ctx.set(dut.received.valid, 0)
+            await ctx.tick().repeat(self.random.randint(1, 5))
+            ctx.set(response.payload, answer)
+            ctx.set(response.valid, 1)
+            await ctx.tick().until(response.ready)
+            ctx.set(response.valid, 0)
+        return self.finder.take(sent)
+
+
+def with_link(body):
+    dut = HostLink()
+
+    async def testbench(ctx):
+        await body(Line(dut, ctx, Random(5)))
+
+    simulate(dut, testbench)
+
+
+def answer(number, command, status, more=b""):
+    return Frame(number, command.value | 0x80, bytes([status.value]) + more)
+
+
+def number(value, size):
+    return value.to_bytes(size, "little")
+
+
+def test_registers_over_the_link():
+    async def body(line):
+        assert await line.ask(Frame(9, 0)) == [answer(9, LinkCommand.HELLO, LinkStatus.DONE, b"\x01")]
+        line.registers = {0x504648 + 4 * n: 0x7E7D_0000 + n for n in range(3)}
+        asked = Frame(77, 1, b"\x03" + number(0x504648, 3))
+        values = b"".join(number(value, 4) for value in line.registers.values())
+        assert await line.ask(asked) == [answer(77, LinkCommand.READ_REGISTERS, LinkStatus.DONE, values)]
+        assert not line.writes
+
+    with_link(body)
+
+
+def test_a_register_is_written_once_however_often_it_is_asked_for():
+    def write(at, value):
+        return Frame(at, 2, number(value, 4) + number(0x600018, 3))
+
+    async def body(line):
+        await line.ask(Frame(255, 0))
+        done = LinkStatus.DONE
+        for at, value, status in ((0, 5, done), (0, 5, done), (0, 5, done), (1, 6, done), (3, 7, LinkStatus.ORDER),
+                                  (0, 5, LinkStatus.ORDER), (1, 6, done), (2, 6, done)):
+            assert await line.ask(write(at, value)) == [answer(at, LinkCommand.WRITE_REGISTER, status)]
+        assert line.writes == [(0x600018, 5), (0x600018, 6), (0x600018, 6)]
+
+    with_link(body)
+
+
+def test_lines_over_the_link():
+    content = bytes(range(0x60, 0x60 + 64))
+
+    async def body(line):
+        line.lines = {0x400_0000: 0, 0x400_0001: (1 << 512) - 1}
+        base = 0x1_0000_0000
+        write = Frame(4, 4, content + number(0xFFFF_0000_0000_00FF, 8) + number(base, 5))
+        assert await line.ask(write) == [answer(4, LinkCommand.WRITE_LINE, LinkStatus.DONE)]
+        kept = content[:8] + bytes(40) + content[48:]
+        seen = await line.ask(Frame(5, 3, number(3, 2) + number(base, 5)), answers=3)
+        assert seen == [answer(5, LinkCommand.READ_LINES, status, number(base + 64 * at, 5) + data)
+                        for at, (status, data) in enumerate(
+                            [(LinkStatus.DONE, kept), (LinkStatus.DONE, b"\xff" * 64), (LinkStatus.MEMORY, bytes(64))])]
+        nowhere = Frame(6, 4, bytes(72) + number(0, 5))
+        assert await line.ask(nowhere) == [answer(6, LinkCommand.WRITE_LINE, LinkStatus.MEMORY)]
+
+    with_link(body)
+
+
+def test_what_is_no_request_is_answered_and_does_nothing():
+    async def body(line):
+        damaged = bytearray(Frame(1, 2, bytes(7)).sent())
+        damaged[5] ^= 1
+        assert await line.ask(raw=bytes(damaged)) == [Frame(0, 0xFF, bytes([LinkStatus.DAMAGED.value]))]
+        for command, content in ((2, bytes(6)), (3, bytes(8)), (9, b""), (0x7F, b"1"), (1, bytes(7))):
+            assert await line.ask(Frame(3, command, content)) == [
+                Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))]
+        assert not line.writes
+
+    with_link(body)

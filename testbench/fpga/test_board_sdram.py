@@ -1,0 +1,84 @@
+"""A board with an SDRAM chip and a screen in simulation, all but clocks and pads: kernels over the link."""
+
+import json
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rtl.fpga.sdram import SdramChip, SdramController
+from rtl.fpga.video import Video, VideoMode
+from rtl.params import PRESETS
+from sim.board.link import BAUD, Link, open_port
+from sim.board.machine import Board
+from sim.board.stand_in import StandIn
+from sim.demo.command import main as demo
+from sim.demo.picture import colours
+from sim.demo.scenes import Size
+from sim.engine import CompiledEngine
+from sim.run import main as run
+from testbench.commands.test_demo import mandelbrot
+from testbench.engine.designs import needs_compiled
+from testbench.fpga.sdram_chip import DATA_SHEET, Pins, SdramModel
+from testbench.fpga.video_picture import Screen, serving
+
+pytestmark = needs_compiled
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A simulation that is watched in each cycle may take its time, and a repeated request more of it."""
+    monkeypatch.setattr("sim.launch_options.Link", partial(Link, silence=20))
+
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+CLOCK = 50_000_000
+
+
+def test_a_kernel_runs_on_a_board_whose_memory_is_an_sdram_chip(tmp_path):
+    """The chip refuses what its data sheet does not allow, and finishes the simulation with that."""
+    board = StandIn(PRESETS["tiny"], CompiledEngine, clock=CLOCK, memory=partial(
+        SdramController, clock_hz=CLOCK, chip=SdramChip(power_up=500)))
+    chip, bus = SdramModel(Random(1), {**DATA_SHEET, "power up": 400}), board.machine.bus
+    pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+
+    async def chip_side(ctx: Any) -> None:
+        number = 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            ctx.set(bus.dq_i, chip.edge(number * 1e9 / CLOCK, Pins(*values)) or 0)
+
+    board.simulator.add_testbench(chip_side, background=True)
+    out = tmp_path / "out.json"
+    with serving(board) as port:
+        assert run([str(PROGRAMS / "k08_fib_recursion.O3.cubin"), "--block", "4", "--arg", "buf:OUT=u32[4]", "--check",
+                    "--local", "512", "--crs", "512", "--json", str(out), "--engine", "board", "--port", port]) == 0
+    assert json.loads(out.read_text())["buffers"]["OUT"] == [0, 1, 1, 2]
+    assert min(chip.commands[name] for name in ("ACTIVATE", "READ", "WRITE", "PRECHARGE", "REFRESH")) > 20
+
+
+SCREEN = VideoMode(160, 4, 8, 6, 120, 2, 2, 2)
+
+
+def test_a_demo_on_a_board_is_seen_on_its_screen(tmp_path, capsys, monkeypatch):
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    size, out = Size(80, 60), tmp_path / "set.png"
+    monkeypatch.setattr("sim.demo.command._SCREEN", {size: 1})
+    board = StandIn(PRESETS["tiny"], CompiledEngine, video=partial(Video, mode=SCREEN))
+    screen = Screen(board, SCREEN)
+    with serving(board) as port:
+        options = ["mandelbrot", "--steps", "4", "--engine", "board", "--port", port]
+        assert demo([*options, "--size", "80x60", "--check", "--png", str(out)]) == 0
+        assert capsys.readouterr().out.endswith(" cycles\non the screen\n")
+        seen = screen.look()
+        link = Board(Link(open_port(port, BAUD), port), port)
+        assert (link.has_video, link.underrun) == (True, False)
+        link.close()
+        assert demo([*options, "--size", "8x8"]) == 0
+        assert capsys.readouterr().out.endswith("not on the screen, which shows 80x60\n")
+    expected = colours(mandelbrot(size, 4))
+    assert (seen.picture == expected.repeat(2, 0).repeat(2, 1)).all()
+    assert (np.asarray(image.open(out)) == expected.repeat(8, 0).repeat(8, 1)).all()

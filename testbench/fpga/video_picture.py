@@ -1,0 +1,184 @@
+"""A picture as a screen decodes it: ``python -m testbench.fpga.video_picture mandelbrot -o docs/board_video.png``.
+
+A whole board is simulated: a host at its serial line runs a demo's kernel there, video sends the framebuffer as a
+picture of 640 x 480, and a screen's decoder makes a picture of the TMDS symbols again. Exit code 0: it is that of the
+memory, and is written. 1: it is another one, or memory is not what the warp model leaves. 2: it could not be made; one
+line on stderr says why.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+import numpy as np
+from amaranth.hdl import DomainRenamer, Elaboratable, Module
+from amaranth.lib.memory import Memory
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from rtl.fpga.tmds import CHANNELS, SYMBOL_BITS
+from rtl.fpga.video import VGA, Video, VideoMode
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import PRESETS
+from sim.board.errors import BoardError
+from sim.board.link import BAUD, Link, open_port
+from sim.board.machine import Board
+from sim.board.stand_in import StandIn
+from sim.command import OutputError, Parser, check_file, print_text, write_file
+from sim.demo.machine import BoardRunner, DemoError
+from sim.demo.picture import PictureError, colours, png
+from sim.demo.scenes import SCENES, Picture, Size
+from sim.engine import Change, Engine, EngineError, choose, make_simulator, observe, run_cycles
+from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
+
+__all__ = ["PictureMemory", "Screen", "main", "seen_on_screen", "serving"]
+
+PERIOD = 40e-9
+"""Of the clock in seconds: 25 million pixels in one."""
+_STEP = 1 << 14
+_LOOK = 3
+"""Pictures that pass while a screen looks: one whole one, wherever it begins, and what observers have not told yet."""
+_SCALE = 2
+
+
+class PictureMemory(Elaboratable):
+    """Video hardware that shows a picture from a memory on the chip, which answers in the cycle after a request."""
+
+    def __init__(self, picture: bytes, mode: VideoMode, scale: int) -> None:
+        self.video = Video(1, mode)
+        self._picture, self._scale = picture, scale
+
+    def elaborate(self, platform: object) -> Module:
+        """The video hardware and its memory."""
+        m = Module()
+        m.submodules.video = video = self.video
+        lines = [int.from_bytes(self._picture[at:at + LINE_BYTES], "little")
+                 for at in range(0, len(self._picture), LINE_BYTES)]
+        m.submodules.memory = memory = Memory(shape=8 * LINE_BYTES, depth=len(lines), init=lines)
+        read, request, response = memory.read_port(), video.memory.request, video.memory.response
+        m.d.comb += [
+            video.scale.eq(self._scale), video.enable.eq(1), read.addr.eq(request.payload.address),
+            read.en.eq(request.valid & request.ready), request.ready.eq(~response.valid),
+            response.payload.data.eq(read.data)]
+        m.d.sync += response.valid.eq(request.valid & request.ready | response.valid & ~response.ready)
+        return m
+
+
+def seen_on_screen(picture: Picture, engine: type[Engine], mode: VideoMode = VGA, scale: int = _SCALE) -> Seen:
+    """What a screen makes of a picture of the mode's size by 2**scale. TmdsError.
+
+    One clock is that of all domains, which is faster to simulate; the tests have three.
+    """
+    design = PictureMemory(picture.tobytes(), mode, scale)
+    count = mode.line * (2 * mode.lines - mode.above) + 10
+    """The second picture, which is the first one with a pause before it."""
+    symbols: NDArray[np.uint32] = np.zeros(count + 1, np.uint32)
+    last = 0
+
+    def take(changes: list[Change]) -> None:
+        nonlocal last
+        for cycle, _, value in changes:
+            symbols[last:cycle] = symbols[last]
+            symbols[cycle], last = value, cycle
+
+    async def run(ctx: Any) -> None:
+        with tqdm(total=count, desc="screen", unit=" pixels", unit_scale=True, disable=None, leave=False) as bar:
+            done = 0
+            while done < count:
+                passed = (await run_cycles(ctx, min(_STEP, count - done))).cycles
+                bar.update(passed)
+                done += passed
+
+    simulator = make_simulator(DomainRenamer({"pixel": "sync", "shift": "sync"})(design), engine)
+    simulator.add_clock(PERIOD)
+    observer = observe(simulator, [design.video.symbols.as_value()], take)
+    simulator.add_testbench(run)
+    simulator.run()
+    observer.finish()
+    symbols[last:] = symbols[last]
+    return watch(_symbols(symbols[mode.line * (mode.height + mode.below):count]))
+
+
+def _symbols(values: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Rows of three symbols."""
+    return values[:, None] >> SYMBOL_BITS * np.arange(CHANNELS) & (1 << SYMBOL_BITS) - 1
+
+
+class Screen:
+    """A screen at a board that is simulated in another thread. No command may run there while it looks."""
+
+    def __init__(self, board: StandIn, mode: VideoMode = VGA) -> None:
+        self._board, self._mode = board, mode
+        self._seen: list[Change] = []
+        self._looking = False
+        observe(board.simulator, [board.machine.video.symbols.as_value()], self._take)
+
+    def _take(self, changes: list[Change]) -> None:
+        if self._looking:
+            self._seen += changes
+
+    def look(self) -> Seen:
+        """The next picture that begins. TmdsError."""
+        self._looking = True
+        self._board.go_on(_LOOK * self._mode.line * self._mode.lines)
+        self._looking = False
+        cycles, values = np.array([(cycle, value) for cycle, _, value in self._seen]).T
+        return watch(_symbols(values.repeat(np.diff(cycles, append=cycles[-1]))))
+
+
+@contextmanager
+def serving(board: StandIn) -> Iterator[str]:
+    """A board that is simulated in another thread; its port."""
+    failed: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            board.serve()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(target=serve)
+    thread.start()
+    try:
+        yield board.port
+    finally:
+        board.end()
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = Parser(prog="python -m testbench.fpga.video_picture",
+                    description="Draws with a kernel on a board in simulation, and decodes its video as a screen does.")
+    parser.add_argument("scene", choices=SCENES)
+    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="a PNG")
+    options = parser.parse_args(arguments)
+    scene, size = SCENES[options.scene], Size(VGA.width >> _SCALE, VGA.height >> _SCALE)
+    try:
+        check_file(options.output)
+        board = StandIn(PRESETS[options.preset], choose()[0], video=Video)
+        screen = Screen(board)
+        with serving(board) as port, tqdm(desc=options.scene, unit=" cycles", unit_scale=True, disable=None,
+                                          leave=False) as bar:
+            runner = BoardRunner(Board(Link(open_port(port, BAUD), port), port), bar.update, _SCALE, check=True)
+            *_, picture = scene.pictures(runner, size, scene.steps, 1)
+            seen = screen.look()
+        if not np.array_equal(seen.picture, colours(picture).repeat(1 << _SCALE, 0).repeat(1 << _SCALE, 1)):
+            raise TmdsError("the screen's picture is not that of the memory")
+        write_file(options.output, png(seen.picture))
+    except (DemoError, TmdsError) as error:
+        print_text(f"{error}\n")
+        return 1
+    except (BoardError, EngineError, OutputError, PictureError) as error:
+        parser.error(str(error))
+    print_text(f"{options.scene}: line {seen.horizontal}, lines {seen.vertical}, every pixel that of the memory\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

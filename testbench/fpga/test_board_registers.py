@@ -64,6 +64,10 @@ def test_the_registers_of_a_board():
         shown = dut.framebuffer
         assert [ctx.get(port) for port in (shown.base, shown.scale, shown.enable)] == [0x8004, 2, 1]
         assert [await read(at[name]) for name in ("FRAMEBUFFER_ADDRESS", "FRAMEBUFFER_CONTROL")] == [0x8004, 0x21]
+        ctx.set(shown.underrun, 1)
+        assert await read(at["FRAMEBUFFER_CONTROL"]) == 0x121
+        ctx.set(shown.present, 1)
+        assert await read(at["FRAMEBUFFER_CONTROL"]) == 0x321
 
     simulate(dut, testbench)
 

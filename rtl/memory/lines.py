@@ -112,9 +112,11 @@ class LineMemory(Component):
 class MissQueue(Component):
     """Gives each line a tag, under which it is read, or filled and written, or read, modified and written.
 
-    Memory keeps no order between tags. So a line gets no tag while another one has it, unless both only read: accesses
-    to a line happen in the order in which it was found, and nobody sees it between an atomic operation's read and its
-    write. An answer is taken when the words of the one before have passed the crossbar; what confirms a write, always.
+    Memory keeps no order between tags. So a line gets no tag while another one has it, unless both only read, or both
+    only write: the second one's words are collected while the first one is written, and its request waits until memory
+    has confirmed that. Accesses to a line happen in the order in which it was found, and nobody sees it between an
+    atomic operation's read and its write. An answer is taken when the words of the one before have passed the crossbar;
+    what confirms a write, always.
 
     Members
     -------
@@ -179,13 +181,20 @@ class MissQueue(Component):
         gives, last_word, finished = Signal(), Signal(), Signal()
         given, free = one_hot(tag, tags, gives), ~(used & ~confirmed | one_hot(tag, tags, has_tag))
 
-        # Whether the line is another one's is known in its second cycle, and does not matter if all only read.
+        # Whether the line is another one's is known in its second cycle, and does not matter if all only read. If all
+        # only write, the new one is held: no request of those that are held is sent before all writes of their lines
+        # that were not are confirmed. Who meets one that is held waits.
         meets, compared, altering, alter = Signal(), Signal(), Signal(), found.write | found.modify
+        writes, held, unconfirmed, same, follows = (Signal(tags, name=name) for name in (
+            "writes", "held", "unconfirmed", "same", "follows"))
         safe = ~(alter | altering) | compared & ~meets
+        m.d.comb += same.eq(used & ~confirmed & Cat(other == line[:_COMPARED_BITS] for other in known))
         m.d.sync += [
-            meets.eq((used & ~confirmed & (alters | alter.replicate(tags))
-                      & Cat(other == line[:_COMPARED_BITS] for other in known)).any()),
-            compared.eq(self.found.valid & ~goes_on), altering.eq((used & alters).any() | gives & alter)]
+            meets.eq((same & Mux(found.write, ~(writes & ~held), alters | found.modify.replicate(tags))).any()),
+            follows.eq(same), compared.eq(self.found.valid & ~goes_on),
+            altering.eq((used & alters).any() | gives & alter),
+            held.eq(Mux(unconfirmed.any(), held, 0) | Mux(follows.any() & found.write, given, 0)),
+            unconfirmed.eq((unconfirmed | Mux(gives & found.write, follows, 0)) & ~confirmed)]
         m.d.comb += [
             line.eq(Mux(word.any(), following, found.line)),
             last_word.eq(~found.local | (word == found.words - 1)),
@@ -206,7 +215,7 @@ class MissQueue(Component):
         m.d.sync += [used.eq((used | given) & ~released), Assert(~(given & used).any(), "a tag in use is given again")]
         for number in range(tags):
             with m.If(given[number]):
-                m.d.sync += [known[number].eq(line), alters[number].eq(alter)]
+                m.d.sync += [known[number].eq(line), alters[number].eq(alter), writes[number].eq(found.write)]
 
         # What is to be done with it.
         info_layout = data.StructLayout({
@@ -222,6 +231,7 @@ class MissQueue(Component):
 
         # Requests, in the order in which they are complete.
         reads, passed, filled, filled_tag = Signal(), self.passed, Signal(), Signal.like(tag)
+        waits = held.bit_select(sending.r_data[:-1], 1)
         m.d.sync += [
             filled.eq(passed.valid & (passed.payload.owner == BeatOwner.FILL)), filled_tag.eq(passed.payload.tag),
             finished.eq(filled | self.modified.valid),
@@ -230,9 +240,9 @@ class MissQueue(Component):
             lines.finish.eq(finished), reads.eq(gives & ~found.write),
             sending.w_en.eq(finished | reads & (sending.r_rdy | ~request.ready)),
             sending.w_data.eq(Mux(finished, Cat(lines.finish_tag, 1), Cat(tag, 0))),
-            request.valid.eq(sending.r_rdy | reads), sending.r_en.eq(request.ready), lines.tag.eq(request.payload.tag),
-            address.addr.eq(sending.r_data[:-1]), Cat(request.payload.tag, request.payload.write).eq(
-                Mux(sending.r_rdy, sending.r_data, Cat(tag, 0))),
+            request.valid.eq(Mux(sending.r_rdy, ~waits, reads)), sending.r_en.eq(request.ready & ~waits),
+            lines.tag.eq(request.payload.tag), address.addr.eq(sending.r_data[:-1]),
+            Cat(request.payload.tag, request.payload.write).eq(Mux(sending.r_rdy, sending.r_data, Cat(tag, 0))),
             request.payload.address.eq(Mux(sending.r_rdy, address.data, line)), request.payload.data.eq(lines.line),
             request.payload.mask.eq(lines.written), self.asked.eq(request.valid & request.ready),
             self.asked_write.eq(request.payload.write)]
@@ -258,11 +268,11 @@ class MissQueue(Component):
                 m.d.sync += [slot.eq(found.slot), mark.eq(one_hot(found.slot, count))]
         # That one of them closes is known late: whether it is the slot's last one, before.
         closed, closing, closes = Signal(tags), self.closing.payload, self.closing.valid
-        waits, slot_waits, mine = used & ~closed, Signal(count), one_hot(
+        opens, slot_waits, mine = used & ~closed, Signal(count), one_hot(
             closing.tag, tags, closing.owner == BeatOwner.ANSWER)
-        alone = ~(waits & ~mine & Cat(slot == closing.slot for slot in slots)).any()
+        alone = ~(opens & ~mine & Cat(slot == closing.slot for slot in slots)).any()
         m.d.comb += [
-            slot_waits.eq(reduce(or_, (Mux(waits[tag], of, 0) for tag, of in enumerate(marks)))),
+            slot_waits.eq(reduce(or_, (Mux(opens[tag], of, 0) for tag, of in enumerate(marks)))),
             self.pending.eq(slot_waits & ~one_hot(closing.slot, count, closes & alone & mine.any()))]
         m.d.sync += closed.eq((closed | Mux(closes, mine, 0)) & ~served)
         m.d.sync += self.fault.eq(

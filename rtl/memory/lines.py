@@ -182,8 +182,8 @@ class MissQueue(Component):
         given, free = one_hot(tag, tags, gives), ~(used & ~confirmed | one_hot(tag, tags, has_tag))
 
         # Whether the line is another one's is known in its second cycle, and does not matter if all only read. If all
-        # only write, the new one is held: no request of those that are held is sent before all writes of their lines
-        # that were not are confirmed. Who meets one that is held waits.
+        # only write, the new one is held, and so are those that come behind it, until all writes that they follow are
+        # confirmed. Who meets one that is held waits.
         meets, compared, altering, alter = Signal(), Signal(), Signal(), found.write | found.modify
         writes, held, unconfirmed, same, follows = (Signal(tags, name=name) for name in (
             "writes", "held", "unconfirmed", "same", "follows"))
@@ -193,7 +193,7 @@ class MissQueue(Component):
             meets.eq((same & Mux(found.write, ~(writes & ~held), alters | found.modify.replicate(tags))).any()),
             follows.eq(same), compared.eq(self.found.valid & ~goes_on),
             altering.eq((used & alters).any() | gives & alter),
-            held.eq(Mux(unconfirmed.any(), held, 0) | Mux(follows.any() & found.write, given, 0)),
+            held.eq(Mux(unconfirmed.any(), held, 0) | Mux((follows | held).any() & found.write, given, 0)),
             unconfirmed.eq((unconfirmed | Mux(gives & found.write, follows, 0)) & ~confirmed)]
         m.d.comb += [
             line.eq(Mux(word.any(), following, found.line)),

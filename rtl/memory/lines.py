@@ -50,6 +50,8 @@ class LineMemory(Component):
     copy, copy_row, copy_tag : In(1), In, In
         One row of words of the answer becomes that of a tag's line in the next cycle, when nothing is written; nothing
         is read now.
+    copied : Out(1)
+        The next cycle: the row is in ``values``, and has to be in ``write``, of which no byte is written.
     read, values, words : In(bank_read), Out(a word for each bank), Out(the same)
         What was read a cycle ago of the answer, 0 if it was something else; and what is in the line of a tag.
     write : In(bank_write)
@@ -66,9 +68,9 @@ class LineMemory(Component):
         tag, words = memory_tag_bits(params), data.ArrayLayout(32, params.lanes)
         super().__init__({
             "take": In(1), "taken": In(8 * LINE_BYTES), "copy": In(1), "copy_row": In(range(self.rows)),
-            "copy_tag": In(tag), "read": In(bank_read(params)), "values": Out(words), "words": Out(words),
-            "write": In(bank_write(params)), "finish": In(1), "finish_tag": In(tag), "tag": In(tag),
-            "line": Out(8 * LINE_BYTES), "written": Out(LINE_BYTES)})
+            "copy_tag": In(tag), "copied": Out(1), "read": In(bank_read(params)), "values": Out(words),
+            "words": Out(words), "write": In(bank_write(params)), "finish": In(1), "finish_tag": In(tag),
+            "tag": In(tag), "line": Out(8 * LINE_BYTES), "written": Out(LINE_BYTES)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -76,7 +78,7 @@ class LineMemory(Component):
         row_bits_, answer = ceil_log2(self.rows), Signal(8 * LINE_BYTES)
         with m.If(self.take):
             m.d.sync += answer.eq(self.taken)
-        copied, copied_row, copied_tag = Signal(), Signal.like(self.copy_row), Signal.like(self.copy_tag)
+        copied, copied_row, copied_tag = self.copied, Signal.like(self.copy_row), Signal.like(self.copy_tag)
         m.d.sync += [
             copied.eq(self.copy), copied_row.eq(self.copy_row), copied_tag.eq(self.copy_tag),
             Assert(~(self.copy & self.read.used), "a row is copied while words are read"),
@@ -91,7 +93,7 @@ class LineMemory(Component):
                 found.eq(pick([answer.word_select(word, 32) for word in words], row)),
                 write.addr.eq(Cat(Mux(copied, copied_row, access.row[:row_bits_]),
                                   Mux(copied, copied_tag, self.write.tag))),
-                write.data.eq(Mux(copied, self.values[bank], access.value.as_value())),
+                write.data.eq(access.value.as_value()),
                 write.en.eq(copied.replicate(4) | Mux(self.write.line, access.bytes, 0)),
                 read.addr.eq(Cat(self.read.rows[bank][:row_bits_], self.read.tag)), self.words[bank].eq(read.data)]
             m.d.sync += self.values[bank].eq(Mux(self.copy | (self.read.kind == BeatKind.ANSWER), found, 0))
@@ -129,7 +131,7 @@ class MissQueue(Component):
         It is.
     passed, closing : In(Event of passed_layout)
         Of the crossbar.
-    read, values, words, write : In(bank_read), Out(a word for each bank), Out(the same), In(bank_write)
+    read, values, words, write, copied : In(bank_read), Out(a word for each bank), Out(the same), In(bank_write), Out(1)
         Words of lines, as of :class:`LineMemory`.
     memory : Out(MemoryPort)
     begun : In(Event of a slot)
@@ -159,8 +161,9 @@ class MissQueue(Component):
             "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))),
             "closing": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
-            "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "asks": Out(1),
-            "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1),
+            "write": In(bank_write(params)), "copied": Out(1), "memory": Out(MemoryPort(tag)),
+            "begun": In(Event(slot)), "asks": Out(1), "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot),
+            "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -254,7 +257,7 @@ class MissQueue(Component):
         said, served = response.payload, Signal(tags)
         m.d.comb += [
             lines.taken.eq(said.data), lines.read.eq(self.read), lines.write.eq(self.write),
-            self.values.eq(lines.values), self.words.eq(lines.words),
+            self.values.eq(lines.values), self.words.eq(lines.words), self.copied.eq(lines.copied),
             served.eq(one_hot(passed.payload.tag, tags, passed.valid & (passed.payload.owner == BeatOwner.ANSWER))),
             confirmed.eq(one_hot(said.tag, tags, response.valid & (said.write | said.error))),
             released.eq(served | confirmed)]

@@ -28,7 +28,7 @@ from sim.board.machine import Board
 from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
 from sim.launch_options import BOARD, add_board_options, open_board
-from sim.memory_service import LATENCY
+from sim.machine.memory_service import LATENCY
 
 __all__ = ["main"]
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtl.params import PRESETS
-from sim.arguments import ArgumentError
 from sim.board.errors import BoardError
 from sim.board.machine import Board
 from sim.command import OutputError, Parser, print_text
@@ -20,10 +19,8 @@ from sim.debugger.terminal import Batch, BatchError, Terminal, read_batch
 from sim.debugger.watch import Watch
 from sim.engine import ENGINES, EngineError, choose
 from sim.firmware.trap_handler import SaveArea, install_trap_handler
-from sim.hardware import Hardware
-from sim.host import Host
-from sim.hosted import HostedMachine
 from sim.launch import Launch
+from sim.launch.arguments import ArgumentError
 from sim.launch_options import (
     LaunchError,
     LaunchOptions,
@@ -33,6 +30,9 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
+from sim.machine.hardware import Hardware
+from sim.machine.host import Host
+from sim.machine.hosted import HostedMachine
 from sim.toolchain.module import ProgramError
 
 __all__ = ["main"]

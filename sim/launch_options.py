@@ -10,7 +10,6 @@ from rtl.isa.legality import encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
-from sim.arguments import parse_arguments
 from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
@@ -18,8 +17,9 @@ from sim.board.placing import fit
 from sim.command import Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
-from sim.memory import Memory
-from sim.programs import SUFFIXES, read_program
+from sim.launch.arguments import parse_arguments
+from sim.launch.memory import Memory
+from sim.launch.programs import SUFFIXES, read_program
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.reach import reached
 from sim.toolchain.spelling import ILLEGAL, spell

@@ -14,16 +14,13 @@ from tqdm import tqdm
 
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
-from sim.arguments import ArgumentError
 from sim.board.errors import BoardError
 from sim.board.machine import Board
 from sim.command import OutputError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, EngineError, choose
-from sim.error_status import decode, registers_of
-from sim.hardware import Hardware
-from sim.hardware_report import describe_hardware
-from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Launch
+from sim.launch.arguments import ArgumentError
+from sim.launch.memory import Memory
 from sim.launch_options import (
     BOARD,
     LaunchError,
@@ -35,12 +32,15 @@ from sim.launch_options import (
     open_board,
     prepared,
 )
-from sim.lockstep import memory_difference
-from sim.memory import Memory
+from sim.machine.hardware import Hardware
+from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.lockstep import memory_difference
+from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp import Machine, Result
-from sim.report import describe
+from sim.report.error_status import decode, registers_of
+from sim.report.hardware import describe_hardware
+from sim.report.run import describe
 from sim.toolchain.module import ProgramError
-from sim.warp_state import WarpState, state_of
 
 __all__ = ["Options", "RunError", "main", "results"]
 

@@ -1,4 +1,5 @@
-"""Runs testbenches: ``python -m sim.run_tb crs``. They are ``testbench/tb_<unit>.py``, see :mod:`sim.testbench`.
+"""Runs testbenches: ``python -m sim.run_tb crs``. They are files
+``tb_<unit>.py`` in a folder of ``testbench``, see :mod:`sim.testbench`.
 
 Exit code 0: what was checked is as it should be. 1: it is not; the first difference is printed. 2: there is no such
 testbench, or it cannot be run here; one line on stderr says why.
@@ -13,10 +14,10 @@ from pathlib import Path
 
 from sim.command import OutputError, Parser, add_cache_option, check_file, print_text
 from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.report.testbench import Report
 from sim.testbench import Bench, run
-from sim.testbench_report import Report
 
-__all__ = ["execute", "main", "testbenches", "title_of"]
+__all__ = ["execute", "main", "module_name", "testbenches", "title_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "testbench"
@@ -25,7 +26,8 @@ PREFIX = "tb_"
 
 def testbenches(folder: Path = FOLDER) -> dict[str, Path]:
     """Unit -> the file of its testbench, by name."""
-    return {path.stem.removeprefix(PREFIX): path for path in sorted(folder.glob(f"{PREFIX}*.py"))}
+    files = sorted(folder.rglob(f"{PREFIX}*.py"), key=lambda path: path.stem)
+    return {path.stem.removeprefix(PREFIX): path for path in files}
 
 
 def title_of(path: Path) -> str:
@@ -33,9 +35,14 @@ def title_of(path: Path) -> str:
     return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0]
 
 
-def _body(path: Path) -> Callable[[Bench], None]:
+def module_name(path: Path, folder: Path = FOLDER) -> str:
+    """What Python calls a testbench of a folder."""
+    return ".".join((FOLDER.name, *path.relative_to(folder).with_suffix("").parts))
+
+
+def _body(path: Path, folder: Path) -> Callable[[Bench], None]:
     """The ``run`` of a testbench."""
-    name = f"testbench.{path.stem}"
+    name = module_name(path, folder)
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -49,7 +56,7 @@ def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = 
             folder: Path = FOLDER) -> Report:
     """Runs the testbench of a unit. KeyError when there is none."""
     path = testbenches(folder)[unit]
-    return run(unit, _body(path), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
+    return run(unit, _body(path, folder), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,4 +1,4 @@
-"""What testbenches are written in: ``testbench/tb_<unit>.py``, run by ``python -m sim.run_tb <unit>`` and by pytest.
+"""What testbenches are written in: files ``tb_<unit>.py``, run by ``python -m sim.run_tb <unit>`` and by pytest.
 
 A testbench is a module whose docstring's first line says what it checks, with a function ``run(bench)``. It simulates
 through its :class:`Bench`, and tells it what it checked and measured; what it found is a :class:`Report`.
@@ -31,7 +31,7 @@ from amaranth.sim import Simulator
 from tqdm import tqdm
 
 from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
-from sim.testbench_report import Report
+from sim.report.testbench import Report
 from sim.waves import Tracer, Traces, save_file_of, write_save_file
 
 __all__ = ["Bench", "CheckError", "run"]

@@ -11,10 +11,10 @@ from sim.board.machine import Board
 from sim.board.placing import fit
 from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
-from sim.hardware import Hardware
-from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Buffer, Launch, Scalar, prepare
-from sim.memory import Memory
+from sim.launch.memory import Memory
+from sim.machine.hardware import Hardware
+from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module

@@ -12,9 +12,9 @@ from rtl.params import SmParams
 from sim.benchmarks import streaming
 from sim.benchmarks.machine import BenchmarkError, BenchmarkMachine
 from sim.benchmarks.work import Work, work_of
+from sim.kernels.expected import complaints
+from sim.kernels.manifest import LEVELS, RUNS, Run, build
 from sim.launch import Launch, lacking
-from testbench.programs.expected import complaints
-from testbench.programs.manifest import LEVELS, RUNS, Run, build
 
 __all__ = ["QUICK", "RooflineRow", "left_out", "roofline_table"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from sim.benchmarks.instructions import can_count, instructions_per_cycle
 from sim.benchmarks.machine import BenchmarkMachine, launch_loop
 from sim.benchmarks.throughput import WARPS, throughput_loop
+from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.launch import Launch
-from testbench.programs.manifest import LEVELS, RUNS, build
 
 __all__ = ["AIMS", "SpeedRow", "speed_rows"]
 

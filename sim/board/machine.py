@@ -1,4 +1,4 @@
-"""Runs launches on a board, as :mod:`sim.hardware` does in simulation."""
+"""Runs launches on a board, as :mod:`sim.machine.hardware` does in simulation."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import asdict
@@ -9,9 +9,9 @@ from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
 from rtl.layouts import Policy
 from rtl.params import PRESETS, SmParams
-from sim.host import REGISTERS, Driver
-from sim.hosted import HardwareResult, HostedMachine
 from sim.launch import Launch
+from sim.machine.host import REGISTERS, Driver
+from sim.machine.hosted import HardwareResult, HostedMachine
 
 from .errors import BoardError
 from .link import Link

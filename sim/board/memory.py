@@ -2,7 +2,7 @@
 
 from rtl.isa.tokens import LINE_BYTES
 from sim.launch import LOCAL_MEMORY
-from sim.memory import Memory, MemoryFaultError
+from sim.launch.memory import Memory, MemoryFaultError
 
 from .link import Link
 

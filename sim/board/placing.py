@@ -5,9 +5,9 @@ from typing import Protocol, TypeVar
 from rtl.fpga.machine import MEMORY_BASE
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.params import WARP_THREADS
-from sim.descriptor import place_descriptor
 from sim.launch import BANK_ALIGNMENT, CRS_DEFAULT, LOCAL_DEFAULT, LOCAL_GRANULE, PROGRAM_BASE, Launch
-from sim.memory import Memory
+from sim.launch.descriptor import place_descriptor
+from sim.launch.memory import Memory
 
 from .errors import BoardError
 

@@ -3,7 +3,7 @@
 from rtl.isa.control_code import INSTRUCTION_BYTES
 from rtl.isa.kinds import BreakpointMode
 from rtl.isa.table import BY_NAME
-from sim.memory import Memory
+from sim.launch.memory import Memory
 
 __all__ = ["REASON", "Breakpoints"]
 

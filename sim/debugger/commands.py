@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from rtl.params import WARP_THREADS
-from sim.memory import MemoryFaultError
+from sim.launch.memory import MemoryFaultError
 
 from . import driver
 from .errors import DebuggerError

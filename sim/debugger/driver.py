@@ -7,7 +7,7 @@ A sequence knows the registers alone. Slots are masks: bit n is warp slot n.
 from collections.abc import Awaitable, Callable
 
 from rtl.isa.registers import GlobalError
-from sim.host import Host
+from sim.machine.host import Host
 
 __all__ = [
     "EXPECTED",

@@ -12,8 +12,8 @@ from rtl.isa.trap_status import TRAP_REASONS, WarpStatus
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import Command, SaveArea
-from sim.host import Host
-from sim.surroundings import before
+from sim.machine.host import Host
+from sim.report.surroundings import before
 
 from . import driver
 from .breakpoints import REASON, Breakpoints

@@ -6,8 +6,8 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import SaveArea
-from sim.host import Host
-from sim.report import buffer_lines
+from sim.machine.host import Host
+from sim.report.run import buffer_lines
 
 from .breakpoints import Breakpoints
 from .errors import DebuggerError

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.tokens import TokenKind
 from rtl.params import WARP_THREADS
-from sim.error_status import decode
 from sim.firmware.save_area import SavedWarp
-from sim.memory import Memory, MemoryFaultError
+from sim.launch.memory import Memory, MemoryFaultError
+from sim.report.error_status import decode
 from sim.toolchain.spelling import spell
 
 from .breakpoints import Breakpoints

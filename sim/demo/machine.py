@@ -6,12 +6,12 @@ from typing import Protocol
 from rtl.params import SmParams
 from sim.demo.scenes import PICTURE
 from sim.engine import Engine
-from sim.hardware import Hardware
-from sim.hardware_report import describe_hardware
 from sim.launch import Launch
-from sim.memory import Memory
+from sim.launch.memory import Memory
+from sim.machine.hardware import Hardware
 from sim.model.warp import Machine
-from sim.report import describe
+from sim.report.hardware import describe_hardware
+from sim.report.run import describe
 
 __all__ = ["DemoError", "HardwareRunner", "ModelRunner", "Runner"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from rtl.isa.barriers import BARRIERS
-from sim.host import Host
 from sim.launch import DRIVER_WORDS, Launch, with_trap_handler
-from sim.memory import Memory
+from sim.launch.memory import Memory
+from sim.machine.host import Host
 from sim.toolchain.module import ProgramError
 
 from .save_area import RECORD, RECORD_BYTES, SavedWarp, ThreadArea

@@ -8,12 +8,12 @@ from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TOKENS_PER_LINE
 from rtl.layouts import DEPTH_BITS, TRAP_FRAME
 from rtl.params import WARP_THREADS
 from sim.launch import Launch
-from sim.memory import Memory
+from sim.launch.memory import Memory
+from sim.machine.warp_state import MASK_OF
 from sim.model.retirement import StackToken, WarpMasks
 from sim.model.stack import decode_token
 from sim.model.trap_frame import HOLES
 from sim.toolchain.module import ProgramError
-from sim.warp_state import MASK_OF
 
 __all__ = ["RECORD", "RECORD_BYTES", "SavedWarp", "ThreadArea"]
 

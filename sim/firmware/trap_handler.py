@@ -5,7 +5,7 @@ from enum import IntEnum
 
 from rtl.isa.special_registers import VIRTUAL_WARP_AT
 from sim.launch import DRIVER_WORDS, Launch, with_trap_handler
-from sim.memory import Memory
+from sim.launch.memory import Memory
 
 from .save_area import RECORD, RECORD_BYTES, SavedWarp, ThreadArea
 from .source import assembled, halves

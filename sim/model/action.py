@@ -6,7 +6,7 @@ from typing import Protocol
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Constant, Form, Values
 from sim.launch import Launch
-from sim.memory import Memory
+from sim.launch.memory import Memory
 
 from .retirement import Retirement
 from .state import Warp

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rtl.isa.errors import WarpError
-from sim.memory import MemoryFaultError
+from sim.launch.memory import MemoryFaultError
 
 __all__ = ["WarpFaultError", "memory_faults"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rtl.isa.errors import WarpError
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from sim.memory import Memory, MemoryFaultError
+from sim.launch.memory import Memory, MemoryFaultError
 
 from .faults import WarpFaultError
 from .state import Warp

@@ -17,7 +17,7 @@ from rtl.isa.tokens import (
     MemoryToken,
     TokenKind,
 )
-from sim.memory import Memory
+from sim.launch.memory import Memory
 
 from .faults import WarpFaultError, memory_faults
 from .retirement import StackToken

@@ -19,7 +19,7 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, instruction_add
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import PT, RZ
 from sim.launch import Launch
-from sim.memory import Memory, MemoryFaultError
+from sim.launch.memory import Memory, MemoryFaultError
 from sim.toolchain.module import Kernel
 
 from .scalar import access, arithmetic, bitwise, comparison, conversion, flow, system

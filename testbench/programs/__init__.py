@@ -1,12 +1,3 @@
-"""Real programs: kernels in PTX, each as NVIDIA's assembler compiled it at -O0 and at -O3, how they are run, and
-what they must leave in memory.
-
-==============  ===========================================================================================
-module          content
-==============  ===========================================================================================
-manifest        the runs of ``manifest.toml`` as launches
-expected        compares a finished launch with what the kernel's PTX says
-expected_...    one function a kernel, written from the PTX alone
-outcome         what an expectation can be: exact bytes, one of several values, a rule
-==============  ===========================================================================================
+"""Real programs: kernels in PTX, each as NVIDIA's assembler compiled it at -O0 and at -O3, and in ``manifest.toml`` how
+they are run. :mod:`sim.kernels` reads it, and knows what they must leave in memory.
 """

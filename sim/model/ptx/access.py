@@ -6,7 +6,7 @@ An address that nothing is at, or that is not a multiple of what is moved, is a 
 from collections.abc import Callable, Mapping
 
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from sim.memory import MemoryFaultError
+from sim.launch.memory import MemoryFaultError
 from sim.toolchain.ptx.module import Address, Immediate, Register, Sink, Space, Type, Variable, Vector
 
 from .numbers import number_of

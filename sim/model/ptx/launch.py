@@ -6,7 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Argument, Scalar
-from sim.memory import Memory
+from sim.launch.memory import Memory
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
 

@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from sim.kernels.manifest import LEVELS, Run
 from sim.launch import Argument, Buffer
-from testbench.programs.manifest import LEVELS, Run
 
 __all__ = ["COMPILER", "HostError", "words_left"]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sim.kernels.manifest import DEBUG, LEVELS, Run, read
+from sim.kernels.outcome import Exact
 from sim.launch import Launch
-from sim.memory import Memory
-from testbench.programs.manifest import DEBUG, LEVELS, Run, read
-from testbench.programs.outcome import Exact
+from sim.launch.memory import Memory
 
 __all__ = ["CUDA_LEVELS", "CUDA_RUNS", "complaints", "expectation_file"]
 

@@ -1,0 +1,270 @@
+"""A kernel launch: the module placed in memory, its constant bank 0, its buffers, its sizes.
+
+This is what a driver does before it hands a launch to the machine. The models run a :class:`Launch`
+directly; for hardware it is turned into a launch descriptor.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from rtl.isa.table import find
+from rtl.isa.tokens import CRS_GRANULE
+from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
+from sim.launch.memory import Memory
+from sim.toolchain.module import SHARED_BANK, Data, Kernel, Module, PatchKind, ProgramError
+
+PROGRAM_BASE = 0x1_0000_0000
+"""Address of pc 0 (ours)."""
+LOCAL_MEMORY = "local memory"
+"""Name of the region of memory that holds the blocks of all warp slots."""
+CRS_DEFAULT = 4096
+"""Bytes of call/return stack per warp, unless the binary asks for more."""
+LOCAL_DEFAULT = 4096
+"""Bytes of local memory per thread, unless the binary asks for more."""
+LOCAL_GRANULE = 16
+"""Local memory per thread is a multiple of this many bytes."""
+CRS_LIMIT = 1 << 20
+"""The largest call/return stack of a warp, in bytes: what its 16-bit entry numbers reach."""
+BANK_ALIGNMENT = 256
+"""What the address of a constant bank in memory is a multiple of."""
+HANDLER_GAP = 256
+"""Bytes behind a program, and what the offset of a trap handler behind it is a multiple of: a program that runs off its
+end shall fault, and not trap (ours)."""
+SHARED_LIMIT = 48 << 10
+"""The most shared memory of a CTA, in bytes, on sm_50."""
+DRIVER_WORDS: Mapping[str, int] = MappingProxyType({
+    "SHARED_BASE": 0x0, "LOCAL_BASE": 0x4, "BLOCK_X": 0x8, "BLOCK_Y": 0xC, "BLOCK_Z": 0x10, "GRID_X": 0x14,
+    "GRID_Y": 0x18, "GRID_Z": 0x1C, "STACK_TOP": 0x20, "GRID_NUMBER": 0x28, "CONSTANTS_LOW": 0xD0,
+    "CONSTANTS_HIGH": 0xD4, "DYNAMIC_SHARED": 0xFC})
+"""Offsets in constant bank 0 of what compiled code expects the driver to have written there."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A parameter passed by value: ``size`` bytes of ``value``."""
+
+    value: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A global buffer; the parameter is its 64-bit address."""
+
+    name: str
+    content: bytes
+
+
+Argument = Scalar | Buffer
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything that the machine needs to know to run a grid. All sizes in bytes.
+
+    ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
+    per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
+    place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
+    ``trap_handler`` is the pc of a trap handler, None when there is none.
+    """
+
+    kernel: Kernel
+    memory: Memory
+    program_base: int
+    program_size: int
+    entry: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    banks: Mapping[int, bytes]
+    registers: int
+    barriers: int
+    shared: int
+    local: int
+    crs: int
+    buffers: Mapping[str, tuple[int, int]]
+    check_api_calls: bool = False
+    trap_handler: int | None = None
+    bank_addresses: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return -(-self.threads // 32)
+
+    @property
+    def warp_block(self) -> int:
+        """Bytes of one warp's local memory: that of its 32 threads, then its call/return stack, rounded up to the CRS
+        granule. The blocks of the warp slots lie one after the other.
+        """
+        return _round_up(self.local * 32 + self.crs, CRS_GRANULE)
+
+    def allocate_local(self, slots: int, memory: Memory) -> int:
+        """Maps the local memory of so many warp slots; returns its address. A memory serves one machine."""
+        return memory.allocate(LOCAL_MEMORY, slots * self.warp_block, CRS_GRANULE)
+
+
+def bank_name(number: int) -> str:
+    """Name of the region of memory that holds a constant bank."""
+    return f"constant bank {number}"
+
+
+def _round_up(value: int, granule: int) -> int:
+    return -(-value // granule) * granule
+
+
+def _patched(name: str, data: Data, addresses: Mapping[str, int],
+             constants: Mapping[str, int] = MappingProxyType({})) -> bytes:
+    """The data with its patches filled in. ``constants`` are the generic addresses of constants."""
+    content = bytearray(data.content)
+    for patch in data.patches:
+        known = constants if patch.generic else addresses
+        if patch.symbol not in known:
+            raise ProgramError(f"{name}: symbol {patch.symbol} is not defined")
+        value = known[patch.symbol] + patch.addend
+        place = slice(patch.offset, patch.offset + (4 if patch.kind is PatchKind.WORD else 8))
+        match patch.kind:
+            case PatchKind.WORD:
+                content[place] = (value & 0xFFFF_FFFF).to_bytes(4, "little")
+            case PatchKind.DOUBLE_WORD:
+                content[place] = (value & (1 << 64) - 1).to_bytes(8, "little")
+            case PatchKind.CONSTANT_OFFSET:
+                content[place] = _with_constant_offset(name, bytes(content[place]), value)
+            case PatchKind.IMMEDIATE_LOW | PatchKind.IMMEDIATE_HIGH:
+                word = int.from_bytes(content[place], "little") & ~(0xFFFF_FFFF << 20)
+                half = value >> (32 if patch.kind is PatchKind.IMMEDIATE_HIGH else 0)
+                content[place] = (word | (half & 0xFFFF_FFFF) << 20).to_bytes(8, "little")
+    return bytes(content)
+
+
+def _with_constant_offset(name: str, place: bytes, value: int) -> bytes:
+    """An instruction with its constant offset raised by ``value``."""
+    word = int.from_bytes(place, "little")
+    form = find(word)
+    if form is None or "offset" not in form.fields or "bank" not in form.fields:
+        raise ProgramError(f"{name}: a constant's address belongs into {word:#018x}, which has none")
+    field = form.fields["offset"]
+    return field.put(word, field.get(word) + value).to_bytes(8, "little")
+
+
+def _parameters(module: Module, kernel: Kernel, arguments: list[Argument], addresses: Mapping[str, int]) -> bytes:
+    """The parameter block."""
+    if len(arguments) != len(kernel.parameters):
+        raise ProgramError(f"{module.name}: kernel {kernel.name} takes {len(kernel.parameters)} arguments, "
+                           f"not {len(arguments)}")
+    block = bytearray(max((p.offset + p.size for p in kernel.parameters), default=0))
+    ordered = sorted(kernel.parameters, key=lambda p: p.ordinal)
+    for number, (parameter, argument) in enumerate(zip(ordered, arguments, strict=True)):
+        value, size = (argument.value, argument.size) if isinstance(argument, Scalar) else (addresses[argument.name], 8)
+        if size != parameter.size:
+            raise ProgramError(f"{module.name}: argument {number} of kernel {kernel.name} has {parameter.size} bytes, "
+                               f"not {size}")
+        block[parameter.offset:parameter.offset + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    return bytes(block)
+
+
+def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local: int, dynamic: int,
+                  base: int, constants: int) -> bytes:
+    """Constant bank 0 below the parameters. ``constants`` is the address of SHARED_BANK, 0 where there is none."""
+    bank = bytearray(base)
+    words = {"SHARED_BASE": SHARED_WINDOW, "LOCAL_BASE": LOCAL_WINDOW, "BLOCK_X": block[0], "BLOCK_Y": block[1],
+             "BLOCK_Z": block[2], "GRID_X": grid[0], "GRID_Y": grid[1], "GRID_Z": grid[2], "STACK_TOP": local,
+             "GRID_NUMBER": 1, "CONSTANTS_LOW": constants & 0xFFFF_FFFF, "CONSTANTS_HIGH": constants >> 32,
+             "DYNAMIC_SHARED": dynamic}
+    for name, value in words.items():
+        offset = DRIVER_WORDS[name]
+        bank[offset:offset + 4] = value.to_bytes(4, "little")
+    return bytes(bank)
+
+
+def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
+            grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
+            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None) -> Launch:
+    """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
+    launch of one grid.
+
+    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT.
+    Raises ProgramError when the program or the arguments do not fit.
+    """
+    kernel = module.kernel(entry)
+    arguments = list(arguments)
+    if min(*grid, *block) < 1:
+        raise ProgramError(f"{module.name}: grid {grid} and block {block} must be at least 1 in every dimension")
+    local = _round_up(max(kernel.local, LOCAL_DEFAULT) if local is None else local, LOCAL_GRANULE)
+    crs = _round_up(max(kernel.crs, CRS_DEFAULT) if crs is None else crs, CRS_GRANULE)
+    shared = kernel.shared + dynamic_shared
+    for what, size, limit in (("call/return stack", crs, CRS_LIMIT), ("local memory", local, WINDOW_BYTES),
+                              ("shared memory", shared, SHARED_LIMIT)):
+        if size > limit:
+            raise ProgramError(f"{module.name}: {size} bytes of {what}; there can be {limit}")
+    memory = Memory() if memory is None else memory
+    memory.map("program", PROGRAM_BASE, max(len(module.code.content), 1))
+    data_base = memory.allocate("globals", len(module.data.content), max(module.data.alignment, 256))
+    addresses = dict(module.code.symbols)
+    addresses |= {name: data_base + offset for name, offset in module.data.symbols.items()}
+    for bank in (*module.constants.values(), *kernel.constants.values()):
+        addresses |= bank.symbols
+    buffers: dict[str, tuple[int, int]] = {}
+    for argument in arguments:
+        if isinstance(argument, Buffer):
+            if argument.name in memory.regions:
+                raise ProgramError(f"{module.name}: two buffers are called {argument.name}")
+            base = memory.allocate(argument.name, len(argument.content))
+            memory.write(base, argument.content)
+            buffers[argument.name] = (base, len(argument.content))
+    bank_addresses: dict[int, int] = {}
+    constants: dict[str, int] = {}
+    if (shared_bank := module.constants.get(SHARED_BANK)) is not None:
+        base = memory.allocate(bank_name(SHARED_BANK), len(shared_bank.content), BANK_ALIGNMENT)
+        bank_addresses = {SHARED_BANK: base}
+        constants = {name: base + offset for name, offset in shared_bank.symbols.items()}
+    memory.write(PROGRAM_BASE, _patched(module.name, module.code, addresses, constants))
+    memory.write(data_base, _patched(module.name, module.data, addresses, constants))
+    banks = {number: _patched(module.name, data, addresses, constants)
+             for number, data in (*module.constants.items(), *kernel.constants.items())}
+    for number, base in bank_addresses.items():
+        memory.write(base, banks[number])
+    parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
+    banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
+                             bank_addresses.get(SHARED_BANK, 0)) + parameters
+    return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
+                  MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
+                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses))
+
+
+def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:
+    """What a CTA needs that a machine has not enough of, in words, and how much the machine has; None when it fits."""
+    rows = _round_up(max(launch.registers, 1), ROW_GRANULE) * launch.warps
+    shared = _round_up(launch.shared, SHARED_GRANULE)
+    if launch.warps > params.warps:
+        return f"a block of {launch.threads} threads needs {launch.warps} warps", params.warps
+    if rows > params.registers:
+        return (f"a block of {launch.warps} warps with {launch.registers} registers a thread needs {rows} warp "
+                "registers", params.registers)
+    if shared > params.shared_bytes:
+        return f"a block needs {shared} bytes of shared memory", params.shared_bytes
+    return None
+
+
+def with_trap_handler(launch: Launch, handler: Module, entry: str | None = None) -> Launch:
+    """The launch with a trap handler, a kernel without parameters, in its memory behind the program. Threads get
+    as many registers as the handler needs, too. A memory serves one handler.
+
+    The handler is moved, so its branches are relative; calls of functions may be what they like. Raises ProgramError
+    for one that brings constants or variables, or takes arguments: they would have no place.
+    """
+    kernel = handler.kernel(entry)
+    if handler.constants or kernel.constants or handler.data.content or kernel.parameters:
+        raise ProgramError(f"{handler.name}: a trap handler has no constants, variables or parameters")
+    offset = _round_up(launch.program_size + HANDLER_GAP, HANDLER_GAP)
+    symbols = {name: offset + pc for name, pc in handler.code.symbols.items()}
+    content = _patched(handler.name, handler.code, symbols)
+    launch.memory.map("trap handler", launch.program_base + offset, len(content))
+    launch.memory.write(launch.program_base + offset, content)
+    return replace(launch, trap_handler=offset + kernel.entry, registers=max(launch.registers, kernel.registers))

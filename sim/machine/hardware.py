@@ -1,0 +1,210 @@
+"""The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.layouts import Policy
+from rtl.params import SmParams
+from sim.collector import collector_off
+from sim.engine import Engine, engine_of, make_simulator, observe_all, run_cycles
+from sim.launch import Launch
+from sim.machine.diagnosis import diagnose, warp_states
+from sim.machine.harness import Harness
+from sim.machine.host import REGISTERS, Driver
+from sim.machine.hosted import HardwareResult, HostedMachine
+from sim.machine.lockstep import Lockstep
+from sim.machine.memory_service import LATENCY, MemoryService
+from sim.machine.retired import EventReader
+from sim.machine.traces import machine_traces
+from sim.waves import Tracer, save_file_of, write_save_file
+
+__all__ = ["PERIOD", "Hardware", "HardwareResult"]
+
+PERIOD = 1e-8
+"""Of the clock, in seconds."""
+_SETTLE = 64
+"""Cycles that the machine goes on after its end, for what is under way to be told."""
+_NAMES = {address: name for name, address in REGISTERS.items()}
+
+
+class Hardware(HostedMachine):
+    """The machine in simulation. It runs one launch after the other, each from its reset.
+
+    Parameters
+    ----------
+    params : SmParams
+        The machine.
+    engine : type[Engine]
+        What simulates it.
+    check : bool
+        Whether every instruction is compared with the reference machine.
+    vcd : Path or None
+        Where a waveform goes, with a save file beside it; for one launch.
+    policy : Policy
+        Which warp issues first.
+    latency : int
+        Of memory, in cycles.
+    disorder : int or None
+        A seed: memory takes its time and performs requests in any order that the port allows, see
+        :class:`~sim.machine.memory_service.MemoryService`.
+
+    Attributes
+    ----------
+    policy, latency, disorder
+        As above; of the next run.
+    harness : Harness
+    memory : Memory
+        The hardware's memory, in the last run.
+    lockstep : Lockstep or None
+        The comparison of the last run.
+    cycles : int
+        Of the last run, so far.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,
+                 policy: Policy = Policy.GREEDY_THEN_OLDEST, latency: int = LATENCY,
+                 disorder: int | None = None) -> None:
+        super().__init__(params, policy)
+        with collector_off():
+            self.harness = harness = Harness(params)
+        self.latency, self.disorder, self._vcd = latency, disorder, vcd
+        self._simulator = make_simulator(harness, engine)
+        self._simulator.add_clock(PERIOD)
+        self._simulator.add_testbench(self._host)
+        self._ran = False
+        self._reader = EventReader(harness.sm.retired) if check else None
+        observed = [(self._reader.signals, self._reader.changes)] if self._reader is not None else []
+        self._tracer = self._observer = None
+        if vcd is not None:
+            self._tracer = Tracer(self._simulator, machine_traces(harness), vcd, period=PERIOD, root="sm",
+                                  beside=observed)
+        elif observed:
+            self._observer = observe_all(self._simulator, observed)
+
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
+            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
+        says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
+        machine that is locked down stays so, which ends the run.
+
+        The launch's memory becomes the reference machine's, the hardware has a copy.
+        """
+        places = self._prepare(launch, report_mask)
+        self._result = HardwareResult("timeout", 0)
+        self._serve = partial(self.serve, launch, places, limit, self._result, report_mask=report_mask, driver=driver,
+                              progress=progress)
+        try:
+            self._simulator.run()
+        finally:
+            self._close()
+        return self._result
+
+    def _prepare(self, launch: Launch, report_mask: int) -> tuple[int, int]:
+        """A machine after its reset, and what it runs in memory."""
+        if self._ran:
+            self._simulator.reset()
+            if self._observer is not None:
+                self._observer.restart()
+        self._levels = 0
+        self._ran, self.cycles, self._launch = True, 0, launch
+        places = self.place(launch)
+        self._service = MemoryService(self.harness.latch, self.memory, self.latency,
+                                      None if self.disorder is None else Random(self.disorder))
+        self.lockstep = None
+        if self._reader is not None:
+            self.lockstep = Lockstep(launch, self.params, report_mask)
+            self._reader.begin(self.lockstep.take)
+        return places
+
+    def _close(self) -> None:
+        """Takes what observers still have."""
+        if self._tracer is not None and self._vcd is not None:
+            self._tracer.close()
+            if (save := save_file_of(self._vcd)) is not None:
+                write_save_file(save, self._vcd, machine_traces(self.harness), period=PERIOD, root="sm")
+        if self._observer is not None:
+            self._observer.finish()
+        if self._reader is not None:
+            self._reader.finish(self.cycles)
+        if self.lockstep is not None:
+            self.lockstep.catch_up()
+
+    @property
+    def engine(self) -> Engine:
+        """What simulates it."""
+        return engine_of(self._simulator)
+
+    @property
+    def requests(self) -> int:
+        """To memory, in the last run."""
+        return self._service.reads + self._service.writes
+
+    async def _host(self, ctx: Any) -> None:
+        """The testbench: the host."""
+        self._ctx = ctx
+        ctx.set(self.harness.sm.policy, self.policy)
+        await self._serve()
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        return bool(self._ctx.get(self.harness.ended))
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        return bool(self._ctx.get(self.harness.locked_down))
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts its host."""
+        return bool(self._ctx.get(self.harness.sm.interrupt))
+
+    async def advance(self, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine wants attention."""
+        ctx, service = self._ctx, self._service
+        due = service.wait(self.cycles)
+        ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
+        self.cycles += ran.cycles
+        if ran.hit:
+            service.take(ctx, self.cycles)
+        service.serve(ctx, self.cycles)
+        before, self._levels = self._levels, ctx.get(self.harness.levels)
+        return bool(self._levels & ~before)
+
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+        ctx, bus = self._ctx, self.harness.host
+        if self.lockstep is not None and address in _NAMES:
+            self.lockstep.note_write(self.cycles, _NAMES[address], value)
+        for signal, new in ((bus.address, address), (bus.data, value), (bus.write, 1)):
+            ctx.set(signal, new)
+        await self.advance(1)
+        ctx.set(bus.write, 0)
+
+    async def read_all(self, addresses: Iterable[int]) -> list[int]:
+        """Reads registers, one a cycle."""
+        ctx, bus, values = self._ctx, self.harness.host, []
+        ctx.set(bus.read, 1)
+        for address in addresses:
+            ctx.set(bus.address, address)
+            await self.advance(1)
+            values.append(ctx.get(bus.value))
+        ctx.set(bus.read, 0)
+        return values
+
+    async def settle(self) -> None:
+        """Waits until all is told that was under way when the run ended."""
+        end = self.cycles + _SETTLE
+        while self.cycles < end:
+            await self.advance(end - self.cycles)
+        self._service.finish()
+
+    def examine(self, result: HardwareResult) -> None:
+        """What each warp is at."""
+        result.diagnosis = diagnose(self._ctx, self.harness.sm, self._launch, self.memory)
+        result.warps = warp_states(self._ctx, self.harness.sm, self._launch, self.memory)

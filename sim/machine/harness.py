@@ -1,0 +1,51 @@
+"""The machine as simulations have it: with its memory at arm's length."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.layouts import HostBus
+from rtl.params import SmParams
+from rtl.sm import Sm
+from sim.machine.memory_latch import MemoryLatch
+
+__all__ = ["Harness"]
+
+
+class Harness(Component):
+    """The machine, its memory kept at arm's length, and a bit that says that there is something to do.
+
+    Members
+    -------
+    host : In(HostBus)
+    locked_down, ended : Out(1)
+        Nothing goes on; the grid is over.
+    levels : Out(3)
+        These, and whether the machine interrupts.
+    wake : Out(1)
+        One of them begins in this cycle, or there is a request to memory.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        super().__init__({
+            "host": In(HostBus()), "locked_down": Out(1), "ended": Out(1), "levels": Out(3), "wake": Out(1)})
+        self.sm = Sm(params)
+        self.latch = MemoryLatch(self.sm.tag_bits)
+        self.began = Signal()
+
+    def elaborate(self, platform: object) -> Module:
+        """Both, joined."""
+        m = Module()
+        before = Signal.like(self.levels)
+        m.submodules.sm = sm = self.sm
+        m.submodules.latch = latch = self.latch
+        connect(m, flipped(self.host), sm.host)
+        connect(m, sm.memory, latch.port)
+        m.d.comb += [
+            self.locked_down.eq(sm.core.trap_state.locked_down), self.ended.eq(self.began & ~sm.busy),
+            self.levels.eq(Cat(self.locked_down, self.ended, sm.interrupt)),
+            self.wake.eq(latch.requested | (self.levels & ~before).any())]
+        m.d.sync += before.eq(self.levels)
+        with m.If(sm.busy):
+            m.d.sync += self.began.eq(1)
+        return m

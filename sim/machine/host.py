@@ -1,0 +1,147 @@
+"""What a driver sees of the machine: its registers, its memory, and time that passes."""
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Protocol
+
+from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
+from sim.launch.memory import Memory
+
+__all__ = ["REGISTERS", "Driver", "Host", "HostAccess"]
+
+REGISTERS = ({name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
+             | {name: WORK_BLOCK + register.offset for name, register in WORK_REGISTERS.items()}
+             | {name: COUNTER_BLOCK + 8 * number for number, name in enumerate(COUNTERS)})
+"""Addresses of the host's registers, by name; of counters the low words."""
+CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
+STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
+
+
+class HostAccess(Protocol):
+    """What the host reaches of the machine, in simulation or on a board.
+
+    See :class:`~sim.machine.hosted.HostedMachine`.
+    """
+
+    memory: Memory
+    cycles: int
+    remote: ClassVar[bool]
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        ...
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        ...
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts the host."""
+        ...
+
+    @property
+    def differs(self) -> bool:
+        """The reference machine does something else."""
+        ...
+
+    async def read(self, address: int) -> int:
+        """Reads a register."""
+        ...
+
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+        ...
+
+    async def advance(self, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
+        ...
+
+
+class Host:
+    """The host's side of a run.
+
+    Attributes
+    ----------
+    memory : Memory
+        The machine's.
+    """
+
+    def __init__(self, hardware: HostAccess) -> None:
+        self._hardware = hardware
+        self.memory: Memory = hardware.memory
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles so far."""
+        return self._hardware.cycles
+
+    @property
+    def ended(self) -> bool:
+        """The grid is over."""
+        return self._hardware.ended
+
+    @property
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+        return self._hardware.locked_down
+
+    @property
+    def interrupted(self) -> bool:
+        """The machine interrupts the host."""
+        return self._hardware.interrupted
+
+    @property
+    def remote(self) -> bool:
+        """Much happens between two words of the host."""
+        return self._hardware.remote
+
+    @property
+    def failed(self) -> bool:
+        """The reference machine differs."""
+        return self._hardware.differs
+
+    async def read(self, register: str) -> int:
+        """Reads a register, by name."""
+        return await self._hardware.read(REGISTERS[register])
+
+    async def write(self, register: str, value: int) -> None:
+        """Writes a register, by name."""
+        await self._hardware.write(REGISTERS[register], value)
+
+    async def modify(self, register: str, **fields: int) -> None:
+        """Reads a register and writes it back with some fields changed."""
+        table = SM_REGISTERS.get(register) or WORK_REGISTERS[register]
+        value = await self.read(register)
+        for name, content in fields.items():
+            high, low = table.fields[name]
+            mask = (1 << high - low + 1) - 1
+            value = value & ~(mask << low) | (content & mask) << low
+        await self.write(register, value)
+
+    async def field(self, register: str, name: str) -> int:
+        """Reads a field of a register."""
+        high, low = (SM_REGISTERS.get(register) or WORK_REGISTERS[register]).fields[name]
+        return await self.read(register) >> low & (1 << high - low + 1) - 1
+
+    async def run(self, cycles: int) -> bool:
+        """Lets so many cycles pass; fewer when the machine begins to interrupt, locks down, or ends its grid. Returns
+        whether one of that happened."""
+        end = self.cycles + cycles
+        while self.cycles < end and not self.failed:
+            if await self._hardware.advance(end - self.cycles):
+                return True
+        return False
+
+    async def until(self, condition: Callable[["Host"], bool], cycles: int) -> bool:
+        """Lets cycles pass until the condition holds, which may be of ``ended``, ``locked_down`` and ``interrupted``;
+        at most so many. Returns whether it holds."""
+        end = self.cycles + cycles
+        while not condition(self) and self.cycles < end and not self.failed:
+            await self.run(end - self.cycles)
+        return condition(self)
+
+
+Driver = Callable[[Host], Awaitable[None]]
+"""Drives a run from the start of the grid to its end."""

@@ -1,0 +1,218 @@
+"""A machine as its host drives it, in simulation or on a board: registers, a launch descriptor, memory."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
+from rtl.layouts import LaunchRejection, Policy
+from rtl.params import SmParams
+from sim.launch import Launch
+from sim.launch.descriptor import place_descriptor
+from sim.launch.memory import Memory
+from sim.machine.host import REGISTERS, Driver, Host
+from sim.machine.lockstep import Lockstep
+from sim.machine.warp_state import WarpState
+
+__all__ = ["HardwareResult", "HostedMachine"]
+
+_CHUNK = 10_000
+"""Cycles between two looks at how far it is."""
+_QUIET = 3
+"""So many chunks without an instruction are a hang."""
+
+
+@dataclass
+class HardwareResult:
+    """How a run ended.
+
+    ``status`` is ``ok``, ``error`` or ``timeout``, ``reason`` what else is known, ``diagnosis`` what each warp waits
+    for when it is not ``ok``; then ``warps`` are masks and stacks of those that live, by slot. ``registers`` are the
+    SM's registers by name, ``counters`` all counters. ``rejection``: why the machine would not take the launch.
+    """
+
+    status: str
+    cycles: int
+    reason: str = ""
+    rejection: LaunchRejection = LaunchRejection.NONE
+    diagnosis: list[str] = field(default_factory=list)
+    warps: dict[int, WarpState] = field(default_factory=dict)
+    registers: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions."""
+        return self.counters.get("instructions", 0)
+
+
+class HostedMachine(ABC):
+    """What runs launches, one after the other, each from the machine's reset.
+
+    Attributes
+    ----------
+    params : SmParams
+        The machine.
+    policy : Policy
+        Which warp issues first in the next run.
+    memory : Memory
+        The machine's memory, in the last run.
+    lockstep : Lockstep or None
+        The comparison of the last run, if there is one.
+    cycles : int
+        Of the last run, so far.
+    """
+
+    memory: Memory
+    remote: ClassVar[bool] = False
+    """Much happens between two words of the host. So a driver finds the machine stopped before the first warp: it has
+    no other way to be there in time."""
+
+    def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
+        self.params, self.policy = params, policy
+        self.lockstep: Lockstep | None = None
+        self.cycles = 0
+
+    # What the machine is asked, wherever it is.
+
+    @abstractmethod
+    async def advance(self, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
+
+    @abstractmethod
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+
+    @abstractmethod
+    async def read_all(self, addresses: Iterable[int]) -> list[int]:
+        """Reads registers, one after the other."""
+
+    @property
+    @abstractmethod
+    def ended(self) -> bool:
+        """The grid is over."""
+
+    @property
+    @abstractmethod
+    def locked_down(self) -> bool:
+        """The machine is trapped, and nothing in it goes on."""
+
+    @property
+    @abstractmethod
+    def interrupted(self) -> bool:
+        """The machine interrupts its host."""
+
+    @abstractmethod
+    async def settle(self) -> None:
+        """Waits until all is told that was under way when the run ended."""
+
+    @abstractmethod
+    def examine(self, result: HardwareResult) -> None:
+        """After an end that is not well: whatever else can be seen of the machine."""
+
+    @abstractmethod
+    def run(self, launch: Launch, limit: int, progress: Callable[[int], object] = lambda _cycles: None, *,
+            report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None) -> HardwareResult:
+        """Runs to the end of the grid, an error, a difference, a hang, or ``limit`` cycles. Bit n of ``report_mask``
+        says that warp errors of code n are reported. The ``driver`` is the host while the grid runs; without one, a
+        machine that is locked down stays so, which ends the run.
+        """
+
+    # A run.
+
+    def place(self, launch: Launch) -> tuple[int, int]:
+        """Copies a launch's memory, and adds local memory and a descriptor: the addresses of these."""
+        self.memory = launch.memory.copy()
+        return launch.allocate_local(self.params.warps, self.memory), place_descriptor(launch, self.memory)
+
+    @property
+    def differs(self) -> bool:
+        """The reference machine does something else."""
+        return self.lockstep is not None and self.lockstep.difference is not None
+
+    async def serve(self, launch: Launch, places: tuple[int, int], limit: int, result: HardwareResult, *,
+                    report_mask: int = REPORT_MASK_RESET, driver: Driver | None = None,
+                    progress: Callable[[int], object] = lambda _cycles: None) -> None:
+        """Runs a launch that is in memory to the end of its grid, an error, a difference, a hang, or ``limit`` cycles;
+        ``result`` becomes what it came to. ``places`` are those of :meth:`place`.
+        """
+        await self._start(launch, places, report_mask, held=self.remote and driver is not None)
+        if driver is not None:
+            await driver(Host(self))
+            self._outcome(result)
+        else:
+            await self._wait(limit, result, progress)
+        await self._finish(result)
+
+    async def read(self, address: int) -> int:
+        """Reads a register."""
+        (value,) = await self.read_all((address,))
+        return value
+
+    async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
+        """Starts the grid, which waits for whoever lets it go, if it is ``held``."""
+        if held:
+            stop = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["STOP_TRIGGER"][1]
+            await self.write(REGISTERS["DBGR_CONTROL0"], CONTROL_RESET | stop)
+        await self.write(REGISTERS["HWW_WARP_ESR_REPORT_MASK"], report_mask)
+        if launch.trap_handler is not None:
+            await self.write(REGISTERS["TRAP_HANDLER"], launch.trap_handler)
+            await self.write(REGISTERS["TRAP_CONTROL"], 1)
+        for name, address in zip(("PROGRAM_REGION", "LOCAL_MEMORY", "QMD_ADDRESS"), (launch.program_base, *places),
+                                 strict=True):
+            for part, value in (("A", address >> 32), ("B", address & 0xFFFF_FFFF)):
+                await self.write(REGISTERS[f"{name}_{part}"], value)
+        await self.write(REGISTERS["LAUNCH"], 1)
+
+    def _outcome(self, result: HardwareResult) -> bool:
+        """Whether the run is over, and how."""
+        if self.ended:
+            result.status = "ok"
+        elif self.locked_down:
+            result.status = "error"
+        return result.status != "timeout"
+
+    async def _wait(self, limit: int, result: HardwareResult, progress: Callable[[int], object]) -> None:
+        """Until the grid is over, or something else ends the run."""
+        seen, quiet = 0, 0
+        while self.cycles < limit:
+            before, end = self.cycles, min(self.cycles + _CHUNK, limit)
+            while self.cycles < end:
+                if (await self.advance(end - self.cycles) and self._outcome(result)) or self.differs:
+                    break
+            progress(self.cycles - before)
+            if self._outcome(result) or self.differs:
+                return
+            issued = await self._counter("instructions")
+            quiet, seen = (quiet + 1 if issued == seen else 0), issued
+            if quiet == _QUIET:
+                result.reason = f"no warp has issued an instruction for {quiet * _CHUNK:,} cycles"
+                return
+        result.reason = f"not over after {self.cycles:,} cycles"
+
+    async def _counter(self, name: str) -> int:
+        address = COUNTER_BLOCK + 8 * list(COUNTERS).index(name)
+        low = await self.read(address)
+        return low | await self.read(address + 4) << 32
+
+    async def _finish(self, result: HardwareResult) -> None:
+        """Reads what there is to know."""
+        result.cycles = await self._counter("cycles")
+        await self.settle()
+        status = await self.read(REGISTERS["STATUS"])
+        high, low = WORK_REGISTERS["STATUS"].fields["REJECTION"]
+        result.rejection = LaunchRejection(status >> low & (1 << high - low + 1) - 1)
+        if result.rejection is not LaunchRejection.NONE:
+            result.status = "error"
+        registers = await self.read_all(REGISTERS[name] for name in SM_REGISTERS)
+        result.registers.update(zip(SM_REGISTERS, registers, strict=True))
+        high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
+        if result.status == "ok" and result.registers["HWW_WARP_ESR"] >> low & (1 << high - low + 1) - 1:
+            result.status = "error"     # of a warp that has ended all the same
+        halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(COUNTERS), 4))
+        result.counters.update(
+            (name, low | high << 32) for name, low, high in zip(COUNTERS, halves[::2], halves[1::2], strict=True))
+        if result.status != "ok":
+            self.examine(result)

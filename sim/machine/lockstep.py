@@ -1,0 +1,460 @@
+"""The hardware and the reference machine side by side, instruction by instruction.
+
+The hardware's instructions are put together from the events of its retirement interface. The reference machine then
+executes the same instruction of the same warp, and what both wrote is compared: registers, predicates, CC; masks and
+next pc of flow instructions; errors. In what order it follows: a warp's instructions as they were issued; those that
+other warps can see the effects of, as the units did them, which do them in order. Warps enter and leave the trap where
+the hardware has them do so; what a handler reads of all warps together is what the hardware read.
+
+What is loaded is compared by instruction, and all of memory at the end.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rtl.isa.control_code import instruction_address
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ
+from rtl.isa.table import find
+from rtl.layouts import KIND_RULES, InstructionKind, ThreadCode, kinds_where
+from rtl.params import WARP_THREADS, SmParams
+from sim.launch import LOCAL_MEMORY, Launch
+from sim.launch.memory import Memory
+from sim.machine.retired import Event
+from sim.machine.warp_state import MASK_OF, state_of
+from sim.model.host import Host
+from sim.model.retirement import Retirement, WarpMasks
+from sim.model.state import Cta, Warp
+from sim.model.warp import Machine
+from sim.toolchain.spelling import spell
+
+__all__ = ["Difference", "Lockstep", "memory_difference"]
+
+_MOVES = kinds_where(lambda rule: rule.injected)
+"""Not instructions: the warp enters the trap, or leaves it."""
+_FLOW = kinds_where(lambda rule: rule.unit == "flow")
+_SHARED_ORDER = {kind: rule.unit for kind, rule in KIND_RULES.items() if rule.unit in ("memory", "barrier")}
+"""Kinds whose instructions have effects on other warps: the unit that does them, in order."""
+_TIMED = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
+                    SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI, SpecialRegister.GLOBALERRORSTATUS})
+"""Special registers whose value depends on when they are read."""
+_RUN_TRIGGER = 1 << SM_REGISTERS["DBGR_CONTROL0"].fields["RUN_TRIGGER"][1]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first difference: of which instruction, and both sides."""
+
+    cycle: int
+    warp: int
+    pc: int
+    word: int
+    what: str
+    hardware: str
+    reference: str
+    text: str
+    stack: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"difference    cycle {self.cycle}, warp {self.warp}: {self.what}",
+                 f"instruction   {self.pc:#06x}  {self.word:016x}  {self.text}",
+                 f"hardware      {self.hardware}", f"reference     {self.reference}"]
+        return "\n".join([*lines, *self.stack])
+
+
+@dataclass
+class _Instruction:
+    """An instruction of the hardware, as far as its events are known."""
+
+    serial: int
+    cycle: int
+    pc: int
+    word: int
+    kind: InstructionKind
+    registers: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    predicates: list[tuple[int, int, int]] = field(default_factory=list)
+    """Number, threads, values."""
+    conditions: list[tuple[int, int]] = field(default_factory=list)
+    """Thread, nibble."""
+    complete: bool = False
+    error: WarpError = WarpError.NONE
+    next_pc: int | None = None
+    masks: WarpMasks | None = None
+    terminated: bool = False
+
+    @property
+    def text(self) -> str:
+        """The instruction as it is spelled, or what is in its place."""
+        return f"({self.kind.name})" if self.kind in _MOVES else spell(self.word, self.pc)
+
+
+@dataclass
+class _Slot:
+    """A warp slot: instructions that the reference machine has not executed yet, and the state that the hardware's
+    writes make."""
+
+    waiting: deque[_Instruction] = field(default_factory=deque)
+    flow: deque[_Instruction] = field(default_factory=deque)
+    launches: int = 0
+    """Launches whose flow result is still to come."""
+    predicates: list[int] = field(default_factory=lambda: [0] * PT)
+    conditions: list[int] = field(default_factory=lambda: [0] * WARP_THREADS)
+    failed_at: int | None = None
+    """Address of the last instruction, if it had an error: the next one may be that again."""
+
+
+class _DifferenceError(Exception):
+    """What differs, of hardware and reference machine."""
+
+    def __init__(self, what: str, hardware: object, reference: object) -> None:
+        super().__init__(what, hardware, reference)
+
+
+class Lockstep:
+    """Follows a run of the hardware with the reference machine.
+
+    Parameters
+    ----------
+    launch : Launch
+        What runs; its memory is this machine's own, not the hardware's.
+    params : SmParams
+        The hardware.
+    report_mask : int
+        Bit n: warp errors of code n are reported.
+
+    Attributes
+    ----------
+    difference : Difference or None
+        The first one; nothing is compared after it.
+    compared, moved : int
+        Instructions that were the same on both sides; how often warps have entered and left the trap.
+    host : Host
+        The registers of the reference machine, for those that the hardware's host writes, too; what it says of the
+        whole machine's trap means nothing.
+    """
+
+    def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
+        self.machine = Machine(launch, warps=params.warps, report_mask=report_mask, follows=True)
+        self.host = Host(self.machine)
+        self.difference: Difference | None = None
+        self.compared = self.moved = 0
+        self._lanes = params.lanes
+        self._slots = [_Slot() for _ in range(params.warps)]
+        self._by_serial: dict[tuple[int, int], _Instruction] = {}
+        self._orders: dict[str, deque[_Instruction | int]] = {"memory": deque(), "barrier": deque()}
+        """Instructions; among those of the barriers also warp slots, whose arrival is taken back in between."""
+        self._writes: deque[tuple[int, str, int]] = deque()
+        self._launches: deque[list[dict[str, int]]] = deque()
+
+    # What the hardware does.
+
+    def take(self, event: Event) -> None:
+        """Takes the next event of the hardware."""
+        while self._writes and self._writes[0][0] < event.cycle:
+            _, register, word = self._writes.popleft()
+            self.host.write(register, word)
+        if self.difference is None:
+            getattr(self, f"_take_{event.what}")(event)
+
+    def note_write(self, cycle: int, register: str, word: int) -> None:
+        """The hardware's host writes a register, in this cycle. Whom it wakes is seen by what warps do, and registers
+        that the reference machine does not have are none of its business."""
+        if register == "DBGR_CONTROL0":
+            word &= ~_RUN_TRIGGER
+        if self.host.writes(register) and not register.startswith("BPT_PAUSE_MASK"):
+            self._writes.append((cycle, register, word))
+
+    def catch_up(self) -> None:
+        """Nothing more comes of the cycles that are over."""
+        while self._writes:
+            _, register, word = self._writes.popleft()
+            self.host.write(register, word)
+
+    def _take_launched(self, event: Event) -> None:
+        fields = event.fields
+        if fields["number"] == 0:
+            self._launches.append([])
+        self._launches[-1].append(dict(fields))
+        self._slots[fields["warp"]].launches += 1
+
+    def _take_issued(self, event: Event) -> None:
+        fields = event.fields
+        instruction = _Instruction(fields["serial"], event.cycle, fields["pc"], fields["word"],
+                                   InstructionKind(fields["kind"]))
+        slot = self._slots[fields["warp"]]
+        slot.waiting.append(instruction)
+        self._by_serial[fields["warp"], instruction.serial] = instruction
+        if instruction.kind in _FLOW:
+            slot.flow.append(instruction)
+        if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
+            self._orders[unit].append(instruction)
+
+    def _take_written(self, event: Event) -> None:
+        fields = event.fields
+        instruction = self._by_serial.get((fields["warp"], fields["serial"]))
+        # A warp's first instruction may issue in the cycle in which the last register is cleared for the warp.
+        if instruction is None or event.cycle == instruction.cycle or not fields["lanes"]:
+            return
+        first = fields["beat"] * self._lanes
+        lanes = [lane for lane in range(self._lanes) if fields["lanes"] >> lane & 1]
+        if fields["register"] != RZ:
+            mask, values = instruction.registers.setdefault(fields["register"], (0, [0] * WARP_THREADS))
+            for lane in lanes:
+                values[first + lane] = fields["values"][lane]
+            instruction.registers[fields["register"]] = (mask | fields["lanes"] << first, values)
+        for number in range(PT):
+            if fields["predicates"] >> number & 1:
+                values = sum((flags >> number & 1) << lane for lane, flags in enumerate(fields["flags"]))
+                instruction.predicates.append((number, fields["lanes"] << first, values << first))
+        if fields["conditional"]:
+            for lane in lanes:
+                flags = fields["conditions"][lane]
+                nibble = flags["zero"] | flags["sign"] << 1 | flags["carry"] << 2 | flags["overflow"] << 3
+                instruction.conditions.append((first + lane, nibble))
+
+    def _take_completed(self, event: Event) -> None:
+        instruction = self._by_serial.get((event.fields["warp"], event.fields["serial"]))
+        if instruction is not None:
+            instruction.complete = True
+            self._advance()
+
+    def _take_flow(self, event: Event) -> None:
+        fields = event.fields
+        slot = self._slots[fields["warp"]]
+        if not slot.flow:
+            slot.launches -= 1
+            return
+        instruction = slot.flow.popleft()
+        instruction.masks = _masks(fields["active"], fields["codes"])
+        instruction.next_pc, instruction.terminated = fields["pc"], bool(fields["terminated"])
+        if instruction.error is WarpError.NONE:
+            instruction.error = WarpError(fields["error"])
+        if instruction.kind is not InstructionKind.FLOW_READ or instruction.error is not WarpError.NONE:
+            instruction.complete = True
+        self._advance()
+
+    def _take_withdrawn(self, event: Event) -> None:
+        """The arrival is taken back behind those that have been counted already."""
+        order = self._orders["barrier"]
+        counted = 0
+        while counted < len(order) and (isinstance(entry := order[counted], int) or entry.complete):
+            counted += 1
+        order.insert(counted, event.fields["warp"])
+        self._advance()
+
+    def _take_errors(self, event: Event) -> None:
+        fields = event.fields
+        for instruction in self._slots[fields["warp"]].waiting if event.source != "flow" else ():   # its results tell
+            if instruction.pc == fields["pc"] and instruction.error is WarpError.NONE:
+                instruction.error, instruction.complete = WarpError(fields["error"]), True
+                break
+        self._advance()
+
+    # What the reference machine does.
+
+    def _advance(self) -> None:
+        """Lets the reference machine execute everything whose turn it is."""
+        going = True
+        while going and self.difference is None:
+            self._start()
+            self._withdraw()
+            going = False
+            for number, slot in enumerate(self._slots):
+                while slot.waiting and self.difference is None and self._may(number, slot):
+                    self._execute(number, slot)
+                    going = True
+
+    def _withdraw(self) -> None:
+        """Takes back arrivals whose turn it is."""
+        order = self._orders["barrier"]
+        while order and isinstance(order[0], int):
+            slot = order.popleft()
+            assert isinstance(slot, int)
+            self.machine.withdraw(slot)
+
+    def _start(self) -> None:
+        """Starts CTAs whose slots are free."""
+        while self._launches:
+            warps = self._launches[0]
+            if len(warps) < warps[0]["cta_warps"] or any(self.machine.warps[warp["warp"]] is not None
+                                                         for warp in warps):
+                return
+            index = warps[0]["index"]
+            assert isinstance(index, dict)
+            self.machine.start(Cta((index["x"], index["y"], index["z"]), self.machine.launch),
+                               [warp["warp"] for warp in warps])
+            for warp in warps:
+                slot = self._slots[warp["warp"]]
+                slot.predicates, slot.conditions = [0] * PT, [0] * WARP_THREADS
+            self._launches.popleft()
+
+    def _may(self, number: int, slot: _Slot) -> bool:
+        """Whether a warp's next instruction can be executed. One that waits at a barrier is let go first, or its
+        arrival is taken back: then it can enter the trap."""
+        instruction, warp = slot.waiting[0], self.machine.warps[number]
+        if not instruction.complete or warp is None or warp.barrier is not None:
+            return False
+        unit = _SHARED_ORDER.get(instruction.kind)
+        return unit is None or self._orders[unit][0] is instruction
+
+    def _execute(self, number: int, slot: _Slot) -> None:
+        """Executes a warp's next instruction and compares."""
+        instruction, warp = slot.waiting.popleft(), self.machine.warps[number]
+        assert warp is not None
+        self._by_serial.pop((number, instruction.serial), None)
+        if (unit := _SHARED_ORDER.get(instruction.kind)) is not None:
+            self._orders[unit].popleft()
+        try:
+            self._compare_place(instruction, slot, warp)
+            if instruction.kind in _MOVES:
+                self._move(instruction, number, warp)
+                return
+            record = self.machine.retire(number)
+            if instruction.word != record.word and record.error is WarpError.NONE:
+                raise _DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")
+            self._follow_time(instruction, warp, record)
+            self._compare(instruction, slot, warp, record)
+        except _DifferenceError as error:
+            what, hardware, reference = error.args
+            self.difference = Difference(instruction.cycle, number, instruction.pc, instruction.word, what,
+                                         str(hardware), str(reference), instruction.text,
+                                         tuple(state_of(warp).stack_lines()))
+            return
+        if record.error is not WarpError.NONE:
+            slot.failed_at = instruction.pc
+        self.compared += 1
+
+    def _compare_place(self, instruction: _Instruction, slot: _Slot, warp: Warp) -> None:
+        """The warp is where the hardware has it. Behind an error it may be there still."""
+        if slot.failed_at == instruction.pc:
+            warp.pc = instruction.pc
+        slot.failed_at = None
+        if instruction.pc != (expected := instruction_address(warp.pc)):
+            raise _DifferenceError("pc", f"{instruction.pc:#x}", f"{expected:#x}")
+
+    def _move(self, instruction: _Instruction, number: int, warp: Warp) -> None:
+        """The warp enters the trap, or leaves it."""
+        if instruction.kind is InstructionKind.ENTER:
+            if warp.in_trap and warp.trap.framed:
+                raise _DifferenceError("the trap", "entered", "entered already")
+            record = self.machine.enter(number)
+        else:
+            if warp.trap.returning is None:
+                raise _DifferenceError("the trap", "left", "not at RTT")
+            record = self.machine.leave(number)
+        if instruction.error is not record.error:
+            raise _DifferenceError("error", instruction.error.name, record.error.name)
+        self._compare_flow(instruction, record)
+        self.moved += 1
+
+    def _follow_time(self, instruction: _Instruction, warp: Warp, record: Retirement) -> None:
+        """What depends on time reads what the hardware read."""
+        form = find(instruction.word)
+        if form is None or form.name not in ("S2R", "CS2R"):
+            return
+        if form.values(instruction.word)["special"] not in _TIMED:
+            return
+        for number, (threads, _) in record.registers.items():
+            mask, values = instruction.registers.get(number, (0, [0] * WARP_THREADS))
+            if mask == threads:
+                row = warp.rows[number].tolist()
+                row = [value if threads >> thread & 1 else row[thread] for thread, value in enumerate(values)]
+                warp.rows[number][:] = np.array(row, np.uint32)
+                record.registers[number] = (threads, tuple(row))
+
+    def _compare(self, instruction: _Instruction, slot: _Slot, warp: Warp, record: Retirement) -> None:
+        """Raises the first difference."""
+        if instruction.error is not record.error:
+            raise _DifferenceError("error", instruction.error.name, record.error.name)
+        if record.error is not WarpError.NONE and not record.terminated:
+            return
+        self._compare_registers(instruction, record)
+        for number, threads, values in instruction.predicates:
+            slot.predicates[number] = slot.predicates[number] & ~threads | values & threads
+        for number, (hardware, reference) in enumerate(zip(slot.predicates, warp.predicates, strict=False)):
+            if hardware != reference:
+                raise _DifferenceError(f"P{number}", f"{hardware:08x}", f"{reference:08x}")
+        if instruction.conditions or record.condition is not None:
+            for thread, nibble in instruction.conditions:
+                slot.conditions[thread] = nibble
+            nibbles = warp.condition.nibbles().tolist()
+            for thread, (hardware, reference) in enumerate(zip(slot.conditions, nibbles, strict=True)):
+                if hardware != reference:
+                    raise _DifferenceError(f"CC of thread {thread}", f"{hardware:04b}", f"{reference:04b}")
+        if instruction.masks is not None:
+            self._compare_flow(instruction, record)
+
+    def _compare_registers(self, instruction: _Instruction, record: Retirement) -> None:
+        written = {number: (mask, values) for number, (mask, values) in instruction.registers.items() if mask}
+        expected = {number: entry for number, entry in record.registers.items() if entry[0]}
+        if written.keys() != expected.keys():
+            raise _DifferenceError("registers written", _names(written), _names(expected))
+        for number, (mask, values) in written.items():
+            threads, wanted = expected[number]
+            if mask != threads:
+                raise _DifferenceError(f"threads that write R{number}", f"{mask:08x}", f"{threads:08x}")
+            for thread in range(WARP_THREADS):
+                if mask >> thread & 1 and values[thread] != wanted[thread]:
+                    raise _DifferenceError(f"R{number} of thread {thread}", f"{values[thread]:#010x}",
+                                           f"{wanted[thread]:#010x}")
+
+    def _compare_flow(self, instruction: _Instruction, record: Retirement) -> None:
+        if instruction.terminated != record.terminated:
+            raise _DifferenceError("the warp's end", instruction.terminated, record.terminated)
+        if record.terminated:
+            return
+        if instruction.next_pc is not None and instruction_address(instruction.next_pc) != \
+                instruction_address(record.next_pc):
+            raise _DifferenceError("next pc", f"{instruction.next_pc:#x}", f"{record.next_pc:#x}")
+        for name in WarpMasks.__slots__:
+            hardware, reference = getattr(instruction.masks, name), getattr(record.after, name)
+            if hardware != reference:
+                raise _DifferenceError(f"threads {name}", f"{hardware:08x}", f"{reference:08x}")
+
+    # At the end.
+
+    def pending(self) -> list[str]:
+        """Instructions that the hardware did not complete, as text: of each warp the first."""
+        heads = [(number, slot.waiting[0]) for number, slot in enumerate(self._slots) if slot.waiting]
+        return [f"warp {number}: {head.pc:#06x}  {head.text}, issued in cycle {head.cycle}"
+                for number, head in heads]
+
+    def compare_memory(self, memory: Memory) -> str | None:
+        """See :func:`memory_difference`."""
+        return memory_difference(memory, self.machine.memory)
+
+
+def memory_difference(hardware: Memory, reference: Memory) -> str | None:
+    """The first difference of the hardware's memory from the reference machine's; None when there is none. Local
+    memory is left out: what the stack's region holds depends on the cache.
+    """
+    for name, first, size in _regions(reference):
+        ours, theirs = hardware.read(first, size), reference.read(first, size)
+        if ours != theirs:
+            at = next(index for index, (one, other) in enumerate(zip(ours, theirs, strict=True)) if one != other)
+            return f"{name}, byte {at:#x} at {first + at:#x}: hardware {ours[at]:#04x}, reference {theirs[at]:#04x}"
+    return None
+
+
+def _masks(active: int, codes: tuple[int, ...]) -> WarpMasks:
+    """The masks that a flow result tells."""
+    masks = dict.fromkeys(MASK_OF.values(), 0)
+    for thread, code in enumerate(codes):
+        if (name := MASK_OF.get(ThreadCode(code))) is not None:
+            masks[name] |= 1 << thread
+    return WarpMasks(active, **masks)
+
+
+def _names(registers: Mapping[int, object]) -> str:
+    return " ".join(f"R{number}" for number in sorted(registers)) or "none"
+
+
+def _regions(memory: Memory) -> Iterator[tuple[str, int, int]]:
+    for name, (first, size) in memory.regions.items():
+        if name != LOCAL_MEMORY:
+            yield name, first, size

@@ -1,0 +1,124 @@
+"""Memory behind a hardware port: any latency, stalls, and any order between tags."""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from rtl.isa.tokens import LINE_BYTES
+from sim.launch.memory import Memory, MemoryFaultError
+
+__all__ = ["MemoryBehaviour", "MemoryServer"]
+
+
+@dataclass(frozen=True)
+class MemoryBehaviour:
+    """How the memory behaves, in cycles.
+
+    ``latency``: least and most from a request to its answer. ``interval``: from one request taken to the
+    next, at least. ``stall``: chance that a request is not taken in a cycle. ``reorder``: tags overtake each
+    other. ``late``: requests are performed when they are answered, and not when they are taken: with ``reorder`` in
+    any order that the port allows.
+    """
+
+    latency: tuple[int, int] = (4, 4)
+    interval: int = 1
+    stall: float = 0.0
+    reorder: bool = False
+    late: bool = False
+
+
+@dataclass
+class _Request:
+    """A request, the first cycle in which its answer may go back, and the answer, once the request is performed."""
+
+    due: int
+    request: Any
+    response: dict[str, int] | None = None
+
+
+class MemoryServer:
+    """Serves a memory port from a :class:`Memory`, one request and one answer a cycle at most.
+
+    Attributes
+    ----------
+    reads, writes : int
+        Requests taken.
+    depths : Counter[int]
+        How many requests were not answered yet when one was taken, with this one.
+    """
+
+    def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:
+        self._port, self._memory, self._behaviour, self._random = port, memory, behaviour, random
+        self._queues: dict[int, deque[_Request]] = {}
+        self.reads = self.writes = 0
+        self.depths: Counter[int] = Counter()
+
+    async def serve(self, ctx: Any) -> None:
+        """The testbench; run it in the background."""
+        request, response = self._port.request, self._port.response
+        ready, answering, cycle, pause = False, None, 0, 0
+        ticks = ctx.tick().sample(request.valid, request.payload, response.ready)
+        async for _, _, valid, payload, taken in ticks:
+            cycle += 1
+            pause = max(0, pause - 1)
+            if ready and valid:
+                self._take(cycle, payload)
+                pause = self._behaviour.interval - 1
+            if answering is not None and taken:
+                self._queues[answering].popleft()
+                answering = None
+            if answering is None and (tag := self._next(cycle)) is not None:
+                answering = tag
+                ctx.set(response.payload, self._performed(self._queues[tag][0]))
+            ctx.set(response.valid, answering is not None)
+            ready = not pause and self._random.random() >= self._behaviour.stall
+            ctx.set(request.ready, ready)
+
+    def _take(self, cycle: int, request: Any) -> None:
+        """Queues a request, behind those of its tag."""
+        if request.write:
+            self.writes += 1
+        else:
+            self.reads += 1
+        due = cycle + self._random.randint(*self._behaviour.latency) - 1
+        waiting = _Request(due, request)
+        self._queues.setdefault(request.tag, deque()).append(waiting)
+        self.depths[sum(map(len, self._queues.values()))] += 1
+        if not self._behaviour.late:
+            self._performed(waiting)
+
+    def _performed(self, waiting: _Request) -> dict[str, int]:
+        """Performs a request, if that was not done; returns the answer."""
+        if waiting.response is not None:
+            return waiting.response
+        request = waiting.request
+        address, error, data = request.address * LINE_BYTES, 0, 0
+        try:
+            if request.write:
+                self._write(address, request.data.to_bytes(LINE_BYTES, "little"), request.mask)
+            else:
+                data = self._memory.read_number(address, LINE_BYTES)
+        except MemoryFaultError:
+            error = 1
+        waiting.response = {"write": request.write, "tag": request.tag, "error": error, "data": data}
+        return waiting.response
+
+    def _write(self, address: int, content: bytes, mask: int) -> None:
+        if mask == (1 << LINE_BYTES) - 1:
+            self._memory.write(address, content)
+            return
+        line = bytearray(self._memory.read(address, LINE_BYTES))
+        for byte in range(LINE_BYTES):
+            if mask >> byte & 1:
+                line[byte] = content[byte]
+        self._memory.write(address, line)
+
+    def _next(self, cycle: int) -> int | None:
+        """The tag whose oldest answer is given next."""
+        due = [tag for tag, queue in self._queues.items() if queue and queue[0].due <= cycle]
+        if not due:
+            return None
+        if self._behaviour.reorder:
+            return self._random.choice(due)
+        return min(due, key=lambda tag: self._queues[tag][0].due)

@@ -1,0 +1,147 @@
+"""Memory behind the whole machine, for long runs: nobody looks at a cycle in which nothing happens."""
+
+from collections import deque
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from amaranth.lib import data
+
+from rtl.isa.tokens import LINE_BYTES
+from rtl.layouts import memory_request, memory_response
+from sim.launch.memory import Memory, MemoryFaultError
+from sim.machine.memory_latch import MemoryLatch
+
+__all__ = ["LATENCY", "MemoryService"]
+
+LATENCY = 20
+"""Cycles from a request to its answer, unless answers queue."""
+_ALL = (1 << LINE_BYTES) - 1
+
+
+def _places(layout: data.StructLayout) -> dict[str, tuple[int, int]]:
+    """Offset and mask of each field."""
+    return {str(name): (field.offset, (1 << field.width) - 1) for name, field in layout}
+
+
+@dataclass
+class _Request:
+    """A request under way: the cycles in which it is performed, and from which on its answer may be given; the answer,
+    once it is performed.
+    """
+
+    fields: dict[str, int]
+    performed: int
+    due: int
+    answer: int | None = None
+
+
+class MemoryService:
+    """Serves a :class:`MemoryLatch` from a memory.
+
+    Parameters
+    ----------
+    latency : int
+        Cycles from a request to its answer.
+    disorder : Random or None
+        None: requests are performed when they are made, and answered one after the other. Else memory does what the
+        port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between; requests of
+        different tags overtake each other, those of one tag do not.
+
+    Attributes
+    ----------
+    reads, writes : int
+        Requests so far.
+    """
+
+    def __init__(self, latch: MemoryLatch, memory: Memory, latency: int = LATENCY,
+                 disorder: Random | None = None) -> None:
+        tag_bits = len(latch.request.tag)
+        self._memory, self._latency, self._disorder = memory, latency, disorder
+        self._requested, self._requests = latch.request.as_value(), latch.count
+        self._answered, self._free = latch.answer.as_value(), latch.free
+        self._request, self._answer = _places(memory_request(tag_bits)), _places(memory_response(tag_bits))
+        self._waiting: dict[int, deque[_Request]] = {}
+        self._turn = self._count = 0
+        self.reads = self.writes = 0
+
+    def wait(self, cycle: int) -> int | None:
+        """Cycles until something is due, at least one; None when nothing is."""
+        return max(min(queue[0].due for queue in self._waiting.values()) - cycle, 1) if self._waiting else None
+
+    def take(self, ctx: Any, cycle: int) -> None:
+        """Notes the request that was made in the cycle before this one, if one was."""
+        count = ctx.get(self._requests)
+        if count == self._count:
+            return
+        self._count = count
+        bits = ctx.get(self._requested)
+        field = {name: bits >> offset & mask for name, (offset, mask) in self._request.items()}
+        if field["write"]:
+            self.writes += 1
+        else:
+            self.reads += 1
+        request = _Request(field, cycle, cycle + self._latency)
+        queue = self._waiting.setdefault(field["tag"] if self._disorder is not None else 0, deque())
+        if self._disorder is not None:
+            request.due = cycle + self._disorder.randint(1, self._latency)
+            request.performed = self._disorder.randint(cycle, request.due)
+            if queue:
+                request.performed = max(request.performed, queue[-1].performed)
+                request.due = max(request.due, queue[-1].due, request.performed)
+        queue.append(request)
+        self._perform(cycle)
+
+    def serve(self, ctx: Any, cycle: int) -> None:
+        """Gives an answer that is due, if the one before has been taken."""
+        due = [tag for tag, queue in self._waiting.items() if queue[0].due <= cycle]
+        if not due or not ctx.get(self._free):
+            return
+        self._perform(cycle)
+        tag = due[0] if self._disorder is None else self._disorder.choice(due)
+        request = self._waiting[tag].popleft()
+        if not self._waiting[tag]:
+            del self._waiting[tag]
+        assert request.answer is not None
+        self._turn ^= 1
+        ctx.set(self._answered, self._turn | request.answer << 1)
+
+    def finish(self) -> None:
+        """Performs what was requested, whoever waits for its answer."""
+        self._perform(None)
+
+    def _perform(self, cycle: int | None) -> None:
+        """Performs what is performed by a cycle, or everything, in the order of time. (Of one tag, that is the order in
+        which requests were made; of requests of one time, those come first whose tag is in use for longer.)
+        """
+        requests = [request for queue in self._waiting.values() for request in queue
+                    if request.answer is None and (cycle is None or request.performed <= cycle)]
+        for request in sorted(requests, key=lambda request: request.performed):
+            self._do(request)
+
+    def _do(self, request: _Request) -> None:
+        field = request.fields
+        address, error, content = field["address"] * LINE_BYTES, 0, 0
+        try:
+            if field["write"]:
+                self._write(address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"])
+            else:
+                content = self._memory.read_number(address, LINE_BYTES)
+        except MemoryFaultError:
+            error = 1
+        answer = {"write": field["write"], "tag": field["tag"], "error": error, "data": content}
+        request.answer = sum(answer[name] << offset for name, (offset, _) in self._answer.items())
+
+    def _write(self, address: int, content: bytes, mask: int) -> None:
+        if mask == _ALL:
+            self._memory.write(address, content)
+            return
+        first = 0
+        while first < LINE_BYTES:
+            if mask >> first & 1:
+                end = first
+                while end < LINE_BYTES and mask >> end & 1:
+                    end += 1
+                self._memory.write(address + first, content[first:end])
+                first = end
+            first += 1

@@ -1,0 +1,108 @@
+"""The error status registers of a machine, decoded: what they say, as a driver's log would say it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, GlobalError
+from sim.model.host import Host
+from sim.model.warp import Machine
+from sim.report.exceptions import CudaException, cuda_exception, text_of
+from sim.report.surroundings import before
+
+__all__ = ["DecodedStatus", "decode", "registers_of"]
+
+_LOGGED = ("HWW_WARP_ESR", "HWW_GLOBAL_ESR", "HWW_WARP_ESR_REPORT_MASK", "HWW_GLOBAL_ESR_REPORT_MASK")
+"""In the order of NVIDIA's log line."""
+_PLACE_REGISTER = "HWW_WARP_ESR_PC"
+_PREFIX = "Warpstack: Xid 13, Graphics"
+"""13 is the number of such log lines of NVIDIA's driver: an exception of the graphics engine."""
+_PLACE = "(GPC 0, TPC 0)"
+"""Where SM_BLOCK is."""
+_EXPECTED = frozenset({"BPT_INT", "BPT_PAUSE", "SINGLE_STEP_COMPLETE"})
+"""Events that programs and debuggers ask for: to a driver no reason to stop anything."""
+
+
+@dataclass(frozen=True)
+class DecodedStatus:
+    """What the registers say.
+
+    ``error`` is NONE for a BPT.TRAP, whose ``reasons`` are those so far; ``pc`` is the instruction's own. ``events``
+    are the global bits by name. ``registers`` are those that were decoded, by name.
+    """
+
+    error: WarpError
+    warp: int
+    pc: int
+    reasons: tuple[int, ...]
+    events: tuple[str, ...]
+    registers: Mapping[str, int]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether an instruction did it: an error or BPT.TRAP."""
+        return self.error is not WarpError.NONE or bool(self.reasons)
+
+    @property
+    def exception(self) -> CudaException | None:
+        """What CUDA calls it."""
+        return cuda_exception(self.error, self.events)
+
+    def log_lines(self) -> list[str]:
+        """The lines of a driver's log; none when there was nothing but what a debugger asks for."""
+        happened = [text_of(GlobalError[name]) for name in self.events if name not in _EXPECTED]
+        lines = [f"{_PREFIX} SM Global Exception on {_PLACE}: {text}" for text in happened]
+        if self.error is not WarpError.NONE:
+            lines.insert(0, f"{_PREFIX} SM Warp Exception on {_PLACE}: {text_of(self.error)}")
+        if lines or self.stopped:
+            values = (f"{SM_BLOCK + SM_REGISTERS[name].offset:#x}={self.registers[name]:#x}" for name in _LOGGED)
+            lines.append(f"{_PREFIX} Exception: ESR {' '.join(values)}")
+        return lines
+
+    def cause(self) -> str:
+        """What stopped the machine, in this project's words."""
+        if self.error is WarpError.NONE:
+            return f"BPT.TRAP, reasons so far: {' '.join(map(str, self.reasons))}"
+        return f"{self.error.name}, code {self.error.value:#04x}"
+
+    def decoded(self) -> dict[str, object]:
+        """As it is written to a file; empty when nothing has happened."""
+        fields: dict[str, object] = {}
+        if self.stopped:
+            fields = {"error": self.error.name, "code": self.error.value, "warp": self.warp, "pc": self.pc}
+        if self.reasons:
+            fields["trap_reasons"] = list(self.reasons)
+        if self.events:
+            fields["global"] = sorted(self.events)
+        if not fields:
+            return fields
+        if (exception := self.exception) is not None:
+            fields["cuda_exception"] = {"number": exception.value, "name": exception.symbol,
+                                        "meaning": exception.meaning}
+        warp, mask = (self.registers[f"HWW_{which}_ESR_REPORT_MASK"] for which in ("WARP", "GLOBAL"))
+        fields["report_masks"] = {"warp": warp, "global": mask}
+        fields["registers"] = dict(self.registers)
+        return fields
+
+
+def _field(registers: Mapping[str, int], register: str, name: str) -> int:
+    high, low = SM_REGISTERS[register].fields[name]
+    return registers[register] >> low & (1 << high - low + 1) - 1
+
+
+def decode(registers: Mapping[str, int]) -> DecodedStatus:
+    """The status in the SM's registers, by name as SM_REGISTERS has them."""
+    error = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
+    traps = _field(registers, "HWW_GLOBAL_ESR", "TRAP_REASONS")
+    reasons = tuple(reason + 1 for reason in range(traps.bit_length()) if traps >> reason & 1)
+    events = tuple(one.name for one in GlobalError if registers["HWW_GLOBAL_ESR"] >> one.value & 1)
+    pc = registers[_PLACE_REGISTER]
+    kept = {name: registers[name] for name in (*_LOGGED, _PLACE_REGISTER)}
+    return DecodedStatus(error, _field(registers, "HWW_WARP_ESR", "WARP_ID"),
+                         before(pc) if error is WarpError.NONE and reasons else pc, reasons, events, kept)
+
+
+def registers_of(machine: Machine) -> dict[str, int]:
+    """The same registers of the reference machine."""
+    host = Host(machine)
+    return {name: host.read(name) for name in (*_LOGGED, _PLACE_REGISTER)}

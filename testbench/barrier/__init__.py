@@ -1,0 +1,1 @@
+"""The barrier unit, against the warp model."""

@@ -1,0 +1,298 @@
+"""Drives the barrier unit with CTAs whose warps arrive, wait and end at random, and compares with the warp model."""
+
+from collections import deque
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from rtl.barrier import BarrierUnit
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import RZ, Register
+from rtl.isa.table import find
+from rtl.layouts import InstructionKind, completion, dispatched, error_event
+from rtl.params import WARP_THREADS, SmParams
+from sim.model.action import Action
+from sim.model.barrier_actions import barrier_action, read_action, write_action
+from sim.model.barriers import settle, withdraw
+from sim.model.faults import WarpFaultError
+from sim.model.state import Barrier
+from sim.testbench import Bench
+from sim.toolchain.spelling import spell
+from testbench.barrier.warps import ModelWarp, Use
+from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
+from testbench.handmade import ALL
+
+__all__ = ["BarrierDriver"]
+
+_MAKERS = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
+_QUIET = 2_000
+
+
+def _mask(warps: set[ModelWarp]) -> int:
+    return sum(1 << warp.slot for warp in warps)
+
+
+@dataclass
+class _UnderWay:
+    """An instruction that was dispatched."""
+
+    warp: ModelWarp
+    use: Use
+    pc: int
+    error: WarpError
+    writes: dict[str, tuple[int, int, int]]
+    holds: bool
+    """The warp does nothing else until the unit lets it go."""
+
+
+class BarrierDriver:
+    """Plays what a source of instructions gives; the model executes each when it is dispatched.
+
+    An instruction, the end of a warp and a withdrawal of the same CTA are kept apart, since the unit and the model may
+    see them in a different order otherwise. Those of different CTAs meet freely.
+
+    Parameters
+    ----------
+    source : Callable[[BarrierDriver, ctx, bool, bool], None]
+        Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the unit has
+        room (first flag). The second flag is 0 when no new CTA may begin any more.
+
+    Attributes
+    ----------
+    warps : list[ModelWarp | None]
+        By slot.
+    held : set[ModelWarp]
+        Warps that the unit has to let go first.
+    asked : ModelWarp or None
+        The warp whose withdrawal the unit is asked for.
+    done, released, withdrawn : int
+        Instructions compared; warps that were let go; arrivals that were taken back.
+    """
+
+    def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
+                 idle: float = 0.3, delay: int = 0) -> None:
+        self.bench, self.source, self.params = bench, source, params
+        self.report_mask, self.barriers = report_mask, barriers
+        self.dut = BarrierUnit(params)
+        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, delay=delay, ended=self._written)
+        self.warps: list[ModelWarp | None] = [None] * params.warps
+        self.ctas: dict[int, Any] = {}
+        self.held: set[ModelWarp] = set()
+        self.asked: ModelWarp | None = None
+        self.done = self.released = self.withdrawn = self.cycle = 0
+        self._core: Any = SimpleNamespace(launch=SimpleNamespace(barriers=barriers))
+        self._under_way: deque[_UnderWay] = deque()
+        self._reads: dict[int, _UnderWay] = {}
+        self._groups: list[set[ModelWarp]] = []
+        self._ending: dict[int, int] = {}
+        self._asked_until = 0
+        self._serial = 0
+        self._dispatched = dispatched(params)
+        self._completion, self._error = completion(params), error_event(params)
+
+    def busy(self, cta: Any) -> bool:
+        """Whether an instruction of the CTA is under way."""
+        flying = [*self._under_way, *self._reads.values()]
+        return any(item.warp.cta is cta for item in flying)
+
+    def ending(self, cta: Any) -> bool:
+        """Whether the unit has yet to see that a warp of the CTA has ended."""
+        return cta.slot in self._ending
+
+    def run(self, cycles: int, *, traces: Any = None, name: str = "") -> int:
+        """Simulates until the source has nothing more after so many cycles; returns the cycles."""
+        async def drive(ctx: Any) -> None:
+            await self._drive(ctx, cycles)
+
+        return self.bench.simulate(self.dut, [drive], background=[self.lanes.serve], traces=traces, name=name)
+
+    async def _drive(self, ctx: Any, cycles: int) -> None:
+        dut, quiet = self.dut, 0
+        ctx.set(dut.report_mask, self.report_mask)
+        ctx.set(dut.barriers, self.barriers)
+        sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
+                   dut.lost, dut.withdrawn.as_value())
+        async for _, _, *values in ctx.tick().sample(*sampled):
+            room, resume, completed, error, waiting, meeting, lost, withdrawn = values
+            self.cycle += 1
+            quiet += 1
+            if resume or completed & 1 or error & 1 or withdrawn & 1:
+                quiet = 0
+            self._completed(completed, error)
+            self._resumed(resume)
+            self._withdrawn(ctx, withdrawn)
+            self._ending = {cta: since for cta, since in self._ending.items()
+                            if lost >> cta & 1 or self.cycle < since + 2}
+            for port in (dut.dispatch.valid, dut.launch.valid, dut.terminated):
+                ctx.set(port, 0)
+            if not (self._under_way or self._reads or self._groups or self._ending or withdrawn & 1):
+                meet = {warp for warp in self._waiting() if warp.barrier == SYNCALL_BARRIER}
+                self.bench.expect("warps that wait", waiting, _mask(self._waiting() - meet))
+                self.bench.expect("warps at BAR.SYNCALL", meeting, _mask(meet))
+            if self.cycle < cycles or self.ctas:
+                self.source(self, ctx, bool(room), self.cycle < cycles)
+            elif not (self._under_way or self._reads or self._groups):
+                return
+            if quiet > _QUIET:
+                stuck = ", ".join(f"slot {item.warp.slot}: {spell(item.use.word)}" for item in self._under_way)
+                self.bench.fail(f"nothing happens any more; under way: {stuck or 'nothing'}")
+
+    def begin(self, ctx: Any, slot: int, cta: int, warps: int, number: int) -> None:
+        """Launches a warp."""
+        if number == 0:
+            self.ctas[cta] = SimpleNamespace(slot=cta, warps=[], size=warps,
+                                             barriers=[Barrier() for _ in range(SYNCALL_BARRIER + 1)])
+        group = self.ctas[cta]
+        warp = ModelWarp(slot, group, {}, [0] * 7 + [ALL])
+        self.warps[slot] = warp
+        group.warps.append(warp)
+        payload = self.dut.launch.payload
+        for port, value in ((payload.warp, slot), (payload.cta, cta), (payload.number, number),
+                            (payload.cta_warps, warps), (self.dut.launch.valid, 1)):
+            ctx.set(port, value)
+
+    def end(self, ctx: Any, warp: ModelWarp) -> None:
+        """A warp ends."""
+        ctx.set(self.dut.terminated, 1)
+        ctx.set(self.dut.terminated_warp, warp.slot)
+        before = self._waiting()
+        self.warps[warp.slot] = None
+        warp.cta.warps.remove(warp)
+        settle(warp.cta)
+        self._group(before - self._waiting())
+        self._ending[warp.cta.slot] = self.cycle + 1
+        if not warp.cta.warps:
+            del self.ctas[warp.cta.slot]
+
+    def set_inside(self, ctx: Any, warp: ModelWarp, inside: bool) -> None:
+        """A warp enters the trap handler, or leaves it. It must not be held."""
+        warp.in_trap = inside
+        ctx.set(self.dut.inside[warp.slot], inside)
+
+    def withdraw(self, ctx: Any, warp: ModelWarp, cycles: int = 0) -> None:
+        """Asks for the withdrawal of a warp of a CTA of which nothing is under way, until that is answered.
+
+        One that waits at no barrier gets no answer: it is asked for so many cycles.
+        """
+        self.asked, self._asked_until = warp, self.cycle + cycles
+        ctx.set(self.dut.withdraw.valid, 1)
+        ctx.set(self.dut.withdraw.warp, warp.slot)
+
+    def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
+        """A warp executes an instruction."""
+        form = find(use.word)
+        assert form is not None
+        values = form.values(use.word)
+        lowest = [use.ra, use.rb]
+        threads = use.active & use.guard
+        for operand in form.operands.values():
+            if isinstance(operand, Register) and operand.field in ("Ra", "Rb"):
+                lane = (threads & -threads).bit_length() - 1
+                warp.rows[values[operand.field]] = [0xDEAD_BEEF] * WARP_THREADS
+                warp.rows[values[operand.field]][lane] = lowest[["Ra", "Rb"].index(operand.field)]
+        if "Pc" in values:
+            warp.predicates[values["Pc"]] = use.predicate ^ (ALL if values["Pc_not"] else 0)
+        before, error, warp.writes = self._waiting(), WarpError.NONE, {}
+        action: Action = _MAKERS[form.name](form, values)
+        try:
+            action(self._core, warp, threads, None)  # pyright: ignore[reportArgumentType]
+        except WarpFaultError as fault:
+            error = fault.error
+        reported = error if self.report_mask >> error.value & 1 else WarpError.NONE
+        pc = self.bench.random.randrange(1 << 29) * 8
+        holds = form.name != "B2R"
+        item = _UnderWay(warp, use, pc, reported, warp.writes, holds)
+        self._serial = (self._serial + 1) % (1 << 16)
+        if item.writes:
+            self._reads[self._serial] = item
+        else:
+            self._under_way.append(item)
+        kind = InstructionKind.BARRIER if holds else InstructionKind.BARRIER_READ
+        if holds:
+            self.held.add(warp)
+            freed = before - self._waiting()
+            if warp.barrier is None and reported is WarpError.NONE:
+                freed = freed | {warp}
+            self._group(freed)
+        bits = self._dispatched.const({
+            "warp": warp.slot, "serial": self._serial, "pc": pc, "word": use.word, "kind": kind, "active": use.active,
+            "guard": use.guard, "predicate": use.predicate, "operands": lowest, "write_barrier": 7, "read_barrier": 7})
+        ctx.set(self.dut.dispatch.payload, bits)
+        ctx.set(self.dut.dispatch.valid, 1)
+
+    def _waiting(self) -> set[ModelWarp]:
+        return {warp for warp in self.warps if warp is not None and warp.barrier is not None}
+
+    def _group(self, warps: set[ModelWarp]) -> None:
+        if warps:
+            self._groups.append(warps)
+
+    def _completed(self, completed: int, error: int) -> None:
+        """Compares an instruction that is complete without a write."""
+        if not completed & 1:
+            self.bench.expect("an error without a completion", error & 1, 0)
+            return
+        event, told = self._completion.from_bits(completed), self._error.from_bits(error)
+        if not self._under_way:
+            self.bench.fail(f"slot {int(event.warp)}: a completion that nothing was sent for")
+        item = self._under_way.popleft()
+        where = f"slot {item.warp.slot}, {spell(item.use.word)}"
+        self.bench.expect(f"{where}: completed slot", int(event.warp), item.warp.slot)
+        got = WarpError(told.error) if told.valid else WarpError.NONE
+        self.bench.expect(f"{where}: error", got, item.error)
+        if got is not WarpError.NONE:
+            self.bench.expect(f"{where}: pc of the error", (int(told.warp), int(told.pc)), (item.warp.slot, item.pc))
+            if item.holds:
+                self.held.discard(item.warp)
+        self.done += 1
+
+    def _resumed(self, resume: int) -> None:
+        """Compares who goes on."""
+        if not resume:
+            return
+        slots = {slot for slot in range(self.params.warps) if resume >> slot & 1}
+        group = next((group for group in self._groups if {warp.slot for warp in group} == slots), None)
+        if group is None:
+            wanted = [sorted(warp.slot for warp in group) for group in self._groups]
+            self.bench.fail(f"slots {sorted(slots)} go on together, expected one of {wanted}")
+        self._groups.remove(group)
+        self.held -= group
+        self.released += len(group)
+
+    def _withdrawn(self, ctx: Any, withdrawn: int) -> None:
+        """Compares whose arrival was taken back, and asks no longer."""
+        warp = self.asked
+        stays = warp is None or warp.barrier is None or warp.barrier == SYNCALL_BARRIER
+        if withdrawn & 1:
+            slot = withdrawn >> 1
+            if warp is None or stays:
+                self.bench.fail(f"slot {slot}: withdrawn, expected nothing")
+            self.bench.expect("slot withdrawn", slot, warp.slot)
+            withdraw(warp)  # pyright: ignore[reportArgumentType]
+            self.held.discard(warp)
+            self.withdrawn += 1
+        elif warp is None or not stays or self.cycle < self._asked_until:
+            return
+        self.asked = None
+        ctx.set(self.dut.withdraw.valid, 0)
+
+    def _written(self, operation: LaneOperation) -> None:
+        """Compares what B2R has written."""
+        item = self._reads.pop(operation.serial, None)
+        if item is None:
+            self.bench.fail(f"slot {operation.warp}: a write that nothing was sent for")
+        where = f"slot {item.warp.slot}, {spell(item.use.word)}"
+        register = item.writes.get("register")
+        self.bench.expect(f"{where}: register", operation.registers[0], RZ if register is None else register[0])
+        if register is not None:
+            number, value, threads = register
+            got = self.lanes.registers[item.warp.slot, number]
+            self.bench.expect(f"{where}: threads that write", operation.threads, threads)
+            self.bench.expect(f"{where}: value", {got[t] for t in range(WARP_THREADS) if threads >> t & 1}, {value})
+        if "predicate" in item.writes:
+            number, value, threads = item.writes["predicate"]
+            got = self.lanes.predicates[item.warp.slot, number] & threads
+            self.bench.expect(f"{where}: predicate", got, threads if value else 0)
+        self.done += 1
+

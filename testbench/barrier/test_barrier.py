@@ -1,0 +1,161 @@
+"""The barrier unit: its testbench, shorter, and what a random run does not say."""
+
+
+from rtl.barrier import BarrierUnit
+from rtl.isa.barriers import BARRIERS
+from rtl.isa.kinds import BarrierMode
+from rtl.layouts import dispatched
+from rtl.params import PRESETS
+from sim.engine import choose
+from sim.testbench import run
+from testbench.barrier import tb_barrier
+from testbench.barrier.driver import BarrierDriver
+from testbench.barrier.warps import Use
+from testbench.handmade import ALL, encode
+
+SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
+
+ENGINE, _ = choose()
+
+
+def passes(body, seed=0):
+    report = run("barrier", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def test_agrees_with_the_model():
+    report = passes(tb_barrier.check_random, seed=1)
+    assert report.checks["warps let go"] > 1000
+    assert report.checks["arrivals withdrawn"] > 100
+
+
+def test_a_waiting_warp_goes_on_soon_after_the_last_arrives():
+    """The last arrival lets everybody go within eight cycles."""
+    cycles = {}
+
+    def source(driver, ctx, room, more):
+        if driver.cycle == 1:
+            driver.begin(ctx, 0, 0, 2, 0)
+        if driver.cycle == 2:
+            driver.begin(ctx, 1, 0, 2, 1)
+        if driver.cycle in (20, 40):
+            driver.dispatch(ctx, driver.warps[driver.cycle // 40], Use(SYNC))
+            cycles["last"] = driver.cycle
+        if driver.released and "resumed" not in cycles:
+            cycles["resumed"] = driver.cycle
+        if driver.released and more is False and driver.ctas and not driver.ending(next(iter(driver.ctas.values()))):
+            driver.end(ctx, next(warp for warp in driver.warps if warp))
+
+    def body(bench):
+        driver = BarrierDriver(bench, source, PRESETS["tiny"], report_mask=tb_barrier.ALL_REPORTED)
+        driver.run(60)
+        bench.expect("warps let go", driver.released, 2)
+
+    passes(body)
+    assert cycles["resumed"] - cycles["last"] <= 8 + 1
+
+
+class Pair:
+    """A CTA of two warps of which the first waits, until the second arrives or the first is withdrawn."""
+
+    def __init__(self, head_start):
+        self.dut, self.head_start = BarrierUnit(PRESETS["tiny"]), head_start
+        self.resumed = self.waiting = 0
+        self.withdrawn = []
+
+    async def cycles(self, ctx, count):
+        """Notes what the unit says, and asks no longer when it answers or lets the warp go."""
+        dut = self.dut
+        for _ in range(count):
+            _, _, resume, waiting, withdrawn, warp = await ctx.tick().sample(
+                dut.resume, dut.waiting, dut.withdrawn.valid, dut.withdrawn.warp)
+            self.resumed, self.waiting = self.resumed | resume, waiting
+            if withdrawn:
+                self.withdrawn.append(warp)
+            if withdrawn or not waiting & 1:
+                ctx.set(dut.withdraw.valid, 0)
+            ctx.set(dut.dispatch.valid, 0)
+            ctx.set(dut.launch.valid, 0)
+
+    async def arrive(self, ctx, warp):
+        ctx.set(self.dut.dispatch.payload, dispatched(PRESETS["tiny"]).const({
+            "warp": warp, "word": SYNC, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}))
+        ctx.set(self.dut.dispatch.valid, 1)
+        await self.cycles(ctx, 1)
+
+    async def drive(self, ctx):
+        dut = self.dut
+        ctx.set(dut.barriers, BARRIERS)
+        ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
+        for warp in range(2):
+            for port, value in ((dut.launch.payload.warp, warp), (dut.launch.payload.number, warp),
+                                (dut.launch.payload.cta_warps, 2), (dut.launch.valid, 1)):
+                ctx.set(port, value)
+            await self.cycles(ctx, 1)
+        await self.arrive(ctx, 0)
+        await self.cycles(ctx, 20)
+        assert (self.waiting, self.resumed) == (1, 0)
+        await self.arrive(ctx, 1)
+        if self.head_start:
+            await self.cycles(ctx, self.head_start)
+        if self.waiting & 1:
+            ctx.set(dut.withdraw.valid, 1)
+        await self.cycles(ctx, 30)
+        if self.withdrawn:
+            assert (self.waiting, self.resumed, self.withdrawn) == (2, 0, [0])
+            await self.arrive(ctx, 0)       # it comes back
+            await self.cycles(ctx, 30)
+        assert (self.waiting, self.resumed) == (0, 3)
+
+
+def test_a_withdrawal_races_with_the_last_arrival():
+    """Either the warp is withdrawn, and the other one waits for it; or both go on, and nobody is withdrawn."""
+    outcomes = []
+    for head_start in range(14):
+        pair = Pair(head_start)
+        passes(lambda bench, pair=pair: bench.simulate(pair.dut, [pair.drive]))
+        outcomes.append(len(pair.withdrawn))
+    assert outcomes == sorted(outcomes, reverse=True)
+    assert set(outcomes) == {0, 1}
+
+
+async def bereave(ctx, dut, head_start, apart):
+    """A CTA of three warps: one waits, one has arrived without waiting. These others end, one behind the other, while
+    the arrival of the first is taken back, so that the barrier asks for no more warps than have arrived. Who goes on of
+    those that wait, and who is withdrawn. In the end the first has ended, too."""
+    words = {10: (0, SYNC), 20: (1, ARRIVE)}
+    ends = {40 + head_start: 1, 40 + head_start + apart: 2, 89: 0}
+    resumed, withdrawn = [], []
+    for cycle in range(100):
+        launched = cycle if cycle < 3 else None
+        ctx.set(dut.launch, {"valid": launched is not None, "payload": {
+            "warp": launched or 0, "number": launched or 0, "cta_warps": 3}})
+        warp, word = words.get(cycle, (0, 0))
+        ctx.set(dut.dispatch, {"valid": cycle in words, "payload": {
+            "warp": warp, "word": word, "active": ALL, "guard": ALL, "write_barrier": 7, "read_barrier": 7}})
+        ctx.set(dut.terminated, cycle in ends)
+        ctx.set(dut.terminated_warp, ends.get(cycle, 0))
+        ctx.set(dut.withdraw, {"valid": cycle >= 40 and not (withdrawn or resumed), "warp": 0})
+        _, _, resume, taken_back = await ctx.tick().sample(dut.resume, dut.withdrawn)
+        resumed += [0] if resume & 1 else []
+        withdrawn += [taken_back.warp] if taken_back.valid else []
+    assert ctx.get(dut.waiting) == 0
+    return resumed, withdrawn
+
+
+def test_a_barrier_lets_nobody_go_who_is_being_withdrawn():
+    """The one that waits is either withdrawn or let go, never both, whenever the others end."""
+    dut, outcomes = BarrierUnit(PRESETS["default"]), set()
+
+    async def drive(ctx):
+        ctx.set(dut.barriers, BARRIERS)
+        ctx.set(dut.report_mask, tb_barrier.ALL_REPORTED)
+        for head_start in range(-6, 8):
+            for apart in (1, 2):
+                resumed, withdrawn = await bereave(ctx, dut, head_start, apart)
+                assert resumed + withdrawn == [0], (head_start, apart)
+                outcomes.add(len(withdrawn))
+
+    passes(lambda bench: bench.simulate(dut, [drive]))
+    assert outcomes == {0, 1}

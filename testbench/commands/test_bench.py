@@ -1,0 +1,304 @@
+"""The command that measures: its figures where they are known, its file, its answers to bad arguments."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from rtl.params import WARP_THREADS
+from sim.bench import main
+from sim.benchmarks import plot, roofline, streaming
+from sim.benchmarks.classes import CLASSES
+from sim.benchmarks.instructions import instructions_per_cycle
+from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
+from sim.benchmarks.ptx import PtxRow
+from sim.benchmarks.roofline import RooflineRow
+from sim.benchmarks.table import table
+from sim.benchmarks.throughput import throughput_loop
+from sim.benchmarks.work import Work, work_of
+from sim.engine import CompiledEngine, PysimEngine, engine_of, run_cycles
+from sim.engine.tape import build_replay
+from sim.kernels.manifest import RUNS
+from sim.launch import Buffer, prepare
+from sim.machine.hardware import HardwareResult
+from sim.model.warp import Machine
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+from testbench.engine.designs import needs_compiled
+from testbench.refusal import refused
+
+_CLASSES = {"arithmetic: IADD to IADD": (1, 8, 6), "LDG to LDG": (1, 30, 2), "SSY, SYNC": (2, 6, 6)}
+"""Instructions, least cycles on 4 lanes, and the stall counts that the assembler gives."""
+
+
+def test_quick_measurement(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    assert main(["--quick", "--preset", "tiny", "--json", str(path)]) == 0
+    figures = json.loads(path.read_text())
+    assert figures["params"]["lanes"] == 4
+    given, found = figures["throughput"]
+    body = throughput_loop(given=True).module().code.content
+    for row in (given, found):
+        assert row["warps"] == 2
+        assert 0.9 < row["busy"] <= 1
+        assert row["instructions"] == 2 * (len(throughput_loop(given=True).body.splitlines()) + 3)
+    assert body != throughput_loop(given=False).module().code.content
+    assert {row["name"] for row in figures["classes"]} == set(_CLASSES)
+    for row in figures["classes"]:
+        instructions, least, stall = _CLASSES[row["name"]]
+        assert (row["instructions"], row["stall"]) == (instructions, stall)
+        assert row["cycles"] >= least
+        assert row["cycles_per_instruction"] == row["cycles"] / instructions
+    assert {row["name"] for row in figures["roofline"]} == set(roofline.QUICK)
+    for row in figures["roofline"]:
+        assert row["bound"] == max(row["beats"], row["work"]["lines"], row["work"]["instructions"]) < row["cycles"]
+        assert row["beats"] == row["work"]["lane_instructions"] * 8
+        assert row["ratio"] == row["bound"] / row["cycles"]
+    (speed,) = figures["speed"]
+    assert speed["cycles_per_second"] == pytest.approx(speed["cycles"] / speed["processor_seconds"])
+    if shutil.which("valgrind") and speed["engine"] == "compiled":
+        assert 1_000 < speed["instructions"] < 100_000
+    else:
+        assert speed["instructions"] is None
+    text = capsys.readouterr().out
+    assert all(name in text for name in (*_CLASSES, *roofline.QUICK, "lanes busy", "cycles/second",
+                                         "instructions/cycle"))
+
+
+@pytest.mark.parametrize("arguments, told", [
+    (["--preset", "huge"], "no preset huge; there are tiny, small, default, full, wide"),
+    (["--engine", "verilator"], "no engine verilator"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, speed"),
+    (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
+    (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
+    (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
+    (["--json", "nowhere/figures.json"], "nowhere/figures.json: No such file or directory"),
+    (["--wrong"], "--wrong"),
+])
+def test_bad_arguments(arguments, told, capsys):
+    assert told in refused(capsys, main, arguments)
+
+
+@pytest.mark.parametrize("each", CLASSES, ids=lambda each: each.name)
+def test_classes_run_to_their_end(each):
+    turns, repetitions = 3, 3
+    result = Machine(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
+    assert result.status == "ok"
+    assert result.instructions >= each.warps * turns * repetitions
+
+
+def test_stall_counts_of_a_program():
+    once, tail = "[S15] NOP\n[S0] NOP\n[S2] NOP\n", ("[S6]", "[S13]", "[S13]")
+    short, long = (Loop("stalls", once * count, tail=tail).module() for count in (2, 4))
+    assert stall_cycles(long) - stall_cycles(short) == 2 * (15 + 1 + 2)
+
+
+class Adders(wiring.Component):
+    """So many registers of 64 bits that change in every cycle."""
+
+    step: In(1)
+    total: Out(64)
+
+    def __init__(self, count):
+        super().__init__()
+        self._count = count
+
+    def elaborate(self, platform):
+        m = Module()
+        before = Signal(64)
+        m.d.sync += before.eq(before + self.step)
+        for _ in range(self._count):
+            after = Signal(64)
+            m.d.sync += after.eq((after << 1) ^ before)
+            before = after
+        m.d.comb += self.total.eq(before)
+        return m
+
+
+def taped(count, cycles):
+    """The library of a design, and the tape of a run."""
+    dut = Adders(count)
+    simulator = Simulator(dut, engine=CompiledEngine)
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        await run_cycles(ctx, cycles)
+
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(testbench)
+    model = engine_of(simulator).model
+    tape = model.record()
+    simulator.run()
+    model.stop(tape)
+    assert tape.cycles == cycles
+    return model.path, tape
+
+
+@needs_compiled
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind")
+def test_instructions_of_a_cycle_grow_with_the_design():
+    few, many = (instructions_per_cycle(*taped(count, 5_000)) for count in (10, 30))
+    assert few is not None and many is not None
+    assert 20 * 4 < many - few < 20 * 80
+    assert instructions_per_cycle(*taped(10, 5_000)) == few
+    assert instructions_per_cycle(*taped(10, 2_000)) == pytest.approx(few, rel=0.01)
+    assert instructions_per_cycle(*taped(10, 1_999)) is None
+
+
+@needs_compiled
+def test_a_tape_does_the_same_once_more(tmp_path):
+    library, tape = taped(3, 700)
+    program, path = tmp_path / "replay", tmp_path / "tape"
+    build_replay(program)
+    tape.write(path)
+    for limit, cycles, code in ((600, 600, 0), (700, 700, 0), (800, 700, 1)):
+        done = subprocess.run([program, library, path, str(limit)], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (code, f"{cycles}\n")
+    path.write_bytes(b"x" * 16)
+    done = subprocess.run([program, library, path, "1"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"{path} is damaged\n")
+
+
+def test_table_columns():
+    assert table("Title", ("what", "cycles"), [("a", "5"), ("long one", "1,000")]).splitlines() == [
+        "Title", "", "what      cycles", "--------  ------", "a              5", "long one   1,000"]
+
+
+def test_a_run_that_fails_is_told(monkeypatch):
+    class Failing:
+        cycles, requests = 7, 0
+
+        def __init__(self, *_):
+            pass
+
+        def run(self, *_):
+            return HardwareResult("timeout", 7, "not over")
+
+    monkeypatch.setattr("sim.benchmarks.machine.Hardware", Failing)
+    machine = BenchmarkMachine(MACHINES["tiny"], PysimEngine)
+    with pytest.raises(BenchmarkError, match="loop: timeout not over"):
+        machine.run(launch_loop(Loop("any", "NOP").module(), 1, 1))
+
+
+def test_compiled_code_beside_nvidias(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sim.bench.ptx_table", lambda: [PtxRow("kernel", compiled=30, unoptimised=60, optimised=20)])
+    path = tmp_path / "figures.json"
+    assert main(["--ptx", "--json", str(path)]) == 0
+    assert json.loads(path.read_text()) == {"ptx": [{"kernel": "kernel", "compiled": 30, "unoptimised": 60,
+                                                     "optimised": 20, "to_unoptimised": 0.5, "to_optimised": 1.5}]}
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[-3:]] == [
+        ["kernel", "30", "60", "20", "0.50", "1.50"], ["total", "30", "60", "20", "0.50", "1.50"],
+        ["median", "0.50", "1.50"]]
+
+
+@pytest.mark.parametrize("make", streaming.STREAMING)
+def test_streaming_programs_leave_what_numpy_says(make):
+    program = make()
+    ended, disturbed = streaming.launch(program), streaming.launch(program)
+    work = work_of(ended, warps=8)
+    assert streaming.complaints(program, ended) == []
+    base, _ = ended.buffers[next(iter(program.arguments))]
+    ended.memory.write_number(base, 4, ~ended.memory.read_number(base, 4))
+    assert [re.sub("0x[0-9a-f]+", "", line) for line in streaming.complaints(program, ended)] == [
+        f"{program.name}: {next(iter(program.arguments))}[0] is , not "]
+    assert streaming.complaints(program, disturbed) != []
+    words = sum(len(given) for given in program.arguments.values() if not isinstance(given, int))
+    assert work.lines >= words // 16
+    assert work.bound(8) == work.beats(8) == 4 * work.lane_instructions
+    assert work.bound(32) == max(work.lane_instructions, work.lines, work.instructions)
+
+
+_LINES = """.kernel lines
+.shared 64
+.param buffer 8
+    MOV R2, c[0x0][buffer]
+    MOV R3, c[0x0][buffer+4]
+    S2R R0, SR_LANEID
+    SHL R1, R0, {shift:#x}
+    IADD R2.CC, R2, R1
+    IADD.X R3, R3, RZ
+    ISETP.LT.AND P0, PT, R0, 0x4, PT
+    {instruction}
+    EXIT
+"""
+
+
+@pytest.mark.parametrize("instruction, shift, lines", [
+    ("LDG.E R4, [R2]", 2, 2), ("LDG.E.64 R4, [R2]", 3, 4), ("LDG.E R4, [R2]", 6, 32), ("@P0 STG.E [R2], R4", 6, 4),
+    ("@!PT STG.E [R2], R4", 6, 0), ("RED.E.ADD [R2], R4", 2, 4), ("ATOM.E.ADD R4, [R2], R4", 6, 64),
+    ("LD.E R4, [R2]", 2, 2), ("LDL R4, [RZ]", 0, 2), ("STL.64 [RZ], R4", 0, 4), ("LDS R4, [RZ]", 0, 0),
+    ("NOP", 0, 0)])
+def test_work_counts_the_lines_that_an_instruction_touches(instruction, shift, lines):
+    module = load(assemble(_LINES.format(instruction=instruction, shift=shift), "lines"))
+    work = work_of(prepare(module, [Buffer("buffer", bytes(4096))]), warps=1)
+    assert (work.instructions, work.lines) == (9, lines)
+    assert work.lane_instructions == 7
+    assert work.operations == 7 * WARP_THREADS
+
+
+def row(name, cycles, lines, *, streams=False):
+    return RooflineRow(name, streams, 8, cycles, Work(instructions=10, lane_instructions=8, operations=256,
+                                                      lines=lines))
+
+
+def test_figures_of_the_roofline():
+    assert [(each.bound, each.limit, each.intensity, each.rate) for each in (
+        row("lanes", 64, 4), row("memory", 128, 40), row("none", 64, 0))] == [
+        (32, "lanes", 1.0, 4.0), (40, "memory", 0.1, 2.0), (32, "lanes", None, 4.0)]
+    assert replace(row("issue", 64, 4), lanes=32).limit == "issue"
+
+
+def test_a_program_that_leaves_something_else_is_told():
+    class Wrong:
+        params, memory = MACHINES["tiny"], None
+
+        def run(self, launch):
+            self.memory = launch.memory
+            return HardwareResult("ok", 100)
+
+    machine: Any = Wrong()
+    with pytest.raises(BenchmarkError, match=r"vector_addition: c\[0\] is 0x0, not 0x"):
+        roofline.roofline_table(machine, ["vector_addition"])
+
+
+def test_every_kernel_has_a_row(monkeypatch):
+    monkeypatch.setattr(roofline, "_row", lambda machine, program: program.name)
+    machine: Any = SimpleNamespace(params=MACHINES["full"])
+    names = roofline.roofline_table(machine)
+    assert set(names) == {run.kernel for run in RUNS.values() if not run.traps and not run.label} | {
+        make().name for make in streaming.STREAMING}
+    assert roofline.left_out(MACHINES["full"]) == []
+    machine.params = MACHINES["tiny"]
+    assert set(roofline.roofline_table(machine)) == set(names) - set(roofline.left_out(MACHINES["tiny"]))
+    assert roofline.left_out(MACHINES["tiny"]) == ["k16_votes", "k30_matmul_tiled", "k43_mandel_fixed"]
+
+
+def test_the_roofline_is_drawn_the_same_twice():
+    pytest.importorskip("matplotlib", reason="there is no matplotlib")
+    rows = [row("a_program", 64, 4, streams=True), row("k01", 100, 40), row("k02", 100, 0)]
+    picture = plot.roofline_svg(rows, "default")
+    assert picture == plot.roofline_svg(rows, "default")
+    assert "<svg" in picture
+    assert all(f">{text}<" in picture for text in ("a program", "8 lanes: 8 operations a cycle",
+                                                   "memory: 64 bytes a cycle", "Roofline of the machine default"))
+    with pytest.raises(BenchmarkError, match="no program to draw"):
+        plot.roofline_svg(rows[2:], "default")
+
+
+def test_without_a_plotter_nothing_is_measured(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("sim.benchmarks.plot.find_spec", lambda _name: None)
+    line = refused(capsys, main, ["roofline", "--svg", str(tmp_path / "roofline.svg")])
+    assert line == "python -m sim.bench: --svg needs matplotlib: pip install -e '.[plot]'"
+
+
+def test_wide_machine_is_as_wide_as_a_warp():
+    assert MACHINES["wide"].lanes == MACHINES["full"].lanes == WARP_THREADS

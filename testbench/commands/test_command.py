@@ -1,0 +1,219 @@
+"""How commands write their results: files as a whole or not at all, long texts to whoever wants to read them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim import __main__ as warpstack
+from sim import asm, ptx, run
+from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
+from testbench.refusal import refused
+
+ROOT = Path(__file__).parents[2]
+KERNEL = str(Path(__file__).parents[1] / "programs" / "k08_fib_recursion.O3.cubin")
+LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parents[1] / "programs" / "k22_alu64.O0.cubin")]
+
+
+FIBONACCI = ["--block", "12", "--arg", "buf:out=u32[12]"]
+SOURCE = ".kernel k\n        EXIT\n"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_written_and_replaced(tmp_path):
+    path = tmp_path / "out"
+    for content in (b"long content", b"short"):
+        write_file(path, content)
+        assert path.read_bytes() == content
+    assert names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize(("path", "reason"), [
+    ("folder", "Is a directory"), ("none/out", "No such file or directory"), ("file/out", "Not a directory"),
+    ("n" * 300, "File name too long")], ids=["folder", "nowhere", "below a file", "long name"])
+def test_what_cannot_be_written_is_left_as_it_was(path, reason, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"kept")
+    for write in (check_file, lambda target: write_file(target, b"new")):
+        with pytest.raises(OutputError) as caught:
+            write(tmp_path / path)
+        assert str(caught.value) == f"{tmp_path / path}: {reason}"
+    assert names(tmp_path) == ["file", "folder"] and names(tmp_path / "folder") == []
+    assert (tmp_path / "file").read_bytes() == b"kept"
+
+
+def test_the_empty_path_is_no_file():
+    with pytest.raises(OutputError, match=r"^: "):
+        check_file("")
+    with pytest.raises(OutputError, match=r"^: "):
+        write_file("", b"")
+
+
+def test_a_check_leaves_all_as_it_was(tmp_path):
+    path = tmp_path / "out"
+    check_file(path)
+    assert names(tmp_path) == []
+    path.write_bytes(b"kept")
+    check_file(path)
+    assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
+    check_file("/dev/null")
+    check_file(tmp_path / "a" / "b" / "out", folders=True)
+    assert names(tmp_path / "a" / "b") == []
+
+
+def test_a_write_that_breaks_off_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "out"
+    path.write_bytes(b"kept")
+
+    write = OutputFile.write
+
+    def cut_off(self: OutputFile, content: bytes) -> None:
+        write(self, content[:2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OutputFile, "write", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(path, b"new")
+    assert path.read_bytes() == b"kept" and names(tmp_path) == ["out"]
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_file(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    write_file(path, b"content")
+    assert os.read(reader, 100) == b"content"
+    os.close(reader)
+    assert path.is_fifo() and names(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("command", [
+    [run.main, KERNEL, *FIBONACCI, "--engine", "model", "--json"], [asm.main, "k.sass", "-o"],
+    [ptx.main, KERNEL.replace(".O3.cubin", ".ptx"), "-o"]], ids=["run", "asm", "ptx"])
+def test_a_device_stays_one(command, full_device, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("k.sass").write_text(SOURCE)
+    main, *arguments = command
+    try:
+        code = main([*arguments, str(full_device)])
+    except SystemExit as exit:
+        code = exit.code
+    assert code == 2
+    errors = capsys.readouterr().err
+    assert errors.endswith(f"{full_device}: No space left on device\n") and errors.count("\n") == 1
+    assert full_device.is_char_device()
+    assert set(names(tmp_path)) <= {"k.sass", full_device.name}
+
+
+def test_what_was_not_written_is_told_again(full_device):
+    file = OutputFile(full_device)
+    with pytest.raises(OutputError) as first:
+        file.write(bytes(1 << 20))
+    with pytest.raises(OutputError) as second:
+        file.write(b"more")
+    assert first.value is second.value
+    file.close()
+    assert full_device.is_char_device()
+
+
+def test_a_file_appears_when_it_is_closed(tmp_path):
+    path = tmp_path / "a" / "out"
+    with OutputFile(path, folders=True) as file:
+        file.write(b"one ")
+        file.write(b"two")
+        assert not path.exists()
+    assert path.read_bytes() == b"one two" and names(path.parent) == ["out"]
+
+
+@pytest.mark.parametrize("before", [b"", b"before\n"])
+def test_the_standard_output_is_written_to_though_it_is_a_file(before, tmp_path):
+    """Neither is what was printed before lost nor what is printed behind it."""
+    output, source = tmp_path / "out", tmp_path / "k.sass"
+    source.write_text(SOURCE)
+    script = ("from sim import asm; import sys; print(sys.argv[1], end='')\n"
+              "asm.main([sys.argv[2], '-o', '/dev/stdout']); print('behind')")
+    with output.open("wb") as file:
+        subprocess.run([sys.executable, "-c", script, before.decode(), source], stdout=file, cwd=ROOT, check=True)
+    asm.main([str(source), "-o", str(tmp_path / "expected")])
+    assert output.read_bytes() == before + (tmp_path / "expected").read_bytes() + b"behind\n"
+    assert names(tmp_path) == ["expected", "k.sass", "out"]
+
+
+def test_only_files_are_whole(tmp_path):
+    path = tmp_path / "file"
+    assert is_whole(path)
+    path.touch()
+    assert is_whole(path)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_whole(tmp_path / "pipe")
+    assert not is_whole("/dev/null")
+
+
+def test_a_folder_that_cannot_be_made_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError) as caught:
+        make_folder(tmp_path / "file" / "in")
+    assert str(caught.value) == f"{tmp_path / 'file' / 'in'}: Not a directory"
+
+
+def test_a_reader_that_stops_is_no_error():
+    with subprocess.Popen(LONG, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"// .text.k\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("command", [["sim.run", KERNEL, "--block", "12", "--arg", "buf:out=u32[12]"],
+                                     ["sim.run_tb", "--list"], ["sim.dis", KERNEL]], ids=lambda command: command[0])
+def test_a_reader_that_has_gone_is_no_error(command):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", *command], stdout=writer, stderr=subprocess.PIPE, cwd=ROOT)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device /dev/full")
+def test_a_full_output_is_an_error():
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(LONG, stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (2, b"standard output: No space left on device\n")
+
+
+def test_wrong_arguments_get_one_line(capsys):
+    parser = Parser(prog="python -m sim.any")
+    assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"
+
+
+def test_one_name_leads_to_all_commands(capsys):
+    for name, module in warpstack.COMMANDS.items():
+        with pytest.raises(SystemExit) as done:
+            warpstack.main([name, "--help"])
+        assert done.value.code == 0
+        name = module.removesuffix(".command").removesuffix(".__main__")
+        assert f"usage: python -m {name} " in capsys.readouterr().out
+    assert warpstack.main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)
+    assert warpstack.main(["dis", KERNEL]) == 0
+
+
+@pytest.mark.parametrize("arguments, message", [([], "which command?"), (["runs"], "no command runs")])
+def test_a_command_that_is_none_gets_one_line(capsys, arguments, message):
+    assert warpstack.main(arguments) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert printed.err.startswith(f"warpstack: {message}; there are run, ")

@@ -1,0 +1,100 @@
+"""The command ``python -m sim.run`` on hardware: lockstep, waveforms, errors, hangs."""
+
+import json
+from pathlib import Path
+
+from sim.run import main
+from testbench.engine.designs import needs_compiled
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ADD = str(PROGRAMS / "k01_vecadd.O3.cubin")
+TRAP = str(PROGRAMS / "k47_trap_brkpt.O3.cubin")
+RECURSION = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
+BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u32[40]"]
+HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
+
+pytestmark = needs_compiled
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
+    """Exit code, and what was written."""
+    out = tmp_path / "out.json"
+    code = main([*arguments, *HARDWARE, "--json", str(out)])
+    return code, json.loads(out.read_text())
+
+
+def test_a_kernel_in_lockstep(tmp_path, capsys):
+    code, written = run(tmp_path, RECURSION, "--block", "12", "--arg", "buf:o=u32[12]", "--check")
+    assert (code, written["status"], written["esr"]) == (0, "ok", {})
+    assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    assert 4_000 < written["instructions"] < written["cycles"]
+    assert f"compared      {written['instructions']} instructions" in capsys.readouterr().out
+
+
+def test_the_engine_by_its_other_name(capsys):
+    assert main([ADD, *BUFFERS, "--arg", "u32:40", "--preset", "tiny", "--engine", "cxxrtl"]) == 0
+    assert "status        ok" in capsys.readouterr().out
+
+
+def test_a_waveform_with_a_save_file_beside_it(tmp_path, capsys):
+    waveform = tmp_path / "run.vcd"
+    code, _ = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:40", "--vcd", str(waveform))
+    assert code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"out.json", "run.gtkw", "run.vcd"}
+    assert f"waveform      {waveform}\n" in capsys.readouterr().out
+
+
+def test_an_error_is_shown_with_its_place(tmp_path, capsys):
+    code, written = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
+    assert code == 1
+    expected = {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
+                "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"]}        # the warp's next load fails, too
+    assert written["esr"].items() >= expected.items()
+    text = capsys.readouterr().out
+    assert "error         MMU_FAULT, code 0x17\nwhere         warp 1, pc 0x0098\n" in text
+    assert "\n  -> 0x0098  eed4200000070202  LDG.E R2, [R2]\n" in text
+    assert "\nmasks         active ffffffff\nstack         0 tokens" in text
+
+
+def test_a_trap_is_shown_with_its_reason(tmp_path, capsys):
+    code, written = run(tmp_path, TRAP, "--arg", "buf:o=u32[2]")
+    if written["status"] == "ok":       # what the kernel does depends on its buffer
+        (tmp_path / "o.bin").write_bytes(bytes([99, 0, 0, 0, 0, 0, 0, 0]))
+        code, written = run(tmp_path, TRAP, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
+    expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
+    assert code == 1
+    assert written["esr"].items() >= expected.items()
+    assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
+
+
+def test_a_hang_is_diagnosed(tmp_path, capsys):
+    source = tmp_path / "hang.sass"
+    source.write_text(""".kernel hang
+.barriers 1
+        S2R R0, SR_TID.X
+        ISETP.GE.U32.AND P0, PT, R0, 0x20, PT
+        SSY .Lend
+    @P0 BRA .Lother
+        BAR.SYNC 0x0, 0x40
+        SYNC
+.Lother:
+        BRA .Lother
+.Lend:
+        EXIT
+""")
+    code, written = run(tmp_path, str(source), "--block", "64", "--max-cycles", "3000")
+    assert (code, written["status"]) == (1, "timeout")
+    text = capsys.readouterr().out
+    assert "status        timeout: not over after 3," in text
+    assert "warp 0: waits at barrier 0\n  issued last 0x" in text
+    assert "BAR.SYNC 0x0, 0x40\n  masks         active ffffffff\n  stack         1 tokens, 0 counted calls open, " \
+        "top first\n       SYNC pc=" in text
+    assert "\nwarp 1: " in text
+
+
+def test_an_interrupt_is_no_error(tmp_path, capsys):
+    source = tmp_path / "interrupt.sass"
+    source.write_text(".kernel interrupt\n        BPT.INT\n        EXIT\n")
+    code, written = run(tmp_path, str(source), "--check")
+    assert (code, written["status"], written["esr"]["global"]) == (0, "ok", ["BPT_INT"])
+    assert "events        BPT_INT\n" in capsys.readouterr().out

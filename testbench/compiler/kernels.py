@@ -1,0 +1,61 @@
+"""The manifest's kernels as this project's compiler makes them: their code, launches of it, and what it must leave."""
+
+from functools import cache
+
+import numpy as np
+
+from sim.kernels.expected import expected
+from sim.kernels.manifest import RUNS, Run, cubin
+from sim.kernels.outcome import Exact, Outcome
+from sim.launch import Launch, prepare
+from sim.launch.memory import Memory
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.compiler.allocate import REGISTERS
+from sim.toolchain.compiler.layout import HANDLE_BYTES
+from sim.toolchain.cubin import load
+from sim.toolchain.module import Module
+from sim.toolchain.object_file import ObjectFile
+from sim.toolchain.ptx.front_end import read_ptx
+from testbench.compiler.runs import arguments
+
+__all__ = ["KERNELS", "complaints", "kernel_file", "kernel_launch", "kernel_module"]
+
+KERNELS = sorted({run.kernel for run in RUNS.values()})
+_BY_ADDRESS = "k12_callprototype_param"
+"""Its parameter is a function's address: here the handle that the function has in code compiled here."""
+
+
+@cache
+def kernel_file(kernel: str, registers: int = REGISTERS) -> ObjectFile:
+    """A kernel's object file, compiled for so many registers."""
+    source = cubin(kernel, "O3").parent / f"{kernel}.ptx"
+    return assemble(compile_module(read_ptx(source), registers), kernel)
+
+
+@cache
+def kernel_module(kernel: str, registers: int = REGISTERS) -> Module:
+    """The program in that file."""
+    return load(kernel_file(kernel, registers))
+
+
+def kernel_launch(run: Run, registers: int = REGISTERS) -> Launch:
+    """A launch of the run's kernel, in a memory of its own."""
+    module = kernel_module(run.kernel, registers)
+    values = {}
+    if run.kernel == _BY_ADDRESS:
+        values["fp"] = HANDLE_BYTES         # that of the first function
+    return prepare(module, arguments(run, values), grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
+
+
+def _expected(run: Run) -> dict[str, Outcome]:
+    if run.kernel == _BY_ADDRESS:
+        return {"out": Exact(np.array([thread + 3 * thread for thread in range(run.threads)], "<u4"))}
+    return expected(run, "O3")
+
+
+def complaints(run: Run, finished: Launch, memory: Memory | None = None) -> list[str]:
+    """What is wrong in the buffers after a launch: in ``memory``, by default in the launch's own."""
+    left = memory or finished.memory
+    return [f"{run.name}: {name}: {line}" for name, outcome in _expected(run).items()
+            for line in outcome.complaints(left.read(*finished.buffers[name]))]

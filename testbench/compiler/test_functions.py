@@ -1,0 +1,79 @@
+"""What a function's address is to kernels of one file: handles in tables and pointers mean the same to all of them."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rtl.params import PRESETS
+from sim.engine import CompiledEngine
+from sim.launch import Buffer, Launch, Scalar, prepare
+from sim.launch.memory import Memory
+from sim.machine.hardware import Hardware
+from sim.model.thread import run as run_threads
+from sim.model.warp import Machine
+from sim.toolchain.cubin import read_cubin
+from sim.toolchain.from_ptx import read_ptx_program
+from sim.toolchain.module import Module
+from testbench.engine.designs import needs_compiled
+
+SOURCE = Path(__file__).parents[1] / "data" / "toolchain_function_handles.ptx"
+THREADS = 48
+FUNCTIONS = [lambda a: a + 7,
+             lambda a: (a + 10, a * 3, 100 - a, a << 4)[a & 3],
+             lambda a: (a ^ 0x55) + (1, 20, 300, 4000)[a & 3]]
+"""What plus, chosen and other make of a number."""
+EXPECTED = {"through_global": [FUNCTIONS[t % 3](t) for t in range(THREADS)],
+            "through_constants": [50000 + FUNCTIONS[(t + 2) % 3](t) for t in range(THREADS)]}
+
+
+@cache
+def module(origin: str) -> Module:
+    return read_ptx_program(SOURCE) if origin == "ours" else read_cubin(SOURCE.with_suffix(".cubin"))
+
+
+@cache
+def hardware() -> Hardware:
+    return Hardware(PRESETS["tiny"], CompiledEngine, check=True)
+
+
+def on_warps(launch: Launch) -> Memory:
+    result = Machine(launch, warps=4).run(10_000)
+    assert result.status == "ok", (result.reason, result.error_status)
+    return launch.memory
+
+
+def on_threads(launch: Launch) -> Memory:
+    run_threads(launch)
+    return launch.memory
+
+
+def on_hardware(launch: Launch) -> Memory:
+    result, lockstep = hardware().run(launch, 100_000), hardware().lockstep
+    assert lockstep is not None and lockstep.difference is None
+    assert result.status == "ok", (result.reason, result.diagnosis)
+    return hardware().memory
+
+
+ENGINES = [on_warps, on_threads, pytest.param(on_hardware, marks=needs_compiled)]
+pytestmark = [pytest.mark.parametrize("origin", ["ours", "NVIDIA's"]), pytest.mark.parametrize("run", ENGINES)]
+
+
+def left(origin: str, run, entry: str, function: int = 0) -> list[int]:
+    launch = prepare(module(origin), [Buffer("out", bytes(4 * THREADS)), Scalar(function, 8)], entry=entry,
+                     block=(THREADS, 1, 1))
+    content = run(launch).read(*launch.buffers["out"])
+    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+
+
+@pytest.mark.parametrize("entry", EXPECTED)
+def test_every_kernel_calls_through_the_same_table(origin, run, entry):
+    assert left(origin, run, entry) == EXPECTED[entry]
+
+
+def test_what_one_kernel_leaves_of_a_function_another_calls(origin, run):
+    handles = left(origin, run, "handles")
+    assert len(set(handles[0:6:2])) == 3 and handles[1:8:2] == [0] * 4
+    assert handles[6] == handles[2]
+    for handle, function in zip(handles[0:6:2], FUNCTIONS, strict=True):
+        assert left(origin, run, "through_parameter", handle) == [function(t) for t in range(THREADS)]

@@ -1,0 +1,114 @@
+"""Large programs: what they are compiled to is right, in a time that grows with them and not with their square."""
+
+import time
+
+import pytest
+
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.compiler.ir import Block, Function
+from sim.toolchain.compiler.loops import find_loops
+from sim.toolchain.cubin import load
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.compiler.runs import compiled, words_left
+
+_HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
+_WORD = 0xFFFF_FFFF
+_SECONDS = 60
+"""Of processor time, for what takes a few."""
+
+
+def _kernel(registers: int, body: str, more: str = "") -> str:
+    return f"""{_HEADER}{more}.visible .entry k(.param .u64 out)
+{{ .reg .pred p; .reg .b32 a, t, r<{registers}>; .reg .b64 d, e; ld.param.u64 d, [out]; mov.u32 t, %tid.x;
+ mul.wide.u32 e, t, 4; add.u64 d, d, e; mov.u32 a, 0;
+{body}
+ st.global.u32 [d], a; ret; }}
+"""
+
+
+def _many_live(values: int) -> str:
+    return _kernel(values, "\n".join([
+        *(f"xor.b32 r{at}, t, {at * 7919};" for at in range(values)),
+        *(f"mad.lo.u32 a, a, 3, r{at * 37 % values};" for at in range(values))]))
+
+
+@pytest.mark.parametrize("values", [300, 2000])
+def test_many_values_live_at_once(values):
+    begun = time.process_time()
+    module = compiled(_many_live(values))
+    assert time.process_time() - begun < _SECONDS
+    expected = []
+    for thread in range(4):
+        a = 0
+        for at in range(values):
+            a = a * 3 + (thread ^ at * 37 % values * 7919) & _WORD
+        expected.append(a)
+    assert words_left(module, 4, 4, oracle=values < 1000) == expected
+
+
+def test_many_predicates_live_at_once():
+    body = "\n".join([*(f"setp.gt.u32 p{at}, t, {at % 32};" for at in range(200)),
+                      *(f"@p{at} add.u32 a, a, {at};" for at in range(200))])
+    module = compiled(_kernel(1, body).replace(".reg .pred p;", ".reg .pred p, p<200>;"))
+    assert words_left(module, 32, 32) == [sum(at for at in range(200) if thread > at % 32) for thread in range(32)]
+
+
+def test_many_branches_one_behind_the_other():
+    body = "\n".join(f"setp.gt.u32 p, a, {3 * at}; @p bra L{at}; xor.b32 a, a, t; L{at}: add.u32 a, a, 3;"
+                     for at in range(1500))
+    begun = time.process_time()
+    module = compiled(_kernel(1, body))
+    assert time.process_time() - begun < _SECONDS
+    expected = []
+    for thread in range(4):
+        a = 0
+        for at in range(1500):
+            a = (a if a > 3 * at else a ^ thread) + 3
+        expected.append(a)
+    assert words_left(module, 4, 4, oracle=False) == expected
+
+
+def test_many_loops_in_each_other():
+    """Each is one that threads may leave at different times, as far as the compiler can tell; two are."""
+    depth = 22
+    body = "\n".join([
+        *(f"shr.u32 s, t, {at if at < 2 else 5}; and.b32 s, s, 1; add.u32 n{at}, s, 1; mov.u32 r{at}, 0;\nL{at}:"
+          for at in range(depth)),
+        "add.u32 a, a, 1;",
+        *(f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};" for at in reversed(range(depth)))])
+    begun = time.process_time()
+    module = compiled(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
+    assert time.process_time() - begun < _SECONDS
+    assert words_left(module, 4, 4, oracle=False) == [1, 2, 2, 4]
+
+
+def test_many_copies_into_neighbours():
+    body = "\n".join(f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
+                     for at in range(1500))
+    begun = time.process_time()
+    module = compiled(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
+    assert time.process_time() - begun < _SECONDS
+    assert words_left(module, 4, 4, oracle=False) == [sum(range(1500))] * 4
+
+
+def test_calls_deeper_than_pythons_own():
+    """The estimate of a stack's depth follows all calls."""
+    count = 1100
+    functions = ".func (.reg .u32 r) f0 (.reg .u32 a) { add.u32 r, a, 1; ret; }\n" + "".join(
+        f".func (.reg .u32 r) f{at} (.reg .u32 a) {{ call (r), f{at - 1}, (a); ret; }}\n" for at in range(1, count))
+    text = compile_module(parse_ptx(_kernel(1, f"call (a), f{count - 1}, (t);", functions), "test.ptx"))
+    assert load(assemble(text, "test")).kernel("k").crs >= 16 * count
+
+
+def test_loops_deeper_than_pythons_calls():
+    count = 1500
+    headers, ends = ([Block(f"{name}{at}") for at in range(count)] for name in ("header", "end"))
+    last = Block("last", ending="exit")
+    for at, header in enumerate(headers):
+        header.successors = [headers[at + 1] if at + 1 < count else ends[-1]]
+    for at, end in enumerate(ends):
+        end.ending, end.successors = "branch", [headers[at], ends[at - 1] if at else last]
+    loops = find_loops(Function("f", True, [*headers, *reversed(ends), last]))
+    assert [loop.depth for loop in loops] == list(range(1, count + 1))
+    assert [loop.header for loop in loops] == headers

@@ -1,0 +1,1 @@
+"""The conversion unit, against the warp model and exact formulas."""

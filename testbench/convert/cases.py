@@ -1,0 +1,213 @@
+"""Conversions to execute: words of every form, values at the edges of types, and what the reference machine makes of
+them."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from rtl.convert.decode import CONVERSION_FORMS
+from rtl.isa.effects import effects
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import FloatFormat, MultiFunction
+from rtl.isa.legality import encoding_error
+from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
+from rtl.params import WARP_THREADS
+from testbench.convert.formulas import condition_of, formula, is_wide
+from testbench.handmade import ALL, alone
+
+__all__ = ["BANK_BYTES", "ConversionCase", "case_of", "every_type", "random_case", "random_word"]
+
+BANK = 3
+BANK_BYTES = 256
+_REGISTERS = 32
+"""Of a launch by hand."""
+_GUARD = 2
+_WORD = (1 << 32) - 1
+_INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
+             0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFF, 0x1_0000_0000, 0x20_0000_0000_0001,
+             0x20_0000_0000_0003, 0x7FFF_FFFF_FFFF_FC00, 0x7FFF_FFFF_FFFF_FFFF, 1 << 63, (1 << 63) + 1,
+             0xFFFF_FF7F_FFFF_FFFF, 0xFFFF_FF80_0000_0000, 0xFFFF_FFFF_FFFF_FBFF, 0xFFFF_FFFF_FFFF_FFFF]
+_POWERS = [-130, -2, -1, 0, 1, 6, 7, 8, 14, 15, 16, 22, 23, 24, 30, 31, 32, 51, 52, 53, 62, 63, 64, 125, 126, 127]
+"""Exponents of numbers that are edges of something."""
+
+
+def _float_edges(form: FloatFormat) -> list[int]:
+    """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities, and none."""
+    fraction, exponent = {FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}[form]
+    bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
+    positive = [0, 1, (1 << fraction) - 1, infinity, infinity + 1, infinity | (1 << fraction) - 1, infinity - 1]
+    for power in _POWERS:
+        if power + bias >= 0:
+            middle = power + bias << fraction
+            positive += [middle, middle + 1, max(0, middle - 1), middle | 1 << fraction - 1]
+    return [pattern | sign << fraction + exponent for pattern in positive for sign in (0, 1)]
+
+
+_EDGES = {"integer": _INTEGERS, "single": _float_edges(FloatFormat.F32), "double": _float_edges(FloatFormat.F64)}
+
+
+@dataclass(frozen=True)
+class ConversionCase:
+    """An instruction, what it reads, and what it writes. Vectors have an element a thread.
+
+    ``constant`` is what the constant operand reads, ``fault`` why it cannot. ``before``: registers. ``error`` is
+    reported; ``after`` are the registers that it writes, ``conditions`` CC, in ``threads``, which execute it.
+    """
+
+    word: int
+    form: Form
+    active: int
+    guard: int
+    constant: tuple[int, int]
+    fault: WarpError
+    before: Mapping[int, list[int]]
+    error: WarpError
+    after: Mapping[int, list[int]]
+    conditions: list[int] | None
+    write_barrier: int
+    read_barrier: int
+
+    @property
+    def threads(self) -> int:
+        """The threads that execute it."""
+        return self.active & self.guard
+
+    @property
+    def writes(self) -> bool:
+        """Whether it writes anything."""
+        return bool(self.threads) and (bool(self.after) or self.conditions is not None)
+
+    @property
+    def reads(self) -> bool:
+        """Whether its source is a register, RZ included."""
+        return any(isinstance(self.form.operands.get(name), Register) for name in "ab")
+
+
+def random_word(source: random.Random, form: Form, **chosen: int) -> int:
+    """A word of a form that is not refused, with any value in fields that are not chosen. Constants are in BANK, and a
+    few beyond its end; there are _REGISTERS registers."""
+    while True:
+        word = form.match
+        for field in form.fields.values():
+            if not field.mask & form.mask:
+                word = field.put(word, source.choice(field.bounds))
+        fixed: dict[str, int] = {"guard": _GUARD, "bank": BANK, "function": MultiFunction.RCP.value}
+        fixed["offset"] = 4 * source.randrange(BANK_BYTES // 4 + 4)
+        for name in ("Rd", "Ra", "Rb"):
+            fixed[name] = RZ if source.random() < 0.06 else source.randrange(_REGISTERS)
+        for name, value in (fixed | chosen).items():
+            if name in form.fields and form.fields[name].mask & ~form.mask:
+                word = form.fields[name].put(word, value)
+        if encoding_error(word, _REGISTERS) is WarpError.NONE:
+            return word
+
+
+def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
+    """A source for every thread, edges among them."""
+    kind = "integer"
+    if form.name == "MUFU" or form.name == "F2I":
+        kind = "double" if values.get("source", FloatFormat.F32.value) == FloatFormat.F64.value else "single"
+    edges, result = _EDGES[kind], []
+    for _ in range(WARP_THREADS):
+        if source.random() < 0.6:
+            result.append(source.choice(edges) << (8 * values.get("part", 0)))
+        elif kind == "integer":
+            result.append(source.getrandbits(64) >> source.randrange(64))
+        else:
+            # A number near the integers, with a few bits after the point or many.
+            fraction, bias, sign = (52, 1023, 63) if kind == "double" else (23, 127, 31)
+            bits = source.getrandbits(fraction) >> source.randrange(fraction) << source.randrange(fraction)
+            power = source.choice([source.randrange(-3, 66), source.randrange(-bias, bias + 2)])
+            result.append(source.getrandbits(1) << sign | (power + bias) << fraction | bits & (1 << fraction) - 1)
+    return [pattern & (1 << 64) - 1 for pattern in result]
+
+
+@cache
+def _bank(seed: int) -> bytes:
+    """What the constant bank holds: integers and single-precision numbers."""
+    source = random.Random(seed)
+    words = [source.choice(_INTEGERS + _EDGES["single"]) & _WORD for _ in range(BANK_BYTES // 4)]
+    return b"".join(word.to_bytes(4, "little") for word in words)
+
+
+def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, guard: int = ALL,
+            report_mask: int = ALL) -> ConversionCase:
+    """An instruction with random sources, and what the reference machine does; against the formulas, too."""
+    values = form.values(word)
+    patterns, bank = _patterns(source, form, values), _bank(source.randrange(8))
+    before = {number: [source.getrandbits(32) for _ in range(WARP_THREADS)]
+              for number in effects(form, values).writes}
+    operand = form.operands["a" if "a" in form.operands else "b"]
+    constant, fault = (0, 0), WarpError.NONE
+    match operand:
+        case Register(name):
+            if values[name] == RZ:
+                patterns = [0] * WARP_THREADS
+            else:
+                before[values[name]] = [pattern & _WORD for pattern in patterns]
+                if values[name] + 1 in effects(form, values).reads:
+                    before[values[name] + 1] = [pattern >> 32 for pattern in patterns]
+        case Constant():
+            words = [bank[values["offset"] + place:values["offset"] + place + 4] for place in (0, 4)]
+            wide = values.get("source", 0) & 3 == 3 and form.name in ("I2F", "F2I")
+            if not all(words[:1 + wide]):
+                fault = WarpError.INVALID_CONST_ADDR
+            constant = (int.from_bytes(words[0], "little"), int.from_bytes(words[1], "little"))
+            patterns = [constant[0] | constant[1] << 32] * WARP_THREADS
+        case Immediate(name):
+            patterns = [values[name] & (1 << 64) - 1] * WARP_THREADS
+
+    holds = guard if not values["guard_not"] else ~guard & ALL
+    _, record = alone(word, before, active=active, predicates={_GUARD: holds if values["guard"] == _GUARD else 0},
+                         report_mask=report_mask, constants={BANK: bank})
+    conditions = None if record.condition is None else list(record.condition[1])
+    case = ConversionCase(
+        word, form, active, guard, constant, fault, before, record.error,
+        {number: list(row) for number, (_, row) in record.registers.items()}, conditions,
+        source.choice([7, source.randrange(6)]), source.choice([7, source.randrange(6)]))
+    _compare(case, values, patterns)
+    return case
+
+
+def _compare(case: ConversionCase, values: Mapping[str, int], patterns: list[int]) -> None:
+    """The reference machine and the formulas agree."""
+    if case.error is not WarpError.NONE:
+        assert not case.after
+        assert case.conditions is None
+        return
+    for thread in range(WARP_THREADS):
+        if not case.threads >> thread & 1:
+            continue
+        result = formula(case.form.name, values, patterns[thread])
+        if values["Rd"] != RZ:
+            high = case.after[values["Rd"] + 1][thread] if is_wide(case.form.name, values) else 0
+            assert result == case.after[values["Rd"]][thread] | high << 32, (hex(case.word), hex(patterns[thread]))
+        if case.conditions is not None:
+            assert case.conditions[thread] == condition_of(case.form.name, values, result), hex(case.word)
+
+
+def random_case(source: random.Random, form: Form, report_mask: int) -> ConversionCase:
+    """Any word of a form, executed by any threads, rarely by none."""
+    guard = source.choice([ALL, ALL, source.getrandbits(32), 0 if source.random() < 0.3 else ALL])
+    active = source.choice([ALL, source.getrandbits(32) | 1 << source.randrange(32)])
+    return case_of(source, form, random_word(source, form), active=active, guard=guard, report_mask=report_mask)
+
+
+def every_type() -> Iterator[tuple[Form, int]]:
+    """Each combination of types, rounding, parts and signs, from registers: forms with words."""
+    for form in CONVERSION_FORMS:
+        if form.variant not in ("r", ""):
+            continue
+        fixed = {"guard": _GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8, "function": MultiFunction.RCP.value}
+        free = [field for name, field in form.fields.items() if name not in fixed]
+        for choices in product(*(field.bounds for field in free)):
+            word = form.match
+            for field, value in zip(free, choices, strict=True):
+                word = field.put(word, value)
+            for name, value in fixed.items():
+                if name in form.fields:
+                    word = form.fields[name].put(word, value)
+            if encoding_error(word, _REGISTERS) is WarpError.NONE:
+                yield form, word

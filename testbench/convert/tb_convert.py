@@ -1,0 +1,113 @@
+"""The conversion unit: bit counts, conversions of every type, the reciprocal; registers, CC, order and barriers.
+
+Every instruction is executed by the reference machine, whose results must be those of exact formulas, and by the
+hardware, whose operations of the lanes must leave the same registers and CC.
+"""
+
+import random
+from collections.abc import Iterable
+from statistics import mean
+
+from rtl.convert.decode import CONVERSION_FORMS
+from rtl.isa.syntax import RZ
+from rtl.params import SmParams
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.convert.cases import BANK_BYTES, ConversionCase, case_of, every_type, random_case, random_word
+from testbench.convert.driver import ConvertDriver
+from testbench.handmade import ALL
+from testbench.words import encode
+
+__all__ = ["check_corners", "check_crowd", "check_forms", "check_types", "record", "run"]
+
+_SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
+ALL_REPORTED = 0xFFFF_FFFF
+
+
+def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[ConversionCase], **how: float) -> ConvertDriver:
+    driver = ConvertDriver(bench, params, cases, **how)  # pyright: ignore[reportArgumentType]
+    driver.run()
+    bench.checked(f"instructions, {what}", driver.done)
+    return driver
+
+
+def check_forms(bench: Bench) -> None:
+    """Random words of every form, by some threads or none, with and without a reported missing constant."""
+    count = 40 if bench.thorough else 4
+    for number, params in enumerate(_SIZES):
+        mask = 0 if number == 1 else ALL_REPORTED
+        cases = [random_case(bench.random, form, mask) for form in CONVERSION_FORMS for _ in range(count)]
+        bench.random.shuffle(cases)
+        _play(bench, f"{params.lanes} lanes", params, cases, delay=number, report_mask=mask)
+
+
+def check_corners(bench: Bench) -> None:
+    """Missing constants, reported and not; results that go nowhere, with CC and without; threads that are none."""
+    for mask in (0, ALL_REPORTED):
+        cases = []
+        for form in CONVERSION_FORMS:
+            corners: list[dict[str, int]] = [{"Rd": RZ, "cc": 0}, {"Rd": RZ, "cc": 1}]
+            if form.variant == "c":
+                corners += [{"offset": BANK_BYTES + offset, "Rd": 8} for offset in (-4, 0)]
+            cases += [case_of(bench.random, form, random_word(bench.random, form, **corner), active=active,
+                              report_mask=mask) for corner in corners for active in (1 << 31, ALL)]
+        bench.random.shuffle(cases)
+        _play(bench, "at the corners", _SIZES[0], cases, report_mask=mask)
+
+
+def check_types(bench: Bench) -> None:
+    """Each combination of types, rounding, parts and signs; the short form takes some of them."""
+    words = list(every_type())
+    chosen = bench.random.sample(words, len(words) if bench.thorough else 100)
+    cases = [case_of(bench.random, form, word) for form, word in bench.progress(chosen, "reference machine")]
+    driver = _play(bench, "of every type", _SIZES[0], cases, idle=0.0)
+    bench.table("cycles from selection to completion, the unit always busy", ["", "least", "mean", "most", "count"],
+                [[name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
+                 for name, cycles in sorted(driver.cycles.items())])
+
+
+def check_crowd(bench: Bench) -> None:
+    """Instructions that come as fast as there is room; they are taken one after the other."""
+    form = next(form for form in CONVERSION_FORMS if form.name == "MUFU")
+    count = 600 if bench.thorough else 24
+    cases = [case_of(bench.random, form, random_word(bench.random, form, Rd=4, Ra=8, guard_not=0))
+             for _ in range(count)]
+    driver = ConvertDriver(bench, _SIZES[0], cases, idle=0.0)
+    cycles = driver.run()
+    bench.checked("instructions, as fast as they can come", driver.done)
+    bench.figure("cycles an instruction, one after the other", cycles / count)
+
+
+def record(bench: Bench) -> None:
+    """What 64-bit division begins with, for the waveform: U64 to F32, the reciprocal, F32 to U64."""
+    source, words = random.Random(0), (
+        ("I2F", encode("I2F", "r", guard=2, Rd=4, Rb=8, source=3, destination=2, round=2)),
+        ("MUFU", encode("MUFU", guard=2, Rd=5, Ra=8, function=4)),
+        ("F2I", encode("F2I", "r", guard=2, Rd=6, Rb=10, source=2, destination=3, round=3)))
+    cases = [case_of(source, next(form for form in CONVERSION_FORMS if form.name == name), word)
+             for name, word in words]
+    driver = ConvertDriver(bench, _SIZES[0], cases, idle=0.0)
+    driver.run(traces=traces_of(driver))
+
+
+def traces_of(driver: ConvertDriver) -> Traces:
+    """What is worth seeing of the unit."""
+    dut = driver.dut
+    current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
+    return {
+        "dispatch": {"valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
+                     "word": dut.dispatch.payload.word, "room": dut.room},
+        "instruction": {
+            "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
+        "datapath": {"source": dut.datapath.source, "result": dut.datapath.result},
+        "lanes": {
+            "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
+            "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
+            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
+        "completion": dut.completion.valid}
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for check in (check_forms, check_corners, check_types, check_crowd, record):
+        check(bench)

@@ -1,0 +1,242 @@
+"""The conversion unit: decoder, reciprocal and bounds by themselves, the whole by its testbench."""
+
+import random
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.convert import ConversionDecoder
+from rtl.convert.bound import IntegerBound
+from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import SIZES, ConversionOperation
+from rtl.convert.narrow import NarrowConversion
+from rtl.convert.reciprocal import RECIPROCAL_STAGES, Reciprocal, seeds
+from rtl.convert.unpack import FloatUnpack
+from rtl.isa.effects import effects
+from rtl.isa.syntax import RZ, Constant, Immediate, Register
+from rtl.params import SmParams
+from sim.engine import choose
+from sim.testbench import Bench, run
+from testbench.convert import tb_convert
+from testbench.convert.cases import case_of, random_word
+from testbench.convert.driver import ConvertDriver
+from testbench.convert.formulas import formula, typed, unpacked
+
+ENGINE, _ = choose()
+
+
+def passes(body, seed=0):
+    report = run("convert", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def simulated(dut, body, clocked=False):
+    async def testbench(ctx):
+        await body(ctx)
+
+    simulator = Simulator(dut)
+    if clocked:
+        simulator.add_clock(1e-8)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def test_what_a_lane_converts_by_itself():
+    """POPC, and I2I up to 32 bits: every pair of types, numbers at their edges, signs taken away and turned."""
+    source, dut = random.Random(0), NarrowConversion()
+    edges = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF]
+
+    def expected(word, size, signed, part, absolute, negate, to_size, to_signed, saturate):
+        bits, to_bits = SIZES[size], SIZES[to_size]
+        number = (word >> 8 * part) % (1 << bits)
+        number -= signed << bits if number >> bits - 1 else 0
+        number = (-1 if negate else 1) * (abs(number) if absolute else number)
+        low = -(1 << to_bits - 1) if to_signed else 0
+        if saturate:
+            number = min(max(number, low), low + (1 << to_bits) - 1)
+        number %= 1 << to_bits
+        return (number - (to_signed << to_bits if number >> to_bits - 1 else 0)) % (1 << 32)
+
+    async def body(ctx):
+        for size, signed, to_size, to_signed, absolute, negate, saturate in product(
+                range(3), (0, 1), range(3), (0, 1), (0, 1), (0, 1), (0, 1)):
+            part = source.randrange(0, 4, SIZES[size] // 8) if size < 2 else 0
+            fields = {"size": size, "signed": signed, "part": part, "absolute": absolute, "negate": negate,
+                      "to_size": to_size, "to_signed": to_signed, "saturate": saturate}
+            ctx.set(dut.instruction, fields | {"operation": ConversionOperation.INTEGER_TO_INTEGER})
+            for edge in (*edges, source.getrandbits(32)):
+                word = (edge << 8 * part | source.getrandbits(8 * part)) % (1 << 32)
+                ctx.set(dut.source, word)
+                assert ctx.get(dut.result) == expected(word, **fields), (hex(word), fields)
+        for invert in (0, 1):
+            ctx.set(dut.instruction, {"operation": ConversionOperation.COUNT, "invert": invert})
+            for edge in edges:
+                ctx.set(dut.source, edge)
+                assert ctx.get(dut.result) == (32 - edge.bit_count() if invert else edge.bit_count())
+
+    simulated(dut, body)
+
+
+def test_the_decoder_reads_what_the_table_says():
+    source, dut = random.Random(0), ConversionDecoder()
+
+    async def body(ctx):
+        for form in CONVERSION_FORMS:
+            for _ in range(25):
+                word = random_word(source, form)
+                values = form.values(word)
+                constant = [source.getrandbits(32), source.getrandbits(32)]
+                ctx.set(dut.word, word)
+                ctx.set(dut.constant, constant)
+                got, used = ctx.get(dut.instruction), effects(form, values)
+                operand = form.operands["a" if "a" in form.operands else "b"]
+                assert ctx.get(dut.gathers) == isinstance(operand, Register)
+                registers = [int(number) for number in ctx.get(dut.registers) if number != RZ]
+                assert registers == sorted(used.reads), hex(word)
+                assert ctx.get(dut.destination) == values["Rd"]
+                wide = got.to_size == 3
+                assert values["Rd"] == RZ or used.writes == set(range(values["Rd"], values["Rd"] + 1 + wide))
+                assert got.conditional == used.writes_cc
+                if isinstance(operand, Constant):
+                    assert ctx.get(dut.operand) == constant[0] | constant[1] << 32
+                if isinstance(operand, Immediate):
+                    assert ctx.get(dut.operand) == values[operand.field] & (1 << 64) - 1
+                for name, flag in (("saturate", "saturate"), ("flush", "flush"), ("shift", "from_top"),
+                                   ("invert_b", "invert"), ("signed", "signed")):
+                    assert name not in values or got[flag] == values[name], (hex(word), name)
+
+    simulated(dut, body)
+
+
+def test_reciprocals_by_exact_fractions():
+    source, dut = random.Random(1), Reciprocal()
+    edges = [exponent << 23 | fraction for exponent in (0, 1, 2, 126, 127, 128, 252, 253, 254, 255)
+             for fraction in (0, 1, 2, 0x2AAAAA, 0x400000, 0x7FFFFE, 0x7FFFFF)]
+    numbers = edges + [source.getrandbits(31) for _ in range(600)]
+
+    async def body(ctx):
+        for saturate in (0, 1):
+            ctx.set(dut.saturate, saturate)
+            for position in range(len(numbers) + RECIPROCAL_STAGES):
+                if position < len(numbers):
+                    ctx.set(dut.number, numbers[position])
+                    ctx.set(dut.negative, position & 1)
+                if (done := position - RECIPROCAL_STAGES) >= 0:
+                    values = {"absolute_a": 1, "negate_a": done & 1, "saturate": saturate}
+                    got = ctx.get(dut.result) + ctx.get(dut.up)
+                    assert got == formula("MUFU", values, numbers[done]), (hex(numbers[done]), values)
+                await ctx.tick()
+
+    simulated(dut, body, clocked=True)
+
+
+def test_every_significand_has_its_reciprocal():
+    """The steps of the hardware in integers, on all significands: what its constants have to be good for."""
+    significand = np.arange((1 << 23) + 1, 1 << 24, dtype=np.int64)
+    seed = np.array(seeds(), np.int64)[significand >> 13 & 1023]
+    surplus = significand * seed - (1 << 35)
+    square = (surplus >> 13) ** 2
+    quotient = seed * ((1 << 30) - (surplus >> 5) + (square >> 14)) >> 18
+    rest = (1 << 48) - (2 * quotient + 1) * significand
+    for values, bits in ((surplus, 26), (rest, 26), (square, 26)):
+        assert -1 << bits - 1 <= values.min()
+        assert values.max() < 1 << bits - 1
+    exact = ((1 << 48) // significand + 1) >> 1     # rounded; there are no ties
+    assert (quotient + (rest > 0) == exact).all()
+
+
+def test_significands_and_shifts():
+    source, dut = random.Random(2), FloatUnpack()
+
+    async def body(ctx):
+        for double, (fraction, exponent) in ((0, (23, 8)), (1, (52, 11))):
+            bias = (1 << exponent - 1) - 1
+            ctx.set(dut.double, double)
+            for power in [*range(-4, 67), -bias, bias + 1]:
+                bits = source.choice([0, 1, 1 << fraction - 1, (1 << fraction) - 1, source.getrandbits(fraction)])
+                pattern = power + bias << fraction | bits
+                ctx.set(dut.pattern, pattern)
+                value = unpacked(pattern, 2 + double)
+                finite = power <= bias
+                assert ctx.get(dut.none) == (not finite and bits != 0)
+                assert ctx.get(dut.excess) == (not finite or value >= 1 << 64)
+                if ctx.get(dut.excess):
+                    continue
+                if value >= 1:
+                    assert ctx.get(dut.significand) == value * 2 ** ctx.get(dut.shift)
+                else:
+                    assert not ctx.get(dut.significand)
+                assert not finite or value >= 1 or ctx.get(dut.round) == (value >= 0.5)
+                assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
+
+    simulated(dut, body)
+
+
+def test_integers_within_their_types():
+    source, dut = random.Random(3), IntegerBound()
+    edges = [0, 1, *(1 << bits for bits in (6, 7, 8, 14, 15, 16, 30, 31, 32, 62, 63)), (1 << 64) - 1]
+    magnitudes = sorted({max(0, min(edge + step, (1 << 64) - 1)) for edge in edges for step in (-1, 0, 1)})
+
+    def expected(magnitude, negative, kind, code, saturate, double):
+        size, is_signed = SIZES[code & 3], code >> 2
+        lowest, highest = (-1 << size - 1, (1 << size - 1) - 1) if is_signed else (0, (1 << size) - 1)
+        value = -magnitude if negative else magnitude
+        if kind == "none":
+            value = typed(1 << size - 1, code) if double or size == 64 else 0
+        elif kind == "excess":
+            value = lowest if negative else highest
+        else:
+            value = min(max(value, lowest), highest) if saturate else typed(value, code)
+        return value & (1 << 64) - 1
+
+    async def body(ctx):
+        for code in range(8):
+            for negative, saturate, double in product((0, 1), repeat=3):
+                for kind in ["", "excess", "none"]:
+                    for magnitude in magnitudes if not kind else [source.choice(magnitudes)]:
+                        for name, value in (("size", code & 3), ("signed", code >> 2), ("negative", negative),
+                                            ("saturate", saturate), ("double", double), ("excess", kind == "excess"),
+                                            ("none", kind == "none"),
+                                            ("number", -magnitude % (1 << 64) if negative else magnitude)):
+                            ctx.set(getattr(dut, name), value)
+                        await ctx.tick()
+                        assert ctx.get(dut.bounded) == expected(magnitude, negative, kind, code, saturate, double), (
+                            code, negative, saturate, double, kind, hex(magnitude))
+
+    simulated(dut, body, clocked=True)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_forms(seed):
+    passes(tb_convert.check_forms, seed)
+
+
+def test_corners():
+    passes(tb_convert.check_corners)
+
+
+def test_types():
+    assert passes(tb_convert.check_types).checks["instructions, of every type"] == 100
+
+
+def test_crowd():
+    passes(tb_convert.check_crowd)
+
+
+@pytest.mark.parametrize(("what", "named"), [("after", "R4"), ("conditions", "CC")])
+def test_a_wrong_result_is_seen(what, named):
+    def body(bench: Bench) -> None:
+        form = next(form for form in CONVERSION_FORMS if form.name == "I2I")
+        case = case_of(bench.random, form, random_word(bench.random, form, Rd=4, Rb=8, guard_not=0, cc=1))
+        assert case.conditions is not None
+        wrong = {"after": {4: [case.after[4][0] ^ 1, *case.after[4][1:]]},
+                 "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2]}
+        ConvertDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
+
+    report = run("convert", body, ENGINE)
+    assert not report.passed
+    assert named in (report.failure or "")

@@ -1,0 +1,367 @@
+"""Drives the call/return stacks of all warps at once, and compares each result with the reference."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from amaranth.hdl import Value
+from amaranth.lib import data
+
+from rtl.crs import CallReturnStack
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TOKEN_BYTES, TokenKind
+from rtl.layouts import DEPTH_BITS, StackConfiguration, StackOperation, ThreadCodes, stack_request, stack_result
+from rtl.params import SmParams
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench
+from sim.waves import Traces
+from testbench.crs.limits import LEFT_CYCLES, PUSH_CYCLES
+from testbench.crs.memory import StackMemory
+from testbench.crs.reference import Outcome, StackReference, encode_token
+from testbench.crs.statistics import StackStatistics, Wait
+from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpStack, whole_lines
+
+__all__ = ["Driver", "WarpSignals"]
+
+PATIENCE = 4000
+"""Cycles without a request taken or a result, after which the stack is stuck."""
+_SETTLING = 8
+"""Cycles from the last answer of memory until all that follows from it has been seen."""
+_UNWINDS = {StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR}
+_LEAVES_DEPTH = _UNWINDS | {StackOperation.SET_POINTER}
+
+
+@dataclass
+class WarpSignals:
+    """Signals of the testbench for one warp, to be traced: what the hardware does not know, and the depth."""
+
+    pc: Any
+    active: Any
+    depth: Any
+
+
+@dataclass
+class _Pending:
+    """A step that was taken and whose result is to come. ``before`` is the stack without it, if that may be needed."""
+
+    step: Step
+    outcome: Outcome
+    depth: int
+    since: int
+    before: StackReference | None
+
+
+@dataclass(frozen=True)
+class _Left:
+    """A depth that a result has left, and the cycle in which it must be known."""
+
+    depth: int
+    deadline: int
+
+
+@dataclass
+class _Lane:
+    """One warp: where its steps come from, and what is under way. ``outcome`` is that of its last step, ``ready`` the
+    cycle from which on the stack takes the next one."""
+
+    stack: WarpStack
+    source: Source
+    outcome: Outcome = field(default_factory=Outcome)
+    started: bool = False
+    ended: bool = False
+    blocked: bool = False
+    write_faults: int = 0
+    read_faults: int = 0
+    left: _Left | None = None
+    ready: int = 0
+    pending: deque[_Pending] = field(default_factory=deque)
+
+    def next(self) -> Step | None:
+        """The next step, if there is one just now."""
+        try:
+            step = self.source.send(self.outcome) if self.started else next(self.source)
+        except StopIteration:
+            self.ended = True
+            return None
+        self.started = True
+        return step
+
+
+@lru_cache(maxsize=1 << 12)
+def _code_bits(codes: Codes) -> int:
+    """All threads' codes as the hardware has them."""
+    return _bits(ThreadCodes, dict(enumerate(codes)))
+
+
+def _bits(layout: Any, values: Mapping[Any, Any]) -> int:
+    """A structure with the given fields, the others being 0."""
+    layout = data.Layout.cast(layout)
+    return sum(int(getattr(value, "value", value)) << layout[name].offset for name, value in values.items())
+
+
+class Driver:
+    """Drives a stack with one source of steps a warp.
+
+    A request is put to the stack in a random order of the warps that have one, and stays until it is taken. All that
+    comes back is compared with the reference: results, the depth after an unwind, the kill bit, the bytes in memory
+    after a write-back, faults, and in the end the number of tokens that were pushed.
+
+    Parameters
+    ----------
+    bench : Bench
+        What simulates and reports.
+    params : SmParams
+        How many warps.
+    random : Random
+        Order of requests, and the memory's behaviour.
+    behaviour : MemoryBehaviour
+        The memory's.
+    failures : float
+        Chance that memory refuses a line.
+    gap : float
+        Chance that no request is made in a cycle in which one could be.
+    polite : bool
+        Requests are made only for warps that the stack says are ready.
+
+    Attributes
+    ----------
+    dut : CallReturnStack
+        The hardware.
+    stacks : list[WarpStack]
+        By warp.
+    taken : list[int]
+        The cycle in which each request was taken.
+    statistics : StackStatistics
+        What was measured.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, random: Random, behaviour: MemoryBehaviour | None = None, *,
+                 failures: float = 0.0, gap: float = 0.0, polite: bool = False) -> None:
+        self.dut: Any = CallReturnStack(params)
+        self.memory = StackMemory(random, failures)
+        self.stacks = [WarpStack(warp, self.memory) for warp in range(params.warps)]
+        self.statistics = StackStatistics()
+        self._bench, self._random, self._gap, self._polite = bench, random, gap, polite
+        self._behaviour = behaviour or MemoryBehaviour()
+        self._request_layout, self._result_layout = stack_request(params), stack_result(params)
+        self._lanes: list[_Lane] = []
+        self._asked: tuple[_Lane, Step] | None = None
+        self.taken: list[int] = []
+        self._cycle = self._progress = self._pushed = 0
+        self._signals: Sequence[WarpSignals] | None = None
+
+    def run(self, starts: Sequence[Start], *, top: Any = None, traces: Traces | None = None, name: str = "",
+            signals: Sequence[WarpSignals] | None = None) -> StackStatistics:
+        """Simulates until every source has ended; returns what was measured.
+
+        ``starts`` begin the sources by warp; the warps behind have none. ``top`` is what to simulate when the stack
+        is part of it; ``traces``, ``name``: as in :meth:`Bench.simulate`; ``signals`` are set by warp.
+        """
+        self._signals = signals
+        self._lanes = [_Lane(stack, start(stack)) for stack, start in zip(self.stacks, starts, strict=False)]
+        server = MemoryServer(self.dut.port, self.memory, self._behaviour, self._random)
+        self.statistics.cycles = self._bench.simulate(
+            self.dut if top is None else top, [self._drive], background=[server.serve], traces=traces, name=name)
+        self._check_totals(server)
+        return self.statistics
+
+    async def _drive(self, ctx: Any) -> None:
+        """The testbench."""
+        dut = self.dut
+        rest = self._behaviour.latency[1] + _SETTLING
+        self._ask(ctx)
+        ticks = ctx.tick().sample(
+            dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
+            dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload)
+        async for _, _, taken, killed, events, has_result, result, left, stack, fault, fault_warp in ticks:
+            self._cycle += 1
+            self.statistics.count(events)
+            self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
+            if self._asked is not None:
+                if taken:
+                    self._take(bool(killed))
+                else:
+                    self._wait(events)
+            if has_result:
+                self._finish(ctx, self._result_layout.from_bits(result))
+            if fault:
+                self._lanes[fault_warp].write_faults += 1
+            if self._asked is None:
+                self._ask(ctx)
+            if self._asked is None and all(lane.ended and not lane.pending for lane in self._lanes):
+                rest -= 1
+                if not rest:
+                    return
+            elif self._cycle - self._progress > PATIENCE:
+                self._bench.fail(self._stuck())
+
+    def _ask(self, ctx: Any) -> None:
+        """Puts the next request to the stack, if there is one."""
+        free = [lane for lane in self._lanes if not lane.blocked and not lane.ended]
+        if free and self._polite:
+            free = [lane for lane in free if self._cycle >= lane.ready]
+        if free and self._random.random() >= self._gap:
+            self._random.shuffle(free)
+            for lane in free:
+                if (step := lane.next()) is not None:
+                    self._put(ctx, lane, step)
+                    return
+        ctx.set(self.dut.request.valid, 0)
+
+    def _put(self, ctx: Any, lane: _Lane, step: Step) -> None:
+        """Puts a request at the door, where it stays until it is taken."""
+        request, warp = step.request, lane.stack.warp
+        ctx.set(Value.cast(self.dut.request.payload), _bits(self._request_layout, {
+            "warp": warp, "operation": request.operation, "enable": request.enable, "pair": request.pair,
+            "kind": request.kind, "operand": request.operand, "mask": request.mask,
+            "codes": _code_bits(request.codes)}))
+        configuration = {}
+        if step.launch is not None:
+            stack = step.launch.reference
+            configuration = {"base": stack.base, "local": step.launch.local, "size": stack.granules,
+                             "check_calls": stack.check_calls}
+        elif request.operation is StackOperation.SET_BASE:
+            configuration = {"base": request.operand}
+        ctx.set(Value.cast(self.dut.configuration), _bits(StackConfiguration, configuration))
+        ctx.set(self.dut.request.valid, 1)
+        self._show(ctx, warp, step.before)
+        self._asked = lane, step
+
+    def _wait(self, events: Any) -> None:
+        """The request was not taken in this cycle."""
+        assert self._asked is not None
+        _, step = self._asked
+        cause = Wait.LINE if events.full else Wait.TURN if events.taken else Wait.OPERATION
+        self.statistics.waits[cause] += 1
+        if step.request.operation in PUSHES:
+            self.statistics.push_waits[cause] += 1
+
+    def _take(self, killed: bool) -> None:
+        """The request was taken in this cycle: the reference does the same."""
+        assert self._asked is not None
+        lane, step = self._asked
+        self._asked, self._progress = None, self._cycle
+        self.taken.append(self._cycle)
+        self.statistics.operations += 1
+        stack, request = lane.stack, step.request
+        self._bench.expect(f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill)
+        before = replace(stack.reference, tokens=list(stack.reference.tokens)) if step.may_fault else None
+        if step.launch is not None:
+            stack.reference, stack.local = replace(step.launch.reference, tokens=[], memory=[]), step.launch.local
+        depth = stack.depth
+        lane.outcome = stack.reference.apply(request) if step.fault is None else step.fault
+        lane.blocked, lane.ready = step.blocks, self._cycle + PUSH_CYCLES - 1
+        self._pushed += request.operation in PUSHES and stack.depth - depth
+        lane.pending.append(_Pending(step, lane.outcome, stack.depth, self._cycle, before))
+
+    def _finish(self, ctx: Any, result: Any) -> None:
+        """A result is there: it is that of the oldest request of its warp that has none."""
+        lane = self._lanes[result.warp]
+        self._progress = self._cycle
+        if not lane.pending:
+            self._bench.fail(f"warp {result.warp}: a result without a request")
+        done = lane.pending.popleft()
+        step, stack = done.step, lane.stack
+        operation = step.request.operation
+        if WarpError(result.error) is WarpError.MMU_FAULT:
+            self._check_fault(lane, operation)
+        if step.may_fault and WarpError(result.error) is WarpError.MMU_FAULT:
+            self._forgive(lane, done)
+        else:
+            self._compare(result, done)
+        self.statistics.latencies.setdefault(operation, []).append(self._cycle - done.since)
+        if operation in _LEAVES_DEPTH and step.request.enable and (
+                operation not in _UNWINDS or lane.outcome.resume or lane.outcome.empty):
+            lane.left = _Left(stack.depth, self._cycle + LEFT_CYCLES)
+        if operation is StackOperation.WRITE_BACK and step.fault is None and step.request.enable:
+            self._check_memory(stack)
+        lane.blocked &= bool(lane.pending)
+        self._show(ctx, stack.warp, step.after, done.depth)
+
+    def _compare(self, result: Any, done: _Pending) -> None:
+        """Holds a result against what the reference says."""
+        outcome, operation = done.outcome, done.step.request.operation
+        got = {"resume": bool(result.resume), "empty": bool(result.empty), "error": WarpError(result.error)}
+        if outcome.kind is not None:
+            got["kind"] = TokenKind(result.kind)
+        if outcome.pc is not None and operation is not StackOperation.POP_QUAD:    # nobody jumps to a QUAD token's
+            got["pc"] = int(result.pc)
+        for name in ("mask", "value"):
+            if getattr(outcome, name) is not None:
+                got[name] = int(result[name])
+        where = f"warp {result.warp}, {operation.name} at depth {done.depth}"
+        for name, value in got.items():
+            self._bench.expect(f"{where}: {name}", value, getattr(outcome, name))
+        if outcome.codes is not None:
+            self._bench.expect(f"{where}: codes", result.codes.as_bits(), _code_bits(outcome.codes))
+
+    def _check_fault(self, lane: _Lane, operation: StackOperation) -> None:
+        """A step has failed because memory did. A refused line fails one unwind, and pushes before that."""
+        lane.read_faults += operation not in PUSHES
+        refused = sum(map(lane.stack.owns, self.memory.refused_reads))
+        if lane.read_faults > refused or not refused:
+            self._bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
+
+    def _forgive(self, lane: _Lane, done: _Pending) -> None:
+        """That was to be expected: nothing has happened, but that the trap handler is left."""
+        assert done.before is not None
+        done.before.trap &= done.step.request.operation is not StackOperation.RESTORE
+        if done.step.request.operation in PUSHES:
+            self._pushed -= done.depth - len(done.before.tokens)
+        lane.stack.reference = done.before
+        lane.outcome = Outcome(error=WarpError.MMU_FAULT)
+
+    def _check_left(self, valid: bool, warp: int, depth: int) -> None:
+        """The depth that an unwind or SET_POINTER has left is there soon after its result."""
+        for lane in self._lanes:
+            if lane.left is None:
+                continue
+            if valid and warp == lane.stack.warp:
+                self._bench.expect(f"warp {warp}: depth that is left", depth, lane.left.depth)
+                lane.left = None
+            elif self._cycle >= lane.left.deadline:
+                self._bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")
+
+    def _check_memory(self, stack: WarpStack) -> None:
+        """After a write-back memory has all tokens, and holes behind them up to a whole line."""
+        if not stack.reference.granules:
+            return
+        tokens = stack.reference.tokens
+        for index in range(whole_lines(len(tokens))):
+            got = stack.memory.read(stack.region + index * TOKEN_BYTES, TOKEN_BYTES)
+            expected = encode_token(tokens[index]) if index < len(tokens) else bytes(TOKEN_BYTES)
+            self._bench.expect(f"warp {stack.warp}, token {index} of {len(tokens)} in memory",
+                               got.hex(), expected.hex())
+
+    def _check_totals(self, server: MemoryServer) -> None:
+        """What can be said at the end."""
+        events = self.statistics.events
+        self._bench.expect("tokens pushed", events["push"], self._pushed)
+        self._bench.expect("lines filled", events["fill"], server.reads)
+        self._bench.expect("lines spilled", events["spill"], server.writes)
+        for lane in self._lanes:
+            self._bench.expect(f"warp {lane.stack.warp}: write faults", lane.write_faults,
+                               sum(map(lane.stack.owns, self.memory.refused_writes)))
+
+    def _stuck(self) -> str:
+        """Who waits for what."""
+        waiting = [f"warp {lane.stack.warp} for the result of {lane.pending[0].step.request.operation.name}"
+                   for lane in self._lanes if lane.pending]
+        if self._asked is not None:
+            lane, step = self._asked
+            waiting.append(f"warp {lane.stack.warp} for its {step.request.operation.name} to be taken")
+        return f"nothing goes on any more: {', '.join(waiting) or 'no warp has anything to do'}"
+
+    def _show(self, ctx: Any, warp: int, shown: Shown | None, depth: int | None = None) -> None:
+        """Sets the warp's signals."""
+        if self._signals is None or warp >= len(self._signals):
+            return
+        signals = self._signals[warp]
+        if shown is not None:
+            ctx.set(signals.pc, shown.pc)
+            ctx.set(signals.active, shown.active)
+        if depth is not None:
+            ctx.set(signals.depth, depth)

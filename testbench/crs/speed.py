@@ -1,0 +1,82 @@
+"""How fast the stack is: pushes and unwinds on chip against the limits."""
+
+from random import Random
+
+from rtl.isa.tokens import CACHED_TOKENS, TokenKind
+from rtl.layouts import StackOperation, ThreadCode
+from rtl.params import SmParams
+from sim.testbench import Bench
+from testbench.crs.driver import Driver
+from testbench.crs.limits import LINE_PER_PUSHES, PUSH_CYCLES, REQUESTS_PER_CYCLE, RESULT_CYCLES, TOKEN_CYCLES
+from testbench.crs.statistics import StackStatistics
+from testbench.crs.steps import Source, Start, WarpStack, push, unwind
+
+__all__ = ["check_hits", "check_pushes", "check_rate"]
+
+_PUSHES = 125
+_ROUNDS = 120
+"""So many that the end, where few warps are left, counts little."""
+_WARPS = 8
+
+
+def _most(statistics: StackStatistics, *operations: StackOperation) -> int:
+    return max(max(statistics.latencies[operation]) for operation in operations)
+
+
+def _many_pushes(stack: WarpStack) -> Source:
+    yield stack.launch(_PUSHES // 32 + 2)
+    for index in range(_PUSHES):
+        yield push(TokenKind.SYNC, 8 * index, 1)
+    yield stack.ask(StackOperation.WRITE_BACK)
+
+
+def check_pushes(bench: Bench) -> StackStatistics:
+    """A push is taken in every second cycle, though memory takes but a line every four."""
+    driver = Driver(bench, SmParams(warps=1), Random(0), LINE_PER_PUSHES)
+    statistics = driver.run([_many_pushes])
+    pushes = driver.taken[1:_PUSHES + 1]     # behind the launch
+    bench.expect("cycles that pushes one after the other waited",
+                 pushes[-1] - pushes[0] - PUSH_CYCLES * (_PUSHES - 1), 0)
+    bench.expect("most cycles from a push to its result", _most(statistics, StackOperation.PUSH), RESULT_CYCLES)
+    bench.checked("pushes that wait for nothing but the one before", _PUSHES)
+    return statistics
+
+
+def _unwinds_on_chip(stack: WarpStack) -> Source:
+    yield stack.launch(0)
+    for depth in range(1, CACHED_TOKENS + 1):
+        yield push(TokenKind.SYNC, 8 * depth, 1)
+        for _ in range(depth - 1):
+            yield push(TokenKind.DIVERGE, 0, 2)
+        yield unwind({ThreadCode.NONE: 1})
+
+
+def check_hits(bench: Bench) -> StackStatistics:
+    """An unwind on chip looks at a token in every second cycle."""
+    driver = Driver(bench, SmParams(warps=1), Random(0))
+    statistics = driver.run([_unwinds_on_chip])
+    for depth, cycles in enumerate(statistics.latencies[StackOperation.UNWIND], 1):
+        limit = RESULT_CYCLES + TOKEN_CYCLES * (depth - 1)
+        if cycles > limit:
+            bench.fail(f"an unwind through {depth} tokens on chip takes {cycles} cycles, not {limit}")
+        bench.checked("unwinds on chip as fast as they should be")
+    return statistics
+
+
+def _to_and_fro(stack: WarpStack) -> Source:
+    yield stack.launch(0)
+    for _ in range(_ROUNDS):
+        yield push(TokenKind.SYNC, 0x40, 1)
+        yield unwind({ThreadCode.NONE: 1})
+
+
+def check_rate(bench: Bench) -> StackStatistics:
+    """Across warps a request is taken in every cycle."""
+    driver = Driver(bench, SmParams(warps=_WARPS), Random(0), polite=True)
+    starts: list[Start] = [_to_and_fro] * _WARPS
+    statistics = driver.run(starts)
+    rate = len(driver.taken) / driver.taken[-1]
+    bench.figure("requests a cycle, 8 warps that push and pop", rate)
+    if rate < REQUESTS_PER_CYCLE:
+        bench.fail(f"the stack takes {rate:.3f} requests a cycle")
+    return statistics

@@ -1,0 +1,178 @@
+"""The call/return stack: tokens, limits, spill and fill of many warps against a plain list.
+
+Directed cases are written out by hand, real ones come from the kernels, random ones from the seed. What the hardware
+answers is compared with a list of tokens, what it leaves in memory byte by byte.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from random import Random
+
+from rtl.params import PRESETS
+from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.launch import Launch
+from sim.machine.memory_port import MemoryBehaviour
+from sim.testbench import Bench
+from testbench.crs import cases as stack_cases
+from testbench.crs import cases_memory as stack_cases_memory
+from testbench.crs import cases_traps as stack_cases_traps
+from testbench.crs.driver import Driver
+from testbench.crs.limits import LINE_PER_PUSHES
+from testbench.crs.programs import ProgramQueue
+from testbench.crs.random_steps import operations
+from testbench.crs.speed import check_hits, check_pushes, check_rate
+from testbench.crs.statistics import StackStatistics, Wait
+from testbench.crs.steps import Source, Start, WarpStack
+from testbench.crs.traces import TracedStack
+
+__all__ = [
+    "PARTS",
+    "RECURSIVE",
+    "check_directed",
+    "check_faults",
+    "check_programs",
+    "check_random",
+    "check_recursion",
+    "check_speed",
+    "random_run",
+    "record",
+    "run",
+]
+
+CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
+RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
+"""Kernels that call themselves or call deeply; at O3."""
+UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+_RECURSION_REQUESTS = 200
+"""Requests of each recursive kernel that the waveform shows."""
+_PROGRAM_REQUESTS = 100
+"""Requests of each kernel in the short form."""
+
+
+def _behaviours(random: Random) -> MemoryBehaviour:
+    """Some memory: fast or slow, steady or not."""
+    return MemoryBehaviour(latency=(random.randint(1, 4), random.randint(4, 40)), interval=random.choice((1, 1, 4, 8)),
+                           stall=random.choice((0.0, 0.0, 0.3)), reorder=random.random() < 0.5)
+
+
+def _directed(cases: Sequence[Start], bench: Bench, stack: WarpStack) -> Source:
+    """One case after the other."""
+    for case in cases:
+        yield from case(stack)
+        bench.checked((case.__doc__ or "").partition("\n")[0])
+
+
+def check_directed(bench: Bench) -> StackStatistics:
+    """Each operation, each kind of token, each error, each boundary."""
+    statistics = StackStatistics()
+    for preset, behaviour in (("tiny", UNRULY), *([("small", MemoryBehaviour((1, 1)))] if bench.thorough else ())):
+        params = PRESETS[preset]
+        driver = Driver(bench, params, Random(bench.random.getrandbits(32)), behaviour, gap=0.05)
+        statistics.add(driver.run([partial(_directed, CASES[warp::params.warps], bench)
+                                   for warp in range(params.warps)]))
+    return statistics
+
+
+def check_speed(bench: Bench) -> StackStatistics:
+    """What may take how many cycles."""
+    statistics = StackStatistics()
+    for check in (check_pushes, check_hits, check_rate):
+        statistics.add(check(bench))
+    return statistics
+
+
+def _play(bench: Bench, programs: Iterator[tuple[str, Launch]], driver: Driver, limit: int,
+          traced: TracedStack | None = None) -> ProgramQueue:
+    """Runs programs on all warps."""
+    queue = ProgramQueue(programs, len(driver.stacks), Random(0), limit)
+    shown = {} if traced is None else {"top": traced, "traces": traced.traces, "signals": traced.signals}
+    driver.run([queue.source] * len(driver.stacks), **shown)
+    bench.checked("retired instructions of kernels: tokens, masks, pc and depth", queue.compared)
+    bench.checked("stacks of kernels in memory", queue.written_back)
+    return queue
+
+
+def check_recursion(bench: Bench, limit: int = _RECURSION_REQUESTS) -> StackStatistics:
+    """Recursion, with a memory that takes one line per four pushes: no push waits for it. This is the waveform."""
+    params = PRESETS["small"]
+    driver = Driver(bench, params, Random(0), LINE_PER_PUSHES)
+    programs = ((name, build(RUNS[name], "O3")) for name in RECURSIVE)
+    _play(bench, programs, driver, limit, TracedStack(params, driver.dut))
+    waited = driver.statistics.push_waits[Wait.LINE]
+    bench.figure("cycles pushes waited, recursion, a line per four pushes", waited)
+    bench.expect("cycles that pushes of recursive kernels waited for a line", waited, 0)
+    return driver.statistics
+
+
+def check_programs(bench: Bench) -> StackStatistics:
+    """The control flow of all kernels."""
+    runs = [(run, level) for level in (LEVELS if bench.thorough else ("O3",)) for run in RUNS.values()]
+    programs = ((f"{run.name} {level}", build(run, level)) for run, level in bench.progress(runs, "kernels"))
+    driver = Driver(bench, PRESETS["default"], Random(bench.random.getrandbits(32)), UNRULY)
+    _play(bench, programs, driver, 1_000_000 if bench.thorough else _PROGRAM_REQUESTS)
+    return driver.statistics
+
+
+def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackStatistics:
+    """Random operations on all warps, about ``count`` in all."""
+    random = Random(bench.random.getrandbits(64))
+    warps = PRESETS[preset].warps
+    driver = Driver(bench, PRESETS[preset], random, _behaviours(random), failures=failures, gap=random.random() / 4,
+                    polite=random.random() < 0.3)
+
+    def start(seed: int, stack: WarpStack) -> Source:
+        return operations(stack, Random(seed), count // warps, faults=failures > 0)
+
+    driver.run([partial(start, random.getrandbits(32)) for _ in range(warps)])
+    return driver.statistics
+
+
+def check_random(bench: Bench) -> StackStatistics:
+    """Random operations that mean something, against any memory."""
+    statistics = StackStatistics()
+    for _ in bench.progress(range(30 if bench.thorough else 1), "random operations"):
+        statistics.add(random_run(bench, "small", 3000 if bench.thorough else 1500, 0.0))
+    bench.checked("random operations", statistics.operations)
+    return statistics
+
+
+def check_faults(bench: Bench) -> StackStatistics:
+    """Random operations with a memory that fails now and then."""
+    statistics = StackStatistics()
+    for _ in bench.progress(range(30 if bench.thorough else 1), "random faults"):
+        statistics.add(random_run(bench, "tiny", 1000 if bench.thorough else 500, 0.02))
+    bench.checked("random operations with faults of memory", statistics.operations)
+    return statistics
+
+
+def record(bench: Bench) -> None:
+    """The waveform."""
+    check_recursion(bench)
+
+
+PARTS: dict[str, Callable[[Bench], StackStatistics]] = {
+    "directed": check_directed, "kernels": check_programs, "recursion": check_recursion, "random": check_random,
+    "faults": check_faults, "speed": check_speed}
+"""What is checked, by name."""
+
+
+def _rows(parts: dict[str, StackStatistics]) -> list[list[str | int]]:
+    """What happened in each part."""
+    return [[name, part.operations, part.cycles, *(part.events[event] for event in ("hit", "miss", "spill", "fill")),
+             *(part.waits[cause] for cause in Wait)] for name, part in parts.items()]
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    parts = {name: check(bench) for name, check in bench.progress(list(PARTS.items()), "parts")}
+    total = StackStatistics()
+    for part in parts.values():
+        total.add(part)
+    bench.figure("operations", total.operations)
+    bench.figure("tokens pushed", total.events["push"])
+    headings = ["", "operations", "cycles", "hits", "misses", "spills", "fills", "wait line", "wait turn", "wait warp"]
+    bench.table("what happened; cycles in which a request waited for a line, for a step of the stack's own, for its "
+                "warp's last operation", headings, _rows(parts))
+    for name in ("kernels", "random"):
+        bench.table(f"cycles from request to result: {name}", ["", "count", "least", "mean", "most"],
+                    parts[name].latency_rows())

@@ -1,0 +1,116 @@
+"""What a waveform of the stack shows: requests and results, memory, and each warp by itself.
+
+The only place of the testbench that looks into the stack.
+"""
+
+from functools import reduce
+from operator import xor
+from typing import Any
+
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from rtl.crs import CallReturnStack
+from rtl.crs.records import StackState
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import DEPTH_BITS, StackOperation
+from rtl.params import WARP_THREADS, SmParams
+from sim.waves import Trace, Traces
+from testbench.crs.driver import WarpSignals
+from testbench.crs.steps import PUSHES
+
+__all__ = ["TracedStack"]
+
+_Observed = data.StructLayout({
+    "operation": StackOperation, "taken": 1, "kind": TokenKind, "mask": WARP_THREADS, "resume": 1, "spill": 1,
+    "fill": 1, "filled": 1, "cached": 3, "dirty": 3, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
+"""What concerns one warp in a cycle; see waveforms/README.md."""
+
+
+class TracedStack(Elaboratable):
+    """A stack, and what concerns each warp taken apart.
+
+    Attributes
+    ----------
+    signals : list[WarpSignals]
+        By warp; for the driver to set.
+    traces : Traces
+        The groups of the waveform.
+    """
+
+    def __init__(self, params: SmParams, stack: CallReturnStack) -> None:
+        self._stack: Any = stack
+        self._addresses: list[tuple[Any, int]] = []
+        self._words = [self._read(warp) for warp in range(params.warps)]
+        self._observed = [Signal(_Observed, name=f"observed{warp}") for warp in range(params.warps)]
+        self.signals = [WarpSignals(Signal(32, name=f"pc{warp}"), Signal(WARP_THREADS, name=f"active{warp}"),
+                                    Signal(DEPTH_BITS, name=f"depth{warp}")) for warp in range(params.warps)]
+
+    def _read(self, warp: int) -> dict[str, Any]:
+        """The words of a warp in the stack's memories, through ports that only the testbench has."""
+        states, words = self._stack.states, {}
+        for name in ("states", "below", "cleaned", "filling", "busy", "parked", "flushing"):
+            kept = getattr(states, name)
+            ports = [part.read_port(domain="comb") for part in getattr(kept, "parts", [kept])]
+            self._addresses += ((port, warp) for port in ports)
+            words[name] = reduce(xor, (Value.cast(port.data) for port in ports))
+        return words
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.stack = stack = self._stack
+        asked, told = stack.request.payload, stack.result
+        to_memory, from_memory = stack.port.request, stack.port.response
+        pushes = Signal()
+        with m.Switch(asked.operation), m.Case(*PUSHES):
+            m.d.comb += pushes.eq(1)
+        m.d.comb += [port.addr.eq(warp) for port, warp in self._addresses]
+        for warp, (seen, words) in enumerate(zip(self._observed, self._words, strict=True)):
+            state: Any = Signal(StackState, name=f"state{warp}")
+            m.d.comb += [
+                state.eq(words["states"]),
+                seen.cached.eq(state.entered - words["below"]), seen.dirty.eq(state.dirtied - words["cleaned"]),
+                seen.last.eq(state.last), seen.busy.eq(words["busy"]),
+                seen.parked.eq(words["parked"] | words["flushing"]),
+                seen.coming.eq(words["filling"] & ~stack.engine.stale[warp])]
+            asks, resumes = Signal(name=f"asks{warp}"), Signal(name=f"resumes{warp}")
+            moves = to_memory.valid & to_memory.ready & (to_memory.payload.tag == warp)
+            pushed = asks & pushes
+            m.d.comb += [
+                asks.eq(stack.request.valid & (asked.warp == warp)),
+                resumes.eq(stack.result_valid & (told.warp == warp) & told.resume),
+                seen.operation.as_value().eq(Mux(asks, asked.operation.as_value(), 0)),
+                seen.taken.eq(asks & stack.request.ready), seen.resume.eq(resumes),
+                seen.kind.as_value().eq(Mux(resumes, told.kind.as_value(), Mux(pushed, asked.kind.as_value(), 0))),
+                seen.mask.eq(Mux(resumes, told.mask, Mux(pushed, asked.mask, 0))),
+                seen.spill.eq(moves & to_memory.payload.write), seen.fill.eq(moves & ~to_memory.payload.write),
+                seen.filled.eq(from_memory.valid & from_memory.ready & (from_memory.payload.tag == warp)
+                               & ~from_memory.payload.write)]
+        return m
+
+    @property
+    def traces(self) -> Traces:
+        """The groups of the waveform."""
+        stack = self._stack
+        asked, told, line = stack.request.payload, stack.result, stack.port.request.payload
+        groups: dict[str, Any] = {
+            "request": {
+                "valid": stack.request.valid, "ready": stack.request.ready, "warp": Trace(asked.warp, "dec"),
+                "operation": asked.operation, "kind": asked.kind, "pc": asked.operand, "mask": asked.mask},
+            "result": {
+                "valid": stack.result_valid, "warp": Trace(told.warp, "dec"), "resume": told.resume,
+                "empty": told.empty, "error": told.error, "kind": told.kind, "pc": told.pc, "mask": told.mask},
+            "memory": {
+                "request": stack.port.request.valid, "taken": stack.port.request.ready, "write": line.write,
+                "warp": Trace(line.tag, "dec"), "line": line.address, "answer": stack.port.response.valid},
+            "events": stack.events}
+        for warp, (signals, seen) in enumerate(zip(self.signals, self._observed, strict=True)):
+            groups[f"warp{warp}"] = {
+                "pc": signals.pc, "active": signals.active, "depth": Trace(signals.depth, "dec"),
+                "operation": seen.operation, "taken": seen.taken, "resume": seen.resume, "kind": seen.kind,
+                "mask": seen.mask,
+                "lines": {"cached": Trace(seen.cached, "dec"), "dirty": Trace(seen.dirty, "dec"),
+                          "last": Trace(seen.last, "dec"), "busy": seen.busy, "parked": seen.parked,
+                          "coming": seen.coming},
+                "spill": seen.spill, "fill": seen.fill, "filled": seen.filled}
+        return groups

@@ -1,0 +1,1 @@
+"""The debugger, and code for the trap handler."""

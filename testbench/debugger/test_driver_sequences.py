@@ -1,0 +1,320 @@
+"""What open drivers do with the debugger's registers, on the hardware."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import CONTROL_RESET, SM_REGISTERS, GlobalError
+from rtl.params import PRESETS
+from sim.debugger import driver
+from sim.engine import CompiledEngine
+from sim.firmware.trap_handler import SaveArea, install_trap_handler
+from sim.launch import Launch
+from sim.machine.hardware import Hardware
+from sim.machine.host import Host
+from testbench.engine.designs import needs_compiled
+from testbench.sm.errors import launch_text
+from testbench.trap.programs import with_handler
+from testbench.words import NOP
+
+ENDLESS = """.kernel k
+.param out 8
+.registers 24
+        MOV32I R4, 0x0
+        MOV R2, c[0x0][out]
+        MOV R3, c[0x0][out+4]
+again:
+        IADD32I R4, R4, 0x1
+        LDG.E R6, [R2]
+        ISETP.EQ.U32.AND P0, PT, R6, RZ, PT
+    @P0 BRA again
+        STG.E [R2+0x4], R4
+        EXIT
+"""
+"""Counts until the host writes something to its first word."""
+BRANCH = 0x48
+"""Where it goes on counting."""
+FAILS = ".kernel k\n.param out 8\n    NOP\n    .raw 0x0\n    EXIT\n"
+BOTH = 0b11
+"""Warp slots of the smallest machine."""
+_LIMIT = 200_000
+
+
+@pytest.fixture(scope="module")
+def hardware() -> Hardware:
+    return Hardware(PRESETS["tiny"], CompiledEngine)
+
+
+def endless() -> SaveArea:
+    return install_trap_handler(launch_text(ENDLESS, words=4, block=64, crs=512))
+
+
+def run(hardware: Hardware, launch: Launch, drive: Callable[[Host], Awaitable[None]]) -> str:
+    """How a run ends that a driver has done this with."""
+    return hardware.run(launch, _LIMIT, driver=drive).status
+
+
+async def control(host: Host) -> dict[str, int]:
+    value = await host.read("DBGR_CONTROL0")
+    return {name: value >> low & 1 for name, (_, low) in SM_REGISTERS["DBGR_CONTROL0"].fields.items()}
+
+
+async def finish(host: Host, launch: Launch) -> None:
+    """Ends the endless loop."""
+    host.memory.write_number(launch.buffers["out"][0], 4, 1)
+    assert await driver.wait(host, driver.grid_over)
+
+
+class Recorder:
+    """Registers without a machine: keeps what is written, in order."""
+
+    def __init__(self, **contents: int) -> None:
+        self.contents, self.written = contents, []
+
+    async def read(self, register: str) -> int:
+        return self.contents.get(register, 0)
+
+    async def write(self, register: str, value: int) -> None:
+        self.written.append((register, value))
+        self.contents[register] = value
+
+    modify, field = Host.modify, Host.field
+
+    async def run(self, cycles: int) -> bool:
+        return False
+
+
+STOP, RUN, STEP = 1 << 31, 1 << 30, 1 << 3
+
+
+@pytest.mark.parametrize(("sequence", "contents", "written"), [
+    (driver.attach, {"DBGR_CONTROL0": CONTROL_RESET}, [("DBGR_CONTROL0", 0x1C01)]),
+    (driver.resume, {"DBGR_CONTROL0": STOP | 1}, [("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
+    (driver.resume_paused, {"DBGR_CONTROL0": STOP | 1}, [
+        ("BPT_PAUSE_MASK", 0), ("BPT_PAUSE_MASK_1", 0), ("DBGR_CONTROL0", 1), ("DBGR_CONTROL0", RUN | 1)]),
+    (lambda host: driver.wake(host, 1 << 63 | 0b101), {}, [
+        ("BPT_PAUSE_MASK", 0xFFFF_FFFA), ("BPT_PAUSE_MASK_1", 0x7FFF_FFFF)]),
+    (lambda host: driver.single_step(host, 0b10), {"DBGR_CONTROL0": STOP | 1}, [
+        ("DBGR_CONTROL0", STEP | 1), ("BPT_PAUSE_MASK", 0xFFFF_FFFD), ("BPT_PAUSE_MASK_1", 0xFFFF_FFFF)]),
+    (driver.clear_errors, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [("HWW_GLOBAL_ESR", 0x24), ("HWW_WARP_ESR", 0)]),
+    (driver.clear_errors_nouveau, {"HWW_GLOBAL_ESR": 0x24, "HWW_WARP_ESR": 9}, [
+        ("HWW_WARP_ESR", 0), ("HWW_GLOBAL_ESR", 0x24)]),
+    (driver.invalidate_caches, {}, [("CACHE_CONTROL", 1)]),
+])
+def test_a_sequence_writes_this(sequence, contents, written):
+    host = Recorder(**contents)
+    with pytest.raises(StopIteration):
+        sequence(host).send(None)
+    assert host.written == written
+
+
+@needs_compiled
+def test_a_debugger_attaches_and_leaves(hardware):
+    area = endless()
+
+    async def drive(host):
+        assert not await driver.is_attached(host)
+        await driver.attach(host)
+        assert await driver.is_attached(host)
+        assert await control(host) == {"DEBUGGER_MODE": 1, "STOP_ON_ANY_WARP": 0, "STOP_ON_ANY_SM": 0,
+                                       "SINGLE_STEP_MODE": 0, "RUN_TRIGGER": 0, "STOP_TRIGGER": 0}
+        await driver.detach(host)
+        assert await host.read("DBGR_CONTROL0") == CONTROL_RESET
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+def test_all_warps_are_suspended_and_resumed(hardware):
+    area = endless()
+
+    async def drive(host):
+        await host.run(2000)
+        assert not await driver.fully_stopped(host)
+        assert await driver.suspend(host)
+        assert await driver.fully_stopped(host)
+        assert await driver.live_warps(host) == await driver.paused_warps(host) == BOTH
+        issued = await host.read("instructions")
+        counts = [warp.register(0, 4) for warp in area.warps(host.memory).values()]
+        await host.run(1000)
+        assert await host.read("instructions") == issued
+        await driver.resume(host)
+        assert await driver.wait(host, driver.not_in_trap)
+        await host.run(2000)
+        assert await host.read("instructions") > issued
+        assert not await driver.locked_down(host)
+        assert await driver.suspend(host)
+        assert all(warp.register(0, 4) > before for warp, before in
+                   zip(area.warps(host.memory).values(), counts, strict=True))
+        await driver.resume(host)
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+def test_warps_that_leave_the_handler_are_stopped_again(hardware):
+    """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
+    area = endless()
+
+    async def drive(host):
+        await host.run(2000)
+        assert await driver.suspend(host)
+        held = 0
+        for cycles in range(500, 5000, 500):
+            await driver.resume(host)
+            end = host.cycles + cycles
+            while host.cycles < end:
+                await host.run(end - host.cycles)
+            assert await driver.suspend(host)
+            held += not await driver.fully_stopped(host)
+            assert await driver.stop_all(host)
+            assert set(area.warps(host.memory)) == {0, 1}
+        assert held > 0
+        await driver.resume(host)
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+def test_an_empty_machine_is_held(hardware):
+    area = endless()
+
+    async def drive(host):
+        assert await driver.suspend(host, 100)
+        await host.run(3000)
+        assert await driver.locked_down(host)
+        assert await driver.live_warps(host) == 0
+        await driver.resume(host)
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+def test_a_wait_for_lock_down_gives_up(hardware):
+    area = endless()
+
+    async def drive(host):
+        await host.run(1000)
+        assert not await driver.wait_for_lock_down(host, 500)
+        assert await driver.wait_for_lock_down(host, 500, check_errors=True)    # there is no error to wait for
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+@pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
+def test_warps_single_step(hardware, slots):
+    """Three instructions of the loop; the other warp stays where it is."""
+    area = endless()
+
+    async def drive(host):
+        await host.run(2000)
+        assert await driver.suspend(host)
+        for _ in range(3):
+            before = {slot: warp.pc for slot, warp in area.warps(host.memory).items()}
+            await driver.single_step(host, slots)
+            assert await driver.wait_for_lock_down(host)
+            after = {slot: warp.pc for slot, warp in area.warps(host.memory).items()}
+            assert {slot for slot in before if before[slot] != after[slot]} == {n for n in (0, 1) if slots >> n & 1}
+            assert await host.field("HWW_GLOBAL_ESR", "SINGLE_STEP_COMPLETE")
+            assert await driver.nothing_pending(host)
+        await host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=0)
+        await driver.resume(host)
+        await finish(host, area.launch)
+
+    assert run(hardware, area.launch, drive) == "ok"
+
+
+@needs_compiled
+@pytest.mark.parametrize("clear", [driver.clear_errors, driver.clear_errors_nouveau])
+def test_errors_are_cleared(hardware, clear):
+    area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
+
+    async def drive(host):
+        assert await driver.wait_for_lock_down(host)
+        assert not await driver.nothing_pending(host)
+        assert await host.field("HWW_WARP_ESR", "ERROR") == WarpError.ILLEGAL_INSTR_ENCODING.value
+        assert await host.field("HWW_GLOBAL_ESR", "BPT_PAUSE")
+        assert host.interrupted
+        await clear(host)
+        assert (await host.read("HWW_WARP_ESR"), await host.read("HWW_GLOBAL_ESR")) == (0, 0)
+        assert not host.interrupted
+        assert await driver.fully_stopped(host)
+
+    assert run(hardware, area.launch, drive) == "error"
+
+
+@needs_compiled
+def test_an_event_between_reading_and_clearing_is_kept(hardware):
+    area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
+
+    async def drive(host):
+        assert await driver.wait_for_lock_down(host)
+        await host.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_INT.value)
+        assert await host.field("HWW_GLOBAL_ESR", "BPT_PAUSE")
+        await driver.clear_errors(host)
+
+    assert run(hardware, area.launch, drive) == "error"
+
+
+@needs_compiled
+def test_warps_that_a_pause_holds_are_resumed(hardware):
+    """A handler that only pauses, as the drivers expect it: waking by the mask, then by the trigger."""
+    launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
+
+    async def drive(host):
+        for _ in range(3):
+            await host.run(1500)
+            assert await driver.suspend(host)
+            assert await driver.paused_warps(host) == BOTH
+            await driver.resume_paused(host)
+            await host.run(500)
+            assert await driver.paused_warps(host) == 0
+        await finish(host, launch)
+
+    assert run(hardware, launch, drive) == "ok"
+
+
+@needs_compiled
+def test_one_warp_is_woken(hardware):
+    launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
+
+    async def drive(host):
+        await host.run(2000)
+        assert await driver.suspend(host)
+        await host.modify("DBGR_CONTROL0", STOP_TRIGGER=0)
+        await driver.wake(host, 0b10)
+        await host.run(1000)
+        assert await driver.paused_warps(host) == 0b01
+        assert not await driver.all_paused(host)
+        assert await driver.suspend(host)
+        await driver.resume(host)
+        await finish(host, launch)
+
+    assert run(hardware, launch, drive) == "ok"
+
+
+@needs_compiled
+@pytest.mark.parametrize("empties", [True, False])
+def test_changed_code_is_executed_behind_an_invalidation(hardware, empties):
+    """The loop's branch becomes NOP in memory while warps are held; without a handler, which would use the cache."""
+    launch = launch_text(ENDLESS, words=4, block=64, crs=512)
+
+    async def drive(host):
+        await host.run(2000)
+        assert await driver.suspend(host)
+        host.memory.write_number(launch.program_base + BRANCH, 8, NOP)
+        if empties:
+            await driver.invalidate_caches(host)
+        await driver.resume(host)
+        assert await driver.wait(host, driver.grid_over, 5000) is empties
+        if not empties:
+            await finish(host, launch)
+
+    assert run(hardware, launch, drive) == "ok"

@@ -1,0 +1,1 @@
+"""The lanes: every form of their instructions; the lanes as other units see them."""

@@ -1,0 +1,77 @@
+"""The lanes: every form of every instruction, decoded and computed, against formulas and the reference machine.
+
+The formulas are whole numbers written out here. The reference machine executes words with random fields, of every form
+that the lanes have. Both meet operands at the edges, and each instruction follows the one before in the next cycle.
+"""
+
+from collections.abc import Iterable
+
+from rtl.execute.decode import LANE_FORMS
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.execute.driver import Beat, LaneDriver
+from testbench.execute.formulas import FORMULAS, formula_beats
+from testbench.execute.reference import model_beats
+
+__all__ = ["check_formulas", "check_model", "record", "run"]
+
+LANES = 4
+"""Lanes of the machine that is tested: what a lane computes does not depend on how many there are."""
+SHOWN = ("IADD", "XMAD", "SHF.R", "ISETP", "LOP3.LUT")
+"""Instructions in the waveform."""
+
+
+def _play(bench: Bench, what: str, beats: Iterable[Beat]) -> dict[str, int]:
+    driver = LaneDriver(bench, LANES, beats)
+    driver.run()
+    bench.checked(f"results, {what}", sum(driver.counts.values()))
+    return driver.counts
+
+
+def check_formulas(bench: Bench) -> None:
+    """Instructions as formulas of whole numbers."""
+    count = 100 if bench.thorough else 6
+    counts = _play(bench, "formulas", formula_beats(bench.random, LANES, count))
+    _table(bench, "threads compared with formulas", counts, {formula.name for formula in FORMULAS})
+
+
+def check_model(bench: Bench) -> None:
+    """Words of every form, with any fields that the machine does not refuse, as the reference machine executes them."""
+    count = 500 if bench.thorough else 8
+    counts = _play(bench, "reference machine", model_beats(bench.random, LANES, count))
+    _table(bench, "threads compared with the reference machine", counts, {form.name for form in LANE_FORMS})
+
+
+def _table(bench: Bench, title: str, counts: dict[str, int], names: set[str]) -> None:
+    """Reports how often each instruction was compared, and fails if one was not."""
+    if missing := names - counts.keys():
+        bench.fail(f"{title}: never {', '.join(sorted(missing))}")
+    bench.table(title, ["", "threads"], sorted(counts.items()))
+
+
+def record(bench: Bench) -> None:
+    """A few instructions, for the waveform."""
+    forms = [form for form in LANE_FORMS if form.name in SHOWN]
+    driver = LaneDriver(bench, LANES, model_beats(bench.random, LANES, 3, forms))
+    driver.run(_traces(driver))
+
+
+def _traces(driver: LaneDriver) -> Traces:
+    dut = driver.dut
+    lane, control = dut.lanes.lanes[0], dut.instruction.control
+    prepared, terms = lane.combine.prepared, lane.conclude.terms
+    return {
+        "instruction": {
+            "word": dut.word, "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
+            "truth": control.truth, "product": control.product, "count": control.count},
+        "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
+        "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.less,
+                     "amount": Trace(prepared.shift.amount, "dec")},
+        "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
+        "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}}
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for check in (check_formulas, check_model, record):
+        check(bench)

@@ -1,0 +1,85 @@
+"""The lanes: the decoder against the instruction table, the whole by its testbench."""
+
+
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.isa.syntax import PT, RZ, Pipe
+from rtl.isa.table import FORMS
+from sim.engine import choose
+from sim.testbench import run
+from testbench.execute import tb_execute
+from testbench.execute.driver import LaneDriver
+from testbench.execute.formulas import formula_beats
+
+ENGINE, _ = choose()
+
+FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
+
+
+def passes(body, seed=0):
+    report = run("execute", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def test_every_form_of_fixed_latency_passes_the_lanes():
+    others = {form.name for form in FORMS if form.pipe in FIXED_LATENCY and form not in LANE_FORMS}
+    assert others == {"VOTE.VTG"}   # refused
+    assert {form.name for form in LANE_FORMS if form.pipe not in FIXED_LATENCY} == {"S2R"}
+
+
+def test_no_word_is_two_instructions():
+    for number, form in enumerate(LANE_FORMS):
+        for other in FORMS:
+            if other not in LANE_FORMS[:number + 1]:
+                assert (form.match ^ other.match) & form.mask & other.mask
+
+
+def test_what_is_no_instruction_of_the_lanes_writes_nothing():
+    dut = LaneDecoder()
+
+    async def body(ctx):
+        for form in FORMS:
+            if form in LANE_FORMS:
+                continue
+            ctx.set(dut.word, form.default)
+            got = ctx.get(dut.instruction)
+            assert (got.destination, got.p, got.q, got.writes_cc, got.control.unpack) == (RZ, PT, PT, 0, 0), form.name
+            assert list(got.registers) == [RZ] * 3
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(body)
+    simulator.run()
+
+
+def test_formulas():
+    assert passes(tb_execute.check_formulas).checks["results, formulas"] > 2500
+
+
+def test_reference_machine():
+    assert passes(tb_execute.check_model, 1).checks["results, reference machine"] > 2500
+
+
+@pytest.mark.parametrize("what", ["values", "conditions", "p", "destination", "threads"])
+def test_a_wrong_result_is_seen(what):
+    def body(bench):
+        beats = [beat for beat in formula_beats(bench.random, 4, 1)
+                 if (beat.after.conditions if what == "conditions" else beat.after.predicates if what == "p"
+                     else beat.after.values)][:3]
+        after = beats[-1].after
+        if what == "p":
+            after.predicates = {number: [bit ^ 1 for bit in bits] for number, bits in after.predicates.items()}
+        elif what == "destination":
+            after.destination ^= 1
+        elif what == "threads":
+            after.threads = after.threads[1:]
+        else:
+            setattr(after, what, [value ^ (thread == 3) for thread, value in enumerate(getattr(after, what))])
+        LaneDriver(bench, 4, beats).run()
+
+    report = run("execute", body, ENGINE)
+    assert not report.passed
+    found = {"values": "thread 3", "conditions": "CC", "p": "P", "destination": "destination", "threads": "threads"}
+    assert found[what] in (report.failure or "")

@@ -1,0 +1,1 @@
+"""The flow unit with its stack, against the warp model."""

@@ -1,0 +1,338 @@
+"""Drives the flow unit and its stack with the lives of many warps, and compares every result."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from rtl.component import Component
+from rtl.control_flow import ControlFlow
+from rtl.execute.common import CommonDecoder
+from rtl.execute.condition import ConditionTest
+from rtl.flow import FlowQueue
+from rtl.isa.condition import ConditionCode, Flags
+from rtl.isa.errors import WarpError
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import WORD_BITS
+from rtl.isa.tokens import CRS_GRANULE
+from rtl.layouts import (
+    DEPTH_BITS,
+    FlowOperation,
+    InstructionKind,
+    MemoryPort,
+    StackConfiguration,
+    TrapMove,
+    flow_result,
+)
+from rtl.params import WARP_THREADS, SmParams
+from rtl.word import field_of
+from sim.launch.memory import Memory
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench
+from sim.toolchain.spelling import spell
+from testbench.crs.limits import TOKEN_CYCLES
+from testbench.flow.steps import FlowStep, Start, Stream
+
+__all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "PUSH_CYCLES", "FlowBench", "FlowDriver"]
+
+ALL_REPORTED = 0x00FF_FFFF
+"""A report mask with all errors in it."""
+HIT_CYCLES = 5
+"""From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
+PUSH_CYCLES = 2
+"""The same for a push for later."""
+ENTRY_CYCLES = 19
+"""The same for entering the trap handler: the mode, each hole and each token take two, the result comes behind."""
+_QUIET_CYCLES = 24
+"""Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
+unwind."""
+
+
+class FlowBench(Component):
+    """The hardware under test: the queue that decodes, the flow unit and the stack.
+
+    Members
+    -------
+    valid, ready, warp, word, pc, guard, conditions, operand, same, fault
+        An instruction, as its word. It is dispatched when the unit takes it.
+    move : In(TrapMove)
+        With an operation, what the warp is made to do instead.
+    launch_valid, launch_warp, launch_threads, launch_pc, configuration
+        A new warp; taken when ``launch_ready``.
+    report_mask, result_valid, result, port
+        See ControlFlow.
+    pushed, pushed_warp : Out(1), Out
+    committed, committed_warp, committed_depth : Out(1), Out, Out(DEPTH_BITS)
+        What changes a stack pointer.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        bits = params.warp_bits
+        super().__init__({
+            "valid": In(1), "ready": Out(1), "warp": In(bits), "word": In(WORD_BITS), "pc": In(32),
+            "guard": In(WARP_THREADS), "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "operand": In(32),
+            "same": In(WARP_THREADS), "fault": In(WarpError), "move": In(TrapMove),
+            "launch_valid": In(1), "launch_ready": Out(1), "launch_warp": In(bits), "launch_threads": In(WARP_THREADS),
+            "launch_pc": In(32), "configuration": In(StackConfiguration),
+            "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
+            "port": Out(MemoryPort(bits)), "pushed": Out(1), "pushed_warp": Out(bits), "committed": Out(1),
+            "committed_warp": Out(bits), "committed_depth": Out(DEPTH_BITS)})
+        self.unit = ControlFlow(params)
+        self._params = params
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.queue = queue = FlowQueue(self._params)
+        m.submodules.common = common = CommonDecoder()
+        m.submodules.test = test = ConditionTest()
+        m.submodules.unit = unit = self.unit
+        dispatched, launch, stack = queue.dispatch.payload, unit.launch.payload, unit.stack
+        connect(m, unit.port, flipped(self.port))
+        connect(m, queue.request, unit.request)
+        operation, kind = self.move.operation, Signal(InstructionKind, init=InstructionKind.LEAVE)
+        with m.Switch(operation):
+            with m.Case(FlowOperation.NONE):
+                m.d.comb += kind.eq(InstructionKind.FLOW)
+            with m.Case(FlowOperation.BRANCH, FlowOperation.ENTER_TRAP):
+                m.d.comb += kind.eq(InstructionKind.ENTER)
+        m.d.comb += [
+            queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
+            queue.trap.eq(self.move), dispatched.kind.eq(kind),
+            dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
+            common.word.eq(self.word), test.flags.eq(self.conditions),
+            test.test.eq(Mux(common.tested, field_of(self.word, FIELDS["test"]), ConditionCode.T.value)),
+            dispatched.guard.eq(self.guard & test.passed),
+            dispatched.operands[0].eq(self.operand), dispatched.same.eq(self.same), dispatched.fault.eq(self.fault),
+            unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),
+            launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),
+            launch.stack.eq(self.configuration), unit.report_mask.eq(self.report_mask),
+            self.result_valid.eq(unit.result.valid), self.result.eq(unit.result.payload),
+            self.pushed.eq(stack.pushed.valid), self.pushed_warp.eq(stack.pushed.payload.warp),
+            self.committed.eq(stack.committed.valid), self.committed_warp.eq(stack.committed.payload.warp),
+            self.committed_depth.eq(stack.committed.payload.last + 1)]
+        return m
+
+
+@dataclass
+class _Warp:
+    """A hardware warp in the middle of a life."""
+
+    stream: Stream | None = None
+    position: int = -1
+    """Of the next step; -1 is the start."""
+    flying: deque[tuple[Start | FlowStep, int]] = field(default_factory=deque)
+    """What has been accepted, and when, oldest first."""
+    blocked: bool = False
+    """The next step has to wait for the last one's result."""
+    depth: int = 0
+    quiet_at: int = -1
+    """From this cycle on nothing of it is under way."""
+    done: str = ""
+    """The last step that is over."""
+    expected_depth: int = 0
+    served_at: int = 0
+    """When its last request was; behind a push two cycles later at the earliest."""
+
+
+class FlowDriver:
+    """Plays streams on all warps of the hardware at once.
+
+    Parameters
+    ----------
+    bench : Bench
+        Whose random numbers decide which warp is next; reports differences.
+    warps : int
+        Of the hardware.
+    streams : Iterable[Stream]
+        Taken one after the other by warps that have nothing to do.
+    behaviour : MemoryBehaviour
+        Of the memory behind the stack.
+    report_mask : int
+        The hardware's.
+    idle : float
+        Chance that nothing is sent in a cycle.
+
+    Attributes
+    ----------
+    steps, depths : int
+        Results compared; stack pointers compared.
+    cycles : dict[str, list[int]]
+        By instruction: from the request to the cycle in which the warp's next may come.
+    gaps : dict[str, list[int]]
+        By instruction: from the request to the warp's next, less the cycles for each token but the first that it pops.
+    sent, busy_cycles : int
+        Requests, and the cycles from the first to the last.
+    """
+
+    def __init__(self, bench: Bench, warps: int, streams: Iterable[Stream], behaviour: MemoryBehaviour | None = None, *,
+                 report_mask: int = ALL_REPORTED, idle: float = 0.05) -> None:
+        self.bench = bench
+        self.dut = FlowBench(SmParams(warps=warps, lanes=4))
+        self.memory = Memory()
+        self.server = MemoryServer(self.dut.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.steps = self.depths = self.sent = self.busy_cycles = 0
+        self.cycles: dict[str, list[int]] = {}
+        self.gaps: dict[str, list[int]] = {}
+        self._streams: Iterator[Stream] = iter(streams)
+        self._warps = [_Warp() for _ in range(warps)]
+        self._report_mask = report_mask
+        self._idle = idle
+        self._cycle = 0
+        self._layout = flow_result(SmParams(warps=warps, lanes=4))
+        self._last = 0
+
+    def run(self, *, traces: Any = None, name: str = "") -> int:
+        """Simulates until all streams have been played; returns the cycles."""
+        return self.bench.simulate(self.dut, [self._drive], background=[self.server.serve], traces=traces, name=name,
+                                   limit=10_000_000)
+
+    async def _drive(self, ctx: Any) -> None:
+        dut = self.dut
+        ctx.set(dut.report_mask, self._report_mask)
+        sent: tuple[int, bool] | None = None
+        first = None
+        quiet = 0
+        stack = Cat(dut.pushed, dut.pushed_warp), Cat(dut.committed, dut.committed_warp), dut.committed_depth
+        ticks = ctx.tick().sample(dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack)
+        async for _, _, ready, launch_ready, result_valid, result, pushed, committed, depth in ticks:
+            self._cycle += 1
+            if pushed & 1:
+                self._warps[pushed >> 1].depth += 1
+            if committed & 1:
+                self._warps[committed >> 1].depth = depth
+            if sent is not None and (launch_ready if sent[1] else ready):
+                self._accepted(sent[0])
+                ctx.set(dut.launch_valid if sent[1] else dut.valid, 0)
+                sent = None
+                self.sent += 1
+                first = first or self._cycle
+                self.busy_cycles = self._cycle - first + 1
+            if result_valid:
+                quiet = 0
+                self._result(result)
+            for number, warp in enumerate(self._warps):
+                if warp.quiet_at == self._cycle and not warp.flying:
+                    self._check_depth(number, warp)
+            if sent is None and self.bench.random.random() >= self._idle:
+                sent = self._send(ctx)
+            quiet += 1
+            flying = sent is not None or any(warp.flying for warp in self._warps)
+            if quiet > _QUIET_CYCLES and not flying and not self._left():
+                break
+            if quiet > 20_000:
+                stuck = [f"warp {number} at {_name(warp.flying[0][0])}" for number, warp in enumerate(self._warps)
+                         if warp.flying]
+                self.bench.fail("no result for 20,000 cycles: " + ", ".join(stuck))
+
+    def _left(self) -> bool:
+        """Whether anything is left to send."""
+        return any(self._refill(warp) for warp in self._warps)
+
+    def _refill(self, warp: _Warp) -> bool:
+        """Whether the warp has something to send, after it has taken a new stream if it needs one."""
+        if warp.stream is None or warp.position >= len(warp.stream.steps):
+            if warp.flying:
+                return False
+            warp.stream, warp.position = next(self._streams, None), -1
+        return warp.stream is not None
+
+    def _send(self, ctx: Any) -> tuple[int, bool] | None:
+        """Puts one warp's next request on the port; which warp's, and whether it is a launch."""
+        can = [number for number, warp in enumerate(self._warps) if not warp.blocked and self._refill(warp)]
+        if not can:
+            return None
+        # Those that wait longest first, so that no warp waits for ever; any warp now and then.
+        later = [number for number in can if number > self._last]
+        self._last = number = self.bench.random.choice(can) if self._idle else (later or can)[0]
+        warp, dut = self._warps[number], self.dut
+        assert warp.stream is not None
+        if warp.position < 0:
+            start = warp.stream.start
+            if start.size:
+                self.memory.map(f"stack {start.base:#x}", start.base + start.local, start.size)
+            for port, value in ((dut.launch_warp, number), (dut.launch_threads, start.threads),
+                                (dut.launch_pc, start.pc), (dut.launch_valid, 1)):
+                ctx.set(port, value)
+            ctx.set(dut.configuration, {
+                "base": start.base // CRS_GRANULE, "local": start.local // CRS_GRANULE,
+                "size": start.size // CRS_GRANULE, "check_calls": start.check_calls})
+            return number, True
+        step = warp.stream.steps[warp.position]
+        for port, value in ((dut.warp, number), (dut.word, step.word), (dut.pc, step.pc), (dut.guard, step.guard),
+                            (dut.conditions.as_value(), step.conditions), (dut.operand, step.operand),
+                            (dut.same, step.same), (dut.fault, step.fault), (dut.valid, 1)):
+            ctx.set(port, value)
+        ctx.set(dut.move, {"operation": step.move, "pc": step.pc, "target": step.target})
+        warp.blocked = True
+        return number, False
+
+    def _accepted(self, number: int) -> None:
+        warp = self._warps[number]
+        assert warp.stream is not None
+        item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
+        steps = warp.stream.steps
+        behind = warp.position > 0 and steps[warp.position - 1].pushes
+        served = max(self._cycle, warp.served_at + PUSH_CYCLES) if behind else self._cycle
+        if isinstance(item, FlowStep) and warp.position > 0:
+            position = warp.position - 1
+            popped = steps[position - 1].depth - steps[position].depth if position else 0
+            self.gaps.setdefault(steps[position].name, []).append(
+                served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0))
+        warp.flying.append((item, self._cycle))
+        warp.served_at = served
+        warp.position += 1
+        warp.blocked = isinstance(item, Start) or not item.pushes
+
+    def _result(self, bits: int) -> None:
+        """Compares a result with what was to become of the oldest step of its warp."""
+        bench, result, codes = self.bench, self._layout.from_bits(bits), self._layout["codes"]
+        number = int(result.warp)
+        warp = self._warps[number]
+        if not warp.flying:
+            bench.fail(f"warp {number}: a result that nothing was asked for")
+        item, accepted = warp.flying.popleft()
+        assert warp.stream is not None
+        where = f"{warp.stream.name}, {_name(item)}"
+        if isinstance(item, Start):
+            expected = FlowStep(0, 0, item.pc, item.threads, _codes_at_start(item.threads))
+        else:
+            expected = item
+            self.cycles.setdefault(item.name, []).append(1 if item.pushes else self._cycle - accepted + 1)
+        got = (WarpError(result.error), bool(result.terminated), bool(result.kept))
+        bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
+        if not expected.terminated:
+            bench.expect(f"{where}: pc", int(result.pc), expected.pc_after)
+        elif expected.error is not WarpError.NONE:
+            bench.expect(f"{where}: pc of the error", int(result.pc), expected.pc)
+        bench.expect(f"{where}: active threads", int(result.active), expected.active)
+        bench.expect(f"{where}: codes", bits >> codes.offset & (1 << codes.width) - 1, expected.codes)
+        if expected.value is not None:
+            bench.expect(f"{where}: value", int(result.value), expected.value)
+        if expected.memory:
+            start = warp.stream.start
+            bench.expect(f"{where}: bytes of the stack",
+                         self.memory.read(start.base + start.local, len(expected.memory)).hex(" ", 16),
+                         expected.memory.hex(" ", 16))
+        self.steps += 1
+        warp.blocked = warp.blocked and bool(warp.flying)
+        warp.quiet_at = self._cycle + _QUIET_CYCLES
+        warp.expected_depth, warp.done = expected.depth, where
+
+    def _check_depth(self, number: int, warp: _Warp) -> None:
+        self.bench.expect(f"warp {number}: depth of the stack after {warp.done}", warp.depth, warp.expected_depth)
+        self.depths += 1
+
+
+def _codes_at_start(threads: int) -> int:
+    """Threads that the launch does not want are KILLED, which is 1."""
+    return sum(1 << 3 * thread for thread in range(WARP_THREADS) if not threads >> thread & 1)
+
+
+def _name(item: Start | FlowStep) -> str:
+    if isinstance(item, Start):
+        return "launch"
+    return f"{item.pc:#x} {spell(item.word) if item.move is FlowOperation.NONE else item.name}"

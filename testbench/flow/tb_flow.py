@@ -1,0 +1,153 @@
+"""The flow unit with its stack: masks, next pc, stack pointer and errors of every flow instruction.
+
+Directed lives of warps are written out by hand. Real ones come from the kernels, random ones from made-up instructions,
+both as the reference machine executes them. After each instruction the hardware must have come to the same.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from statistics import mean
+
+from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
+from rtl.layouts import FlowOperation
+from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.machine.memory_port import MemoryBehaviour
+from sim.model.warp import Machine
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.flow.cases import directed, unreported
+from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
+from testbench.flow.random_programs import random_streams
+from testbench.flow.steps import FlowStep, Stream, streams
+from testbench.handmade import encode
+
+__all__ = ["check_directed", "check_programs", "check_random", "check_speed", "record", "run"]
+
+WRITE_BACK = encode("CCTLL", "stack")
+HANDS_OFF = MemoryBehaviour(latency=(1, 1))
+LINE_A_PUSH = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)
+UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+WARPS = 8
+_MOVING = {"CCTLL", "SETCRSPTR", "SETLMEMBASE"}
+"""What waits for memory, or makes others wait."""
+SHOWN = "k08_fib_recursion"
+"""The kernel in the waveform."""
+
+
+def _places() -> Iterator[int]:
+    """Addresses for the blocks of warps."""
+    return itertools.count(1 << 38, 1 << 24)
+
+
+def _play(bench: Bench, what: str, lives: Iterable[Stream], warps: int = WARPS, **how: object) -> FlowDriver:
+    driver = FlowDriver(bench, warps, lives, **how)  # pyright: ignore[reportArgumentType]
+    driver.run()
+    bench.checked(f"instructions, {what}", driver.steps)
+    bench.checked("stack pointers", driver.depths)
+    return driver
+
+
+def check_directed(bench: Bench) -> None:
+    """Each instruction, each error, each boundary, by hand; on one warp, and on several at once."""
+    for warps, behaviour in ((1, HANDS_OFF), (WARPS, UNRULY)):
+        _play(bench, "directed", directed(), warps, behaviour=behaviour)
+    _play(bench, "directed", unreported(), report_mask=0)
+
+
+def check_speed(bench: Bench) -> None:
+    """A push costs its warp two cycles, anything else five, and one more for each further token that it pops; across
+    warps the unit takes an instruction every cycle."""
+    lives = [life for life in directed() if max(step.depth for step in life.steps) < CACHED_TOKENS
+             and not any(step.name in _MOVING for step in life.steps)]
+    driver = _play(bench, "timed", lives, 1, behaviour=HANDS_OFF, idle=0.0)
+    for name, gaps in driver.gaps.items():
+        step = next(step for life in lives for step in life.steps if step.name == name)
+        enters = step.move is FlowOperation.ENTER_TRAP
+        bench.expect(f"cycles of {name}", max(gaps),
+                     ENTRY_CYCLES if enters else PUSH_CYCLES if step.pushes else HIT_CYCLES)
+    bench.table("cycles from an instruction to its warp's next, nothing in the way, less two for each further token "
+                "that it pops", ["", "least", "most", "count"],
+                [[name, min(gaps), max(gaps), len(gaps)] for name, gaps in sorted(driver.gaps.items())])
+
+    start = replace(next(directed()).start, size=1 << 14)
+    pushes = [FlowStep(encode("SSY", "i", target=0x1000), 0x1008, 0x1010, start.threads, depth=number + 1)
+              for number in range(600)]
+    driver = _play(bench, "timed", [Stream("pushes", start, pushes)], 1, behaviour=LINE_A_PUSH, idle=0.0)
+    bench.expect("cycles of a push, memory taking a line per 4 of them", max(driver.gaps["SSY"]), PUSH_CYCLES)
+    bench.figure("cycles a push, 600 on end, memory taking a line per 4", mean(driver.gaps["SSY"]))
+
+    jumps = [FlowStep(encode("JMP", "i", target=0x1000), 0x1008, 0x1000, start.threads)] * 200
+    driver = _play(bench, "timed", [Stream(f"jumps {warp}", replace(start, size=0), jumps) for warp in range(WARPS)],
+                   behaviour=HANDS_OFF, idle=0.0)
+    rate = driver.sent / driver.busy_cycles
+    bench.figure("instructions a cycle, 8 warps that jump", rate)
+    if rate < 0.99:
+        bench.fail(f"the unit takes {rate:.3f} instructions a cycle")
+
+
+def check_programs(bench: Bench) -> None:
+    """The control flow of the kernels, many at once."""
+    limit = 1_000_000 if bench.thorough else 250
+    place = _places()
+
+    def lives() -> Iterator[Stream]:
+        runs = list(itertools.product(RUNS.values(), LEVELS))
+        for run_, level in bench.progress(runs, "kernels"):
+            machine = Machine(build(run_, level), order=bench.seed)
+            yield from streams(f"{run_.name} {level}", machine, place, WRITE_BACK, limit)
+
+    driver = _play(bench, "of the kernels", lives(), behaviour=UNRULY)
+    _table(bench, "cycles until the warp's next instruction may come, kernels with an unruly memory", driver)
+    bench.figure("lines written", driver.server.writes)
+    bench.figure("lines read", driver.server.reads)
+
+
+def check_random(bench: Bench) -> None:
+    """Made-up instructions in any state that instructions can bring about."""
+    count, length = (200, 400) if bench.thorough else (24, 120)
+    for warps, mask in ((WARPS, ALL_REPORTED), (2, REPORT_MASK_RESET), (WARPS, 0)):
+        lives = list(random_streams(bench.random, _places(), count, length, mask))
+        _play(bench, "random", lives, warps, behaviour=UNRULY, report_mask=mask)
+
+
+def record(bench: Bench) -> None:
+    """A recursive kernel on two warps, for the waveform."""
+    machine = Machine(build(RUNS[SHOWN], "O3"))
+    lives = list(streams(SHOWN, machine, _places(), WRITE_BACK, 400))
+    driver = FlowDriver(bench, 2, lives, idle=0.0)
+    driver.run(traces=traces_of(driver))
+
+
+def traces_of(driver: FlowDriver) -> Traces:
+    """What is worth seeing of the unit."""
+    flow, stack = driver.dut.unit.flow, driver.dut.unit.stack
+    request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result.payload
+    return {
+        "instruction": {
+            "valid": flow.request.valid, "ready": flow.request.ready, "warp": Trace(request.warp, "dec"),
+            "operation": request.instruction.operation, "kind": request.instruction.kind, "pc": request.pc,
+            "operand": request.operand},
+        "stack": {
+            "valid": flow.stack.request.valid, "ready": flow.stack.request.ready, "warp": Trace(asked.warp, "dec"),
+            "operation": asked.operation, "enable": asked.enable, "kind": asked.kind, "pc": asked.operand,
+            "mask": asked.mask, "answered": stack.result_valid, "popped": stack.result.kind},
+        "result": {
+            "valid": flow.result.valid, "warp": Trace(result.warp, "dec"), "pc": result.pc, "active": result.active,
+            "terminated": result.terminated, "error": result.error},
+        "memory": {
+            "request": stack.port.request.valid, "write": stack.port.request.payload.write,
+            "tag": Trace(stack.port.request.payload.tag, "dec"), "answer": stack.port.response.valid}}
+
+
+def _table(bench: Bench, title: str, driver: FlowDriver) -> None:
+    bench.table(title, ["", "least", "mean", "most", "count"],
+                [[name, min(cycles), float(mean(cycles)), max(cycles), len(cycles)]
+                 for name, cycles in sorted(driver.cycles.items())])
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for check in (check_directed, check_speed, check_random, check_programs, record):
+        check(bench)

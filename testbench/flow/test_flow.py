@@ -1,0 +1,179 @@
+"""The flow unit: its parts against the instruction table, the whole by its testbench."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.execute.condition import ConditionTest
+from rtl.flow import FlowDecoder
+from rtl.flow.decide import TargetResolver
+from rtl.flow.decode import FLOW_FORMS
+from rtl.isa.condition import TRUTH
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import Constant, Target
+from rtl.isa.table import FORMS, find
+from rtl.layouts import FlowOperation, ThreadCode
+from sim.engine import choose
+from sim.testbench import Bench, run
+from testbench.flow import tb_flow
+from testbench.flow.cases import directed
+from testbench.flow.driver import FlowDriver
+from testbench.flow.steps import Stream
+
+ENGINE, _ = choose()
+
+
+def passes(body, seed=0):
+    report = run("flow", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def combinational(dut, body):
+    async def testbench(ctx):
+        await body(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def random_word(source, form):
+    """A word of a form, any field at any value; bits that make the form are left alone."""
+    word = form.match
+    for field in form.fields.values():
+        if not field.mask & form.mask:
+            word = field.put(word, source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]))
+    return word
+
+
+def test_the_decoder_reads_what_the_table_says():
+    source, dut = random.Random(0), FlowDecoder()
+    words = [(form, random_word(source, form)) for form in FORMS for _ in range(4)]
+
+    async def body(ctx):
+        seen = set()
+        for form, word in words:
+            ctx.set(dut.word, word)
+            got = ctx.get(dut.instruction)
+            if find(word) not in FLOW_FORMS:
+                assert got.operation is FlowOperation.NONE, hex(word)
+                continue
+            seen.add((form.name, form.variant))
+            values = form.values(word)
+            for name in ("uniform", "limited", "counted", "keep_reference"):
+                if name in values:
+                    assert got[name] == values[name], (hex(word), name)
+            target = form.operands.get("target")
+            sets = form.name in ("SETCRSPTR", "SETLMEMBASE")
+            assert got.constant == (sets or isinstance(target, Constant))
+            if isinstance(target, Target):
+                assert got.offset == values["target"] & 0xFFFF_FFFF
+                assert got.relative == target.relative
+            if isinstance(target, Constant | Target):
+                assert got.indexed == (target.index is not None)
+        assert seen == {(form.name, form.variant) for form in FLOW_FORMS}
+
+    combinational(dut, body)
+
+
+def test_what_leaves_has_the_code_of_the_token_that_it_waits_for():
+    codes = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
+             "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
+    dut = FlowDecoder()
+
+    async def body(ctx):
+        for form in FLOW_FORMS:
+            ctx.set(dut.word, form.default | form.match)
+            got = ctx.get(dut.instruction)
+            assert (got.operation is FlowOperation.LEAVE) == (form.name in codes)
+            assert form.name not in codes or got.code is codes[form.name]
+
+    combinational(dut, body)
+
+
+def test_every_condition_of_every_flag():
+    dut = ConditionTest()
+
+    async def body(ctx):
+        for offset in (0, 5):
+            ctx.set(dut.flags.as_value(), sum(((thread + offset) % 16) << 4 * thread for thread in range(32)))
+            for test, truth in enumerate(TRUTH):
+                ctx.set(dut.test, test)
+                passed = ctx.get(dut.passed)
+                assert passed == sum((truth >> (thread + offset) % 16 & 1) << thread for thread in range(32)), test
+
+    combinational(dut, body)
+
+
+def test_targets_against_python():
+    source, dut = random.Random(1), TargetResolver()
+    edges = [0, 8, 4, 0x7FFF_FFF8, 0x8000_0000, 0xFFFF_FFF0, 0xFFFF_FFF8]
+
+    def number():
+        return source.choice([source.choice(edges), source.getrandbits(29) << 3, source.getrandbits(32)])
+
+    def signed(value, is_signed):
+        return value - (1 << 32) * (is_signed and value >> 31)
+
+    async def body(ctx):
+        seen = set()
+        for _ in range(3000):
+            pc, operand, offset = number(), number(), number()
+            relative, form = source.getrandbits(1), source.choice(["plain", "indexed", "constant", "both"])
+            pushes = source.random() < 0.3
+            indexed, constant = form in ("indexed", "both"), form in ("constant", "both")
+            fault = source.choice([WarpError.NONE, WarpError.NONE, WarpError.OOR_ADDR])
+            ctx.set(dut.pc, pc & ~7)
+            ctx.set(dut.operand, operand)
+            ctx.set(dut.fault, fault)
+            ctx.set(dut.instruction, {
+                "operation": FlowOperation.PUSH if pushes else FlowOperation.BRANCH, "relative": relative,
+                "indexed": indexed, "constant": constant, "offset": offset})
+            total = (pc & ~7) + 8 if relative else 0
+            total += signed(operand, relative) if indexed or constant else 0
+            total += 0 if constant else signed(offset, relative or indexed)
+            expected = WarpError.NONE
+            if fault is not WarpError.NONE and (indexed or constant):
+                expected = fault
+            elif not 0 <= total < 1 << 32:
+                expected = WarpError.PC_WRAP
+            elif total % 8 and not pushes:
+                expected = WarpError.MISALIGNED_PC
+            assert (ctx.get(dut.target), ctx.get(dut.error)) == (total & 0xFFFF_FFFF, expected)
+            seen.add(expected)
+        assert len(seen) == 4
+
+    combinational(dut, body)
+
+
+def test_directed():
+    assert passes(tb_flow.check_directed).checks["instructions, directed"] > 1500
+
+
+def test_cycles():
+    passes(tb_flow.check_speed)
+
+
+def test_random():
+    assert passes(tb_flow.check_random, 1).checks["instructions, random"] > 2000
+
+
+def test_programs():
+    assert passes(tb_flow.check_programs).checks["instructions, of the kernels"] > 3000
+
+
+@pytest.mark.parametrize("what", ["active", "codes", "pc_after", "depth", "error"])
+def test_a_wrong_result_is_seen(what):
+    def body(bench: Bench) -> None:
+        life = next(life for life in directed() if life.name.startswith("BRA: nobody"))
+        steps = list(life.steps)
+        wrong = WarpError.DIVERGENT if what == "error" else getattr(steps[-1], what) ^ 8
+        steps[-1] = replace(steps[-1], **{what: wrong})
+        FlowDriver(bench, 1, [Stream(life.name, life.start, steps)], idle=0.9).run()
+
+    report = run("flow", body, ENGINE)
+    assert not report.passed
+    assert what.split("_")[0] in (report.failure or "")

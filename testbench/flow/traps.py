@@ -1,0 +1,72 @@
+"""What the trap unit makes warps do, at random, as the reference machine does it."""
+
+from random import Random
+
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
+from rtl.isa.errors import WarpError
+from rtl.layouts import FlowOperation
+from sim.model.faults import WarpFaultError
+from sim.model.state import Warp
+from sim.model.trap_frame import leave_frame, push_frame, restore_frame, terminate
+from sim.model.unwind import check_pc
+from sim.model.warp import Machine
+from testbench.flow.steps import FlowStep, codes_of
+
+__all__ = ["trap_step"]
+
+_RARE = 0.05
+
+
+def _chosen(source: Random, warp: Warp) -> FlowOperation:
+    """Mostly in by turns with out."""
+    if source.random() < _RARE:
+        return source.choice([FlowOperation.BRANCH, FlowOperation.LEAVE_TRAP, FlowOperation.RESTORE,
+                              FlowOperation.TERMINATE])
+    if not warp.stack.in_trap:
+        return FlowOperation.ENTER_TRAP
+    return source.choice([FlowOperation.RESTORE] * 5 + [FlowOperation.LEAVE_TRAP])
+
+
+def _target(source: Random) -> int:
+    return source.getrandbits(32) & -INSTRUCTION_BYTES | (4 if source.random() < _RARE else 0)
+
+
+def trap_step(source: Random, made: Machine, warp: Warp) -> FlowStep:
+    """Makes a warp enter or leave its trap handler, or end, whatever it is doing; the step."""
+    operation, target = _chosen(source, warp), _target(source)
+    pc = instruction_address(warp.pc)
+    if operation is FlowOperation.ENTER_TRAP:
+        pc = source.choice([pc, source.getrandbits(32) & -INSTRUCTION_BYTES])
+    error = WarpError.NONE
+    try:
+        after = _applied(operation, warp, pc, target)
+    except WarpFaultError as fault:
+        error, after = fault.error, pc
+        if not made.reports(error) and operation is not FlowOperation.ENTER_TRAP:
+            error, after = WarpError.NONE, (pc + INSTRUCTION_BYTES) % (1 << 32)
+    if error is WarpError.NONE:
+        warp.pc = after
+    return FlowStep(
+        source.getrandbits(64), pc, after, warp.masks.active, codes_of(warp.masks), warp.stack.depth,
+        guard=source.getrandbits(32), conditions=source.getrandbits(128), operand=source.getrandbits(32),
+        same=source.getrandbits(32), fault=source.choice([WarpError.NONE, WarpError.INVALID_CONST_ADDR]),
+        terminated=warp.terminated, error=error, move=operation, target=target)
+
+
+def _applied(operation: FlowOperation, warp: Warp, pc: int, target: int) -> int:
+    """Does it; the pc to go on at."""
+    match operation:
+        case FlowOperation.BRANCH:
+            return check_pc(target)
+        case FlowOperation.ENTER_TRAP:
+            check_pc(target)
+            push_frame(warp, pc)
+            return target
+        case FlowOperation.LEAVE_TRAP:
+            leave_frame(warp)
+            return pc
+        case FlowOperation.RESTORE:
+            return restore_frame(warp)
+        case _:
+            terminate(warp)
+            return pc

@@ -1,0 +1,1 @@
+"""Boards, their memory and video."""

@@ -1,0 +1,90 @@
+"""A board in simulation, all but its clock and its pads, with the real host programs at its serial line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.debug import main as debug
+from sim.engine import CompiledEngine
+from sim.run import main as run
+
+MISSING = CompiledEngine.missing()
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"engine compiled: {MISSING}")
+PROGRAMS = Path(__file__).parents[1] / "programs"
+ADDS = """\
+.kernel adds
+.param out 8
+        S2R R0, SR_TID.X
+        ISCADD R2.CC, R0, c[0x0][out], 0x2
+        IADD.X R3, RZ, c[0x0][out+4]
+        IADD32I R4, R0, 0x64
+        STG.E [R2], R4
+        EXIT
+"""
+FAILS = """\
+.kernel fails
+        MOV32I R2, 0x10
+        MOV R3, RZ
+        LDG.E R4, [R2]
+        EXIT
+"""
+
+
+@pytest.fixture(scope="module")
+def port():
+    """The serial port of a board with the smallest machine."""
+    board = subprocess.Popen([sys.executable, "-m", "sim.board", "--preset", "tiny", "--engine", "compiled"],
+                             stdout=subprocess.PIPE, text=True)
+    assert board.stdout is not None
+    try:
+        yield board.stdout.readline().strip()
+    finally:
+        board.terminate()
+        board.wait()
+        board.stdout.close()
+
+
+def on(port, *arguments):
+    return [*map(str, arguments), "--engine", "board", "--port", port]
+
+
+def test_kernels_run_on_a_board_one_after_the_other(port, tmp_path, capsys):
+    """The first one fails and leaves warps in the trap; the second run resets the machine."""
+    out = tmp_path / "out.json"
+    (tmp_path / "fails.sass").write_text(FAILS)
+    assert run(on(port, tmp_path / "fails.sass", "--json", out)) == 1
+    assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in capsys.readouterr().out
+    assert "MMU_FAULT" in json.dumps(json.loads(out.read_text())["esr"])
+    assert run(on(port, PROGRAMS / "k08_fib_recursion.O3.cubin", "--block", 12, "--arg", "buf:OUT=u32[12]", "--check",
+                  "--json", out)) == 0
+    result = json.loads(out.read_text())
+    assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
+    assert result["instructions"] > 1000
+
+
+def test_a_kernel_is_debugged_on_a_board(port, tmp_path, capsys):
+    (tmp_path / "adds.sass").write_text(ADDS)
+    batch = tmp_path / "batch"
+    batch.write_text("break 0x28\nrun\nregisters\nstep\nregisters\ndelete\ncontinue\nquit\n")
+    assert debug(on(port, tmp_path / "adds.sass", "--block", 4, "--arg", "buf:OUT=u32[4]", "--batch", batch)) == 0
+    text = capsys.readouterr().out
+    assert "breakpoint 1: warp 0" in text
+    assert "the grid is over" in text
+    assert "00000064 00000065 00000066 00000067" in text
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--preset", "full"], "the board has preset tiny, not full"),
+    (["--local", "1000000"], "the launch needs "),
+    (["--vcd", "out.vcd"], "--vcd needs a simulation, which a board is not"),
+    (["--block", "96"], "a block of 96 threads needs 3 warps, preset tiny has 2")])
+def test_what_a_board_cannot_do_is_said_in_one_line(port, tmp_path, capsys, arguments, message):
+    (tmp_path / "adds.sass").write_text(ADDS)
+    with pytest.raises(SystemExit, match="2"):
+        run(on(port, tmp_path / "adds.sass", "--arg", "buf:OUT=u32[128]", *arguments))
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert message in error

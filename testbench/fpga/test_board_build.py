@@ -1,0 +1,225 @@
+"""Bitstreams of boards: PLLs, pins and clocks, what the tools are asked and what is said; Verilog for other tools."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from amaranth.build.run import LocalBuildProducts
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from rtl.fpga.block_memory import BlockMemory
+from rtl.fpga.boards import BOARDS, board_top
+from rtl.fpga.flat import Flat
+from rtl.fpga.pll import find_pll
+from sim import bitstream, fpga
+from sim.bitstream import PadsAlone, constraints
+from sim.ecp5 import missing_tool
+from sim.verilog import verilog_of
+
+CONSTRAINTS = Path(__file__).parents[2] / "constraints"
+MISSING = missing_tool()
+needs_tools = pytest.mark.skipif(MISSING is not None, reason=f"sim.fpga: {MISSING}")
+
+
+# Clocks.
+
+@pytest.mark.parametrize(("source", "wanted"), [(25e6, 50e6), (100e6, 50e6), (25e6, 62.5e6), (48e6, 48e6)])
+def test_a_frequency_that_a_pll_makes_exactly(source, wanted):
+    assert find_pll(source, wanted).frequency == wanted
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(8e6, 400e6), st.floats(3.125e6, 400e6))
+def test_a_pll_stays_within_its_ranges(source, wanted):
+    assume(source >= 10e6)      # phases are compared at 10 MHz at least
+    found = find_pll(source, wanted)
+    assert found.frequency == pytest.approx(source * found.feedback_divider / found.input_divider)
+    assert found.oscillator == pytest.approx(found.frequency * found.output_divider)
+    assert 399.999e6 <= found.oscillator <= 800.001e6
+    assert 9.999e6 <= source / found.input_divider <= 400.001e6
+    assert 3.124e6 <= found.frequency <= 400.001e6
+    assert all(1 <= divider <= most for divider, most in (
+        (found.input_divider, 128), (found.feedback_divider, 80), (found.output_divider, 128)))
+
+
+@pytest.mark.parametrize(("source", "wanted", "message"), [
+    (25e6, 500e6, "makes 500 MHz of 25 MHz: it takes 8 to 400 MHz and makes 3.125 to 400 MHz"),
+    (4e6, 50e6, "makes 50 MHz of 4 MHz: it takes 8 to 400 MHz"),
+    (8e6, 50e6, "no PLL of an ECP5 makes 50 MHz of 8 MHz")])
+def test_a_frequency_that_no_pll_makes(source, wanted, message):
+    with pytest.raises(ValueError, match=message):
+        find_pll(source, wanted)
+
+
+# Pins.
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_constraints_are_what_the_platform_says(board):
+    assert (CONSTRAINTS / f"{board}.lpf").read_text() == constraints(BOARDS[board])
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_every_pin_and_clock_of_a_board_is_explained(board):
+    page = (CONSTRAINTS / f"{board}.md").read_text()
+    text = (CONSTRAINTS / f"{board}.lpf").read_text()
+    sites = {line.split('"')[3] for line in text.splitlines() if line.startswith("LOCATE")}
+    named = {word.strip("`") for line in page.splitlines() if line.startswith("|")
+             for word in line.replace("|", " ").replace(",", " ").split()}
+    assert sites <= named
+    assert f"{BOARDS[board].clock / 1e6:g} MHz" in page
+
+
+# The command.
+
+FAKE = '''\
+import json, pathlib, sys
+arguments = sys.argv[1:]
+if "-V" in arguments or "--version" in arguments:
+    print("tool 1.2")
+elif "top.ys" in arguments:
+    cells = {"machine.sm.core.fetch.tags.q_LUT4_Z": "LUT4", "machine.sm.core.fetch.rows.0.0": "DP16KD",
+              "machine.link.content_TRELLIS_FF_Q_1": "TRELLIS_FF", "machine.link.x_LUT4_Z": "LUT4",
+              "machine.sm.core.front_end.control_flow.stack.a.b_CCU2C_S": "CCU2C", "clock.pll": "EHXPLLL"}
+    pathlib.Path("top.json").write_text(json.dumps({"modules": {"top": {"cells": {
+        name: {"type": kind} for name, kind in cells.items()}}}}))
+elif "--textcfg" in arguments:
+    seed = int(arguments[arguments.index("--seed") + 1])
+    pathlib.Path("top.config").write_text(f"seed {seed}")
+    clock = "$glbnet$clock.pll_clock"
+    steps = [{"type": "clk-to-q", "delay": 1, "from": {"cell": "machine.a_TRELLIS_FF_Q", "port": "Q"}},
+             {"type": "routing", "delay": 1, "net": "machine.a", "from": {"cell": "machine.a_TRELLIS_FF_Q"},
+               "to": {"cell": "machine.b_TRELLIS_FF_Q", "port": "DI"}}]
+    pathlib.Path("report.json").write_text(json.dumps({
+        "fmax": {"clk25_0__io": {"achieved": 300, "constraint": 25},
+                  clock: {"achieved": 30.0 + 10 * seed, "constraint": 50}},
+        "utilization": {"TRELLIS_COMB": {"used": 7, "available": 99}, "DCUA": {"used": 0, "available": 2}},
+        "critical_paths": [{"from": f"posedge {clock}", "to": f"posedge {clock}", "path": steps}]}))
+elif "--bit" in arguments:
+    pathlib.Path("top.bit").write_text(pathlib.Path("top.config").read_text())
+else:
+    sys.exit("what?")
+'''
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """Tools that answer at once, in the folder where they work; boards without a machine."""
+    (tmp_path / "fake.py").write_text(FAKE)
+    for variable in ("YOSYS", "NEXTPNR_ECP5", "ECPPACK"):
+        monkeypatch.setenv(variable, f"{sys.executable} {tmp_path / 'fake.py'}")
+    monkeypatch.setattr(fpga, "board_top", partial(board_top, make=PadsAlone))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_bitstream_is_that_of_the_first_seed_that_is_fast_enough(tools, capsys):
+    assert fpga.main(["ulx3s-85f", "--preset", "small", "--seeds", "1,2,3", "--json", "out.json"]) == 0
+    output, errors = capsys.readouterr()
+    assert [line.partition("s  ")[2] for line in errors.splitlines()] == [
+        "ulx3s-85f: elaboration", "ulx3s-85f: synthesis", "ulx3s-85f: 2 LUT4, 1 FF",
+        "ulx3s-85f: placement and routing, seed 1", "ulx3s-85f: 40.0 MHz", "ulx3s-85f: placement and routing, seed 2",
+        "ulx3s-85f: 50.0 MHz", "ulx3s-85f: bitstream"]
+    assert output.startswith("ulx3s-85f, preset small, on LFE5U-85F, BG381, speed grade 6\n")
+    assert "  50.0 MHz is met\n" in output
+    result = json.loads((tools / "out.json").read_text())
+    assert (result["clock_mhz"], result["fmax_mhz"], result["met"]) == (50, 50, True)
+    nothing = dict.fromkeys(bitstream.COLUMNS, 0)
+    assert result["units"] == {
+        "machine.link": nothing | {"lut4": 1, "ff": 1}, "machine.sm.core.fetch": nothing | {"lut4": 1, "dp16kd": 1},
+        "machine.sm.core.front_end.control_flow.stack": nothing | {"ccu2c": 1}}
+    assert (result["lut4"], result["used"], result["available"]) == (2, {"TRELLIS_COMB": 7}, {"TRELLIS_COMB": 99})
+    assert result["tools"] == {"yosys": "tool 1.2", "nextpnr-ecp5": "tool 1.2"}
+    assert [seed["seed"] for seed in result["seeds"]] == [1, 2]
+    folder = tools / "build" / "fpga" / "ulx3s-85f-small"
+    assert (folder / "top.bit").read_text() == "seed 2"
+    assert "chformal -remove" in (folder / "top.ys").read_text()
+    assert (folder / "top.lpf").read_text().startswith((CONSTRAINTS / "ulx3s-85f.lpf").read_text()[:200])
+
+
+def test_a_bitstream_that_is_too_slow_is_the_best_and_is_not_loaded(tools, capsys, monkeypatch):
+    monkeypatch.setattr(fpga, "check_loader", lambda: None)
+    monkeypatch.setattr(fpga, "load", lambda *_: pytest.fail("loaded"))
+    assert fpga.main(["ulx3s-25f", "--seeds", "1,0", "--build", "work", "--load"]) == 1
+    assert "  50.0 MHz IS NOT MET\n" in capsys.readouterr().out
+    assert (tools / "work" / "top.bit").read_text() == "seed 1"
+    assert fpga.main(["ulx3s-25f", "--seeds", "1", "--clock", "37500000"]) == 0
+    assert "preset tiny" in capsys.readouterr().out
+
+
+def test_a_board_is_programmed_as_its_platform_does_it(tools, monkeypatch):
+    loader = tools / "openFPGALoader"
+    loader.write_text(f"#!/bin/sh\necho \"$1 $2 $3\" > {tools}/called; cp \"$4\" {tools}/loaded\n")
+    loader.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=os.pathsep)
+    assert fpga.main(["ulx3s-85f", "--seeds", "2", "--load"]) == 0
+    assert (tools / "called").read_text() == "-b ulx3s -m\n"
+    assert (tools / "loaded").read_text() == "seed 2"
+
+
+def failure(capsys, *arguments):
+    with pytest.raises(SystemExit, match="2"):
+        fpga.main(arguments)
+    return capsys.readouterr().err
+
+
+def test_without_a_loader_nothing_is_begun(tools, capsys, monkeypatch):
+    monkeypatch.setenv("OPENFPGALOADER", "no-such-loader")
+    assert failure(capsys, "ulx3s-85f", "--load") == (
+        "python -m sim.fpga: no-such-loader is not installed: it programs boards "
+        "(https://trabucayre.github.io/openFPGALoader)\n")
+    assert not (tools / "build").exists()
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["de10"], "no board de10; there are ulx3s-85f, ulx3s-25f, ecpix5-85f"),
+    (["ulx3s-85f", "--unit", "crs"], "one of BOARD, --unit and --verilog is wanted, not board and unit"),
+    (["--unit", "crs", "--load"], "--load is for boards"),
+    (["ulx3s-85f", "--small"], "--small is for units"),
+    (["ulx3s-85f", "--clock", "900000000"], "no PLL of an ECP5 makes 900 MHz of 25 MHz: it takes 8 to 400 MHz and "
+     "makes 3.125 to 400 MHz"),
+    (["ulx3s-85f", "--memory", "1000"], "a block memory has a power of two of bytes, at least 128, not 1000")])
+def test_bad_arguments_get_one_line(tools, capsys, arguments, message):
+    assert failure(capsys, *arguments) == f"python -m sim.fpga: {message}\n"
+
+
+def test_the_constraints_alone(tools):
+    assert fpga.main(["ecpix5-85f", "--lpf", "out.lpf"]) == 0
+    assert (tools / "out.lpf").read_text() == (CONSTRAINTS / "ecpix5-85f.lpf").read_text()
+    assert not (tools / "build").exists()
+
+
+@needs_tools
+def test_the_real_tools_make_a_bitstream_of_pads_and_a_pll(tmp_path):
+    said = []
+    top = board_top(BOARDS["ulx3s-25f"], make=PadsAlone)
+    result, products = bitstream.build("ulx3s-25f", "none", top, tmp_path, [1], said.append)
+    assert result.met
+    assert result.used["EHXPLLL"] == (1, 2)
+    assert result.used["TRELLIS_IO"][0] == 11
+    assert isinstance(products, LocalBuildProducts)
+    assert (tmp_path / "top.bit").stat().st_size > 1000
+    assert said[0] == "elaboration"
+
+
+# Verilog.
+
+@needs_tools
+def test_verilog_has_readable_ports_and_other_tools_read_it(tmp_path):
+    text = verilog_of(Flat(BlockMemory(3, 1024)), tmp_path, lambda _what: None)
+    (tmp_path / "out.v").write_text(text)
+    head = next(line for line in text.splitlines() if line.startswith("module top("))
+    ports = set(head.removeprefix("module top(").removesuffix(");").split(", "))
+    assert ports == {"clk", "rst", *(f"port_{way}_{name}" for way, names in {
+        "request": ("valid", "ready", "write", "tag", "address", "data", "mask"),
+        "response": ("valid", "ready", "write", "tag", "error", "data")}.items() for name in names)}
+    for tool, *options in (("verilator", "--lint-only", "--top-module", "top"),
+                           ("iverilog", "-g2012", "-t", "null", "-s", "top")):
+        if shutil.which(tool):
+            done = subprocess.run([tool, *options, "out.v"], cwd=tmp_path, capture_output=True, text=True)
+            assert (done.returncode, done.stderr) == (0, ""), tool

@@ -1,0 +1,208 @@
+"""The SDRAM controller: lines read and written are those of a plain memory, by the rules of the chip's data sheet."""
+
+import re
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from rtl.fpga import sdram
+from rtl.fpga.sdram import SdramChip, SdramController
+from rtl.fpga.sdram_pads import PAD_DELAY, SdramPads, clock_phase
+from sim.engine import stop
+from testbench.fpga.sdram_chip import DATA_SHEET, BrokenRuleError, Pins, SdramModel
+
+QUICK = SdramChip(power_up=500)
+"""Ready in a short time."""
+BUSY = replace(QUICK, refresh=64e6 / 8, rc=100)
+"""Refreshed so often that refreshes meet everything else; its tRC is longer than tRAS and tRP together."""
+BUSY_RULES = {**DATA_SHEET, "tREF": BUSY.refresh, "tRC": BUSY.rc}
+TAGS = 2
+LINES = [bank << 4 | row << 6 | column for bank in (0, 1, 3) for row in (0, 1, 8191) for column in (0, 1, 15)]
+OUTSIDE = 1 << 19
+LINE = (1 << 512) - 1
+
+
+class Played:
+    """What random requests came to."""
+
+    def __init__(self) -> None:
+        self.cycles = self.answers = self.errors = 0
+        self.chip: SdramModel
+
+
+def play(controller: SdramController, clock_hz: float, requests: list[dict[str, int]], *, pads: int = 0,
+         takes: float = 1.0, power_up: float = 400, rules: Mapping[str, float] = DATA_SHEET, seed: int = 1) -> Played:
+    """Plays requests, one as soon as the last is taken; every answer is compared with a plain memory.
+
+    ``pads``: registers on the way to the chip and back together. ``takes``: how often an answer is taken.
+    """
+    random, played = Random(seed), Played()
+    played.chip = chip = SdramModel(random, {**rules, "power up": power_up})
+    memory: dict[int, int] = {}
+    expected: dict[int, deque[dict[str, int]]] = {tag: deque() for tag in range(1 << TAGS)}
+    bus, port = controller.bus, controller.port
+    period = 1e9 / clock_hz
+
+    async def chip_side(ctx: Any) -> None:
+        way: deque[int] = deque([0] * pads)
+        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        number = 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            driven = chip.edge(number * period, Pins(*values))
+            way.append(random.getrandbits(16) if driven is None else driven)
+            ctx.set(bus.dq_i, way.popleft())
+
+    async def requests_side(ctx: Any) -> None:
+        for request in requests:
+            await ctx.tick()
+            ctx.set(port.request.payload, request)
+            ctx.set(port.request.valid, 1)
+            await ctx.tick().until(port.request.ready)
+            ctx.set(port.request.valid, 0)
+            expected[request["tag"]].append(perform(memory, request))
+
+    async def answers_side(ctx: Any) -> None:
+        while played.answers < len(requests):
+            ctx.set(port.response.ready, random.random() < takes)
+            _, _, valid, ready, got = await ctx.tick().sample(
+                port.response.valid, port.response.ready, port.response.payload)
+            played.cycles += 1
+            if valid and ready:
+                answer = expected[got.tag].popleft()
+                assert {name: getattr(got, name) for name in answer} == answer
+                played.answers += 1
+                played.errors += got.error
+            assert played.cycles < 200 * len(requests) + 2000 + power_up
+
+    simulator = Simulator(controller)
+    simulator.add_clock(1 / clock_hz)
+    simulator.add_testbench(chip_side, background=True)
+    simulator.add_testbench(requests_side)
+    simulator.add_testbench(answers_side)
+    try:
+        simulator.run()
+    finally:
+        stop(simulator)
+    return played
+
+
+def perform(memory: dict[int, int], request: dict[str, int]) -> dict[str, int]:
+    """Performs a request; returns its answer, without data where they do not matter."""
+    if request["address"] >= OUTSIDE:
+        return {"write": request["write"], "error": 1}
+    if not request["write"]:
+        return {"write": 0, "error": 0, "data": memory.get(request["address"], 0)}
+    kept = sum(0xFF << 8 * byte for byte in range(64) if not request["mask"] >> byte & 1)
+    memory[request["address"]] = memory.get(request["address"], 0) & kept | request["data"] & ~kept & LINE
+    return {"write": 1, "error": 0}
+
+
+def random_requests(count: int, seed: int) -> list[dict[str, int]]:
+    """Requests to few lines, so that rows, banks, reads and writes meet in every way."""
+    random = Random(seed)
+    return [{"write": random.random() < 0.5, "tag": random.randrange(1 << TAGS),
+             "address": random.choice(LINES) if random.random() < 0.96 else OUTSIDE << random.randrange(14),
+             "data": random.getrandbits(512), "mask": random.choice([(1 << 64) - 1, random.getrandbits(64), 0])}
+            for _ in range(count)]
+
+
+def stream(write: bool, count: int) -> list[dict[str, int]]:
+    """Lines one after the other."""
+    return [{"write": write, "tag": 0, "address": line, "data": line, "mask": (1 << 64) - 1} for line in range(count)]
+
+
+@pytest.mark.parametrize(("clock_hz", "pads", "takes"), [(50e6, 1, 1.0), (100e6, 2, 0.02), (133e6, 0, 0.5)])
+def test_lines_are_those_of_a_plain_memory(clock_hz, pads, takes):
+    requests = random_requests(90, seed=int(clock_hz))
+    played = play(SdramController(TAGS, clock_hz, BUSY, pads), clock_hz, requests, pads=pads, takes=takes,
+                  rules=BUSY_RULES)
+    assert played.errors == sum(request["address"] >= OUTSIDE for request in requests) > 0
+    assert played.chip.commands["REFRESH"] > 10
+
+
+@pytest.mark.parametrize(("write", "most"), [(False, 33), (True, 33)])
+def test_lines_of_a_row_follow_each_other_without_a_gap(write, most):
+    few, many = (play(SdramController(TAGS, 100e6, QUICK), 100e6, stream(write, count)).cycles for count in (8, 40))
+    assert (many - few) / 32 <= most
+
+
+def test_power_up_takes_200_microseconds():
+    assert play(SdramController(TAGS, 25e6), 25e6, stream(False, 1), power_up=200_000).cycles > 5000
+
+
+BROKEN = {
+    "tRCD": {"rcd": 0}, "tRP": {"rp": 0}, "tRAS": {"ras": 0}, "tRC": {"rc": 0}, "tWR": {"wr": 0}, "tRFC": {"rfc": 0},
+    "tMRD": {"mrd": 1}, "tREF": {"refresh": 32e6}, "power up": {"power_up": 100}}
+"""Rule -> the controller's constant that breaks it."""
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_broken_constant_is_found(rule):
+    """Of tRCD the controller takes three cycles in any case."""
+    chip, clock_hz = replace(BUSY, **BROKEN[rule]), 200e6 if rule == "tRCD" else 133e6
+    with pytest.raises(BrokenRuleError) as broken:
+        play(SdramController(TAGS, clock_hz, chip), clock_hz, random_requests(60, seed=7), rules=BUSY_RULES)
+    assert broken.value.rule == rule
+
+
+def test_two_that_drive_the_data_pins_are_found(monkeypatch):
+    monkeypatch.setattr(sdram, "_PAUSE", 0)
+    with pytest.raises(BrokenRuleError) as broken:
+        play(SdramController(TAGS, 100e6, QUICK), 100e6, random_requests(60, seed=3))
+    assert broken.value.rule == "owner"
+
+
+@pytest.mark.parametrize("pads", [0, 2])
+def test_data_taken_a_cycle_beside_the_latency_are_found(pads):
+    with pytest.raises(AssertionError):
+        play(SdramController(TAGS, 100e6, QUICK, 1), 100e6, random_requests(20, seed=3), pads=pads)
+
+
+def test_it_converts_to_rtlil():
+    assert rtlil.convert(SdramController(TAGS, 50e6))
+
+
+@pytest.mark.parametrize("clock_hz", [25e6, 50e6, 65e6, 100e6, 133e6])
+def test_the_clock_of_the_chip_fits_both_ways(clock_hz):
+    """Windows in nanoseconds after the edge at which a command leaves; the chip's edge belongs to that command."""
+    chip, period, phase = SdramChip(), 1e9 / clock_hz, clock_phase(clock_hz)
+    edge = phase.degrees / 360 * period
+    assert chip.setup < edge < period - chip.hold
+    taken = phase.cycles * period - PAD_DELAY
+    assert edge + chip.access + phase.margin <= taken + 1e-6
+    assert taken + phase.margin <= edge + period + chip.output_hold + 1e-6
+    assert phase.margin > 1.5
+
+
+def test_a_clock_without_a_phase_is_refused():
+    with pytest.raises(ValueError, match=r"at 400 MHz the chip's data are not stable at any phase"):
+        clock_phase(400e6)
+
+
+def test_the_pads_are_those_of_a_board():
+    """Every pin has a register of its pad; only the clock has one of both edges."""
+    ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
+
+    class Top(Elaboratable):
+        def elaborate(self, platform):
+            m = Module()
+            m.domains.sdram = ClockDomain(reset_less=True)
+            m.d.comb += ClockSignal("sdram").eq(ClockSignal())
+            m.submodules.controller = controller = SdramController(TAGS, 25e6)
+            m.submodules.pads = pads = SdramPads(platform.request("sdram", dir="-"), "sdram")
+            connect(m, controller.bus, pads.bus)
+            return m
+
+    files = ulx3s.ULX3S_85F_Platform().build(Top(), do_build=False).files
+    cells = Counter(re.findall(r"cell \\(\w+)", files["top.il"]))
+    pins = 13 + 2 + 2 + len(("cke", "cs", "ras", "cas", "we")) + 16
+    assert (cells["OFS1P3DX"], cells["IFS1P3DX"], cells["ODDRX1F"]) == (2 * pins + 1, 16, 1)

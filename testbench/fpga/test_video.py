@@ -1,0 +1,251 @@
+"""Video: what a screen decodes is the picture in memory, with the timing of the mode."""
+
+import re
+from collections import Counter
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.lib.wiring import connect
+from amaranth.sim import Simulator
+
+from rtl.fpga.sdram import SdramChip, SdramController
+from rtl.fpga.tmds import TmdsEncoder
+from rtl.fpga.video import VGA, Video, VideoMode
+from rtl.fpga.video_pads import VideoPads
+from rtl.memory_arbiter import MemoryArbiter
+from sim.engine import CompiledEngine
+from sim.launch.memory import Memory
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from testbench.engine.designs import needs_compiled
+from testbench.fpga.sdram_chip import DATA_SHEET, Pins, SdramModel
+from testbench.fpga.tmds_decoder import CONTROL, TmdsError, decode, symbols_of, watch
+from testbench.fpga.video_picture import seen_on_screen
+
+SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
+"""A small screen, on which a picture is soon over."""
+BASE = 0x1020
+SDRAM_HZ = 50e6
+PIXEL = 40e-9
+SHIFT = PIXEL / 5
+
+
+def colours(pixels: np.ndarray) -> np.ndarray:
+    """Red, green and blue of RGB332."""
+    red, green, blue = pixels >> 5 & 7, pixels >> 2 & 7, pixels & 3
+    return np.rint(np.stack([red / 7, green / 7, blue / 3], axis=-1) * 255).astype(np.uint8)
+
+
+def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
+    """The screen's picture of a picture in memory."""
+    return colours(pixels.repeat(1 << scale, 0).repeat(1 << scale, 1))
+
+
+def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1) -> tuple[np.ndarray, Any, int]:
+    """Random pixels in memory, what was seen of them, and whether memory was too slow."""
+    video, memory, symbols = Video(2, SMALL), Memory(), []
+    width, height = SMALL.width >> scale, SMALL.height >> scale
+    pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
+    memory.map("picture", BASE, width * height)
+    memory.write(BASE, pixels.tobytes())
+    server = MemoryServer(video.memory, memory, MemoryBehaviour(latency=(1, latency)), Random(1))
+    underrun = 0
+
+    async def screen(ctx: Any) -> None:
+        nonlocal underrun
+        for port, value in ((video.base, BASE), (video.scale, scale), (video.enable, enable)):
+            ctx.set(port, value)
+        for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
+            _, _, three = await ctx.tick("pixel").sample(video.symbols)
+            symbols.append(list(three))
+        underrun = ctx.get(video.underrun)
+
+    simulator = Simulator(video)
+    simulator.add_clock(clock)
+    simulator.add_clock(PIXEL, domain="pixel")
+    simulator.add_clock(PIXEL, domain="shift")      # nobody looks at the wires
+    simulator.add_testbench(server.serve, background=True)
+    simulator.add_testbench(screen)
+    simulator.run()
+    # The second picture, with a pause before it; the first one begins before anybody could enable it.
+    return pixels, watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
+
+
+@pytest.mark.parametrize("scale", [0, 1, 3])
+def test_the_screen_shows_the_picture_in_memory(scale):
+    pixels, seen, underrun = shown(scale)
+    assert seen.horizontal == (SMALL.width, SMALL.right, SMALL.sync_width, SMALL.left)
+    assert seen.vertical == (SMALL.height, SMALL.below, SMALL.sync_height, SMALL.above)
+    assert not underrun
+    assert (seen.picture == on_screen(pixels, scale)).all()
+
+
+@needs_compiled
+def test_a_whole_picture_of_640_x_480():
+    pixels = np.random.default_rng(1).integers(0, 256, (VGA.height // 2, VGA.width // 2)).astype(np.uint8)
+    seen = seen_on_screen(pixels, CompiledEngine, VGA, 1)
+    assert (seen.horizontal, seen.vertical) == ((640, 16, 96, 48), (480, 10, 2, 33))
+    assert (seen.picture == on_screen(pixels, 1)).all()
+
+
+def test_a_screen_that_is_not_enabled_is_black():
+    _, seen, underrun = shown(1, enable=0)
+    assert not seen.picture.any() and not underrun
+
+
+def test_memory_that_is_too_slow_is_told_of():
+    _, _, underrun = shown(0, latency=2000)
+    assert underrun
+
+
+class SdramVideo(Elaboratable):
+    """Video and somebody else on an SDRAM controller."""
+
+    def __init__(self):
+        self.video, self.controller = Video(2, SMALL), SdramController(3, SDRAM_HZ, SdramChip(power_up=500))
+        self.arbiter = MemoryArbiter([2, 2])
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.video, m.submodules.controller, m.submodules.arbiter = self.video, self.controller, self.arbiter
+        mine, other = self.arbiter.clients
+        connect(m, self.video.memory, mine)
+        connect(m, self.arbiter.port, self.controller.port)
+        m.d.comb += [other.request.valid.eq(1), other.response.ready.eq(1)]
+        m.d.sync += other.request.payload.address.eq(other.request.payload.address + other.request.ready)
+        return m
+
+
+def test_the_picture_comes_from_an_sdram_that_others_use_too():
+    design, chip, symbols = SdramVideo(), SdramModel(Random(1), {**DATA_SHEET, "power up": 400}), []
+    pixels = np.array(Random(1).choices(range(256), k=SMALL.width * SMALL.height // 4), np.uint8)
+    chip.load(BASE, pixels.tobytes())
+    bus = design.controller.bus
+
+    async def chip_side(ctx: Any) -> None:
+        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        number = 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            ctx.set(bus.dq_i, chip.edge(number * 1e9 / SDRAM_HZ, Pins(*values)) or 0)
+
+    async def screen(ctx: Any) -> None:
+        ctx.set(design.video.base, BASE)
+        ctx.set(design.video.scale, 1)
+        ctx.set(design.video.enable, 1)
+        for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
+            _, _, three = await ctx.tick("pixel").sample(design.video.symbols)
+            symbols.append(list(three))
+        assert not ctx.get(design.video.underrun)
+
+    simulator = Simulator(design)
+    for domain, period in (("sync", 1 / SDRAM_HZ), ("pixel", PIXEL), ("shift", PIXEL)):
+        simulator.add_clock(period, domain=domain)
+    simulator.add_testbench(chip_side, background=True)
+    simulator.add_testbench(screen)
+    simulator.run()
+    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):]))
+    assert (seen.picture == on_screen(pixels.reshape(SMALL.height // 2, SMALL.width // 2), 1)).all()
+
+
+def test_symbols_are_sent_bit_by_bit():
+    video, lanes, symbols = Video(1, SMALL), [], []
+
+    async def wires(ctx: Any) -> None:
+        for _ in range(200):
+            _, _, pairs = await ctx.tick("shift").sample(video.lanes)
+            lanes.append([[pair & 1, pair >> 1] for pair in pairs])
+
+    async def watcher(ctx: Any) -> None:
+        while True:
+            _, _, three = await ctx.tick("pixel").sample(video.symbols)
+            symbols.append(list(three))
+
+    simulator = Simulator(video)
+    simulator.add_clock(13e-9)
+    simulator.add_clock(PIXEL, domain="pixel")
+    simulator.add_clock(SHIFT, domain="shift")
+    simulator.add_testbench(wires)
+    simulator.add_testbench(watcher, background=True)
+    simulator.run()
+    bits = np.array(lanes).transpose(1, 0, 2).reshape(4, -1)
+    clock = bits[3].tolist()
+    start = next(at for at in range(10, 20) if clock[at] and not clock[at - 1])
+    assert symbols_of(clock[start:]) == [0b11111] * len(symbols_of(clock[start:]))
+    sent = list(zip(*(symbols_of(channel[start:]) for channel in bits[:3].tolist()), strict=True))
+    given = [tuple(three) for three in symbols]
+    assert any(given[at:at + len(sent) - 2] == sent[:-2] for at in range(4))
+    assert len(set(sent)) > 1
+
+
+def encoded(values: list[int | None]) -> list[int]:
+    """Symbols of bytes; None stands for control signals."""
+    encoder, symbols = TmdsEncoder(), []
+
+    async def give(ctx: Any) -> None:
+        for number, value in enumerate([*values, None, None]):
+            ctx.set(encoder.visible, value is not None)
+            ctx.set(encoder.value, value or 0)
+            ctx.set(encoder.control, number % 4)
+            await ctx.tick("pixel")
+            symbols.append(ctx.get(encoder.symbol))
+
+    simulator = Simulator(encoder)
+    simulator.add_clock(PIXEL, domain="pixel")
+    simulator.add_testbench(give)
+    simulator.run()
+    return symbols[1:-1]
+
+
+def test_the_encoder_sends_every_byte_in_balance():
+    random = Random(1)
+    values = [*range(256), *(random.randrange(256) for _ in range(1500)), *[0] * 20, *[255] * 20, *[0x10] * 20]
+    symbols = encoded([None, *values, None, None, None, None])
+    assert [decode(symbol) for symbol in symbols[1:-4]] == [(True, value) for value in values]
+    total = 0
+    for symbol in symbols[1:-4]:
+        total += 2 * symbol.bit_count() - 10
+        assert abs(total) <= 10
+        changes = (symbol ^ symbol >> 1) & 0xFF
+        assert changes.bit_count() <= 5
+    controls = [decode(symbol) for symbol in symbols[-4:]]
+    assert sorted(controls) == [(False, value) for value in range(4)]
+
+
+def test_wrong_symbols_are_found():
+    """The decoder of these tests is no formality."""
+    line = [int(symbol[::-1], 2) for symbol in CONTROL]
+    with pytest.raises(TmdsError, match="no whole picture"):
+        watch(np.array([[line[3]] + [line[0]] * 2] * 10))
+    with pytest.raises(TmdsError, match="disagree"):
+        watch(np.array([[line[3], 0x100, line[0]]]))
+    with pytest.raises(TmdsError, match="green or red"):
+        watch(np.array([[line[3], line[1], line[0]]]))
+    with pytest.raises(TmdsError, match="differ by 20"):
+        watch(np.array([[line[3]] + [line[0]] * 2] + [[0x3FF] * 3] * 2))
+
+
+def test_it_converts_to_rtlil():
+    assert rtlil.convert(Video(5, VGA))
+
+
+def test_the_pads_are_those_of_a_board():
+    """Four pairs of wires, each with a register of both edges."""
+    ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
+
+    class Top(Elaboratable):
+        def elaborate(self, platform):
+            m = Module()
+            for name in ("pixel", "shift"):
+                m.domains += ClockDomain(name)
+                m.d.comb += ClockSignal(name).eq(ClockSignal())
+            m.submodules.video = video = Video(1)
+            m.submodules.pads = pads = VideoPads(platform.request("hdmi", dir="-"))
+            m.d.comb += pads.lanes.eq(video.lanes)
+            return m
+
+    files = ulx3s.ULX3S_85F_Platform().build(Top(), do_build=False).files
+    assert Counter(re.findall(r"cell \\(\w+)", files["top.il"]))["ODDRX1F"] == 4

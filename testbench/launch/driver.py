@@ -1,0 +1,178 @@
+"""Drives the work distributor with grids whose warps live for a while, and compares with a plain distributor."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from amaranth.hdl import Value
+
+from rtl.launch import Distributor
+from rtl.layouts import LaunchRejection, flow_launch, thread_index, warp_launch
+from rtl.params import SmParams
+from sim.launch.memory import Memory
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench
+from testbench.launch.grid import Grid
+from testbench.launch.reference import LOCAL, PROGRAM, PlainDistributor
+
+__all__ = ["LaunchDriver"]
+
+_DESCRIPTORS = 0x10_0000_0000
+_RELEASES = 0x20_0000_0000
+
+
+class LaunchDriver:
+    """Plays grids, one after the other.
+
+    Parameters
+    ----------
+    life : int
+        Cycles that a warp lives, at most; half of them at least.
+    slow : float
+        How often a port of the distributor is kept waiting.
+    halts : float
+        How often the machine halts in a cycle, for a while.
+    keeps : float
+        How often threads leave by EXIT.KEEPREFCOUNT.
+
+    Attributes
+    ----------
+    plain : PlainDistributor
+        What it is compared with.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, grids: Iterable[Grid], *, life: int = 200, slow: float = 0.2,
+                 halts: float = 0.0, keeps: float = 0.05, references: dict[int, int] | None = None) -> None:
+        self.bench, self.params, self._grids = bench, params, list(grids)
+        self._slow, self._halts, self._keeps = slow, halts, keeps
+        self.dut = Distributor(params)
+        self.memory = Memory()
+        self.server = MemoryServer(self.dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow), bench.random)
+        self.plain = PlainDistributor(bench, params, dict(references or {}), life)
+        self._launch, self._thread = warp_launch(params), thread_index(params)
+        self._flow = flow_launch(params)
+
+    def run(self, *, traces: Any = None, name: str = "") -> int:
+        """Simulates until all grids are over; returns the cycles."""
+        return self.bench.simulate(self.dut, [self._drive], background=[self.server.serve], traces=traces, name=name)
+
+    async def _drive(self, ctx: Any) -> None:
+        ctx.set(self.dut.control.settings.program, PROGRAM)
+        ctx.set(self.dut.control.settings.local, LOCAL + 5)
+        for number, value in self.plain.references.items():
+            ctx.set(self.dut.control.references.number, number)
+            ctx.set(self.dut.control.references.value, value)
+            ctx.set(self.dut.control.references.set, 1)
+            await ctx.tick()
+            ctx.set(self.dut.control.references.set, 0)
+            await ctx.tick().repeat(2)
+        self.memory.map("descriptors", _DESCRIPTORS, 256 * len(self._grids))
+        self.memory.map("releases", _RELEASES, 128)
+        for number, grid in enumerate(self._grids):
+            self.memory.write(_DESCRIPTORS + 256 * number, grid.descriptor())
+            await self._play(ctx, grid, _DESCRIPTORS + 256 * number if grid.address is None else grid.address)
+            for counter, value in self.plain.references.items():
+                ctx.set(self.dut.control.references.number, counter)
+                await ctx.tick()
+                self.bench.expect(f"reference counter {counter}", ctx.get(self.dut.control.references.count), value)
+            if grid.fields.get("SEMAPHORE_RELEASE_ENABLE0") and grid.rejection is LaunchRejection.NONE:
+                self._check_release(grid)
+
+    def _check_release(self, grid: Grid) -> None:
+        """What memory holds after the grid, around the place of the release."""
+        fields = grid.fields
+        address, payload = fields["RELEASE0_ADDRESS_LOWER"] | fields["RELEASE0_ADDRESS_UPPER"] << 32, \
+            fields["RELEASE0_PAYLOAD"]
+        size = 4 if fields.get("RELEASE0_STRUCTURE_SIZE") else 16
+        expected = payload.to_bytes(4, "little") + bytes(size - 4)
+        self.bench.expect("released words", self.memory.read(address, size).hex(" "), expected.hex(" "))
+        self.bench.expect("word before", self.memory.read(address - 4, 4), bytes(4))
+        self.bench.expect("word behind", self.memory.read(address + size, 4), bytes(4))
+
+    async def _play(self, ctx: Any, grid: Grid, address: int) -> None:
+        dut, random, bench = self.dut, self.bench.random, self.bench
+        ctx.set(dut.control.start.payload, address)
+        ctx.set(dut.control.start.valid, 1)
+        if grid.rejection is LaunchRejection.NONE or grid.rejection is LaunchRejection.MEMORY:
+            self.plain.plan(grid)
+        clearing, halt_until, fetch_until, planned = -1, 0, -1, False
+        ports = (dut.clear_rows, dut.clear, dut.flow)
+        drained = (1 << self.params.warps) - 1
+        while True:
+            ready = [int(random.random() >= self._slow) for _ in ports]
+            for port, value in zip(ports, ready, strict=True):
+                ctx.set(port.ready, value)
+            # Shared memory takes its time, too.
+            if ctx.get(dut.clear.valid) and clearing < self.plain.now:
+                clearing = self.plain.now + random.randrange(80)
+            ctx.set(dut.clear.ready, self.plain.now == clearing)
+            ready[1] = int(self.plain.now == clearing)
+            if random.random() < self._halts:
+                halt_until = self.plain.now + random.randrange(200)
+            halted, fetching = self.plain.now < halt_until, self.plain.now < fetch_until
+            ctx.set(dut.halt, halted)
+            ctx.set(dut.fetch_busy, fetching)
+            drained = self._live(ctx, drained)
+            sampled = await ctx.tick().sample(
+                dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
+                dut.launch.as_value(), dut.thread.as_value(), dut.occupied, dut.cta_started,
+                *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports))
+            taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = sampled[2:]
+            self.plain.now += 1
+            if taken:
+                ctx.set(dut.control.start.valid, 0)
+            if invalidate:
+                bench.expect("caches made empty after a CTA has started", planned or bool(self.plain.running), False)
+                planned = True
+                fetch_until = self.plain.now + random.choice([0, 0, 30])
+            self.plain.freed(grid, occupied)
+            if begins:
+                bench.expect("halted when a CTA starts", halted, False)
+                bench.expect("fetch busy when a CTA starts", fetching, False)
+                self.plain.begin(grid)
+            if launch & 1:
+                self.plain.launched(grid, self._launch.from_bits(launch >> 1))
+            if thread & 1:
+                self.plain.indexed(grid, self._thread.from_bits(thread >> 1))
+            go = [valid and able for valid, able in zip(streams[:3], ready, strict=True)]
+            if go[0]:
+                self.plain.cleared_row(streams[3])
+            if go[1]:
+                self.plain.cleared_shared(grid, streams[4])
+            if go[2]:
+                self.plain.flowed(grid, self._flow.from_bits(streams[5]))
+            self.plain.hurry(grid, halted or fetching or not planned)
+            if done:
+                bench.expect("rejection", LaunchRejection(rejection), grid.rejection)
+                if grid.rejection is LaunchRejection.NONE:
+                    bench.expect("whether the caches were made empty", planned, True)
+                    self.plain.check_configuration(grid, ctx.get(dut.grid))
+                if rejection == 0:
+                    bench.expect("CTAs that have not ended", len(self.plain.running), 0)
+                    bench.expect("CTAs that have not started", len(self.plain.coming), 0)
+                return
+
+    def _live(self, ctx: Any, drained: int) -> int:
+        """Warps live and end; returns which have nothing under way."""
+        dut, random = self.dut, self.bench.random
+        ctx.set(dut.exit.valid, 0)
+        told = False
+        for warp in [warp for cta in self.plain.running for warp in cta.warps]:
+            bit = 1 << warp.slot
+            if not warp.runs or warp.over_at is not None:
+                continue
+            drained &= ~bit
+            if self.plain.now >= warp.ends_at and warp.drains_at < 0 and not told:
+                # Some threads may have left before the last ones do, and either may have kept the reference.
+                last, kept = random.random() < 0.7, random.random() < self._keeps
+                for port, value in ((dut.exit.valid, 1), (dut.exit.warp, warp.slot), (dut.exit.terminated, last),
+                                    (dut.exit.kept, kept)):
+                    ctx.set(port, value)
+                told = True
+                warp.cta.kept |= kept
+                if last:
+                    warp.drains_at = self.plain.now + random.randrange(40)
+            elif 0 <= warp.drains_at <= self.plain.now:
+                drained |= bit
+                warp.over_at = self.plain.now
+        ctx.set(dut.drained, drained)
+        return drained

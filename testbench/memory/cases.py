@@ -1,0 +1,215 @@
+"""Accesses with known patterns: how many lines they ask for, how many cycles bank conflicts cost; faults; shuffles."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rtl.isa.kinds import AtomicOperation, MemorySize, ShuffleMode, size_bytes, size_registers
+from rtl.isa.syntax import RZ
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
+from testbench.handmade import encode
+from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
+
+__all__ = ["SHUFFLES", "Pattern", "Shuffled", "conflicts", "counted", "edges", "faults", "lines_of", "shared_counted",
+           "shuffled", "shuffles"]
+
+ALL_REPORTED = 0x00FF_FFFF
+_EVERYBODY = (1 << WARP_THREADS) - 1
+_ADDRESS, _DATA, _RESULT = 0, 64, 128
+_SIZES = (MemorySize.U8, MemorySize.S16, MemorySize.B32, MemorySize.B64, MemorySize.B128)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What each thread's address is, in units of the size accessed."""
+
+    name: str
+    unit: Callable[[int], int]
+
+
+PATTERNS = (
+    Pattern("one after the other", lambda thread: thread),
+    Pattern("backwards", lambda thread: 31 - thread),
+    Pattern("every second", lambda thread: 2 * thread),
+    Pattern("every eighth", lambda thread: 8 * thread),
+    Pattern("every ninth", lambda thread: 9 * thread),
+    Pattern("the same", lambda thread: 5),
+    Pattern("two in turns", lambda thread: 40 * (thread & 1)),
+    Pattern("shuffled", lambda thread: 37 * thread % 64),
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """An instruction with the number of lines, or of cycles in shared memory, that it should take."""
+
+    what: str
+    step: MemoryStep
+    count: int
+
+
+def lines_of(addresses: dict[int, int], size: int) -> int:
+    """Lines that hold a byte of what the threads access: thread to address."""
+    return len({byte // LINE_BYTES for address in addresses.values() for byte in range(address, address + size)})
+
+
+def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) -> int:
+    """Cycles in shared memory: for each half of a beat and each word the most words of a bank that somebody wants. In
+    one pass ``loads`` take different words for different parts of the lanes: as many parts as a thread has words. The
+    upper half goes with the lower one if each thread of it has the address of that of the lower one.
+    """
+    cycles, words, half = 0, max(1, size // 4), lanes // 2
+    for first in range(0, WARP_THREADS, half):
+        upper = (first // half) % 2
+        threads = [thread for thread in range(first, first + half) if thread in addresses]
+        if upper and loads and all(addresses[thread] == addresses.get(thread - half) for thread in threads):
+            continue
+        for word in range(words):
+            wanted = {addresses[thread] // 4 + (
+                word ^ (thread % lanes) * words // lanes if loads else word) for thread in threads}
+            banks = [number % lanes for number in wanted]
+            cycles += max((banks.count(bank) for bank in banks), default=0)
+    return cycles
+
+
+def counted(world: MemoryWorld) -> list[Counted]:
+    """Loads, stores and atomic operations of global and local memory on warp 0; the world executes them."""
+    cases = []
+    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+        count = size_bytes(size.value)
+        threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
+        addresses = {thread: BUFFER + pattern.unit(thread) * count for thread in range(WARP_THREADS)}
+        slot = number % len(world.warps)
+        register = _ADDRESS + 2 * (number // len(world.warps) % 32)
+        world.set_pair(slot, register, addresses.values())
+        chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
+        for name, data in (("LDG", _RESULT), ("STG", _DATA)):
+            word = encode(name, Ra=register, Rd=data, wide=1, size=size.value)
+            cases.append(Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
+                                 lines_of(chosen, count)))
+    for size in _SIZES:
+        offset = 16
+        word = encode("LDL", Ra=RZ, Rd=_RESULT, size=size.value, offset=offset)
+        cases.append(Counted(f"LDL.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
+        assert offset + size_bytes(size.value) <= LOCAL_BYTES
+    return cases
+
+
+def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
+    """Loads and stores of shared memory."""
+    cases = []
+    for number, (pattern, size) in enumerate((pattern, size) for pattern in PATTERNS for size in _SIZES):
+        count = size_bytes(size.value)
+        limit = world.machine.launch.shared
+        addresses = {thread: pattern.unit(thread) * count % limit for thread in range(WARP_THREADS)}
+        slot = number % len(world.warps)
+        register = _ADDRESS + number // len(world.warps)
+        world.set_register(slot, register, addresses.values())
+        threads = (_EVERYBODY, 0x0F0F_F00F, 1 << 31)[number % 3]
+        chosen = {thread: address for thread, address in addresses.items() if threads >> thread & 1}
+        cases += [Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
+                          conflicts(chosen, count, lanes, loads=name == "LDS")) for name, word in (
+            ("STS", encode("STS", Ra=register, Rd=_DATA, size=size.value)),
+            ("LDS", encode("LDS", Ra=register, Rd=_RESULT, uniform_size=size.value)))]
+    return cases
+
+
+POINTER = 0
+"""A pair of registers with the address of a word of global memory, neighbouring ones for neighbouring threads; behind
+it one with an address of shared memory."""
+_ROUNDS = 6
+
+
+def rates() -> Iterator[tuple[str, list[int], float]]:
+    """Instructions that depend on nothing, and how many cycles each may take at most on 8 lanes."""
+    add = AtomicOperation.ADD.value
+    for name, word, most in (
+            ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
+            ("STG", encode("STG", Ra=POINTER, Rd=_DATA, wide=1, size=MemorySize.B32.value), 13),
+            ("LDS", encode("LDS", Ra=POINTER + 2, Rd=_RESULT, uniform_size=MemorySize.B32.value), 12),
+            ("STS", encode("STS", Ra=POINTER + 2, Rd=_DATA, size=MemorySize.B32.value), 12),
+            ("SHFL", encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=ShuffleMode.BFLY.value, lane=9, clamp=31),
+             12),
+            ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
+            ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48)):
+        yield name, [word] * _ROUNDS, most
+
+
+def edges(world: MemoryWorld) -> Iterator[MemoryStep]:
+    """Loads of every size at both sides of the end of every space, of the windows and of constant banks."""
+    for size in _SIZES:
+        count = size_bytes(size.value)
+        for name, field, end in (("LDS", "uniform_size", world.machine.launch.shared), ("LDL", "size", LOCAL_BYTES)):
+            for address in (end - count, end - 1, end, end - end % 16, end + 16 - end % 16):
+                yield MemoryStep(0, encode(name, Ra=RZ, Rd=_RESULT, offset=address, **{field: size.value}))
+        for window, inside in ((SHARED_WINDOW, world.machine.launch.shared), (LOCAL_WINDOW, LOCAL_BYTES)):
+            end = window + inside
+            for address in (window - 16, window, end - count, end - inside % 16, end, window + WINDOW_BYTES):
+                yield MemoryStep(1, encode("LD", Ra=RZ, Rd=_RESULT, offset=address, size=size.value))
+        if size is not MemorySize.B128:
+            for bank, length in BANKS.items():
+                end = length + -length % 4
+                for address in (end - count, end - 1, end):
+                    yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=bank, offset=address, size=size.value))
+            yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=7, offset=0, size=size.value))
+            yield MemoryStep(2, encode("LDC", Ra=RZ, Rd=_RESULT, bank=20, offset=0, size=size.value))
+
+
+def faults(world: MemoryWorld) -> Iterator[MemoryStep]:
+    """Instructions of which memory says that a thread's address is not mapped, before or after another thread."""
+    gone = BUFFER + BUFFER_BYTES
+    odd = BUFFER + 2
+    for number, wrong in enumerate(({3: gone}, {0: gone}, {31: gone}, {2: gone, 5: odd}, {2: odd, 5: gone})):
+        register = _ADDRESS + 2 * number
+        world.set_pair(0, register, [wrong.get(thread, BUFFER + 1024 * number + 16 * thread)
+                                     for thread in range(WARP_THREADS)])
+        for word in (encode("LDG", Ra=register, Rd=_RESULT, wide=1, size=MemorySize.B32.value),
+                     encode("STG", Ra=register, Rd=_DATA, wide=1, size=MemorySize.B32.value),
+                     encode("ATOM", "", Ra=register, Rb=_DATA, Rd=_RESULT, wide=1, type=0,
+                            operation=AtomicOperation.ADD.value)):
+            yield MemoryStep(0, word)
+
+
+SHUFFLES = ((1, 0x1F), (1, 0), (3, 0x181F), (16, 0x100F), (31, 0x1F), (0, 0x1F), (5, 0x1C03))
+"""Operands b and c of shuffles."""
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """A shuffle, and what its threads must get: a value each, and a flag each as a mask."""
+
+    step: MemoryStep
+    values: dict[int, int]
+    inside: int
+
+
+def shuffled(mode: ShuffleMode, values: Sequence[int], b: int, c: int, threads: int) -> tuple[dict[int, int], int]:
+    """What ``threads`` get when each offers a value: after the PTX manual, and 0 of a thread that is none of them."""
+    segment, clamp = c >> 8 & 31, c & 31
+    results, inside = {}, 0
+    for lane in (lane for lane in range(WARP_THREADS) if threads >> lane & 1):
+        lowest = lane & segment
+        last = lowest | clamp & ~segment
+        source = {ShuffleMode.IDX: lowest | b & 31 & ~segment, ShuffleMode.UP: lane - (b & 31),
+                  ShuffleMode.DOWN: lane + (b & 31), ShuffleMode.BFLY: lane ^ b & 31}[mode]
+        found = source >= last if mode is ShuffleMode.UP else source <= last
+        source = source if found else lane
+        results[lane] = values[source] if threads >> source & 1 else 0
+        inside |= found << lane
+    return results, inside
+
+
+def shuffles(world: MemoryWorld) -> Iterator[Shuffled]:
+    """Every mode, with numbers in the instruction and in registers, by all threads and by some."""
+    at_step, at_clamp = _ADDRESS, _ADDRESS + 1
+    for number, (b, c) in enumerate(SHUFFLES):
+        slot = number % len(world.warps)
+        world.set_register(slot, at_step + 2 * number, [b] * WARP_THREADS)
+        world.set_register(slot, at_clamp + 2 * number, [c] * WARP_THREADS)
+        values = world.warps[slot].registers[_DATA].tolist()
+        for mode in ShuffleMode:
+            for threads in (_EVERYBODY, 0x7FFF_FFFF, 0x0F0F_F00F, 1 << 31):
+                for word in (encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value, lane=b, clamp=c),
+                             encode("SHFL", "rr", Rd=_RESULT, Ra=_DATA, Pd=3, mode=mode.value,
+                                    Rb=at_step + 2 * number, Rc=at_clamp + 2 * number)):
+                    yield Shuffled(MemoryStep(slot, word, threads), *shuffled(mode, values, b, c, threads))

@@ -1,0 +1,282 @@
+"""Plays a world's instructions on the memory unit, with lanes and memory around it, and compares."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Any
+
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.layouts import CONSTANT_BANKS, InstructionKind
+from rtl.memory import MemoryUnit
+from rtl.params import SmParams
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
+from testbench.memory.coverage import MemoryCoverage
+from testbench.memory.world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
+
+__all__ = ["PARAMS", "MemoryDriver", "StepEnd"]
+
+PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
+_GRANULE = 512
+_SELECT_CYCLES = 3
+"""From the selection of an instruction, which needs room, to its dispatch."""
+_SERIALS = 1 << 16
+_SHARED_GRANULE = 256
+"""What shared memory of a CTA begins at a multiple of."""
+_PATIENCE = 20_000
+"""Cycles that an instruction may take."""
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    """The cycle in which an instruction ended, and how many lines and accesses to shared memory there were so far."""
+
+    cycle: int
+    lines: int
+    shared_cycles: int
+
+
+class MemoryDriver:
+    """Sends all steps of a world, one after the other, and waits for their ends, which must come in the same order for
+    each warp.
+
+    Parameters
+    ----------
+    bench, world : Bench, MemoryWorld
+    params : SmParams
+        Of the hardware; as many warps as the world has.
+    behaviour : MemoryBehaviour
+        Of the memory.
+    idle : float
+        Chance that nothing is selected in a cycle, and that the lanes have no time.
+    compare_memory : bool
+        Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
+    coverage : MemoryCoverage | None
+        What is told how many instructions and requests are under way at once.
+    alone : bool
+        Whether an instruction is sent when the one before has ended.
+
+    Attributes
+    ----------
+    steps : int
+        Instructions that came to what they should.
+    lines, shared_cycles, atomics : int
+        Events of the unit.
+    ends : list[StepEnd]
+        When each instruction ended.
+    """
+
+    def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
+                 behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
+                 coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
+        self.bench, self.world, self.params, self._idle, self._alone = bench, world, params, idle, alone
+        self.dut = MemoryUnit(params)
+        self.memory = world.memory.copy()
+        self.server = MemoryServer(self.dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, ended=self._lanes_ended)
+        self.steps = self.lines = self.shared_cycles = self.atomics = self.cycle = 0
+        self.ends: list[StepEnd] = []
+        self._clearing: int | None = None
+        self._compare_memory = compare_memory
+        self._coverage = MemoryCoverage() if coverage is None else coverage
+        self._registers: dict[tuple[int, int], list[int]] = {}
+        self._sent: defaultdict[int, deque[tuple[int, MemoryStep]]] = defaultdict(deque)
+        self._selected: deque[tuple[int, MemoryStep]] = deque()
+        self._freed: set[int] = set()
+
+    def load(self, registers: dict[tuple[int, int], list[int]]) -> None:
+        """What the registers hold before the first step."""
+        self.lanes.registers.update({key: list(values) for key, values in registers.items()})
+
+    def run(self, *, traces: Traces | None = None, name: str = "") -> int:
+        """Simulates until all steps have ended; returns the cycles."""
+        cycles = self.bench.simulate(self.dut, [self._drive], background=[self.server.serve, self.lanes.serve],
+                                     traces=traces, name=name)
+        self._coverage.requested(self.server.depths)
+        for warp in self.world.warps:
+            for register, values in enumerate(warp.registers.tolist()):
+                if (warp.slot, register) in self.lanes.registers:
+                    self.bench.expect(f"R{register} of warp {warp.slot}", self.lanes.registers[warp.slot, register],
+                                      values)
+        if self._compare_memory:
+            for name_, (base, size) in self.world.machine.memory.regions.items():
+                self.bench.expect(f"memory of {name_}", self.memory.read(base, size),
+                                  self.world.machine.memory.read(base, size))
+        return cycles
+
+    async def _drive(self, ctx: Any) -> None:
+        dut, steps, sent = self.dut, deque(self.world.steps), 0
+        await self._begin(ctx)
+        ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
+        waited, ended = 0, 0
+        async for _, _, room, completion, error, events, cleared in ticks:
+            self.cycle += 1
+            waited, ended = waited + 1 if self._under_way and self.steps == ended else 0, self.steps
+            self.lines += events.line
+            self.shared_cycles += events.shared
+            self.atomics += events.atomic
+            if error.valid:
+                self._error(error)
+            if completion.valid:
+                self._completed(completion, bool(error.valid))
+            if error.valid and not completion.valid:
+                self.bench.fail("an error without a completion")
+            ctx.set(dut.dispatch.valid, 0)
+            ctx.set(dut.local_base.valid, 0)
+            if cleared and self._clearing is not None:
+                ctx.set(dut.clear.valid, 0)
+                self._clearing = None
+            if self._selected and self._selected[0][0] <= self.cycle:
+                self._dispatch(ctx, self._selected.popleft()[1], sent)
+                sent += 1
+            elif (steps and room and self.bench.random.random() >= self._idle
+                    and not (self._alone and (self._under_way or self._selected))):
+                self._next(ctx, steps)
+            if not steps and not self._selected and not self._under_way and self._clearing is None and self.lanes.quiet:
+                return
+            if waited > _PATIENCE:
+                names = ", ".join(self._name(warp) for warp, sent in self._sent.items() if sent)
+                self.bench.fail(f"no end of any of {names} within {_PATIENCE:,} cycles")
+
+    @property
+    def _under_way(self) -> bool:
+        """Whether instructions have not ended yet."""
+        return any(self._sent.values())
+
+    def _next(self, ctx: Any, steps: deque[MemoryStep]) -> None:
+        """Selects the next instruction, or does what is none."""
+        step = steps[0]
+        if self._clearing == self.world.cta_of(step.warp):
+            return
+        if step.local_base is None and not step.clear:
+            self._selected.append((self.cycle + _SELECT_CYCLES - 1, steps.popleft()))
+        elif step.local_base is not None:
+            if not self._selected:
+                steps.popleft()
+                ctx.set(self.dut.local_base, {"valid": 1, "warp": step.warp, "base": step.local_base // _GRANULE})
+        elif not self._under_way and not self._selected:
+            steps.popleft()
+            self._clearing = self.world.cta_of(step.warp)
+            ctx.set(self.dut.clear.payload, {
+                "shared_base": self.shared_base(step.warp), "bytes": self.world.machine.launch.shared})
+            ctx.set(self.dut.clear.valid, 1)
+
+    async def _begin(self, ctx: Any) -> None:
+        """The grid and its warps."""
+        dut, world = self.dut, self.world
+        launch = world.machine.launch
+        ctx.set(dut.report_mask, world.machine.report_mask)
+        banks = [{"valid": bank in world.bank_places, "address": world.bank_places.get(bank, 0),
+                  "size": len(launch.banks.get(bank, b""))} for bank in range(CONSTANT_BANKS)]
+        ctx.set(dut.grid, {"shared": launch.shared, "local": launch.local, "banks": banks})
+        for slot, base in enumerate(world.bases):
+            ctx.set(dut.launch, {"valid": 1, "payload": {
+                "warp": slot, "shared_base": self.shared_base(slot), "local_base": base // _GRANULE}})
+            await ctx.tick()
+        ctx.set(dut.launch.valid, 0)
+
+    def shared_base(self, slot: int) -> int:
+        """Where a warp's CTA has its shared memory: the first CTA at the begin, the last one at the end."""
+        left = self.params.shared_bytes - max(SHARED_BYTES, self.world.machine.launch.shared)
+        return self.world.cta_of(slot) * left // (CTAS - 1) & -_SHARED_GRANULE
+
+    def _dispatch(self, ctx: Any, step: MemoryStep, serial: int) -> None:
+        """Sends an instruction. Threads do not execute it that are not active, or whose guard does not hold."""
+        random, everybody = self.bench.random, (1 << 32) - 1
+        idle = everybody & ~step.threads
+        missing = random.getrandbits(32) & idle
+        ctx.set(self.dut.dispatch, {"valid": 1, "payload": {
+            "warp": step.warp, "serial": serial % _SERIALS, "pc": 8 * serial, "word": step.word,
+            "kind": InstructionKind.MEMORY, "active": step.threads | missing, "guard": step.threads | idle & ~missing,
+            "write_barrier": step.write_barrier, "read_barrier": step.read_barrier}})
+        self._sent[step.warp].append((serial, step))
+        self._coverage.accepted(sum(map(len, self._sent.values())))
+
+    def _oldest(self, warp: int) -> tuple[int, MemoryStep]:
+        """A warp's instruction that has to end next: its number, and itself."""
+        if not self._sent[warp]:
+            self.bench.fail(f"warp {warp} has no instruction under way")
+        return self._sent[warp][0]
+
+    def _error(self, error: Any) -> None:
+        serial, step = self._oldest(error.warp)
+        self.bench.expect(f"error of {self._name(error.warp)}", WarpError(error.error).name, step.error.name)
+        self.bench.expect("pc of an error", error.pc, 8 * serial)
+
+    def _completed(self, completion: Any, error: bool) -> None:
+        """An instruction ended without writing registers."""
+        serial, step = self._oldest(completion.warp)
+        record, name = step.record, self._name(completion.warp)
+        assert record is not None
+        self.bench.expect(f"error of {name}", error, step.error is not WarpError.NONE)
+        if record.registers or record.predicates:
+            self.bench.fail(f"{name} ended without writing its registers")
+        freed = serial in self._freed
+        self.bench.expect(f"serial number of a completion of {name}", completion.serial, serial % _SERIALS)
+        self.bench.expect("write barrier", completion.write_barrier, step.write_barrier)
+        self.bench.expect("read barrier", completion.read_barrier, NO_BARRIER if freed else step.read_barrier)
+        self._end(completion.warp)
+
+    def _lanes_ended(self, operation: LaneOperation) -> None:
+        """The lanes have done an operation."""
+        if not operation.last:
+            return
+        if operation.gather:
+            self._gathered(operation)
+            return
+        serial, step = self._oldest(operation.warp)
+        record, name = step.record, self._name(operation.warp)
+        self.bench.expect(f"serial number of an operation for {name}", operation.serial, serial % _SERIALS)
+        self.bench.expect("write barrier", operation.barrier, step.write_barrier)
+        assert record is not None
+        if step.error is not WarpError.NONE or not (record.registers or record.predicates):
+            self.bench.fail(f"{name} writes registers")
+        for register, (_, values) in record.registers.items():
+            self.bench.expect(f"R{register} after {name}", self.lanes.registers[step.warp, register], list(values))
+        for predicate, (threads, mask) in record.predicates.items():
+            self.bench.expect(f"P{predicate} after {name}",
+                              self.lanes.predicates[step.warp, predicate] & threads, mask)
+        self._end(operation.warp)
+
+    def _gathered(self, operation: LaneOperation) -> None:
+        """An instruction has read its registers; it need not be the oldest one."""
+        found = [(serial, step) for serial, step in self._sent[operation.warp]
+                 if serial % _SERIALS == operation.serial and serial not in self._freed]
+        if not found:
+            self.bench.fail(f"registers read for instruction {operation.serial}, which does not wait for any")
+        serial, step = found[0]
+        self.bench.expect("read barrier", operation.barrier, step.read_barrier)
+        self._freed.add(serial)
+        self._coverage.read_registers(sum(number in self._freed for sent in self._sent.values() for number, _ in sent))
+
+    def _name(self, warp: int) -> str:
+        serial, step = self._oldest(warp)
+        return f"instruction {serial}, word {step.word:#018x}, of warp {step.warp}, threads {step.threads:#x}"
+
+    def _end(self, warp: int) -> None:
+        self._sent[warp].popleft()
+        self.steps += 1
+        self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
+
+    def traces(self) -> Traces:
+        """What is worth seeing of the unit."""
+        dut = self.dut
+        gather, write, request, response = dut.port.gather, dut.port.write, dut.memory.request, dut.memory.response
+        return {
+            "instruction": {
+                "valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
+                "word": dut.dispatch.payload.word, "room": dut.room},
+            "lanes": {
+                **{f"{name}_{what}": value for name, operation in (("gather", gather), ("write", write))
+                   for what, value in (("valid", operation.valid), ("ready", operation.ready),
+                                       ("warp", Trace(operation.payload.warp, "dec")),
+                                       ("last", operation.payload.last))},
+                "gathered": dut.port.gathered.valid, "wanted": dut.port.wanted.valid},
+            "memory": {
+                "request": request.valid, "taken": request.ready, "write": request.payload.write,
+                "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
+                "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
+            "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
+            "end": {"completion": dut.completion.valid, "error": dut.error.error}}

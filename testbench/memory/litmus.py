@@ -1,0 +1,410 @@
+"""Litmus tests: what warps may see of each other's accesses to memory, and what they have seen on the hardware.
+
+A test is a few short programs, one for each warp, on locations that are 0 at first. Each of the 32 threads of these
+warps takes part in a test of its own, on its own locations, together with one thread of every other warp. Its outcome
+is what the reads got, in the order of the programs, and what is in the locations at the end.
+
+Which outcomes are allowed (ours, where public pages do not say it; sm_50 has a weak model):
+
+====================  ==================================================================================================
+rule                  reason
+====================  ==================================================================================================
+accesses of a thread  None, but for those of one location, unless MEMBAR is between them. PTX of sm_50 promises no order
+are in what order?    between locations.
+one location          All accesses to it have one order, in which those of a thread are as in its program (coherence).
+MEMBAR.CTA            What is before it is performed before what is behind it, as warps of the CTA see it.
+MEMBAR.GL             The same for all warps; so with it between any two accesses, outcomes are sequentially consistent.
+                      PTX: it waits until all prior accesses have been performed for all threads of the GPU.
+several readers       All see writes in one order: there is one multiprocessor and one copy of each location.
+shared memory         The same rules.
+====================  ==================================================================================================
+
+So the outcomes of a test are those of all orders of its accesses in which accesses of one thread keep the order of the
+program if they are to one location, or MEMBAR that reaches far enough is between them. For the outcomes that tests are
+known for, that comes to the table :data:`TESTS`.
+
+Command: ``python -m testbench.memory.litmus [--rounds N] [--seed S] [--preset P] [--latency CYCLES]`` runs all of
+them, and prints how often each outcome was seen. Exit code 1: one that is forbidden was seen.
+"""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from itertools import permutations
+from random import Random
+
+from tqdm import tqdm
+
+from rtl.isa.tokens import LINE_BYTES
+from rtl.params import PRESETS, WARP_THREADS
+from sim.command import Parser, print_text
+from sim.engine import EngineError, choose
+from sim.launch import Buffer, Launch, prepare
+from sim.machine.hardware import Hardware
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+
+__all__ = ["SETTINGS", "TESTS", "Access", "Fence", "Litmus", "Outcome", "Seen", "Setting", "allowed", "complaints",
+           "main", "read", "run", "sequential", "write"]
+
+_WORD = 4
+_SPREAD = 400
+"""Cycles by which programs are delayed in a round, at most."""
+_LIMIT = 500_000
+
+Outcome = tuple[int, ...]
+"""What each read got, then what each location holds."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read of a location, or a write of a value to it."""
+
+    location: int
+    value: int | None = None
+
+    def __str__(self) -> str:
+        name = "xy"[self.location]
+        return f"read {name}" if self.value is None else f"{name} = {self.value}"
+
+
+def read(name: str) -> Access:
+    """A read of x or y."""
+    return Access("xy".index(name))
+
+
+def write(name: str, value: int = 1) -> Access:
+    """A write to x or y."""
+    return Access("xy".index(name), value)
+
+
+@dataclass(frozen=True)
+class Litmus:
+    """A test: the programs, an outcome that it is known for, and whether this one is allowed without MEMBAR. With
+    MEMBAR it is not.
+    """
+
+    name: str
+    programs: tuple[tuple[Access, ...], ...]
+    known: Outcome
+    weak: bool
+
+    @property
+    def locations(self) -> int:
+        """How many there are."""
+        return 1 + max(access.location for program in self.programs for access in program)
+
+    @property
+    def reads(self) -> int:
+        """How many there are in all programs."""
+        return sum(access.value is None for program in self.programs for access in program)
+
+
+_X, _Y = write("x"), write("y")
+TESTS: tuple[Litmus, ...] = (
+    # Name, programs; then reads and final values: the outcome, and whether it is allowed without MEMBAR.
+    Litmus("MP, message passing", ((_X, _Y), (read("y"), read("x"))), (1, 0, 1, 1), True),
+    Litmus("SB, store buffering", ((_X, read("y")), (_Y, read("x"))), (0, 0, 1, 1), True),
+    Litmus("LB, load buffering", ((read("y"), _X), (read("x"), _Y)), (1, 1, 1, 1), True),
+    Litmus("IRIW, independent reads of independent writes",
+           ((_X,), (_Y,), (read("x"), read("y")), (read("y"), read("x"))), (1, 0, 1, 0, 1, 1), True),
+    Litmus("CoRR, two reads", ((_X,), (read("x"), read("x"))), (1, 0, 1), False),
+    Litmus("CoWW, two writes", ((_X, write("x", 2)), (read("x"), read("x"))), (2, 1, 1), False),
+    Litmus("CoRW, a read, then a write", ((read("x"), _X), (write("x", 2),)), (2, 2), False),
+    Litmus("CoWR, a write, then a read", ((_X, read("x")), (write("x", 2),)), (2, 1), False),
+)
+"""What is run."""
+
+
+def _play(order: Iterable[tuple[int, int, Access]], test: Litmus) -> Outcome:
+    """What comes of accesses in one order; each with its program's number and its place in it."""
+    memory, got = [0] * test.locations, {}
+    for program, place, access in order:
+        if access.value is None:
+            got[program, place] = memory[access.location]
+        else:
+            memory[access.location] = access.value
+    return (*(got[key] for key in sorted(got)), *memory)
+
+
+@cache
+def allowed(test: Litmus, fenced: bool) -> frozenset[Outcome]:
+    """The outcomes that may be; ``fenced``: there is MEMBAR that reaches far enough between any two accesses."""
+    accesses = [(program, place, access) for program, accesses in enumerate(test.programs)
+                for place, access in enumerate(accesses)]
+    kept = [(first, second) for first in accesses for second in accesses
+            if first[0] == second[0] and first[1] < second[1]
+            and (fenced or first[2].location == second[2].location)]
+    return frozenset(_play(order, test) for order in permutations(accesses)
+                     if all(order.index(first) < order.index(second) for first, second in kept))
+
+
+def sequential(test: Litmus) -> frozenset[Outcome]:
+    """The outcomes of programs of which each does one access after the other."""
+    return allowed(test, True)
+
+
+class Fence(Enum):
+    """What is between the accesses of a thread."""
+
+    NONE = ""
+    CTA = "MEMBAR.CTA"
+    GL = "MEMBAR.GL"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the programs are, and what they use: warps of one CTA, or of one CTA each (``apart``)."""
+
+    apart: bool
+    shared: bool
+    fence: Fence
+
+    def __str__(self) -> str:
+        return ", ".join(["CTAs" if self.apart else "warps", "shared" if self.shared else "global",
+                          self.fence.value or "no MEMBAR"])
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the MEMBAR reaches all the programs."""
+        return self.fence is Fence.GL or (self.fence is Fence.CTA and not self.apart)
+
+
+SETTINGS: tuple[Setting, ...] = tuple(
+    Setting(apart, shared, fence) for fence in Fence
+    for apart, shared in ((False, False), (True, False), (False, True)))
+"""All that there are; CTAs have no shared memory in common."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How far the locations of neighbouring threads are apart, as a shift, and those of one thread; those of 32 threads
+    fill ``size`` bytes.
+    """
+
+    shift: int
+    between: int
+    size: int
+
+
+_LINES_APART, _ROWS, _SIDE_BY_SIDE = _Layout(7, 64, 4096), _Layout(2, 128, 256), _Layout(3, 4, 256)
+_LAYOUTS = {False: (_LINES_APART, _ROWS, _SIDE_BY_SIDE), True: (_ROWS, _SIDE_BY_SIDE)}
+"""A line for each location; a line for 16 threads; both locations in one line. By whether memory is shared."""
+_TURNED = 31
+"""Every other program has its threads in the opposite order."""
+
+
+class _Places:
+    """Where locations and results of each round are, in bytes from the beginning of their buffers."""
+
+    def __init__(self, test: Litmus, shared: bool, rounds: int) -> None:
+        layouts = _LAYOUTS[shared]
+        self.test = test
+        self.number = [turn % len(layouts) for turn in range(rounds)]
+        self.layouts = [layouts[number] for number in self.number]
+        self.starts = [sum(layout.size for layout in self.layouts[:turn]) for turn in range(rounds)]
+        self.bytes = sum(layout.size for layout in self.layouts)
+        self.result_bytes = max(rounds * test.reads, 1) * WARP_THREADS * _WORD
+
+    def location(self, turn: int, location: int) -> int:
+        """The one of thread 0; the others' are that of a register further on."""
+        return self.starts[turn] + location * self.layouts[turn].between
+
+    def of_thread(self, turn: int, location: int, thread: int) -> int:
+        """That of any thread."""
+        return self.location(turn, location) + (thread << self.layouts[turn].shift)
+
+    def result(self, turn: int, number: int) -> int:
+        """Of thread 0; each thread has a word."""
+        return (turn * self.test.reads + number) * WARP_THREADS * _WORD
+
+
+def _delay(cycles: int) -> list[str]:
+    """Instructions that take so many cycles."""
+    whole, rest = divmod(cycles, 15)
+    return ["[S15] NOP"] * whole + [f"[S{rest}] NOP"] * (rest > 0)
+
+
+def _add(low: int, parameter: str, index: str) -> list[str]:
+    """A pair of registers: a buffer's address, and how far on."""
+    return [f"MOV R{low}, c[0x0][{parameter}]", f"MOV R{low + 1}, c[0x0][{parameter}+4]",
+            f"IADD R{low}.CC, R{low}, {index}", f"IADD.X R{low + 1}, R{low + 1}, RZ"]
+
+
+_PAIRS, _OFFSETS, _RESULTS, _MEETING, _VALUES, _READ = (24, 26, 28), (32, 33, 34), 6, 8, 20, 10
+"""Registers: locations by layout, in global and in shared memory; results; where CTAs meet; values by number; what
+reads get.
+"""
+
+
+class _Generator:
+    """Writes the kernel of a test. Register 2 is the thread's number among those that share its locations."""
+
+    def __init__(self, test: Litmus, setting: Setting, places: _Places, random: Random) -> None:
+        self._test, self._setting, self._places, self._random = test, setting, places, random
+
+    def text(self) -> str:
+        """The kernel."""
+        programs = range(len(self._test.programs))
+        number = ["S2R R1, SR_CTAID.X"] if self._setting.apart else ["S2R R1, SR_TID.X", "SHR.U32 R1, R1, 0x5"]
+        lines = [".kernel litmus", ".param locations 8", ".param results 8", ".param meeting 8",
+                 *([f".shared {self._places.bytes}"] if self._setting.shared else []), "S2R R2, SR_LANEID", *number]
+        for program in programs[1:]:
+            lines += [f"ISETP.EQ.AND P0, PT, R1, {program:#x}, PT", f"@P0 BRA program{program}"]
+        for program in programs:
+            lines += [f"program{program}:", *self._begin(program)]
+            taken = sum(access.value is None for each in self._test.programs[:program] for access in each)
+            for turn in range(len(self._places.layouts)):
+                lines += self._round(turn, program, taken)
+            lines += self._end(program)
+        return "\n".join([*lines, ""])
+
+    def _begin(self, program: int) -> list[str]:
+        """What registers hold all the time."""
+        lines = [f"LOP32I.XOR R2, R2, {_TURNED * (program % 2):#x}", f"MOV32I R{_VALUES + 1}, 0x1",
+                 f"MOV32I R{_VALUES + 2}, 0x2", f"SHL R3, R2, {_WORD.bit_length() - 1:#x}",
+                 *_add(_RESULTS, "results", "R3"), *_add(_MEETING, "meeting", "RZ"),
+                 "ISETP.EQ.AND P1, PT, R2, RZ, PT"]
+        for pair, offset, layout in zip(_PAIRS, _OFFSETS, _LAYOUTS[self._setting.shared], strict=False):
+            lines += [f"SHL R{offset}, R2, {layout.shift:#x}", *_add(pair, "locations", f"R{offset}")]
+        return lines
+
+    def _place(self, turn: int, location: int, shared: bool) -> str:
+        register = (_OFFSETS if shared else _PAIRS)[self._places.number[turn]]
+        return f"[R{register}+{self._places.location(turn, location):#x}]"
+
+    def _access(self, turn: int, access: Access, register: int) -> str:
+        load, store = ("LDS", "STS") if self._setting.shared else ("LDG.E", "STG.E")
+        place = self._place(turn, access.location, self._setting.shared)
+        return f"{load} R{register}, {place}" if access.value is None else f"{store} {place}, R{_VALUES + access.value}"
+
+    def _round(self, turn: int, program: int, taken: int) -> list[str]:
+        """One execution of a program, some time after the warps have met."""
+        lines = self._meet(turn, program) if self._setting.apart else ["BAR.SYNC 0x0"]
+        lines += _delay(int(_SPREAD * self._random.random() ** 2))
+        got = 0
+        for number, access in enumerate(self._test.programs[program]):
+            if number:
+                lines += [*filter(None, [self._setting.fence.value]),
+                          *_delay(self._random.choice((0, 0, self._random.randrange(100))))]
+            lines.append(self._access(turn, access, _READ + got))
+            got += access.value is None
+        return lines + [f"STG.E [R{_RESULTS}+{self._places.result(turn, taken + number):#x}], R{_READ + number}"
+                        for number in range(got)]
+
+    def _meet(self, turn: int, program: int) -> list[str]:
+        """Waits until all CTAs are here: one thread of each counts a word up, which all look at."""
+        place, label = f"[R{_MEETING}+{turn * LINE_BYTES:#x}]", f"meet{program}_{turn}"
+        return [f"@P1 RED.E.ADD {place}, R{_VALUES + 1}", f"{label}:", f"LDG.E R{_READ}, {place}",
+                f"ISETP.LT.U32.AND P2, PT, R{_READ}, {len(self._test.programs):#x}, PT", f"@P2 BRA {label}"]
+
+    def _end(self, program: int) -> list[str]:
+        """Shared memory goes to where the locations would be in global memory."""
+        lines = [] if self._setting.apart else ["BAR.SYNC 0x0"]
+        if self._setting.shared and not program:
+            for turn in range(len(self._places.layouts)):
+                for location in range(self._test.locations):
+                    lines += [f"LDS R{_READ}, {self._place(turn, location, True)}",
+                              f"STG.E {self._place(turn, location, False)}, R{_READ}"]
+        return [*lines, "EXIT"]
+
+
+def _launch(test: Litmus, setting: Setting, places: _Places, random: Random) -> Launch:
+    module = load(assemble(_Generator(test, setting, places, random).text(), test.name))
+    count = len(test.programs)
+    sizes = {"locations": places.bytes, "results": places.result_bytes, "meeting": LINE_BYTES * len(places.layouts)}
+    return prepare(module, [Buffer(name, bytes(size)) for name, size in sizes.items()],
+                   grid=(count if setting.apart else 1, 1, 1),
+                   block=(WARP_THREADS * (1 if setting.apart else count), 1, 1))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How often each outcome of a test was seen in a setting."""
+
+    test: Litmus
+    setting: Setting
+    outcomes: Counter[Outcome]
+
+    def kind(self, outcome: Outcome) -> str:
+        """What an outcome is: ``sequential``, ``weak`` and allowed, or ``FORBIDDEN``."""
+        if outcome in sequential(self.test):
+            return "sequential"
+        return "weak" if outcome in allowed(self.test, self.setting.fenced) else "FORBIDDEN"
+
+    def lines(self) -> list[str]:
+        """A line for each outcome."""
+        return [f"{self.test.name}; {self.setting}: {_text(outcome, self.test)}  {count} times, {self.kind(outcome)}"
+                for outcome, count in sorted(self.outcomes.items())]
+
+
+def _text(outcome: Outcome, test: Litmus) -> str:
+    reads, memory = outcome[:test.reads], outcome[test.reads:]
+    return f"reads {' '.join(map(str, reads))}, then {' '.join(map(str, memory))} in memory"
+
+
+def complaints(seen: Seen) -> list[str]:
+    """A line for each outcome that is forbidden."""
+    return [line for line, outcome in zip(seen.lines(), sorted(seen.outcomes), strict=True)
+            if seen.kind(outcome) == "FORBIDDEN"]
+
+
+def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random: Random) -> Seen:
+    """Runs a test on the machine; RuntimeError when it does not end. What memory does is random, too."""
+    places = _Places(test, setting.shared, rounds)
+    launch = _launch(test, setting, places, random)
+    hardware.disorder = random.getrandbits(32)
+    result = hardware.run(launch, _LIMIT)
+    if result.status != "ok":
+        raise RuntimeError("; ".join([f"{test.name}, {setting}: {result.status} {result.reason}", *result.diagnosis]))
+
+    def words(buffer: str) -> Sequence[int]:
+        return memoryview(hardware.memory.read(*launch.buffers[buffer])).cast("I")
+
+    locations, results = words("locations"), words("results")
+    return Seen(test, setting, Counter(
+        (*(results[places.result(turn, number) // _WORD + thread] for number in range(test.reads)),
+         *(locations[places.of_thread(turn, location, thread) // _WORD] for location in range(test.locations)))
+        for turn in range(rounds) for thread in range(WARP_THREADS)))
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="python -m testbench.memory.litmus",
+                    description="Runs litmus tests on the hardware in simulation.")
+    parser.add_argument("--rounds", type=int, default=30, help="of each test in each setting; default 30")
+    parser.add_argument("--seed", type=int, default=0, help="of all random numbers; default 0")
+    parser.add_argument("--preset", default="default", help=f"the machine: {', '.join(PRESETS)}; default default")
+    parser.add_argument("--latency", type=int, default=40, help="of memory, in cycles, at most; default 40")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in ("rounds", "latency"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name} {getattr(options, name)}: at least 1")
+    if options.preset not in PRESETS:
+        parser.error(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
+    params = PRESETS[options.preset]
+    try:
+        engine, _ = choose("auto")
+    except EngineError as error:
+        parser.error(str(error))
+    hardware = Hardware(params, engine, latency=options.latency)
+    random, forbidden = Random(options.seed), 0
+    cases = [(test, setting) for test in TESTS if len(test.programs) <= params.warps for setting in SETTINGS]
+    for test, setting in tqdm(cases, unit=" tests", disable=None, leave=False):
+        seen = run(hardware, test, setting, options.rounds, random)
+        print_text("\n".join(seen.lines()) + "\n")
+        forbidden += len(complaints(seen))
+    print_text(f"{forbidden} forbidden outcomes\n")
+    return 1 if forbidden else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""The memory unit: registers, memory, shared memory and errors of every load, store, atomic operation and shuffle.
+
+Made-up instructions, on several warps, are executed by the reference machine first. The unit must come to the same
+registers, predicates, memory, errors and order. Accesses with known patterns must take as many requests as they touch
+lines, and as many cycles as their bank conflicts cost.
+"""
+
+from rtl.isa.errors import REPORT_MASK_RESET
+from rtl.isa.kinds import AtomicOperation, MemorySize
+from rtl.params import SmParams
+from sim.machine.memory_port import MemoryBehaviour
+from sim.testbench import Bench
+from testbench.handmade import encode
+from testbench.memory.cases import POINTER, counted, edges, faults, rates, shared_counted, shuffles
+from testbench.memory.coverage import MemoryCoverage
+from testbench.memory.driver import PARAMS, MemoryDriver
+from testbench.memory.random_accesses import random_world
+from testbench.memory.world import BUFFER, WARPS, MemoryStep, MemoryWorld, buffer_of
+
+__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_lines",
+           "check_local_base", "check_random", "check_rates", "check_shuffles", "record", "run"]
+
+ALL_REPORTED = 0x00FF_FFFF
+HANDS_OFF = MemoryBehaviour(latency=(1, 1))
+UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True, late=True)
+FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
+ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
+MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
+SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
+"""Hardware that the checks run on; the last one is for the long form."""
+
+
+def check_random(bench: Bench) -> MemoryCoverage:
+    """Made-up instructions, compared one by one with the reference machine. Returns what they have reached, which in
+    the long form must be everything that there is.
+    """
+    coverage = MemoryCoverage()
+    rounds, count = (60, 300) if bench.thorough else (3, 90)
+    for number in range(rounds):
+        mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
+        world, registers = random_world(bench.random, count, mask)
+        reached = MemoryCoverage()
+        driver = MemoryDriver(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
+                              idle=0.1 * (number % 3), coverage=reached)
+        driver.load(registers)
+        driver.run()
+        reached.take(world.steps)
+        bench.expect("overlaps that random instructions have not reached", reached.shallow(), [])
+        coverage.add(reached)
+        bench.checked("random instructions", driver.steps)
+    bench.table("random instructions have reached", ["", "times"], coverage.rows())
+    if bench.thorough:
+        bench.expect("what random instructions have not reached", coverage.missing(), [])
+    return coverage
+
+
+def check_lines(bench: Bench) -> None:
+    """A line is asked for once, whatever threads want it."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    cases = counted(world)
+    driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)), alone=True)
+    driver.load(world.start_registers())
+    for case in cases:
+        world.execute(case.step)
+    driver.run()
+    before = cycle = 0
+    rows = []
+    for case, end in zip(cases, driver.ends, strict=True):
+        bench.expect(f"lines of {case.what}", end.lines - before, case.count)
+        rows.append([case.what, case.count, end.cycle - cycle])
+        before, cycle = end.lines, end.cycle
+    bench.table("lines and cycles, memory answers after 20 cycles", ["", "lines", "cycles"], rows)
+    bench.checked("counts of lines", len(cases))
+
+
+def check_banks(bench: Bench) -> None:
+    """Shared memory serves a word of each bank in a cycle."""
+    for params in SIZES if bench.thorough else SIZES[:1]:
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        cases = shared_counted(world, params.lanes)
+        driver = MemoryDriver(bench, world, params, alone=True)
+        driver.load(world.start_registers())
+        for case in cases:
+            world.execute(case.step)
+        driver.run()
+        before = 0
+        for case, end in zip(cases, driver.ends, strict=True):
+            bench.expect(f"cycles in shared memory, {params.lanes} lanes, {case.what}", end.shared_cycles - before,
+                         case.count)
+            before = end.shared_cycles
+        bench.checked("counts of bank conflicts", len(cases))
+
+
+def check_rates(bench: Bench) -> None:
+    """Independent instructions of several warps overlap."""
+    rows = []
+    for name, words, most in rates():
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        for slot in range(WARPS):
+            world.set_pair(slot, POINTER, [buffer_of(slot) + 4 * thread for thread in range(32)])
+            world.set_register(slot, POINTER + 2, [4 * thread for thread in range(32)])
+        registers = world.start_registers()
+        for word in words:
+            for slot in range(WARPS):
+                world.execute(MemoryStep(slot, word))
+        driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
+        driver.load(registers)
+        driver.run()
+        half = len(driver.ends) // 2
+        rate = (driver.ends[-1].cycle - driver.ends[half].cycle) / (len(driver.ends) - 1 - half)
+        bench.expect(f"{name}: {rate} cycles an instruction, at most {most}", rate <= most, True)
+        rows.append([name, rate, most])
+    bench.table("cycles an instruction of several warps, memory answers after 20 cycles", ["", "cycles", "most"], rows)
+    bench.checked("rates", len(rows))
+
+
+def check_faults(bench: Bench) -> None:
+    """What memory refuses is MMU_FAULT, unless a lower thread has another error. No register is written, nor memory
+    that the instruction has no business with; nor any, if another thread's address is known to be wrong before.
+    """
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    steps = list(faults(world))
+    driver = MemoryDriver(bench, world, FEW_LANES, compare_memory=False)
+    driver.load(world.start_registers())
+    for step in steps:
+        world.execute(step)
+    old = world.memory.read(BUFFER, 8192)
+    driver.run()
+    new = driver.memory.read(BUFFER, 8192)
+    changed = {at for at in range(len(old)) if old[at] != new[at]}
+    meant = {1024 * number + 16 * thread + byte for number in range(3) for thread in range(32) for byte in range(4)}
+    bench.expect("places changed that no store meant", sorted(changed - meant), [])
+    bench.checked("faults", len(steps))
+
+
+def check_edges(bench: Bench) -> None:
+    """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else."""
+    for mask in (ALL_REPORTED, 0):
+        world = MemoryWorld(mask, seed=bench.seed, shared=1000)
+        driver = MemoryDriver(bench, world, FEW_LANES)
+        driver.load(world.start_registers())
+        for step in edges(world):
+            world.execute(step)
+        driver.run()
+        bench.checked("accesses at the edges of spaces", driver.steps)
+
+
+def check_local_base(bench: Bench) -> None:
+    """SETLMEMBASE moves a warp's local memory."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    driver = MemoryDriver(bench, world, FEW_LANES)
+    driver.load(world.start_registers())
+    load = encode("LDL", Ra=255, Rd=128, size=MemorySize.B64.value)
+    bases = [warp.local_base for warp in world.warps]
+    for slot in (2, 0):
+        world.execute(MemoryStep(slot, load))
+        world.move_local(slot, bases[1])
+        world.execute(MemoryStep(slot, load))
+        world.execute(MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value)))
+        world.move_local(slot, bases[slot])
+        world.execute(MemoryStep(slot, load))
+    driver.run()
+    bench.checked("moves of local memory", 4)
+
+
+def check_clear(bench: Bench) -> None:
+    """Shared memory of one CTA is cleared while the other one uses its own."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
+    for slot in range(WARPS):
+        world.set_register(slot, 0, [16 * thread for thread in range(32)])
+    driver = MemoryDriver(bench, world, FEW_LANES)
+    driver.load(world.start_registers())
+    store = [encode("STS", Ra=0, Rd=64, offset=offset, size=MemorySize.B128.value) for offset in (0, 480)]
+    for slot in range(WARPS):
+        for word in store:
+            world.execute(MemoryStep(slot, word))
+    world.clear_shared(1)
+    for slot in (2, 3):
+        world.execute(MemoryStep(slot, encode("ATOMS", "", Ra=0, Rb=65, Rd=128, type=0, offset=8,
+                                              operation=AtomicOperation.ADD.value)))
+        world.execute(MemoryStep(slot, store[1]))
+    world.read_shared()
+    driver.run()
+    bench.checked("clears of shared memory")
+
+
+def check_shuffles(bench: Bench) -> None:
+    """Threads get what others offer that execute the same shuffle, and 0 of those that do not."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    cases = list(shuffles(world))
+    registers = world.start_registers()
+    for case in cases:
+        record = world.execute(case.step).record
+        assert record is not None
+        (_, values), = record.registers.values()
+        for thread, value in case.values.items():
+            bench.expect(f"the reference's thread {thread} after {case.step.word:#018x}", values[thread], value)
+        bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
+                     (case.step.threads, case.inside))
+    for params in SIZES if bench.thorough else (FEW_LANES, ALL_LANES):
+        driver = MemoryDriver(bench, world, params)
+        driver.load(registers)
+        driver.run()
+        bench.checked("shuffles", driver.steps)
+
+
+def record(bench: Bench) -> None:
+    """Some instructions of each kind, for the waveform."""
+    world, registers = random_world(bench.random, 30, ALL_REPORTED)
+    driver = MemoryDriver(bench, world)
+    driver.load(registers)
+    driver.run(traces=driver.traces())
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for check in (check_lines, check_banks, check_rates, check_edges, check_faults, check_local_base, check_clear,
+                  check_shuffles, check_random, record):
+        check(bench)

@@ -1,0 +1,194 @@
+"""The memory unit: its parts against the instruction table and Python's numbers, the whole by its testbench."""
+
+import random
+from collections import Counter
+
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.isa.effects import effects
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import AtomicOperation
+from rtl.isa.legality import encoding_error
+from rtl.isa.syntax import PT, RZ
+from rtl.memory import MEMORY_FORMS, MemoryDecoder
+from rtl.memory.atomic import AtomicArithmetic
+from rtl.memory.instruction import MemoryOperation
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
+from sim.engine import choose
+from sim.testbench import run
+from testbench.handmade import encode
+from testbench.memory import tb_memory
+from testbench.memory.cases import conflicts, lines_of
+from testbench.memory.coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVERLAP, LEAST_WAITING, MemoryCoverage
+from testbench.memory.random_accesses import random_world
+from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
+
+ENGINE, _ = choose()
+
+CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_edges,
+          tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
+
+
+def passes(body, seed=0):
+    report = run("memory", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def combinational(dut, body):
+    async def testbench(ctx):
+        await body(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def legal_words(source, form, count):
+    """Words of a form that the machine has, any field at any value."""
+    while count:
+        word = form.match
+        for field in form.fields.values():
+            if not field.mask & form.mask:
+                word = field.put(word, source.choice([field.bounds[0], field.bounds[-1], source.choice(field.bounds)]))
+        if encoding_error(word, REGISTERS) is WarpError.NONE:
+            count -= 1
+            yield word
+
+
+def test_the_decoder_reads_and_writes_the_registers_that_the_table_says():
+    source, dut = random.Random(0), MemoryDecoder()
+    words = [(form, word) for form in MEMORY_FORMS for word in legal_words(source, form, 12)]
+
+    async def body(ctx):
+        for form, word in words:
+            ctx.set(dut.word, word)
+            got, used = ctx.get(dut.instruction), effects(form, form.values(word))
+            if got.operation is MemoryOperation.NONE:
+                assert form.name in ("MEMBAR", "CCTL", "CCTLL")
+                continue
+            first, second = ([int(register) for register in gather] for gather in got.gathers)
+            reads = {*first, *(second if got.second else ())} - {RZ}
+            assert reads == used.reads, (form.name, form.variant, hex(word))
+            written = range(got.destination, got.destination + got.results) if got.destination != RZ else ()
+            assert set(written) == used.writes, (form.name, form.variant, hex(word))
+            assert {got.predicate} - {PT} == used.predicate_writes
+            assert bool(got.results) == bool(used.writes or used.predicate_writes)
+
+    combinational(dut, body)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_atomic_arithmetic_against_python(wide):
+    """Every operation, signed and not, on numbers at the edges and in between."""
+    source, dut, bits = random.Random(wide), AtomicArithmetic(), 64 if wide else 32
+    edges = [0, 1, 2, (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits - 1) + 1, (1 << bits) - 1]
+    top = 1 << bits
+
+    def value(number, is_signed):
+        return number - top if is_signed and number >> bits - 1 else number
+
+    def expected(operation, old, operand, is_signed):
+        larger = value(old, is_signed) > value(operand, is_signed)
+        return {
+            AtomicOperation.ADD: (old + operand) % top,
+            AtomicOperation.MIN: operand if larger else old,
+            AtomicOperation.MAX: old if larger else operand,
+            AtomicOperation.INC: old + 1 if old < operand else 0,
+            AtomicOperation.DEC: old - 1 if 0 < old <= operand else operand,
+            AtomicOperation.AND: old & operand, AtomicOperation.OR: old | operand, AtomicOperation.XOR: old ^ operand,
+            AtomicOperation.EXCH: operand}[operation]
+
+    async def body(ctx):
+        ctx.set(dut.wide, wide)
+        numbers = [*edges, *(source.getrandbits(bits) for _ in range(6))]
+        for old in numbers:
+            for operand in (*numbers, old):
+                ctx.set(dut.old, old)
+                ctx.set(dut.operand, operand)
+                for operation in AtomicOperation:
+                    if operation is AtomicOperation.SAFEADD:
+                        continue
+                    for is_signed in (0, 1):
+                        ctx.set(dut.operation, operation)
+                        ctx.set(dut.signed, is_signed)
+                        assert ctx.get(dut.new) % top == expected(operation, old, operand, is_signed), (
+                            operation, hex(old), hex(operand), is_signed)
+                ctx.set(dut.compare, 1)
+                ctx.set(dut.swap, 3)
+                assert ctx.get(dut.new) == (3 if old == operand else old)
+                ctx.set(dut.compare, 0)
+
+    combinational(dut, body)
+
+
+def test_lines_and_conflicts_by_hand():
+    """The figures that the unit is held against, where they are known without a formula."""
+    word_each = {thread: 4 * thread for thread in range(32)}
+    assert lines_of(word_each, 4) == 2
+    assert lines_of({0: 60, 1: 64}, 4) == 2
+    for loads in (False, True):
+        assert conflicts(word_each, 4, 8, loads=loads) == 8
+        assert conflicts({thread: 8 * thread for thread in range(32)}, 4, 8, loads=loads) == 8
+        assert conflicts({thread: 32 * thread for thread in range(32)}, 4, 8, loads=loads) == 32
+        assert conflicts(dict.fromkeys(range(32), 12), 4, 8, loads=loads) == (4 if loads else 8)
+        assert conflicts({thread: 16 * thread for thread in range(32)}, 16, 8, loads=loads) == (32 if loads else 64)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_directed(check):
+    passes(check)
+
+
+def test_random_instructions_agree_with_the_reference_machine():
+    """They also must overlap as far as the machine lets them: LEAST_OVERLAP and its neighbours say how far."""
+    reached = []
+    report = passes(lambda bench: reached.append(tb_memory.check_random(bench)), seed=1)
+    assert report.checks["random instructions"] >= 180
+    ((_, (_, *rows)),) = report.tables
+    assert rows == reached[0].rows()
+    assert sum(count for what, count in rows if what.startswith("instructions accepted")) == report.checks[
+        "random instructions"]
+
+
+def test_random_instructions_reach_everything():
+    """Every kind of access and of error; the short form of the testbench need not."""
+    coverage, source = MemoryCoverage(), random.Random(1)
+    for mask in (tb_memory.ALL_REPORTED, 0):
+        coverage.take(random_world(source, 800, mask)[0].steps)
+    assert coverage.missing() == []
+
+
+def test_what_was_not_reached_is_told():
+    coverage = MemoryCoverage()
+    assert len(coverage.missing()) == sum(map(len, EXPECTED.values()))
+    assert coverage.shallow() == [f"instructions that have read registers at once: 0, not {LEAST_OVERLAP}",
+                                  f"instructions accepted at once: 0, not {LEAST_WAITING}",
+                                  f"lines under way at once: 0, not {LEAST_LINES_UNDER_WAY}"]
+    coverage.read_registers(LEAST_OVERLAP)
+    coverage.accepted(LEAST_WAITING)
+    coverage.requested(Counter({LEAST_LINES_UNDER_WAY: 3}))
+    assert coverage.shallow() == []
+
+
+@pytest.mark.parametrize("form, fields, value, reached", [
+    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 4 * thread, "lines of global memory: 2"),
+    ("STG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 64 * thread, "lines of global memory: 17 to 32"),
+    ("LDL", {"size": 5}, lambda thread: 8, "lines of local memory: 3 to 4"),
+    ("STS", {"size": 4}, lambda thread: 4 * thread, "conflict degree: 1"),
+    ("STS", {"size": 5}, lambda thread: 8 * thread, "conflict degree: 2"),
+    ("STS", {"size": 4}, lambda thread: 0, "conflict degree: 1"),
+    ("LD", {"size": 4}, lambda thread: SHARED_WINDOW + 128 * (thread % 8), "conflict degree: 5 to 8"),
+    ("LD", {"size": 4}, lambda thread: LOCAL_WINDOW + 4, "lines of local memory: 2"),
+    ("ATOMS", {"operation": 0, "type": 0}, lambda thread: 4 * (thread // 16),
+     "threads of an atomic operation at one word: 9 to 16"),
+    ("LDG", {"size": 4, "wide": 1}, lambda thread: BUFFER + 2, "error: MISALIGNED_ADDR, reported"),
+])
+def test_what_an_access_counts_as(form, fields, value, reached):
+    world = MemoryWorld(tb_memory.ALL_REPORTED)
+    world.set_pair(0, 0, map(value, range(32)))
+    coverage = MemoryCoverage()
+    variant = [""] if form == "ATOMS" else []
+    coverage.take([world.execute(MemoryStep(0, encode(form, *variant, Ra=0, Rd=64, **fields)))])
+    assert [what for what, count in coverage.rows() if count] == [reached]

@@ -1,0 +1,1 @@
+"""The warp model and the thread model."""

@@ -1,0 +1,103 @@
+"""What the trap handler finds and leaves on the stack of the reference machine."""
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import TokenKind
+from sim.model.retirement import StackToken, WarpMasks
+from testbench.handmade import ALL, vector, warp_of
+from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
+from testbench.trap.programs import RETURN, kernel, with_handler
+from testbench.words import address
+
+
+def test_the_frame():
+    machine, _ = on(with_handler(kernel("SSY here", "BPT.TRAP 0x1", "here:", "EXIT"), *RETURN))
+    warp = warp_of(machine)
+    machine.retire(0)
+    before = WarpMasks(0xFF, broken=0xF00, continued=0xF000, returned=0xF0000, exited=0xF00000, longjumped=0xF000000,
+                       killed=0x10000000)
+    warp.masks = before
+    machine.retire(0)
+    token = StackToken
+    assert warp.stack.tokens() == [
+        token(TokenKind.SYNC, address(2), ALL), *[token(TokenKind.NONE, 0, 0)] * 3,
+        token(TokenKind.TRAP, address(2) | 3, 0xFF), token(TokenKind.MASKS, 0xF000, 0xF00),
+        token(TokenKind.MASKS, 0xF000000, 0xF0000), token(TokenKind.MASKS, 0x10000000, 0xF00000)]
+    assert warp.masks == WarpMasks(ALL & ~0x10F00000, exited=0xF00000, killed=0x10000000)
+    assert (warp.pc, warp.in_trap, warp.stack.in_trap) == (handler_pc(machine), True, True)
+    machine.retire(0)
+    assert (warp.masks, warp.stack.depth, warp.in_trap, warp.stack.in_trap) == (before, 1, False, False)
+    assert warp.pc == address(2)
+
+
+def test_falling_through_keeps_masks_and_stack():
+    machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "RTT.FALLTHROUGH", "NOP", "RTT"))
+    warp = warp_of(machine)
+    machine.retire(0)
+    machine.retire(0)
+    assert (warp.pc, warp.in_trap, warp.stack.in_trap, warp.stack.depth) == (
+        in_handler(machine, 1), False, False, 4)
+    machine.retire(0)
+    assert machine.retire(0).error is WarpError.ILLEGAL_INSTR_ENCODING
+
+
+def test_behind_a_handler_that_has_left_more_than_there_is_room_for_branches_go_on():
+    """User mode can't push then, and a branch that all threads take does not."""
+    pushes = ["SSY next"] * 13
+    machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", crs=512), *pushes, "RTT.FALLTHROUGH",
+                                 "BRX R0 -.next+next", "next:", "SSY next"))
+    for _ in range(15):
+        assert machine.retire(0).error is WarpError.NONE
+    assert warp_of(machine).stack.depth == 17
+    assert machine.retire(0).error is WarpError.NONE
+    assert machine.retire(0).error is WarpError.STACK_OVERFLOW
+
+
+def test_tokens_and_calls_of_the_handler_are_forgotten():
+    handler = ("CAL deeper", "deeper:", "SSY deeper", "SAM", "PBK deeper", "CAL inside", "inside:", "RTT")
+    machine, _ = on(with_handler(kernel("CAL there", "there:", "BPT.TRAP 0x1", "EXIT"), *handler))
+    warp = warp_of(machine)
+    for _ in range(8):
+        machine.retire(0)
+    assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (1, 1, address(2), ALL)
+
+
+def test_a_handler_that_has_lost_the_frame():
+    handler = ("MOV R0, RZ", "SETCRSPTR R0", "RTT", "RTT.TERMINATE")
+    machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), *handler))
+    result = machine.run()
+    assert result.status == "error"
+    assert machine.log.errors[0].error is WarpError.STACK_ERROR
+    assert (events(host), status0(host)) == ({"ERROR_IN_TRAP", "BPT_PAUSE"}, (1, 1))
+    host.run_trigger()
+    assert machine.run().status == "error"
+    assert machine.live == []
+
+
+@pytest.mark.parametrize("depth", [12, 13])
+def test_without_memory_there_may_be_no_room_for_the_frame(depth):
+    pushes = ["SSY here"] * depth
+    machine, host = on(with_handler(kernel(*pushes, "BPT.TRAP 0x1", "here:", "EXIT", crs=0), "RTT"))
+    for _ in range(depth + 1):
+        machine.retire(0)
+    warp = warp_of(machine)
+    if depth == 12:
+        assert (warp.stack.depth, warp.trap.framed) == (16, True)
+        assert machine.run().status == "ok"
+        return
+    assert (warp.stack.depth, warp.trap.framed, warp.trap.paused, warp.masks.active) == (13, False, True, ALL)
+    assert events(host) == {"PHYSICAL_STACK_OVERFLOW", "ERROR_IN_TRAP", "BPT_PAUSE"}
+    assert status0(host) == (1, 1)
+    host.run_trigger()
+    assert (status0(host), warp.pc) == ((0, 0), address(depth + 1))
+
+
+def test_the_handler_may_use_the_reserve():
+    handler = ["again:", *["SSY again"] * 12, "GETCRSPTR R4", "SSY again"]
+    pushes = ["SSY here"] * 16
+    machine, _ = on(with_handler(kernel(*pushes, "BPT.TRAP 0x1", "here:", "EXIT"), *handler))
+    for _ in range(16 + 1 + 12 + 1):
+        assert machine.retire(0).error is WarpError.NONE
+    assert vector(warp_of(machine), 4)[0] & 0x1FFFF == 32
+    assert machine.retire(0).error is WarpError.STACK_OVERFLOW

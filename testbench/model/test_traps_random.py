@@ -1,0 +1,61 @@
+"""Programs that are stopped at random places do what they do undisturbed, whatever the trap handler does to stacks."""
+
+from random import Random
+
+import pytest
+
+from rtl.isa.registers import SM_REGISTERS
+from sim.kernels.expected import complaints
+from sim.kernels.manifest import RUNS, build
+from sim.launch import Launch
+from sim.model.host import Host
+from sim.model.warp import Machine
+from testbench.sm.random_programs import random_program
+from testbench.trap.programs import CLOBBER, RETURN, with_handler
+
+HANDLERS = {"return": RETURN, "clobber": CLOBBER}
+KERNELS = ("k05_triple_loop", "k06_switch_brx", "k08_fib_recursion", "k11_calltargets", "k13_early_exit",
+           "k15_shared_reduce", "k31_scan_shared", "k52_irreducible", "k53_divergent_ret_func")
+LOCKED_DOWN = SM_REGISTERS["DBGR_STATUS0"].fields["LOCKED_DOWN"][0]
+
+
+def disturbed(launch: Launch, source: Random, longest: int) -> int:
+    """Runs a launch and stops it now and then, at most ``longest`` instructions apart. Returns how many warps were
+    stopped.
+    """
+    machine = Machine(launch, order=source.randrange(1 << 16))
+    host, stopped = Host(machine), 0
+    while machine.live:
+        machine.run(source.randrange(1, longest))
+        if machine.live:
+            host.stop()
+            while machine.step() is not None:
+                pass
+            assert (host.read("DBGR_STATUS0") >> LOCKED_DOWN, machine.error_status) == (1, None)
+            stopped += len(machine.live)
+            host.resume()
+    assert machine.run().status == "ok"
+    return stopped
+
+
+def memory(launch: Launch) -> dict[str, bytes]:
+    return {name: launch.memory.read(base, size) for name, (base, size) in launch.buffers.items()}
+
+
+@pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs(seed, handler):
+    source = Random(seed)
+    program = random_program(source, 12, block=32)
+    alone, stopped = program.launch(), with_handler(program.launch(), *handler)
+    assert Machine(alone).run().status == "ok"
+    assert disturbed(stopped, source, 40) > 0
+    assert memory(stopped) == memory(alone)
+
+
+@pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name, handler):
+    launch = with_handler(build(RUNS[name], "O3"), *handler)
+    assert disturbed(launch, Random(name), 40) > 0
+    assert complaints(RUNS[name], "O3", launch) == []

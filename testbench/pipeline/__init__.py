@@ -1,0 +1,1 @@
+"""The execute unit around its lanes."""

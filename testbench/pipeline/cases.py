@@ -1,0 +1,354 @@
+"""What the execute unit does beside arithmetic, case by case: each is a part of a script, and checks as it goes."""
+
+from rtl.isa.condition import TRUTH, ConditionCode
+from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BarrierMode, BarrierReduction, Compare, VoteMode
+from rtl.isa.special_registers import SpecialRegister
+from rtl.isa.syntax import PT, RZ
+from rtl.layouts import InstructionKind, LaneClient
+from rtl.params import WARP_THREADS
+from testbench.pipeline.driver import ALL, Data, Pipeline, Script
+from testbench.words import encode, move
+
+__all__ = ["CASES", "REPORTED", "distances"]
+
+REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
+"""The errors that are reported while the cases run."""
+RESULT = 6
+"""Cycles from an instruction to one that reads its register or CC."""
+PREDICATE = 13
+"""Cycles from an instruction to one that reads its predicate, at every lane count."""
+_THREADS = range(WARP_THREADS)
+_UPPER = 0xFFFF_0000
+_ZERO, _CARRY = 1, 4
+
+
+def _quiet(p: Pipeline) -> Script:
+    """Until nothing is under way."""
+    yield from p.wait(14 + p.params.beats)
+
+
+def _mask(flags: list[int]) -> int:
+    return sum(bool(flag) << thread for thread, flag in enumerate(flags))
+
+
+def _wake(p: Pipeline, warp: int, active: int = ALL) -> Script:
+    p.launch(warp, first_row=32 * warp)
+    p.flow_result(warp, active)
+    yield
+
+
+def distances(p: Pipeline) -> Script:
+    """How soon results are seen: as soon as the contract says, and not a cycle sooner."""
+    beats = p.params.beats
+    yield from _wake(p, 1)
+    for gap in (RESULT - 1, RESULT, PREDICATE):
+        if gap < beats:     # the lanes have no time for a second instruction yet
+            continue
+        p.issue(move(1, 1), warp=1)
+        yield from _quiet(p)
+        p.issue(move(1, 2), warp=1)
+        yield from p.wait(gap)
+        reader = p.issue(encode("IADD", "r", Rd=2, Ra=1, Rb=1), warp=1)
+        yield from _quiet(p)
+        p.bench.expect(f"a register after {gap} cycles", set(p.written[reader].values), {4 if gap >= RESULT else 2})
+
+        p.issue(encode("IADD", "i", Rd=RZ, Ra=RZ, imm=1, cc=1), warp=1)
+        yield from _quiet(p)
+        p.issue(encode("IADD32I", Rd=RZ, Ra=1, imm32=-1, cc=1), warp=1)     # 2 - 1 carries
+        yield from p.wait(gap)
+        reader = p.issue(encode("IADD", "r", Rd=2, Ra=RZ, Rb=RZ, extended=1), warp=1)
+        yield from _quiet(p)
+        p.bench.expect(f"CC after {gap} cycles", set(p.written[reader].values), {int(gap >= RESULT)})
+
+    seen = RESULT - 1 + beats       # the last beat's predicate is written
+    for gap in (seen - 1, seen, PREDICATE):
+        setter = encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.NE.value)
+        p.issue(setter, warp=1)
+        yield from _quiet(p)
+        p.issue(encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
+        yield from p.wait(gap)
+        reader = p.issue(encode("MOV32I", Rd=3, imm32=9, guard=2), warp=1)
+        yield from p.wait(max(beats, 1))
+        yield from _quiet(p)
+        last = ALL >> p.params.lanes
+        p.bench.expect(f"threads of the guard after {gap} cycles", p.written[reader].threads,
+                       ALL if gap >= seen else last)
+
+
+def launched(p: Pipeline) -> Script:
+    """A launch clears predicates and CC, and gives the warp its rows; units write what they have."""
+    rows = 32
+    everything = Data([7 + thread for thread in _THREADS], ALL, [15] * WARP_THREADS)
+    yield from _wake(p, 2)
+    for number in range(PT):
+        p.write(number, everything, warp=2, predicate=number, conditional=True)
+        yield from p.wait(p.params.beats)
+    yield from _quiet(p)
+    for changes, predicates, flags in ((False, (1 << PT) - 1, 15), (True, 0, 0)):
+        if changes:
+            p.launch(2, first_row=rows)
+            yield
+        value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
+        yield from _quiet(p)
+        p.bench.expect("predicates", set(p.written[value].values), {predicates | 1 << PT})
+        value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=1), warp=2)
+        yield from _quiet(p)
+        p.bench.expect("CC", set(p.written[value].values), {flags})
+        guarded = p.issue(encode("MOV32I", Rd=1, imm32=0, guard=1), warp=2)
+        yield from p.wait(p.params.beats)
+        count = len(p.dispatches)
+        for test in ConditionCode:
+            p.issue(encode("BRA", "i", target=64, test=test.value), warp=2)
+            yield
+        yield from _quiet(p)
+        p.bench.expect("threads of a guard", p.written[guarded].threads, ALL if predicates else 0)
+        p.bench.expect("threads of each test of CC", [event.payload.guard for _, event in p.dispatches[count:]],
+                       [ALL if TRUTH[test.value] >> flags & 1 else 0 for test in ConditionCode])
+    # One thread's predicate is written: the others' stay clear, although they were set before the launch.
+    p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
+    yield from _quiet(p)
+    value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
+    yield from _quiet(p)
+    p.bench.expect("predicates after one was written", p.written[value].values,
+                   [1 << PT | (8 if thread == 5 else 0) for thread in _THREADS])
+    # Warp 2 has the rows that warp 1 has: a register of the one is a register of the other.
+    yield from _wake(p, 1)
+    p.write(9, everything, warp=1, client=LaneClient.CONVERSION)
+    yield from _quiet(p)
+    where = p.gather([9, RZ, 9], warp=2, client=LaneClient.CONVERSION, index=3, last=True, barrier=4)
+    beside = Data(values=[~value & 0xFFFF_FFFF for value in everything.values])
+    p.write(9, beside, warp=1)      # passes beside it, to the same register
+    cycle = p.cycle
+    yield from _quiet(p)
+    p.bench.expect("registers", p.gathered[where][-1], [list(everything.values), [0] * 32, list(everything.values)])
+    at, event = p.reads[-1]
+    p.bench.expect("operands read", (at, event.payload.warp, event.payload.barrier), (cycle + p.params.beats, 2, 4))
+    where = p.gather([9], warp=2)
+    yield from _quiet(p)
+    p.bench.expect("what was written beside a gather", p.gathered[where][-1][0], list(beside.values))
+
+
+def votes_and_clocks(p: Pipeline) -> Script:
+    """Votes of some threads; clocks count cycles; the next pc."""
+    yield from _wake(p, 0, _UPPER)
+    for mask, verdicts in ((0, (0, 1, 0)), (0x10_0000, (0, 0, 1)), (_UPPER, (1, 1, 1)), (0xFFFF, (0, 1, 0))):
+        p.write(RZ, Data(flags=mask), predicate=4, client=LaneClient.BARRIER)
+        yield from _quiet(p)
+        for mode, verdict in zip((VoteMode.ALL, VoteMode.EQ, VoteMode.ANY), verdicts, strict=True):
+            vote = p.issue(encode("VOTE", Rd=7, Pd=1, Pc=4, mode=mode.value))
+            yield from _quiet(p)
+            written = p.written[vote]
+            p.bench.expect("who votes", written.threads, _UPPER)
+            p.bench.expect("the ballot", set(written.values[16:]), {mask & _UPPER})
+            p.bench.expect(f"{mode.name} of {mask:#x}", {flags >> 1 & 1 for flags in written.flags[16:]}, {verdict})
+    clock = encode("CS2R", Rd=4, special=SpecialRegister.CLOCKLO)
+    first = p.issue(clock)
+    yield from p.wait(37)
+    second = p.issue(clock)
+    yield from _quiet(p)
+    p.bench.expect("cycles between two looks at the clock",
+                   p.written[second].values[31] - p.written[first].values[31], 37)
+    pc = p.issue(encode("LEPC", Rd=5), pc=0x1238)
+    yield from _quiet(p)
+    p.bench.expect("the next pc", set(p.written[pc].values[16:]), {0x1238 + INSTRUCTION_BYTES})
+
+
+def dispatched(p: Pipeline) -> Script:
+    """What other units are told of an instruction, a cycle after S2."""
+    yield from _wake(p, 3, _UPPER)
+    nibbles = [thread % 16 for thread in _THREADS]
+    p.write(RZ, Data(flags=0x5555_5555, conditions=nibbles), warp=3, predicate=0, conditional=True)
+    yield from _quiet(p)
+    count = len(p.dispatches)
+    guarded = encode("STG", Rd=0, Ra=2, wide=1, size=4, guard=8)
+    cases = (
+        (guarded, {}, 0xAAAA_AAAA, ALL, WarpError.NONE),
+        (encode("SSY", "i", target=64), {}, ALL, ALL, WarpError.NONE),
+        (encode("POPC", "c", Rd=0, offset=4, bank=2, guard=0), {"constant": 77}, 0x5555_5555, ALL, WarpError.NONE),
+        (encode("POPC", "c", Rd=0, offset=4, bank=2), {"missing": True}, ALL, ALL, WarpError.INVALID_CONST_ADDR),
+        (encode("BRA", "c", offset=6, bank=2), {"missing": True}, ALL, ALL, WarpError.MISALIGNED_IMMC_ADDR),
+        (encode("JMP", "c", offset=8, bank=2), {"constant": 0x80}, ALL, ALL, WarpError.NONE),
+        (encode("BAR", "ii", mode=BarrierMode.RED.value, reduction=BarrierReduction.OR.value, Pc=0, Pc_not=1), {},
+         ALL, 0xAAAA_AAAA, WarpError.NONE),
+        (encode("BPT", reason=1, mode=3), {}, ALL, ALL, WarpError.NONE),
+        *((encode("BRA", "i", target=64, guard=8, test=test), {}, 0xAAAA_AAAA & sum(
+            (truth >> nibble & 1) << thread for thread, nibble in enumerate(nibbles)), ALL, WarpError.NONE)
+          for test, truth in enumerate(TRUTH)))
+    begin = p.cycle
+    serials = []
+    for word, what, *_ in cases:
+        serials.append(p.issue(word, warp=3, pc=0x48, write_barrier=2, read_barrier=5,
+                               constant=what.get("constant", 0), missing=bool(what.get("missing", 0))))
+        yield
+    yield from _quiet(p)
+    found = p.dispatches[count:]
+    p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 1, begin + 1 + len(cases))))
+    for (_, event), serial, (word, what, guard, predicate, fault) in zip(found, serials, cases, strict=True):
+        sent = event.payload
+        p.bench.expect("word, serial number, warp, pc", (sent.word, sent.serial, sent.warp, sent.pc),
+                       (word, serial, 3, 0x48))
+        p.bench.expect(f"guard of {word:#x}", sent.guard, guard)
+        p.bench.expect(f"active threads of {word:#x}", sent.active, _UPPER)
+        p.bench.expect(f"predicate of {word:#x}", sent.predicate, predicate)
+        p.bench.expect(f"fault of {word:#x}", WarpError(sent.fault), fault)
+        p.bench.expect(f"same of {word:#x}", sent.same, ALL)
+        p.bench.expect(f"constant of {word:#x}", sent.operands[0], what.get("constant", 0))
+        p.bench.expect("scoreboards", (sent.write_barrier, sent.read_barrier), (2, 5))
+
+
+def collected(p: Pipeline) -> Script:
+    """Registers of the lowest thread that executes an instruction."""
+    yield from _wake(p, 1, _UPPER)
+    values, others = [thread // 3 for thread in _THREADS], [100 + thread for thread in _THREADS]
+    p.write(1, Data(values), warp=1)
+    yield from p.wait(p.params.beats)
+    p.write(2, Data(others, 0x00F8_0000, [_ZERO * (thread >= 22) for thread in _THREADS]), warp=1, predicate=5,
+            conditional=True)
+    yield from _quiet(p)
+    tested = ConditionCode.EQ.value
+    for word, executing, kind in (
+            (encode("BRX", "r", Ra=1, target=0), _UPPER, InstructionKind.FLOW_INDEXED),
+            (encode("BRX", "r", Ra=1, target=0, guard=5), 0x00F8_0000, InstructionKind.FLOW_INDEXED),
+            (encode("JMX", "r", Ra=1, target=0, guard=5, test=tested), 0x00C0_0000, InstructionKind.FLOW_INDEXED),
+            (encode("JMX", "r", Ra=1, target=0, guard=13, test=tested), 0xFF00_0000, InstructionKind.FLOW_INDEXED),
+            (encode("BRX", "r", Ra=1, target=0, guard=6), 0, InstructionKind.FLOW_INDEXED),
+            (encode("SETCRSPTR", Ra=1), _UPPER, InstructionKind.FLOW_INDEXED),
+            (encode("BAR", "rr", Ra=1, Rb=2, mode=BarrierMode.SYNC.value, guard=5), 0x00F8_0000,
+             InstructionKind.BARRIER_INDEXED)):
+        count, busy = len(p.dispatches), len(p.collecting)
+        serial, begin = p.issue(word, warp=1), p.cycle
+        yield
+        # Others go first: one in every cycle until the operands have been there for long.
+        meanwhile = 8 + p.params.beats
+        for _ in range(meanwhile):
+            p.issue(encode("SSY", "i", target=64), warp=1)
+            yield
+        yield from _quiet(p)
+        *first, (cycle, event) = p.dispatches[count:]
+        p.bench.expect("instructions that went first", len(first), meanwhile)
+        p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 2)
+        p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 1, cycle)))
+        sent = event.payload
+        p.bench.expect("serial number and kind", (sent.serial, InstructionKind(sent.kind)), (serial, kind))
+        if executing:
+            lowest = (executing & -executing).bit_length() - 1
+            p.bench.expect(f"Ra of {word:#x}", sent.operands[0], values[lowest])
+            same = executing & _mask([value == values[lowest] for value in values])
+            p.bench.expect(f"threads with the same Ra of {word:#x}", sent.same, same)
+            if kind is InstructionKind.BARRIER_INDEXED:
+                p.bench.expect("Rb", sent.operands[1], others[lowest])
+        else:
+            p.bench.expect("threads of nobody", sent.same, 0)
+    p.bench.expect("nothing is written", serial in p.written, False)
+    # With nothing in the way it goes as soon as it can.
+    p.issue(encode("BRX", "r", Ra=1, target=0), warp=1)
+    begin = p.cycle
+    yield from _quiet(p)
+    p.bench.expect("cycle of an early dispatch", p.dispatches[-1][0], begin + p.params.beats + 4)
+
+
+def constants(p: Pipeline) -> Script:
+    """A constant that is missing."""
+    yield from _wake(p, 2, 0xFF)
+    for guard, fails in ((PT, True), (0, False)):
+        count, done = len(p.errors), len(p.completions)
+        word = encode("MOV", "c", Rd=3, offset=4, bank=2, guard=guard)
+        serial = p.issue(word, warp=2, missing=True, pc=0x30, write_barrier=1, read_barrier=3)
+        begin = p.cycle
+        yield from _quiet(p)
+        p.bench.expect("errors", [(cycle, event.warp, event.pc, WarpError(event.error)) for cycle, event in
+                                  p.errors[count:]],
+                       [(begin + 1, 2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
+        p.bench.expect("nobody writes", p.written[serial].threads, 0)
+        p.bench.expect("completions", [(event.serial, event.write_barrier, event.read_barrier)
+                                       for _, event in p.completions[done:]], [(serial, 1, 3)])
+
+
+def refused(p: Pipeline) -> Script:
+    """What nobody can execute is complete; it says why, if that is reported."""
+    for error in (WarpError.OOR_REG, WarpError.MISALIGNED_REG):
+        count, done = len(p.errors), len(p.completions)
+        serial, begin = p.issue(0, warp=1, pc=0x50, kind=InstructionKind.REFUSED, error=error), p.cycle
+        yield from _quiet(p)
+        reported = bool(REPORTED >> error.value & 1)
+        p.bench.expect(f"{error.name} is told", [(cycle, WarpError(event.error), event.pc) for cycle, event in
+                                                p.errors[count:]], [(begin + 1, error, 0x50)] * reported)
+        p.bench.expect("completions", [event.serial for _, event in p.completions[done:]], [serial])
+        p.bench.expect("writes of a refused instruction", serial in p.written, False)
+
+
+def together(p: Pipeline) -> Script:
+    """Completions of many at once: refused ones in every cycle beside the lanes' instructions."""
+    yield from _wake(p, 0)
+    done, serials = len(p.completions), []
+    for _ in range(4):
+        serials.append(p.issue(move(1, 5)))
+        yield
+        for _ in range(p.params.beats - 1):
+            serials.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
+            yield
+    yield from _quiet(p)
+    p.bench.expect("completions in order", [event.serial for _, event in p.completions[done:]], serials)
+
+
+def flow_reads(p: Pipeline) -> Script:
+    """What the flow unit reads goes to a register, when it is this instruction's result."""
+    read, push = encode("GETCRSPTR", Rd=6), encode("SSY", "i", target=64)
+    yield from _wake(p, 3, 0x0F0F_0F0F)
+    for word, pushes, error in ((read, 0, WarpError.NONE), (read, 3, WarpError.NONE), (encode("GETCRSPTR", Rd=RZ), 1,
+                                WarpError.NONE), (read, 1, WarpError.STACK_ERROR)):
+        count, done = len(p.flow_operations), len(p.completions)
+        for _ in range(pushes):
+            p.issue(push, warp=3)
+            yield
+        serial = p.issue(word, warp=3, write_barrier=4)
+        yield from p.wait(4)
+        for _ in range(pushes):
+            p.flow_result(3, 0x0F0F_0F0F, value=0xBAD)
+            yield
+        p.flow_result(2, ALL, value=0xBAD)
+        yield from p.wait(3)
+        p.bench.expect("operations before the result", len(p.flow_operations), count)
+        p.flow_result(3, 0x0F0F_0F0F, value=0x1234_5678, error=error)
+        yield from p.wait(3)
+        operation = p.flow_operations[-1][1].payload
+        p.accept_flow()
+        yield
+        count = len(p.flow_operations)
+        yield
+        p.repeat(operation)
+        yield from _quiet(p)
+        p.bench.expect("operations once it was taken", len(p.flow_operations), count)
+        written = p.written[serial]
+        p.bench.expect("threads", written.threads, 0 if error is not WarpError.NONE else 0x0F0F_0F0F)
+        p.bench.expect("register", written.register, word & 0xFF)
+        p.bench.expect("value", {written.values[thread] for thread in _THREADS if written.threads >> thread & 1},
+                       {0x1234_5678} if written.threads else set())
+        p.bench.expect("completion", [(event.serial, event.write_barrier, event.read_barrier)
+                                      for _, event in p.completions[done:]], [(serial, 4, NO_BARRIER)])
+
+
+def results(p: Pipeline) -> Script:
+    """Threads of each group of four that a move writes; two results for one predicate, of which the second stays."""
+    yield from _wake(p, 1, ~1 & ALL)
+    move_some = p.issue(encode("MOV", "i", Rd=1, imm=77, lanes=5), warp=1)
+    yield from p.wait(p.params.beats)
+    # Nobody executes it, so nobody misses the constant.
+    count = len(p.errors)
+    p.issue(encode("MOV", "c", Rd=1, offset=4, bank=2, lanes=0), warp=1, missing=True)
+    yield from p.wait(p.params.beats)
+    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.NE.value), warp=1)
+    yield from _quiet(p)
+    p.bench.expect("threads of a move", p.written[move_some].threads, 0x5555_5554)
+    p.bench.expect("errors of nobody", p.errors[count:], [])
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {1})
+    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
+    yield from _quiet(p)
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {0})
+
+
+CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together,
+         flow_reads)
+"""All of them."""

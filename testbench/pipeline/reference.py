@@ -1,0 +1,130 @@
+"""What the reference machine says that the execute unit should do, and the comparison."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT, RZ, Constant, Form, Values
+from rtl.params import WARP_THREADS
+from sim.launch import Launch
+from sim.model.action import constant_address
+from sim.model.retirement import Retirement
+from sim.model.state import Warp
+from sim.model.warp import Machine
+from sim.testbench import Bench
+from testbench.pipeline.driver import Pipeline, Script, Written
+
+__all__ = ["RESULT_CYCLES", "Expected", "Ledger", "begin", "compare", "constant_of", "grid_of", "word_at"]
+
+RESULT_CYCLES = 6
+"""From an instruction to one that reads its register, or its CC."""
+_WORD = 4
+
+
+def grid_of(launch: Launch) -> Mapping[str, Any]:
+    """What the unit is told of a launch."""
+    return {"registers": launch.registers, "shared": launch.shared, "local": launch.local,
+            "grid": dict(zip("xyz", launch.grid, strict=True)), "block": dict(zip("xyz", launch.block, strict=True))}
+
+
+def begin(pipeline: Pipeline, warp: Warp, first_row: int) -> Script:
+    """A warp is launched, its registers aside."""
+    pipeline.launch(warp.slot, first_row=first_row, index=warp.cta.index)
+    yield
+    for thread in range(WARP_THREADS):
+        x, y, z = (int(axis[thread]) for axis in warp.thread_index)
+        pipeline.place(warp.slot, thread, (x, y, z))
+        yield
+    pipeline.flow_result(warp.slot, warp.masks.active)
+    yield
+
+
+def word_at(machine: Machine, warp: Warp) -> int:
+    """The instruction that a warp is at."""
+    launch = machine.launch
+    return launch.memory.read_number(launch.program_base + instruction_address(warp.pc), INSTRUCTION_BYTES)
+
+
+def constant_of(machine: Machine, form: Form, values: Values) -> tuple[int, bool]:
+    """What the constant operand at a fixed address reads, and whether it is beyond the end of its bank."""
+    for operand in form.operands.values():
+        if isinstance(operand, Constant) and operand.index is None:
+            bank, place = values[operand.bank], constant_address(values, operand)
+            content = machine.launch.banks.get(bank, b"")
+            return (machine.constant(bank, place, _WORD, WarpError.INVALID_CONST_ADDR),
+                    place + _WORD > -(-len(content) // _WORD) * _WORD)
+    return 0, False
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What an instruction should write, and the warp's predicates after it."""
+
+    name: str
+    record: Retirement
+    predicates: tuple[int, ...]
+    barriers: tuple[int, int]
+    last_beat: int
+
+
+def compare(bench: Bench, expected: Expected, written: Written) -> None:
+    """Fails unless a write is as the reference machine says."""
+    record, name = expected.record, expected.name
+    registers = {written.register: written.threads} if written.threads and written.register != RZ else {}
+    bench.expect(f"{name}: registers and threads", registers,
+                 {number: threads for number, (threads, _) in record.registers.items()})
+    for number, (threads, values) in record.registers.items():
+        for thread in _threads(threads):
+            bench.expect(f"{name}: R{number} of thread {thread}", written.values[thread], values[thread])
+    executing = {threads for threads, _ in record.predicates.values()}
+    for number in record.predicates:
+        if len(record.predicates) < PT:
+            bench.expect(f"{name}: writes P{number}", written.predicates >> number & 1, int(any(executing)))
+    for thread in _threads(written.threads):
+        bench.expect(f"{name}: predicates of thread {thread}", written.flags[thread],
+                     sum((mask >> thread & 1) << number for number, mask in enumerate(expected.predicates)))
+    threads, nibbles = record.condition or (0, ())
+    bench.expect(f"{name}: threads whose CC is written", written.threads if written.conditional else 0, threads)
+    for thread in _threads(threads):
+        bench.expect(f"{name}: CC of thread {thread}", written.conditions[thread], nibbles[thread])
+
+
+def _threads(mask: int) -> Iterator[int]:
+    return (thread for thread in range(mask.bit_length()) if mask >> thread & 1)
+
+
+class Ledger:
+    """What passes the lanes of a pipeline, and what should come of it.
+
+    Attributes
+    ----------
+    compared : int
+        Instructions and operations whose writes were compared.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._expected: dict[int, Expected] = {}
+        self.compared = 0
+
+    def note(self, serial: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]) -> None:
+        """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
+        pipeline = self._pipeline
+        ends = pipeline.cycle + RESULT_CYCLES - 1 + pipeline.params.beats - 1
+        self._expected[serial] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
+                                          barriers, ends)
+
+    def check(self) -> None:
+        """Compares everything, when all is over."""
+        pipeline, bench = self._pipeline, self._pipeline.bench
+        completions = {int(event.serial): (cycle, event) for cycle, event in pipeline.completions}
+        for serial, expected in self._expected.items():
+            compare(bench, expected, pipeline.written.get(serial, Written()))
+            self.compared += 1
+            bench.expect(f"{expected.name}: complete", serial in completions, True)
+            cycle, event = completions[serial]
+            bench.expect(f"{expected.name}: cycle of completion", cycle, expected.last_beat)
+            bench.expect(f"{expected.name}: scoreboards", (event.write_barrier, event.read_barrier), expected.barriers)
+        bench.expect("instructions that are complete", len(pipeline.completions), len(self._expected))

@@ -1,0 +1,45 @@
+"""Every special register but the clocks, of two warps of different CTAs, against the reference machine."""
+
+from rtl.isa.control_code import NO_BARRIER
+from rtl.isa.special_registers import SpecialRegister
+from rtl.params import SmParams
+from sim.testbench import Bench
+from testbench.handmade import machine, warp_of
+from testbench.pipeline.driver import Pipeline, Script
+from testbench.pipeline.reference import Ledger, begin, grid_of, word_at
+from testbench.words import encode
+
+__all__ = ["CLOCKS", "check_special_registers"]
+
+CLOCKS = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
+                    SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI})
+"""What counts instructions in the model, cycles in hardware."""
+_BLOCK, _CTA = (4, 4, 4), (0x1_2345, 0x6789, 0xABCD)
+_ROWS = 8
+
+
+def check_special_registers(bench: Bench, params: SmParams) -> None:
+    """Reads each of them."""
+    numbers = [number for number in range(256) if number not in CLOCKS]
+    words = [encode(name, Rd=1, special=number) for number in numbers
+             for name in (("S2R", "CS2R") if number in SpecialRegister.__members__.values() else ("S2R",))]
+    made = machine(words, warps=params.warps, registers=_ROWS, block=_BLOCK, grid=(2, 1, 1), shared=0x1230)
+    warps = [warp_of(made, 1), warp_of(made, 2)]        # the second of one CTA, the first of the next
+    warps[1].cta.index = _CTA
+    pipeline = Pipeline(bench, params, grid=grid_of(made.launch))
+    ledger = Ledger(pipeline)
+
+    def script(p: Pipeline) -> Script:
+        for warp in warps:
+            yield from begin(p, warp, _ROWS * warp.slot)
+        for _ in words:
+            for warp in warps:
+                word = word_at(made, warp)
+                record = made.retire(warp.slot)
+                serial = p.issue(word, warp=warp.slot, pc=record.pc)
+                ledger.note(serial, f"special register {word >> 20 & 0xFF}", record, warp, (NO_BARRIER, NO_BARRIER))
+                yield from p.wait(p.params.beats)
+
+    pipeline.play(script)
+    ledger.check()
+    bench.checked("reads of special registers", ledger.compared)

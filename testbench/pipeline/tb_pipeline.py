@@ -1,0 +1,105 @@
+"""The execute unit around its lanes: who executes, what is read and written when, what other units are told.
+
+Cases by hand at several numbers of lanes; random instructions on several warps, as early as the latency contract lets
+them come; kernels, with their own stall counts. Every write is compared with the reference machine's.
+"""
+
+from collections.abc import Iterable
+
+from rtl.params import SmParams
+from sim.kernels.manifest import RUNS
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.pipeline.cases import CASES, REPORTED, distances
+from testbench.pipeline.driver import Pipeline, Script
+from testbench.pipeline.programs import KernelLives
+from testbench.pipeline.random_programs import RandomLives
+from testbench.pipeline.special import check_special_registers
+
+__all__ = ["check_cases", "check_distances", "check_programs", "check_random", "machine_of", "record", "run"]
+
+_LANES = (4, 8, 32)
+_KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
+"""Recursion; shifts and logic; division; products; several warps."""
+
+
+def machine_of(lanes: int, warps: int = 4) -> SmParams:
+    """A small machine."""
+    return SmParams(warps=warps, lanes=lanes, registers=256)
+
+
+def check_cases(bench: Bench, lanes: int = 8) -> None:
+    """All cases by hand."""
+    pipeline = Pipeline(bench, machine_of(lanes), report_mask=REPORTED)
+
+    def script(p: Pipeline) -> Script:
+        for case in CASES:
+            yield from case(p)
+
+    pipeline.play(script)
+    bench.checked("cases", len(CASES))
+
+
+def check_distances(bench: Bench, lanes: int) -> None:
+    """How soon results are seen."""
+    Pipeline(bench, machine_of(lanes)).play(distances)
+    bench.checked("lane counts whose latencies are exact")
+
+
+def check_random(bench: Bench, lanes: int = 8, steps: int = 300, warps: int = 4) -> None:
+    """Random instructions on all warps."""
+    lives = RandomLives(bench, machine_of(lanes, warps), steps)
+    lives.run()
+    bench.checked("instructions and operations compared", lives.ledger.compared)
+
+
+def check_programs(bench: Bench, names: Iterable[str], limit: int = 300) -> None:
+    """Kernels, with the stall counts that NVIDIA's assembler gave their instructions."""
+    for name in names:
+        lives = KernelLives(bench, machine_of(8), RUNS[name], "O3", limit)
+        lives.run()
+        bench.checked("instructions of kernels, and writes of other units between them", lives.ledger.compared)
+
+
+def record(bench: Bench) -> None:
+    """Some instructions of four warps, for the waveform."""
+    lives = RandomLives(bench, machine_of(8), 60)
+    lives.run(traces=traces_of(lives.pipeline))
+    bench.checked("instructions and operations compared", lives.ledger.compared)
+
+
+def traces_of(pipeline: Pipeline) -> Traces:
+    """What is worth seeing of the unit."""
+    dut = pipeline.dut
+    issued, written = dut.instruction.payload, dut.written
+    gather, write = dut.gather.payload, dut.write.payload
+    operands = dut.operands
+    first = operands.operands[0]
+    return {
+        "S2": {
+            "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
+            "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
+            "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
+            "register": Trace(write.operation.register, "dec"), "active": dut.masks.active,
+            "guard": dut.dispatch_stage.selection.guard, "executing": dut.dispatch_stage.slot.threads,
+            "read_beat": Trace(operands.place.beat, "dec")},
+        "S4": {
+            "valid": operands.valid, "beat": Trace(operands.stage.place.beat, "dec"), "threads": operands.stage.threads,
+            "a": first.a, "b": first.b, "c": first.c},
+        "S7": {
+            "valid": written.valid, "warp": Trace(written.warp, "dec"), "beat": Trace(written.beat, "dec"),
+            "lanes": written.lanes, "register": Trace(written.register, "dec"), "value": written["values"][0],
+            "predicates": written.predicates, "cc": written.conditional},
+        "events": {
+            "complete": dut.completion.valid, "serial": dut.completion.serial, "passed": dut.passed.valid,
+            "dispatch": dut.dispatch.valid, "error": dut.error.valid}}
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for lanes in _LANES:
+        check_cases(bench, lanes)
+        check_random(bench, lanes, 2000 if bench.thorough else 300)
+    check_special_registers(bench, machine_of(8))
+    check_programs(bench, _KERNELS, 2000 if bench.thorough else 300)
+    record(bench)

@@ -1,0 +1,114 @@
+"""The execute unit around its lanes: its parts, the whole by its testbench, and bugs that must be found."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.execute.common import CommonDecoder
+from rtl.execute.vote import Vote
+from rtl.isa.kinds import VoteMode
+from rtl.isa.syntax import Pipe
+from rtl.isa.table import FORMS, find
+from sim.engine import choose
+from sim.model.retirement import Retirement, WarpMasks
+from sim.testbench import Bench, CheckError, run
+from testbench.pipeline import tb_pipeline
+from testbench.pipeline.driver import Written
+from testbench.pipeline.reference import Expected, compare
+from testbench.pipeline.special import check_special_registers
+
+ENGINE, _ = choose()
+
+
+def passes(body, seed=0):
+    report = run("pipeline", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def combinational(dut, body):
+    async def testbench(ctx):
+        body(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+def test_guards_tests_and_operands_of_every_form():
+    dut = CommonDecoder()
+    constants = [form for form in FORMS if form.pipe is Pipe.FLOW and form.variant == "c"]
+
+    def body(ctx):
+        for word in {form.default for form in FORMS}:
+            form = find(word)
+            assert form is not None
+            ctx.set(dut.word, word)
+            assert ctx.get(dut.guarded) == form.guarded, form
+            assert ctx.get(dut.tested) == (form.pipe is Pipe.FLOW and "test" in form.fields), form
+            assert ctx.get(dut.votes) == (form.name == "BAR" and form.variant != "all"), form
+            assert not ctx.get(dut.misaligned), form
+        for form in constants:
+            for offset in range(8):
+                ctx.set(dut.word, form.fields["offset"].put(form.default, offset))
+                # Where a register is added, only the sum can tell.
+                assert ctx.get(dut.misaligned) == (offset % 4 != 0 and form.name not in ("BRX", "JMX")), form
+
+    combinational(dut, body)
+
+
+def test_votes_against_python():
+    source, dut = Random(0), Vote()
+
+    def body(ctx):
+        for _ in range(300):
+            threads, predicate = (source.choice([0, 1, (1 << 32) - 1, source.getrandbits(32), 1 << 31]) for _ in "12")
+            ballot = threads & predicate
+            for mode, verdict in ((VoteMode.ALL, ballot == threads), (VoteMode.ANY, ballot != 0),
+                                  (VoteMode.EQ, ballot in (0, threads))):
+                for port, value in ((dut.mode, mode), (dut.threads, threads), (dut.predicate, predicate)):
+                    ctx.set(port, value)
+                assert (ctx.get(dut.ballot), ctx.get(dut.verdict)) == (ballot, verdict)
+
+    combinational(dut, body)
+
+
+def test_cases():
+    assert passes(tb_pipeline.check_cases).checks["cases"] > 8
+
+
+@pytest.mark.parametrize("lanes", [4, 32])
+def test_how_soon_results_are_seen(lanes):
+    passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
+
+
+def test_random():
+    report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
+    assert report.checks["instructions and operations compared"] > 100
+
+
+def test_special_registers():
+    report = passes(lambda bench: check_special_registers(bench, tb_pipeline.machine_of(8)))
+    assert report.checks["reads of special registers"] > 500
+
+
+def test_a_kernel_with_its_own_stall_counts():
+    report = passes(lambda bench: tb_pipeline.check_programs(bench, ["k25_divrem32:unsigned"], 120))
+    assert report.cycles > 500
+
+
+@pytest.mark.parametrize("wrong", [
+    {"threads": 1}, {"threads": 7}, {"register": 4}, {"values": [5, 6] * 16}, {"predicates": 0},
+    {"flags": [4] * 32}, {"conditional": False}, {"conditions": [9, 8] * 16}], ids=str)
+def test_a_wrong_write_is_seen(wrong):
+    masks = WarpMasks(3)
+    record = Retirement(0, 8, 0, masks, masks, 16, 0, 0, registers={3: (3, (5,) * 32)}, predicates={2: (3, 1)},
+                        condition=(3, (9,) * 32))
+    expected = Expected("one", record, (0, 0, 1, 0, 0, 0, 0), (7, 7), 0)
+    right = Written(3, 3, [5] * 32, 1 << 2, [4, 0] * 16, True, [9] * 32)
+    bench = Bench("pipeline", ENGINE)
+    compare(bench, expected, right)
+    with pytest.raises(CheckError, match="one: "):
+        compare(bench, expected, replace(right, **wrong))

@@ -1,0 +1,100 @@
+"""Kernels of CUDA C++ on the reference machines, as NVIDIA's compilers made them and as the compiler here makes them of
+their PTX, against what a host compiler's code of the same source leaves.
+"""
+
+from functools import cache
+
+import pytest
+
+from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
+from rtl.isa.errors import WarpError
+from rtl.isa.legality import encoding_error
+from sim.kernels.manifest import DEBUG, LEVELS, build
+from sim.launch import Launch, prepare
+from sim.model.thread import run as run_threads
+from sim.model.warp import Machine
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin import load, read_cubin
+from sim.toolchain.ptx.front_end import read_ptx
+from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS, complaints, expectation_file
+
+LIMIT = 50_000
+FOLDER = next(iter(CUDA_RUNS.values())).folder
+KERNELS = sorted({run.kernel for run in CUDA_RUNS.values()})
+ALIKE = [name for name, run in CUDA_RUNS.items() if not run.compared]
+"""Runs whose threads leave the same when each runs alone."""
+PTX = [*((name, "ptx") for name in CUDA_RUNS), *((name, f"{DEBUG}.ptx") for name in list(CUDA_RUNS)[::4])]
+"""Runs, and which of their kernels' texts is compiled: compiling takes most of the time."""
+
+
+def ended_on_warps(launch: Launch) -> Launch:
+    """The launch, after the warp model has run it."""
+    result = Machine(launch).run(LIMIT)
+    assert result.status == "ok", (result.reason, result.error_status)
+    return launch
+
+
+@cache
+def optimised(name: str) -> Launch:
+    """A run's optimised kernel, ended on the warp model."""
+    return ended_on_warps(build(CUDA_RUNS[name], LEVELS[1]))
+
+
+@pytest.mark.parametrize("level", CUDA_LEVELS)
+@pytest.mark.parametrize("name", CUDA_RUNS)
+def test_warps_leave_what_a_host_does(name, level):
+    run = CUDA_RUNS[name]
+    assert complaints(run, optimised(name) if level == LEVELS[1] else ended_on_warps(build(run, level))) == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ALIKE)
+def test_threads_alone_leave_what_a_host_does(name, level):
+    run = CUDA_RUNS[name]
+    launch = build(run, level)
+    run_threads(launch)
+    assert complaints(run, launch) == []
+
+
+@pytest.mark.parametrize(("name", "suffix"), PTX)
+def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
+    run = CUDA_RUNS[name]
+    source = run.folder / f"{run.kernel}.{suffix}"
+    launch = prepare(load(assemble(compile_module(read_ptx(source)), run.kernel)), run.launch_arguments(LEVELS[1]),
+                     entry=run.entry, grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
+    assert complaints(run, ended_on_warps(launch)) == []
+
+
+@pytest.mark.parametrize("level", CUDA_LEVELS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_compiled_code_has_nothing_that_is_refused(kernel, level):
+    """Nor has the code that no run comes to."""
+    module = read_cubin(CUDA_RUNS[kernel].cubin(level))
+    registers, code = max(entry.registers for entry in module.kernels.values()), module.code.content
+    for place in range(0, len(code), INSTRUCTION_BYTES):
+        if place % GROUP_BYTES:
+            word = int.from_bytes(code[place:place + INSTRUCTION_BYTES], "little")
+            assert encoding_error(word, registers) is WarpError.NONE, f"{word:#018x} at {place:#x}"
+
+
+def test_every_source_has_a_run_and_nothing_is_kept_without_a_source():
+    sources = {path.stem for path in FOLDER.glob("*.cu")}
+    assert len(sources) == 60
+    assert sources == set(KERNELS)
+    kept = {f"{kernel}{suffix}" for kernel in KERNELS
+            for suffix in (".ptx", f".{DEBUG}.ptx", *(f".{level}.cubin" for level in CUDA_LEVELS))}
+    kept |= {expectation_file(run).name for run in CUDA_RUNS.values()}
+    assert kept == {path.name for path in FOLDER.iterdir() if path.suffix in (".ptx", ".cubin", ".json")}
+
+
+@pytest.mark.parametrize("name", CUDA_RUNS)
+def test_a_wrong_byte_is_noticed(name):
+    """In the last byte of every buffer, in a launch whose buffers were right before."""
+    run = CUDA_RUNS[name]
+    launch = optimised(name)
+    for buffer, (base, size) in launch.buffers.items():
+        kept = launch.memory.read(base + size - 1, 1)
+        launch.memory.write(base + size - 1, bytes([kept[0] ^ 0x80]))
+        assert [line.split(": ")[:2] for line in complaints(run, launch)] == [[run.name, buffer]]
+        launch.memory.write(base + size - 1, kept)

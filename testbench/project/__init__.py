@@ -1,0 +1,1 @@
+"""The sources, the manual and the package themselves."""

@@ -1,0 +1,213 @@
+"""The manual: its tables say what the data say, its links lead somewhere, and its lists name every file once."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from rtl.fpga.link import REQUEST_BYTES
+from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.qmd import QMD
+from rtl.isa.registers import (
+    COUNTER_BLOCK,
+    COUNTERS,
+    SM_BLOCK,
+    SM_REGISTERS,
+    WORK_BLOCK,
+    WORK_REGISTERS,
+    HostRegister,
+)
+from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import InstructionKind, LaunchRejection
+from rtl.params import PRESETS, SmParams
+from sim.run import main as run
+
+ROOT = Path(__file__).parents[2]
+MANUAL = ROOT / "rtl" / "README.md"
+DOCS = ROOT / "docs"
+HOST = DOCS / "host.md"
+PAGES = [ROOT / "README.md", MANUAL, *(ROOT / name / "README.md" for name in (
+    "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
+    *sorted(DOCS.glob("*.md"))]
+UNIT_PAGES = {
+    "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
+    "flow": "control_flow.md", "crs": "control_flow.md", "memory": "memory.md", "barrier": "barriers_traps.md",
+    "launch": "host.md", "host": "host.md"}
+
+
+def table(page: Path, heading: str) -> list[list[str]]:
+    """The cells of the first table under a heading, row by row; the head row is left out, and so are backticks."""
+    text = page.read_text()
+    assert text.count(f"\n{heading}\n") == 1, f"{page.name} has not exactly one {heading!r}"
+    body = re.split(r"^#+ ", text.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
+    rows = f"\n{body}".split("\n\n|", 1)[1].split("\n\n")[0].splitlines()
+    return [[cell.strip().replace("`", "") for cell in row.strip().strip("|").split("|")] for row in rows[2:]]
+
+
+def register_rows(base: int, registers: Mapping[str, HostRegister]) -> list[list[str]]:
+    """Address, name, access, value after reset, fields, meaning."""
+    rows = []
+    for name, register in registers.items():
+        first = base + register.offset
+        address = f"{first:#x}" if register.count == 1 else f"{first:#x} + 4n, n < {register.count}"
+        bits = ", ".join(f"{field} {high}:{low}" if high > low else f"{field} {low}"
+                         for field, (high, low) in register.fields.items())
+        rows.append([address, name, register.access.value, f"{register.reset:#x}", bits, register.meaning])
+    return rows
+
+
+def descriptor_rows() -> list[list[str]]:
+    """Bits, name, meaning."""
+    rows = []
+    for name, field in QMD.items():
+        bits = f"{field.high}:{field.low}" if field.width > 1 else f"{field.low}"
+        if field.count > 1:
+            bits += f", + {field.step}n, n < {field.count}"
+        rows.append([bits, name, field.meaning])
+    return rows
+
+
+def counter_rows() -> list[list[str]]:
+    """Address, name, what one counts."""
+    return [[f"{COUNTER_BLOCK + 8 * number:#x}", name, what] for number, (name, what) in enumerate(COUNTERS.items())]
+
+
+def error_rows() -> list[list[str]]:
+    """Code, name, whether drivers have it reported."""
+    return [[f"{error.value:#04x}", error.name, "yes" if REPORT_MASK_RESET >> error.value & 1 else "no"]
+            for error in WarpError if error is not WarpError.NONE]
+
+
+def preset_rows() -> list[list[str]]:
+    """Name, and every knob."""
+    return [[name, *(str(getattr(params, field.name)) for field in fields(params))] for name, params in PRESETS.items()]
+
+
+def special_register_rows() -> list[list[str]]:
+    """Number and name of those that read as more than 0."""
+    return [[str(register.value), SPECIAL_REGISTER_TEXTS[register.value]] for register in SpecialRegister]
+
+
+EXACT = {
+    "board registers": (DOCS / "board.md", "## Registers of the board", register_rows(BOARD_BLOCK, BOARD_REGISTERS)),
+    "link commands": (DOCS / "board.md", "### Commands", [
+        [f"{command.value:#04x}", command.name] for command in REQUEST_BYTES]),
+    "sm registers": (HOST, "### Error status", register_rows(SM_BLOCK, SM_REGISTERS)),
+    "work registers": (HOST, "### Work distributor", register_rows(WORK_BLOCK, WORK_REGISTERS)),
+    "counters": (HOST, "### Counters", counter_rows()),
+    "launch descriptor": (HOST, "## Launch descriptor", descriptor_rows()),
+    "rejections": (HOST, "### What is rejected", [
+        [str(rejection.value), rejection.name] for rejection in LaunchRejection if rejection.value]),
+    "errors": (HOST, "## Warp errors", error_rows()),
+    "presets": (MANUAL, "## Presets", preset_rows()),
+    "instruction kinds": (MANUAL, "## Kinds of instructions", [[kind.name] for kind in InstructionKind]),
+    "special registers": (DOCS / "lanes.md", "### Special registers", special_register_rows()),
+    "token kinds": (DOCS / "control_flow.md", "### Kinds of tokens", [
+        [kind.name, f"{kind.value:#x}"] for kind in TokenKind]),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_the_tables_of_the_manual_agree_with_the_data(name):
+    """A table may have more columns than the data."""
+    page, heading, rows = EXACT[name]
+    width = len(rows[0])
+    assert [row[:width] for row in table(page, heading)] == [
+        [cell.replace("`", "") for cell in row] for row in rows]
+
+
+def test_the_readme_has_every_option_of_a_run(capsys):
+    with pytest.raises(SystemExit):
+        run(["--help"])
+    options = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out)) - {"--help"}
+    first_cells = " ".join(row[0] for row in table(ROOT / "README.md", "### Run a kernel"))
+    assert set(re.findall(r"--[a-z][a-z-]*", first_cells)) == options
+
+
+def test_the_manual_has_every_knob():
+    assert [row[0] for row in table(MANUAL, "### Knobs")] == [field.name for field in fields(SmParams)]
+
+
+def test_the_manual_knows_which_errors_nobody_raises():
+    """Errors that the hardware's code names are those that somebody raises, by the manual's last column."""
+    shared = {ROOT / "rtl" / "isa" / "errors.py", *(ROOT / "rtl" / "layouts").glob("*.py")}
+    code = "\n".join(path.read_text() for path in (ROOT / "rtl").rglob("*.py") if path not in shared)
+    named = {name for name in re.findall(r"WarpError\.(\w+)", code) if name in WarpError.__members__}
+    # The trap unit's name for it is a number beyond the codes of this list; NONE is no error.
+    raised = {row[1] for row in table(HOST, "## Warp errors") if not row[3].startswith("nobody")}
+    assert raised == named - {"NONE"}
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link can name behind a page's #: its headings, as they are shown on the web."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#:]+)(?:#([^)]*))?\)", text):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+        assert not anchor or anchor in anchors(page.parent / target), f"{page.name}: {target}#{anchor}"
+
+
+def listed(page: Path) -> list[str]:
+    """File names and patterns in a page's tables, in backticks or as the text of a link."""
+    rows = "\n".join(line for line in page.read_text().splitlines() if line.startswith("|"))
+    return [quoted or linked for quoted, linked in re.findall(r"`([\w*/]+\.\w+)`|\[([\w*/.]+)\]\(", rows)]
+
+
+def test_the_testbenches_page_lists_every_file_once():
+    patterns = [name for name in listed(ROOT / "testbench" / "README.md") if name.endswith(".py")]
+    for path in (ROOT / "testbench").rglob("*.py"):
+        if path.name != "__init__.py":
+            name = str(path.relative_to(ROOT / "testbench"))
+            found = [pattern for pattern in patterns if fnmatch(name, pattern)]
+            assert len(found) == 1, f"{name}: {found}"
+    for name in patterns:
+        assert "*" in name or (ROOT / "testbench" / name).exists(), name
+
+
+def test_the_simulation_page_lists_every_file_once():
+    """Files of the folder itself, and its folders."""
+    names = listed(ROOT / "sim" / "README.md")
+    here = ROOT / "sim"
+    there = {path.name for path in here.iterdir()
+             if path.name not in ("__init__.py", "README.md", "__pycache__")}
+    for name in there:
+        assert names.count(name) == 1, name
+
+
+def test_the_manual_lists_every_part_of_the_hardware():
+    """Files and folders of rtl, each once."""
+    names = [name.rstrip("/") for name in listed(MANUAL)]
+    here = ROOT / "rtl"
+    for path in here.iterdir():
+        if path.name not in ("__init__.py", "README.md", "__pycache__"):
+            assert names.count(path.name) == 1, path.name
+
+
+@pytest.mark.parametrize("unit", UNIT_PAGES)
+def test_the_page_of_a_unit_names_its_parts(unit):
+    """Every module of the unit's package, but records of what its stages hand to each other."""
+    text = (DOCS / UNIT_PAGES[unit]).read_text()
+    for path in (ROOT / "rtl" / unit).glob("*.py"):
+        if path.stem not in ("__init__", "records"):
+            assert re.search(rf"`({unit}/)?{path.name}`", text), path.name
+
+
+def test_every_testbench_has_its_waveform_explained():
+    units = sorted(path.stem.removeprefix("tb_") for path in (ROOT / "testbench").rglob("tb_*.py"))
+    page = (ROOT / "waveforms" / "README.md").read_text()
+    assert sorted(re.findall(r"^## (\w+):", page, re.MULTILINE)) == units
+
+
+def test_every_page_of_the_manual_is_linked_from_it():
+    linked = set(re.findall(r"\]\(\.\./docs/([\w.]+)\)", MANUAL.read_text()))
+    assert linked >= {page.name for page in DOCS.glob("*.md")} - {"ptx.md"}

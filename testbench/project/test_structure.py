@@ -1,0 +1,50 @@
+"""How the sources depend on each other: no circle of imports, and no unit of the hardware that imports another one."""
+
+import ast
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file names in imports, also in those for type checkers alone."""
+    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found
+
+
+@pytest.fixture(scope="module")
+def imports():
+    files = {name_of(path): path for top in ("rtl", "sim", "testbench") for path in (ROOT / top).rglob("*.py")}
+    return {name: {other for other in imported(path) if other in files and other != name}
+            for name, path in files.items()}
+
+
+def test_there_is_no_circle_of_imports(imports):
+    packages = {name.rpartition(".")[0] for name in imports}
+    graph = networkx.DiGraph((name, other) for name, others in imports.items() for other in others
+                             if not {name, other} & packages)
+    assert [sorted(circle) for circle in networkx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def test_units_of_the_hardware_meet_only_in_layouts(imports):
+    wrong = [(name, other) for name, others in imports.items() for other in others
+             if name.startswith("rtl.") and other.startswith("rtl.")
+             and name.split(".")[1] in UNITS and other.split(".")[1] in UNITS
+             and name.split(".")[1] != other.split(".")[1]]
+    assert wrong == []

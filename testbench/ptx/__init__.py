@@ -1,0 +1,1 @@
+"""PTX, its model and its command."""

@@ -1,0 +1,96 @@
+"""Compiled PTX against interpreted PTX: the kernels with some of their words exchanged.
+
+Most of such texts are programs that nobody would write. One whose result depends on what registers hold before they are
+written, or on the order of its threads, says nothing about the compiler and is left out, and so is one that
+does what a thread can't.
+"""
+
+import random
+import re
+
+import pytest
+
+from sim.kernels.manifest import LEVELS, RUNS, Run, cubin
+from sim.launch import Argument, prepare
+from sim.model.ptx.launch import place
+from sim.model.ptx.run import PtxRunError
+from sim.model.ptx.run import run as interpret
+from sim.model.thread import run as run_threads
+from sim.model.warp import Machine
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin import load
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.front_end import parse_ptx
+from sim.toolchain.ptx.module import PtxModule
+
+HERE = cubin("k01_vecadd", "O0").parent
+CASES = [case for case in RUNS.values() if not case.compared and not case.traps]
+"""Runs that leave nothing to chance."""
+ATTEMPTS = 60
+LIMIT = 30_000
+"""Instructions of a program that is worth a look."""
+CONDITIONS = ((0, 256, False), (0x5A5A_1234_DEAD_BEEF, 256, True), (0, 1, True), (0x0123_4567_89AB_CDEF, 7, False))
+"""What registers begin as, how long turns are, whether threads take them backwards."""
+Memory = dict[str, bytes]
+
+
+def mutant(source: random.Random, text: str) -> str:
+    """The text with a few words replaced by others of their kind."""
+    words = re.findall(r"\s+|[\w%$.]+|.", text)
+    code = [at for at in range(words.index("{"), len(words)) if re.match(r"[\w%]", words[at])]
+
+    def kind(word: str) -> tuple[str, int]:
+        return "0" if word[0].isdigit() else word[0], word.count(".")
+
+    for _ in range(source.randrange(1, 5)):
+        at = source.choice(code)
+        words[at] = words[source.choice([other for other in code if kind(words[other]) == kind(words[at])])]
+    return "".join(words)
+
+
+def arguments(case: Run) -> list[Argument]:
+    return case.launch_arguments(LEVELS[0])
+
+
+def meaning(case: Run, module: PtxModule) -> Memory | None:
+    """What the program leaves in its buffers; None where that is not defined."""
+    found: list[Memory] = []
+    for undefined, turn, backwards in CONDITIONS:
+        launch = place(module, arguments(case), grid=case.grid, block=case.block, dynamic_shared=case.dynamic_shared,
+                       undefined=undefined)
+        try:
+            if interpret(launch, max_instructions=LIMIT, turn=turn, backwards=backwards).trap is not None:
+                return None
+        except PtxRunError:
+            return None
+        found.append({name: launch.memory.read(*place) for name, place in launch.buffers.items()})
+        if found[-1] != found[0]:
+            return None
+    return found[0]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_compiled_code_does_what_the_text_means(seed):
+    source = random.Random(seed)
+    for _ in range(ATTEMPTS):
+        case = source.choice(CASES)
+        text = mutant(source, (HERE / f"{case.kernel}.ptx").read_text())
+        try:
+            module = parse_ptx(text, case.kernel)
+        except ProgramError:
+            continue
+        expected = meaning(case, module)
+        if expected is not None:
+            break
+    else:
+        raise AssertionError("no text has a meaning")
+    program = load(assemble(compile_module(module), case.kernel))
+    for machine in ("threads", "warps"):
+        launch = prepare(program, arguments(case), grid=case.grid, block=case.block,
+                         dynamic_shared=case.dynamic_shared)
+        if machine == "threads":
+            run_threads(launch, max_instructions=20 * LIMIT)
+        else:
+            assert Machine(launch, warps=64).run(20 * LIMIT).status == "ok", text
+        assert {name: launch.memory.read(*place) for name, place in launch.buffers.items()} == expected, text

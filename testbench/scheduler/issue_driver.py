@@ -1,0 +1,381 @@
+"""Drives the issue unit as fetch and the other units do, and has every selection judged by the model of its rules."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
+from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
+from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
+from rtl.layouts import InstructionKind as Kind
+from rtl.params import SmParams
+from sim.testbench import Bench
+from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
+
+__all__ = ["Behaviour", "IssueDriver"]
+
+LATENCY = 2
+"""Cycles from selection to output."""
+_APART: dict[str, int] = {"conversion": 2, "memory": 3, "barrier": 6}
+"""Cycles between two events of a unit, at least."""
+Program = Callable[[int, int], list[Planned]]
+"""The group at a pc of a warp."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """How the units around behave. Chances are those in a cycle.
+
+    ``fetch``, ``complete``, ``flow``: least and most cycles from claim to group, from selection to completion, from
+    selection to flow result. ``room``: chance that a unit has room. ``holds``: that a warp is held for some
+    cycles. ``injects``: that a warp is to enter a trap, or leave it. ``branches``: that a flow instruction goes
+    elsewhere; ``ends``: that it ends its warp. ``operations``: that a client has a new operation of a kind.
+    ``launches``: that a free slot is launched. ``most``: instructions that a unit has.
+    """
+
+    fetch: tuple[int, int] = (4, 12)
+    complete: tuple[int, int] = (6, 30)
+    flow: tuple[int, int] = (5, 15)
+    room: float = 0.8
+    holds: float = 0.0
+    injects: float = 0.0
+    branches: float = 0.5
+    ends: float = 0.03
+    operations: float = 0.05
+    launches: float = 0.1
+    most: int = 24
+    policy: Policy = Policy.GREEDY_THEN_OLDEST
+
+
+@dataclass
+class _Feeding:
+    """What the driver does for a warp."""
+
+    place: int | None = None
+    """The pc that is fetched next."""
+    results: deque[tuple[int, int, bool]] = field(default_factory=deque)
+    """Due, pc, and whether the warp has ended."""
+    launched: int = -100
+    """When it was launched."""
+    idle: int = 0
+    """For how many cycles nothing has been in flight."""
+
+
+@dataclass
+class _Cycle:
+    """What went in, and what was seen, in a cycle."""
+
+    inputs: Inputs
+    room: int = 0
+    live: int = 0
+    drained: int = 0
+    events: int = 0
+    """Whether operations may send events."""
+    taken: dict[str, int] = field(default_factory=dict)
+    """Numbers of operations that were taken, by stream."""
+
+
+class IssueDriver:
+    """Runs for a number of cycles.
+
+    Parameters
+    ----------
+    bench : Bench
+    params : SmParams
+    program : Program
+    behaviour : Behaviour
+
+    Attributes
+    ----------
+    selected : list[tuple[int, Selection]]
+        Cycle and selection.
+    cycles : int
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
+        self.bench, self.params, self.program, self.behaviour = bench, params, program, behaviour
+        self.dut = IssueUnit(params)
+        self.model = IssueModel(params.warps, params.beats, window_cycles(params.beats))
+        self.selected: list[tuple[int, Selection]] = []
+        self.cycles = 0
+        self._past: deque[_Cycle] = deque()
+        self._warps = [_Feeding() for _ in range(params.warps)]
+        self._coming: deque[tuple[int, int, int]] = deque()     # due, warp, pc of groups
+        self._lanes: list[tuple[int, int, tuple[int, ...], bool]] = []     # due, warp, scoreboards, completes
+        self._gathers: list[tuple[int, int, tuple[int, ...], bool]] = []    # the same
+        self._units: dict[str, list[tuple[int, int, tuple[int, ...], bool]]] = {unit: [] for unit in COMPLETING}
+        self._unit_at: dict[str, int] = dict.fromkeys(COMPLETING, 0)
+        self._resumes: list[tuple[int, int]] = []
+        self._collecting = (0, 0)
+        self._held = [0] * params.warps
+        self._injects: dict[int, Kind] = {}
+        self._offers: dict[str, int] = {}
+        self._operations = 0
+        self._serial = 0
+        self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
+
+    def run(self, cycles: int, *, traces: Any = None, name: str = "") -> None:
+        """Simulates."""
+        async def drive(ctx: Any) -> None:
+            await self._drive(ctx, cycles)
+
+        self.bench.simulate(self.dut, [drive], traces=traces, name=name)
+
+    @property
+    def waits(self) -> list[int]:
+        """For each warp, the longest time for which it could have issued and others did."""
+        return self.model.waits
+
+    async def _drive(self, ctx: Any, cycles: int) -> None:
+        dut, now = self.dut, _Cycle(Inputs(rooms=dict.fromkeys(UNITS, 0)))
+        redirected: list[int] = []
+        sampled = (dut.instruction.valid, dut.instruction.payload, dut.gather.valid, dut.gather.payload,
+                   dut.write.valid, dut.write.payload, dut.completion, dut.redirect.valid, dut.redirect.payload,
+                   dut.room, dut.live, dut.drained, dut.scoreboards.room,
+                   *(getattr(dut, name).ready for name in OPERATIONS))
+        async for _, _, issues, instruction, *seen in ctx.tick().sample(*sampled):
+            operated, (completion, redirects, redirect, *others) = seen[:4], seen[4:]
+            now.room, now.live, now.drained, now.events, *ready = others
+            now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
+                         if takes and name in self._offers}
+            self._past.append(now)
+            if len(self._past) > LATENCY:
+                past = self._past.popleft()
+                operations = {f"{kind}_{LaneClient(event.client).value}": event.operation.serial for kind, valid, event
+                              in (("gather", *operated[:2]), ("write", *operated[2:])) if valid}
+                selection = self._selection(instruction if issues else None, operations, past)
+                self._check_state(past)
+                self._judge(past, selection, instruction, completion)
+                self.bench.expect("redirected warps", redirected, self.model.redirected)
+            redirected = [redirect.warp] if redirects else []
+            for name in now.taken:
+                del self._offers[name]
+            if redirects:
+                self._warps[redirect.warp].place = redirect.pc
+                self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
+            self.cycles += 1
+            if self.cycles >= cycles:
+                break
+            now = _Cycle(self._next(now))
+            self._set(ctx, now.inputs)
+
+    def _selection(self, instruction: Any, operations: dict[str, int], past: _Cycle) -> Selection | None:
+        """What was selected, by what leaves now."""
+        self.bench.expect("operations that were taken", {
+            name: number % 0x10000 for name, number in past.taken.items()}, operations)
+        if operations:
+            self.bench.expect("an instruction beside an operation", instruction is not None, False)
+            return Selection(operations=tuple(operations))
+        return Selection(instruction.warp, Kind(instruction.kind)) if instruction is not None else None
+
+    def _check_state(self, past: _Cycle) -> None:
+        """What the hardware says of warps: who lives; who has room, and who has nothing in flight, if not too early."""
+        for number, (feeding, warp) in enumerate(zip(self._warps, self.model.warps, strict=True)):
+            self.bench.expect(f"whether warp {number} lives", past.live >> number & 1, int(warp.live))
+            free = warp.live and not warp.begins and warp.claims < BUFFERED_GROUPS
+            if number not in self.model.redirected:
+                self.bench.expect(f"room of warp {number}", past.room >> number & 1, int(free))
+            feeding.idle = feeding.idle + 1 if warp.idle and warp.issued < self.model.cycle - LATENCY else 0
+            if not warp.idle or feeding.idle > SURE:
+                self.bench.expect(f"whether warp {number} is drained", past.drained >> number & 1, int(warp.idle))
+
+    def _judge(self, past: _Cycle, selection: Selection | None, instruction: Any, completion: Any) -> None:
+        """Has a selection judged, compares what leaves, and does as units do."""
+        bench, cycle = self.bench, self.model.cycle
+        try:
+            planned = self.model.step(past.inputs, selection)
+        except RuleError as error:
+            bench.fail(f"cycle {cycle}: {error}")
+        if planned is not None:
+            for name in ("pc", "word", "kind", "error", "constant"):
+                bench.expect(f"{name} of an instruction at {planned.pc:#x}", instruction[name], getattr(planned, name))
+            bench.expect("missing", bool(instruction.constant_missing), planned.missing)
+            bench.expect("barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers)
+            bench.expect("serial number", instruction.serial, self._serial % 0x10000)
+            self._serial += 1
+        silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
+        bench.expect("completion beside the instruction", bool(completion.valid), silent)
+        if selection is not None:
+            self.selected.append((cycle, selection))
+        if planned is not None:
+            assert selection is not None and selection.warp is not None
+            self._execute(cycle, selection.warp, planned)
+
+    def _execute(self, then: int, number: int, planned: Planned) -> None:
+        """What follows from a selection."""
+        random, behaviour, warp = self.bench.random, self.behaviour, self._warps[number]
+        kind, rule = planned.kind, KIND_RULES[planned.kind]
+        if rule.injected:
+            del self._injects[number]
+        if rule.collected:
+            self._collecting = then + random.randint(3, 4), then + random.randint(5, 12)
+        due = then + random.randint(*behaviour.complete)
+        if rule.unit == "flow":
+            result = then + random.randint(*behaviour.flow)
+            result = max(result, warp.results[-1][0] + 1 if warp.results else 0)
+            goes = rule.after == "result" and random.random() < behaviour.branches
+            pc = random.randrange(0, 1 << 12, 8) if goes else planned.next_pc
+            pc = pc & -GROUP_BYTES if random.random() < 0.5 and instruction_address(pc & -GROUP_BYTES) == pc else pc
+            ends = kind in (Kind.FLOW, Kind.FLOW_INDEXED, Kind.LEAVE) and random.random() < behaviour.ends
+            warp.results.append((result, pc, ends))
+            due = max(due, result + 1)
+        if rule.silent:
+            return
+        if rule.unit is None or kind is Kind.TRAP:
+            due = then + LATENCY + self.params.beats
+            self._lanes.append((due, number, planned.barriers, True))
+        else:
+            self._answer(then, due, number, planned)
+        if rule.after == "resumed":
+            self._resumes.append((random.randint(max(due, then + 3), due + 8) + 1, number))
+
+    def _answer(self, then: int, due: int, number: int, planned: Planned) -> None:
+        """A unit completes an instruction by itself, or by way of the lanes; it may need registers no longer before."""
+        random, (write, read) = self.bench.random, planned.barriers
+        unit = KIND_RULES[planned.kind].unit
+        if planned.kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ) and random.random() < 0.7:
+            earlier = random.randint(then + 4, max(then + 4, due - 1))
+            self._gathers.append((earlier, number, (NO_BARRIER, read), False))
+            read, due = NO_BARRIER, max(due, earlier + 1)
+        by_lanes = unit == "flow" or random.random() < 0.5
+        events = self._lanes if by_lanes and planned.kind is not Kind.BARRIER else self._units[unit or ""]
+        events.append((due, number, (write, read), True))
+
+    def _next(self, last: _Cycle) -> Inputs:
+        """What the units say in the next cycle."""
+        random, behaviour, now = self.bench.random, self.behaviour, self.cycles
+        outstanding = {unit: len(events) for unit, events in self._units.items()}
+        inputs = Inputs(policy=behaviour.policy, rooms={
+            unit: random.random() < behaviour.room and outstanding.get(unit, 0) + len(self._lanes) // 2 < behaviour.most
+            for unit in UNITS})
+        inputs.collecting = self._collecting[0] <= now < self._collecting[1]
+        for number, left in enumerate(self._held):
+            begins = behaviour.holds and random.random() < behaviour.holds
+            self._held[number] = max(0, left - 1) or (random.randrange(1, 20) if begins else 0)
+            inputs.hold |= (self._held[number] > 0) << number
+            if behaviour.injects and number not in self._injects and random.random() < behaviour.injects:
+                self._injects[number] = random.choice((Kind.ENTER, Kind.LEAVE))
+        inputs.injects = dict(self._injects)
+        for name in OPERATIONS:
+            if name not in self._offers and random.random() < behaviour.operations:
+                self._operations += 1
+                self._offers[name] = self._operations
+        inputs.operations = dict(self._offers)
+
+        sources = self._lanes, self._gathers, *self._units.values()
+        busy = {event[1] for events in sources for event in events}
+        free = [number for number, (warp, feeding) in enumerate(zip(self.model.warps, self._warps, strict=True))
+                if not warp.live and warp.idle and not feeding.results and now > feeding.launched + 2 * LATENCY
+                and number not in busy]
+        if free and random.random() < behaviour.launches:
+            inputs.launched = random.choice(free)
+            warp = self._warps[inputs.launched]
+            warp.place, warp.launched = None, now
+            warp.results.append((now + random.randint(*behaviour.flow), random.randrange(0, 1 << 12, 8), False))
+        due = [number for number, warp in enumerate(self._warps)
+               if warp.results and warp.results[0][0] <= now and number != inputs.launched]
+        if due:
+            number = random.choice(due)
+            _, pc, ends = self._warps[number].results.popleft()
+            inputs.result = number, pc, ends
+        inputs.completions = [event[1:] for event in self._events(last).values()]
+        busy = {event[1] for events in sources for event in events}    # what is left
+        for resume in [resume for resume in self._resumes if resume[0] <= now and resume[1] not in busy]:
+            self._resumes.remove(resume)
+            inputs.resume |= 1 << resume[1]
+        self._fetch(inputs, last)
+        return inputs
+
+    def _events(self, last: _Cycle) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
+        """By source, what lowers scoreboards in the next cycle. What only passes the lanes is never late."""
+        now, going = self.cycles, {}
+        lanes = [event for event in self._lanes if event[0] <= now]
+        lanes = [event for event in lanes if event[0] == now and event[3]] or lanes
+        if lanes:
+            going["lanes"] = lanes[0]
+            self._lanes.remove(lanes[0])
+        gathers = [event for event in self._gathers if event[0] <= now and last.events]
+        if gathers:
+            going["gathered"] = gathers[0]
+            self._gathers.remove(gathers[0])
+        for unit, events in self._units.items():
+            ready = [event for event in events if event[0] <= now and now >= self._unit_at[unit]]
+            if ready:
+                going[unit] = ready[0]
+                events.remove(ready[0])
+                self._unit_at[unit] = now + _APART[unit]
+        self._going = going
+        return going
+
+    def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
+        """Claims a place for a group, and lets one come. Who may be about to go elsewhere has to wait."""
+        random, now = self.bench.random, self.cycles
+        moving = last.inputs.result[0] if last.inputs.result is not None else None
+        able = [number for number, feeding in enumerate(self._warps)
+                if last.room >> number & 1 and feeding.place is not None
+                and number not in (moving, last.inputs.claimed)]
+        if able:
+            inputs.claimed = random.choice(able)
+            warp = self._warps[inputs.claimed]
+            assert warp.place is not None
+            due = now + random.randint(*self.behaviour.fetch)
+            due = max([due, *(group[0] + 1 for group in self._coming if group[1] == inputs.claimed)])
+            self._coming.append((due, inputs.claimed, warp.place))
+            warp.place = (warp.place & -GROUP_BYTES) + GROUP_BYTES & 0xFFFF_FFFF
+        ready = [group for group in self._coming if group[0] <= now and group[1] != moving]
+        if ready:
+            first = min(ready)
+            self._coming.remove(first)
+            _, number, pc = first
+            address = instruction_address(pc)
+            group = self.program(number, pc & -GROUP_BYTES)
+            inputs.group = number, [planned for planned in group if planned.pc >= address]
+
+    def _set(self, ctx: Any, inputs: Inputs) -> None:
+        """The same, for the hardware."""
+        dut = self.dut
+        for name in ("rooms", "collecting", "hold", "policy", "resume"):
+            ctx.set(getattr(dut, name), getattr(inputs, name))
+        for kind, asked in ((Kind.ENTER, dut.enter), (Kind.LEAVE, dut.leave)):
+            ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
+        for event, payload in ((dut.launched, inputs.launched), (dut.claimed, inputs.claimed), (dut.result, (
+                self._result(*inputs.result) if inputs.result else None))):
+            ctx.set(event.valid, payload is not None)
+            if payload is not None:
+                ctx.set(event.payload, payload)
+        for name, event in zip(("lanes", *COMPLETING), (dut.lanes, *dut.units), strict=True):
+            going = self._going.get(name)
+            ctx.set(event.valid, going is not None)
+            if going is not None:
+                _, warp, (write, read), completes = going
+                ctx.set(event.payload, {"warp": warp, "completes": completes, "write_barrier": write,
+                                        "read_barrier": read})
+        going = self._going.get("gathered")
+        ctx.set(dut.gathered.valid, going is not None)
+        if going is not None:
+            ctx.set(dut.gathered.payload, {"warp": going[1], "barrier": going[2][1]})
+        for name in OPERATIONS:
+            offer, stream = inputs.operations.get(name), getattr(dut, name)
+            ctx.set(stream.valid, offer is not None)
+            if offer is not None:
+                ctx.set(stream.payload, {"serial": offer % 0x10000})
+        ctx.set(dut.group.valid, inputs.group is not None)
+        if inputs.group is not None:
+            self._set_group(ctx, *inputs.group)
+
+    def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
+        """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""
+        behind = instruction_address(pc) == self.model.warps[number].behind
+        return {"warp": number, "pc": pc, "terminated": terminated, "behind": behind}
+
+    def _set_group(self, ctx: Any, warp: int, present: list[Planned]) -> None:
+        base = present[0].pc & -GROUP_BYTES
+        group = self.program(warp, base)
+        ctx.set(self.dut.group.payload, {
+            "warp": warp, "pc": base, "first": len(group) - len(present), "instructions": [
+                {"word": planned.word, "kind": planned.kind, "error": planned.error, "constant": planned.constant,
+                 "constant_missing": planned.missing, "control": {
+                     name: getattr(planned.control, name)
+                     for name in ("stall", "no_yield", "write_barrier", "read_barrier", "wait", "reuse")}}
+                for planned in group]})

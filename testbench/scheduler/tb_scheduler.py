@@ -1,0 +1,223 @@
+"""Fetch and issue: every group against the memory, every selection against the rules; and how fast.
+
+Fetch gets random programs and those of the kernels, behind an unruly memory, with redirects at any time. Issue gets
+random instructions and units that behave at random; a model in Python says what may be selected, and what should have
+been. Joined they run loops that show how many instructions leave in a cycle, and when.
+"""
+
+import itertools
+from collections.abc import Callable
+
+from rtl.isa.control_code import ControlCode
+from rtl.issue import FAVOUR_INTERVAL, window_cycles
+from rtl.layouts import InstructionKind as Kind
+from rtl.layouts import Policy, kinds_where
+from rtl.params import SmParams
+from sim.kernels.manifest import LEVELS, RUNS, build
+from sim.machine.memory_port import MemoryBehaviour
+from sim.testbench import Bench
+from sim.waves import Trace, Traces
+from testbench.scheduler.fetch_driver import FetchDriver
+from testbench.scheduler.fetch_image import image_of, launched_image, random_image
+from testbench.scheduler.front_driver import FrontDriver
+from testbench.scheduler.issue_driver import Behaviour, IssueDriver
+from testbench.scheduler.issue_programs import MIXED, random_program, same_program
+from testbench.words import NOP, encode, offset
+
+__all__ = ["check_edges", "check_fetch", "check_kernels", "check_policies", "check_rates", "check_rules",
+           "check_stalls", "check_waits", "record", "run"]
+
+UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
+QUICK = MemoryBehaviour(latency=(1, 1))
+SHOWN = "k08_fib_recursion"
+_EVENTFUL = {Kind.DEPENDENCY: 3, Kind.MEMORY: 4, Kind.NOTHING: 1}
+_LOOP = 24
+"""Instructions of the loops whose speed is measured."""
+
+
+def _fetch(bench: Bench, what: str, driver: FetchDriver, cycles: int) -> None:
+    driver.run(cycles)
+    for name, count in (("groups", driver.groups), ("constants", driver.constants),
+                        ("words for indexed branches", driver.words)):
+        bench.checked(f"{name}, {what}", count)
+
+
+def check_fetch(bench: Bench) -> None:
+    """Random programs, larger than the caches and not; redirects to anywhere; caches emptied now and then."""
+    cycles = 20_000 if bench.thorough else 1200
+    for warps, registers, groups, behaviour, restart in (
+            (4, 40, 20, QUICK, 0), (8, 255, 90, UNRULY, 700), (2, 64, 300, MemoryBehaviour((20, 20)), 0)):
+        params = SmParams(warps=warps, lanes=4, instruction_groups=32, constant_words=64)
+        image = random_image(bench.random, groups, registers)
+        _fetch(bench, "random", FetchDriver(bench, image, params, behaviour, restart=restart), cycles)
+
+
+def check_kernels(bench: Bench) -> None:
+    """The code of the kernels, from every group of it on."""
+    for kernel, level in bench.progress(list(itertools.product(RUNS.values() if bench.thorough else [RUNS[SHOWN]],
+                                                               LEVELS)), "kernels"):
+        image = launched_image(build(kernel, level))
+        driver = FetchDriver(bench, image, SmParams(), UNRULY, outside=0.0, redirects=0.02)
+        _fetch(bench, "of the kernels", driver, 2000 if bench.thorough else 700)
+
+
+def _issue(bench: Bench, what: str, driver: IssueDriver, cycles: int) -> None:
+    driver.run(cycles)
+    bench.checked(f"cycles, {what}", driver.cycles)
+    bench.checked(f"instructions and operations, {what}", len(driver.selected))
+
+
+def check_rules(bench: Bench) -> None:
+    """All kinds of instructions, both policies, every number of lanes; units with little room, late completions."""
+    cycles = 20_000 if bench.thorough else 700
+    for warps, lanes, behaviour in (
+            (4, 8, Behaviour()), (8, 32, Behaviour(holds=0.02, operations=0.2, room=0.95)),
+            (4, 8, Behaviour(holds=0.02, injects=0.01)), (4, 8, Behaviour(ends=0.4, branches=0.1, launches=0.5)),
+            (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)),
+            (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1))):
+        driver = IssueDriver(bench, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
+        _issue(bench, "random", driver, cycles)
+    behaviour = Behaviour(room=1.0, complete=(40, 400), branches=0.0)
+    driver = IssueDriver(bench, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL), behaviour)
+    _issue(bench, "loads and DEPBAR", driver, cycles)
+
+
+def check_edges(bench: Bench) -> None:
+    """Loads that all wait for the scoreboard that each raises. Loads that fill a scoreboard, which stop before it is
+    full. Indexed branches among pushes of other warps, which wait while the branch's operands are collected.
+    Instructions of the trap unit, which wait for the results of pushes before them. One scoreboard, often raised and
+    lowered at the same time.
+    """
+    driver = IssueDriver(bench, SmParams(warps=2), same_program(
+        Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)), Behaviour(room=1.0, launches=1.0, operations=0.0))
+    _issue(bench, "loads that wait for each other", driver, 300)
+    driver = IssueDriver(bench, SmParams(warps=1), same_program(Kind.MEMORY, ControlCode(stall=1, write_barrier=0)),
+                         Behaviour(fetch=(1, 1), complete=(250, 300), room=1.0, launches=1.0, operations=0.0, most=99))
+    _issue(bench, "loads that fill a scoreboard", driver, 400)
+    driver = IssueDriver(bench, SmParams(warps=2), random_program(bench.random, {Kind.PUSH: 3, Kind.TRAP: 1}),
+                         Behaviour(fetch=(1, 1), flow=(10, 20), room=1.0, launches=1.0, operations=0.0))
+    _issue(bench, "pushes and traps", driver, 300)
+    program = random_program(bench.random, {Kind.PUSH: 6, Kind.FLOW_INDEXED: 1})
+    driver = IssueDriver(bench, SmParams(warps=4, lanes=32), program, Behaviour(room=1.0, operations=0.0, ends=0.0))
+    _issue(bench, "indexed branches among pushes", driver, 800)
+    for lanes in (8, 32):
+        program = random_program(bench.random, {Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1)
+        driver = IssueDriver(bench, SmParams(warps=2, lanes=lanes), program, Behaviour(room=1.0, branches=0.0))
+        _issue(bench, "one scoreboard", driver, 1000)
+
+
+def check_policies(bench: Bench) -> None:
+    """Who goes when everybody could, and the lanes are free every four cycles."""
+    cycles, warps = 800, 4
+    params = SmParams(warps=warps)
+    for policy, no_yield, changes in ((Policy.GREEDY_THEN_OLDEST, 1, "few"), (Policy.GREEDY_THEN_OLDEST, 0, "all"),
+                                      (Policy.ROUND_ROBIN, 1, "all")):
+        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
+        program = same_program(Kind.LANES, ControlCode(stall=1, no_yield=no_yield))
+        driver = IssueDriver(bench, params, program, behaviour)
+        _issue(bench, f"{policy.name}, {'no yield' if no_yield else 'yield'}", driver, cycles)
+        order = [selection.warp for cycle, selection in driver.selected if cycle > cycles // 4]
+        changed = sum(one != other for one, other in itertools.pairwise(order)) / (len(order) - 1)
+        bench.figure(f"instructions that are of another warp than the one before, {policy.name}, "
+                     f"{'no yield' if no_yield else 'yield'}", changed)
+        if (changed > 0.6) != (changes == "all"):
+            bench.fail(f"{policy.name} changes warps at {changed:.2f} of the instructions")
+
+
+def check_waits(bench: Bench) -> None:
+    """A warp that is ready goes within a number of windows for each warp, whatever the lanes have to do."""
+    for kind, warps, lanes, operations in (
+            (Kind.LANES, 2, 8, 0.0), (Kind.LANES, 2, 4, 0.0), (Kind.LANES, 4, 32, 1.0)):
+        params = SmParams(warps=warps, lanes=lanes)
+        window = window_cycles(params.beats)
+        bound = (warps + 1) * FAVOUR_INTERVAL * window
+        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=operations, launches=1.0, ends=0.0)
+        driver = IssueDriver(bench, params, same_program(kind, ControlCode(stall=1)), behaviour)
+        _issue(bench, "greedy", driver, 2 * bound)
+        longest = max(driver.waits)
+        bench.figure(f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes", longest)
+        if not window < longest <= bound:
+            bench.fail(f"a ready warp waited for {longest} cycles; {bound} are the most")
+
+
+def check_stalls(bench: Bench) -> None:
+    """A stall count is what passes between two instructions of a warp; less than two cycles are two."""
+    for stall in (0, 1, 2, 3, 4, 7, 15):
+        driver = IssueDriver(bench, SmParams(warps=2, lanes=32), same_program(Kind.LANES, ControlCode(stall=stall)),
+                             Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0))
+        _issue(bench, f"stall {stall}", driver, 60 + 12 * stall)
+        for warp in range(2):
+            cycles = [cycle for cycle, selection in driver.selected if selection.warp == warp]
+            gaps = [later - one for one, later in itertools.pairwise(cycles[2:])]
+            bench.expect(f"the usual distance at stall {stall}", sorted(gaps)[len(gaps) // 2], max(stall, 2))
+
+
+def check_rates(bench: Bench) -> None:
+    """Instructions a cycle, out of the cache."""
+    add = encode("IADD", "r", Rd=1, Ra=2, Rb=3)
+    constant = encode("IADD", "c", Rd=1, Ra=2, offset=16)
+    push = encode("SSY", "i", target=0)
+    rows = []
+    for what, word, lanes, warps, stall, least in (
+            ("additions, 32 lanes", add, 32, 8, 6, 0.95), ("additions, stall 1, 32 lanes", add, 32, 8, 1, 0.95),
+            ("additions of constants, 32 lanes", constant, 32, 8, 6, 0.9), ("additions, 8 lanes", add, 8, 8, 6, 0.24),
+            ("additions of one warp, 32 lanes", add, 32, 1, 1, 0.36), ("pushes", push, 8, 8, 1, 0.95),
+            ("pushes, one warp", push, 8, 1, 1, 0.36)):
+        words = [word] * (_LOOP - 1) + [encode("BRA", "i", target=offset(_LOOP - 1, 0))]
+        driver = FrontDriver(bench, image_of(words, ControlCode(stall)), SmParams(warps=8, lanes=lanes), QUICK)
+        first, last = (500, 4000) if bench.thorough else (300, 700)
+        driver.run(last, warps)
+        rate = driver.rate(first, last)
+        rows.append([what, warps, stall, rate])
+        bench.checked("instructions of loops", len(driver.issued))
+        if rate < least:
+            bench.fail(f"{what}: {rate:.3f} instructions a cycle")
+    bench.table(f"instructions a cycle, loops of {_LOOP}", ["", "warps", "stall", "rate"], rows)
+
+    words = [NOP, NOP, encode("BRA", "i", target=offset(2, 0))]
+    driver = FrontDriver(bench, image_of(words, ControlCode(1)), SmParams(warps=8), QUICK)
+    driver.run(300, 1)
+    gaps = {later[0] - one[0] for one, later in itertools.pairwise(driver.issued[6:]) if one[2] > later[2]}
+    bench.figure("cycles from a taken branch to its target, the flow unit's own included", max(gaps))
+
+
+def record(bench: Bench) -> None:
+    """A loop on two warps, for the waveform."""
+    words = [encode("SSY", "i", target=0), *[encode("IADD", "c", Rd=1, Ra=2, offset=16)] * 6, NOP,
+             encode("BRA", "i", target=offset(8, 0))]
+    driver = FrontDriver(bench, image_of(words, ControlCode(6)), SmParams(warps=2), MemoryBehaviour())
+    driver.run(150, 2, traces=traces_of(driver))
+
+
+def traces_of(driver: FrontDriver) -> Traces:
+    """What is worth seeing of the units."""
+    fetch, issue = driver.dut.fetch, driver.dut.issue
+    memory, group, instruction = fetch.memory, fetch.group.payload, issue.instruction.payload
+    warps: dict[str, Callable[[], object] | object] = {
+        f"warp{number}": {
+            "reason": issue.reasons[number], "lanes": warp.lanes, "others": warp.others, "room": warp.room,
+            "need": warp.head.need, "up": warp.up}
+        for number, warp in enumerate(issue.warps)}
+    return {
+        "memory": {
+            "request": memory.request.valid, "tag": memory.request.payload.tag, "line": memory.request.payload.address,
+            "answer": memory.response.valid},
+        "fetch": {
+            "redirect": fetch.redirect.valid, "to_warp": Trace(fetch.redirect.payload.warp, "dec"),
+            "to_pc": fetch.redirect.payload.pc, "claimed": fetch.claimed.valid, "group": fetch.group.valid,
+            "warp": Trace(group.warp, "dec"), "pc": group.pc},
+        "issue": {
+            "instruction": issue.instruction.valid, "warp": Trace(instruction.warp, "dec"), "pc": instruction.pc,
+            "kind": instruction.kind, "constant": instruction.constant, "result": issue.result.valid,
+            "result_pc": issue.result.payload.pc},
+        **warps}    # pyright: ignore[reportReturnType]
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    for check in (check_fetch, check_kernels, check_edges, check_rules, check_policies, check_waits, check_stalls,
+                  check_rates, record):
+        check(bench)
+
+
+assert MIXED.keys() == kinds_where(lambda rule: not rule.injected)

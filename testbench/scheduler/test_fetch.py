@@ -1,0 +1,181 @@
+"""The fetch unit: its predecoder against the instruction table, the whole against the memory."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from amaranth.sim import Simulator
+
+from rtl.fetch import FetchUnit, Predecoder, kind_of
+from rtl.fetch.outcomes import Outcomes
+from rtl.fetch.predecode import CONSTANT_FIELDS
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BarrierMode
+from rtl.isa.legality import encoding_error, rules
+from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
+from rtl.isa.syntax import Constant
+from rtl.isa.table import BY_NAME, FORMS, find
+from rtl.layouts import InstructionKind as Kind
+from rtl.params import SmParams
+from sim.engine import choose
+from sim.kernels.manifest import RUNS, build
+from sim.machine.memory_port import MemoryBehaviour, MemoryServer
+from sim.testbench import Bench, run
+from testbench.scheduler import tb_scheduler
+from testbench.scheduler.fetch_driver import FetchDriver
+from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
+from testbench.words import encode
+
+ENGINE, _ = choose()
+
+SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)
+
+
+def passes(body, seed=0):
+    report = run("scheduler", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def kernel_words():
+    """Every word of some kernels."""
+    words = set()
+    for kernel in list(RUNS.values())[::9]:
+        launch = build(kernel, "O3")
+        words |= {launch.memory.read_number(launch.program_base + at, 8) for at in range(0, launch.program_size, 8)}
+    return sorted(words)
+
+
+def test_the_predecoder_says_what_the_table_says():
+    source, dut = random.Random(7), Predecoder()
+    words = [random_word(source) for _ in range(1500)] + kernel_words()[:500]
+    words += [form.match | source.getrandbits(64) & ~form.mask for form in FORMS]
+
+    async def body(ctx):
+        errors = set()
+        for word in words:
+            registers = source.choice([16, 40, 64, 254, 255])
+            ctx.set(dut.word, word)
+            ctx.set(dut.registers, registers)
+            got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers)
+            errors.add(error)
+            assert got.error == error.value, f"{word:#018x}, {registers} registers"
+            assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), f"{word:#018x}"
+            if form is not None:
+                where = [(form.fields[operand.offset], form.fields[operand.bank]) for operand in form.operands.values()
+                         if isinstance(operand, Constant) and operand.index is None]
+                assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"
+        assert errors == {WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG}
+
+    simulator = Simulator(dut)
+    simulator.add_testbench(body)
+    simulator.run()
+
+
+@pytest.mark.parametrize(("word", "kind"), [
+    (encode("SSY", "i", target=0), Kind.PUSH), (encode("PRET", "c"), Kind.PUSH), (encode("BRA", "i"), Kind.FLOW),
+    (encode("CAL", "i"), Kind.FLOW), (encode("EXIT"), Kind.FLOW), (encode("BRX", "r"), Kind.FLOW_INDEXED),
+    (encode("JMX", "c"), Kind.FLOW_INDEXED), (encode("SETCRSPTR"), Kind.FLOW_INDEXED),
+    (encode("GETLMEMBASE"), Kind.FLOW_READ), (encode("CCTLL", "stack"), Kind.FLOW), (encode("LDG"), Kind.MEMORY),
+    (encode("POPC", "r"), Kind.CONVERSION), (encode("IMAD", "r"), Kind.LANES), (encode("P2R", "i"), Kind.LANES),
+    (encode("S2R"), Kind.LANES), (encode("BAR", "ii", mode=BarrierMode.SYNC.value), Kind.BARRIER),
+    (encode("BAR", "ir", mode=BarrierMode.ARV.value), Kind.BARRIER_INDEXED), (encode("R2B"), Kind.BARRIER_INDEXED),
+    (encode("B2R", "barrier"), Kind.BARRIER_READ), (encode("BPT"), Kind.TRAP), (encode("NOP"), Kind.NOTHING),
+    (encode("DEPBAR", "zero"), Kind.DEPENDENCY)])
+def test_kinds(word, kind):
+    form = find(word)
+    assert form is not None
+    assert kind_of(form) is kind
+
+
+def test_a_rule_is_tabulated_over_the_fields_that_it_looks_at():
+    (form,) = BY_NAME["S2R"]
+    (rule,) = rules(form)
+    condition = Outcomes(form, rule).when(bool)
+    assert condition.fields == (form.fields["special"],)
+    assert condition.codes == set(range(256)) - SPECIAL_REGISTER_TEXTS.keys()
+
+
+def test_random_programs():
+    assert passes(tb_scheduler.check_fetch, 1).checks["groups, random"] > 200
+
+
+def test_kernels():
+    assert passes(tb_scheduler.check_kernels).checks["groups, of the kernels"] > 100
+
+
+def test_caches_are_emptied_while_warps_run():
+    def body(bench: Bench) -> None:
+        image = random_image(bench.random, 20, 40)
+        for chance in (0.002, 0.02):
+            behaviour = MemoryBehaviour(latency=(1, 20), stall=0.1, reorder=True)
+            driver = FetchDriver(bench, image, SMALL, behaviour, invalidates=chance)
+            driver.run(1500)
+            bench.expect("whether groups and words came", driver.groups > 20 and driver.words > 5, True)
+
+    passes(body)
+
+
+def test_what_was_written_is_seen_behind_an_invalidation():
+    """The same line before, and after: from the cache until that is emptied."""
+    old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))
+    words, dut = [], FetchUnit(SMALL)
+    server = MemoryServer(dut.memory, old.memory, MemoryBehaviour(), random.Random(0))
+
+    async def fetch(ctx):
+        ctx.set(dut.room, 0)
+        ctx.set(dut.redirect.valid, 1)
+        ctx.set(dut.redirect.payload, {"warp": 1, "pc": 8})
+        await ctx.tick()
+        ctx.set(dut.redirect.valid, 0)
+        ctx.set(dut.room, 0b10)
+        words.append((await ctx.tick().sample(dut.group.payload).until(dut.group.valid))[0].instructions[0].word)
+
+    async def body(ctx):
+        ctx.set(dut.grid, old.grid)
+        await fetch(ctx)
+        old.memory.write(PROGRAM, new.memory.read(PROGRAM, 256))
+        await fetch(ctx)
+        ctx.set(dut.invalidate, 1)
+        await ctx.tick()
+        ctx.set(dut.invalidate, 0)
+        await fetch(ctx)
+
+    simulator = Simulator(dut)
+    simulator.add_clock(1e-8)
+    simulator.add_testbench(body)
+    simulator.add_testbench(server.serve, background=True)
+    simulator.run()
+    before, after = (int.from_bytes(bytes([kind]) * 8) for kind in (1, 2))
+    assert words == [before, before, after]
+
+
+def test_a_pc_outside_of_the_program_is_a_fault_of_memory():
+    def body(bench: Bench) -> None:
+        image = random_image(bench.random, 8, 40)
+        driver = FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.05, outside=1.0)
+        driver.run(300)
+        bench.expect("whether there were groups", driver.groups > 5, True)
+
+    passes(body)
+
+
+class Wrong(Image):
+    """An image that expects something else of one instruction in each group."""
+
+    change: dict = {}
+
+    def group(self, pc):
+        first, *others = super().group(pc)
+        return [replace(first, **self.change), *others]
+
+
+@pytest.mark.parametrize("change", [{"word": 1}, {"control": 1}, {"kind": Kind.TRAP}, {"error": WarpError.DIVERGENT},
+                                    {"constant": 5}])
+def test_a_wrong_group_is_seen(change):
+    def body(bench: Bench) -> None:
+        Wrong.change = change
+        image = Wrong(bytes(64 * 32), {}, 40)
+        FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.1, outside=0.0).run(300)
+
+    assert not run("scheduler", body, ENGINE).passed

@@ -1,0 +1,96 @@
+"""The issue unit: selections against the model of its rules, and the speed of fetch and issue joined."""
+
+from dataclasses import replace
+
+import pytest
+
+from rtl.isa.control_code import ControlCode
+from rtl.layouts import InstructionKind as Kind
+from rtl.layouts import Policy
+from rtl.params import SmParams
+from sim.engine import choose
+from sim.testbench import Bench, run
+from testbench.scheduler import issue_model, tb_scheduler
+from testbench.scheduler.issue_driver import Behaviour, IssueDriver
+from testbench.scheduler.issue_programs import random_program, same_program
+
+ENGINE, _ = choose()
+
+
+def passes(body, seed=0):
+    report = run("scheduler", body, ENGINE, seed=seed)
+    assert report.passed, report.failure
+    return report
+
+
+def test_rules():
+    assert passes(tb_scheduler.check_rules, 1).checks["instructions and operations, random"] > 800
+
+
+def test_scoreboards_collections_and_counters_that_go_both_ways():
+    passes(tb_scheduler.check_edges)
+
+
+def test_policies():
+    passes(tb_scheduler.check_policies)
+
+
+def test_no_ready_warp_waits_for_ever():
+    passes(tb_scheduler.check_waits)
+
+
+def test_stall_counts():
+    passes(tb_scheduler.check_stalls)
+
+
+def test_rates():
+    passes(tb_scheduler.check_rates)
+
+
+def other_kind(kind, **changes):
+    """The model with another rule for a kind."""
+    return pytest.param(lambda monkeypatch: monkeypatch.setitem(
+        issue_model.KIND_RULES, kind, replace(issue_model.KIND_RULES[kind], **changes)), id=f"{kind.name}-{[*changes]}")
+
+
+def other_number(name, change):
+    """The model with another number in the place of one of its own."""
+    return pytest.param(lambda monkeypatch: monkeypatch.setattr(
+        issue_model, name, change(getattr(issue_model, name))), id=name)
+
+
+@pytest.mark.parametrize("change", [
+    other_number("APART", lambda apart: apart + 1), other_number("COLLECTING", lambda cycles: cycles + 4),
+    other_number("SURE", lambda cycles: 4), other_number("PATIENCE", lambda cycles: 3),
+    other_kind(Kind.PUSH, silent=False), other_kind(Kind.MEMORY, silent=True), other_kind(Kind.FLOW, after=None),
+    other_kind(Kind.LANES, after="drained"), other_kind(Kind.CONVERSION, before=frozenset({"complete"})),
+    other_kind(Kind.NOTHING, before=frozenset({"complete"})), other_kind(Kind.NOTHING, lanes=True),
+    other_kind(Kind.DEPENDENCY, unit="barrier")])
+def test_another_rule_is_seen(monkeypatch, change):
+    monkeypatch.setattr(issue_model, "KIND_RULES", dict(issue_model.KIND_RULES))
+    change(monkeypatch)
+
+    def body(bench: Bench) -> None:
+        for _ in range(3):
+            IssueDriver(bench, SmParams(warps=4), random_program(bench.random), Behaviour(room=0.95)).run(600)
+        tb_scheduler.check_edges(bench)
+
+    assert not run("scheduler", body, ENGINE).passed
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+def test_another_policy_is_seen(policy):
+    def body(bench: Bench) -> None:
+        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
+        program = same_program(Kind.LANES, ControlCode(stall=1))
+        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, behaviour)
+        step = driver.model.step
+
+        def with_other_policy(inputs, selection):
+            return step(replace(inputs, policy=next(other for other in Policy if other is not policy)), selection)
+
+        driver.model.step = with_other_policy
+        driver.run(500)
+
+    report = run("scheduler", body, ENGINE)
+    assert "goes before" in str(report.failure)

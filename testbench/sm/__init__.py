@@ -1,0 +1,1 @@
+"""The whole machine, its units one by one, and what it refuses."""

@@ -1,0 +1,103 @@
+"""The whole machine under test: launches in lockstep with the reference machine, one after the other on one model."""
+
+from dataclasses import replace
+
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import SM_REGISTERS
+from rtl.params import SmParams
+from sim.engine import Engine
+from sim.launch import Launch, lacking
+from sim.machine.hardware import Hardware, HardwareResult
+from sim.machine.lockstep import Lockstep
+from sim.testbench import Bench
+
+__all__ = ["LIMIT", "SmDriver"]
+
+LIMIT = 3_000_000
+"""Cycles that no launch of a testbench takes."""
+
+
+def _field(registers: dict[str, int], register: str, name: str) -> int:
+    high, low = SM_REGISTERS[register].fields[name]
+    return registers[register] >> low & (1 << high - low + 1) - 1
+
+
+class SmDriver:
+    """Runs launches on a machine and compares every instruction, the end, the error status and memory.
+
+    Parameters
+    ----------
+    params : SmParams
+        The machine.
+    engine : type[Engine]
+        What simulates it.
+
+    Attributes
+    ----------
+    hardware : Hardware
+        ``policy`` and ``latency`` of it may be set.
+    instructions, cycles : int
+        Of all launches so far.
+    """
+
+    def __init__(self, params: SmParams, engine: type[Engine]) -> None:
+        self.params = params
+        self.hardware = Hardware(params, engine, check=True)
+        self.instructions = self.cycles = 0
+
+    @property
+    def lockstep(self) -> Lockstep:
+        """The comparison of the last launch."""
+        assert self.hardware.lockstep is not None
+        return self.hardware.lockstep
+
+    def fits(self, launch: Launch) -> bool:
+        """Whether a CTA has room on the machine."""
+        return lacking(launch, self.params) is None
+
+    def run(self, bench: Bench, what: str, launch: Launch, *, status: str = "ok",
+            report_mask: int = REPORT_MASK_RESET, limit: int = LIMIT) -> HardwareResult:
+        """Runs a launch, whose memory becomes the reference machine's. Fails at the first difference, when the run
+        does not end as ``status`` says, when an instruction is left over, or when memory differs in the end.
+        """
+        hardware = self.hardware
+        result = hardware.run(launch, limit, report_mask=report_mask)
+        bench.report.cycles += hardware.cycles
+        lockstep = self.lockstep
+        if lockstep.difference is not None:
+            bench.fail(f"{what}: {lockstep.difference}")
+        if result.status != status:
+            bench.fail("\n".join([f"{what}: {result.status} {result.reason}, expected {status}", result.rejection.name,
+                                  *result.diagnosis]))
+        if status == "ok" and (left := lockstep.pending()):
+            bench.fail(f"{what}: not complete in the end: {left[0]}")
+        if difference := lockstep.compare_memory(hardware.memory):
+            bench.fail(f"{what}: {difference}")
+        self._check_status(bench, what, result)
+        if status == "ok":
+            bench.expect(f"{what}: instructions", lockstep.compared + lockstep.moved, result.instructions)
+        self.instructions += lockstep.compared
+        self.cycles += result.cycles
+        bench.checked("instructions in lockstep", lockstep.compared)
+        bench.checked("bytes of memory in the end", sum(size for _, size in launch.memory.regions.values()))
+        return result
+
+    def finished(self, launch: Launch) -> Launch:
+        """The launch with what the hardware left in memory."""
+        return replace(launch, memory=self.hardware.memory)
+
+    def _check_status(self, bench: Bench, what: str, result: HardwareResult) -> None:
+        """The host's error registers are what the reference machine says, but for which of several errors was first."""
+        lockstep, registers = self.lockstep, result.registers
+        for name in ("HWW_GLOBAL_ESR", "BPT_PAUSE_MASK", "BPT_TRAP_MASK"):
+            bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))
+        errors = {(error.error.name, error.warp, error.pc) for error in lockstep.machine.log.errors}
+        if errors:
+            found = WarpError(_field(registers, "HWW_WARP_ESR", "ERROR"))
+            first = found.name, _field(registers, "HWW_WARP_ESR", "WARP_ID"), registers["HWW_WARP_ESR_PC"]
+            if first not in errors:
+                bench.fail(f"{what}: error, its warp and its pc are {first}, of the reference machine {errors}")
+            bench.checked("error status")
+            return
+        for name in ("HWW_WARP_ESR", "HWW_WARP_ESR_PC") if lockstep.machine.error_status else ("HWW_WARP_ESR",):
+            bench.expect(f"{what}: {name}", registers[name], lockstep.host.read(name))

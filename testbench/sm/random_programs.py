@@ -1,0 +1,303 @@
+"""Random programs for the whole machine, as assembly text, and how a failing one becomes small.
+
+A program is a tree of statements that any thread can execute to its end: arithmetic on a few registers, divergent
+branches, loops that count down, calls, and memory that belongs to the thread. Atomic operations also meet on one word,
+and barriers exchange shared memory. Threads store all their registers in the end.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from rtl.execute.decode import LANE_FORMS
+from rtl.isa.kinds import MemorySize
+from rtl.isa.syntax import Constant, Form, Pipe
+from rtl.isa.table import FORMS, find
+from sim.launch import Launch
+from sim.toolchain.spelling import spell
+from testbench.pipeline.random_programs import REGISTERS, random_word
+from testbench.sm.errors import launch_text
+
+__all__ = ["Program", "Statement", "random_program", "shrink"]
+
+_OWN_WORDS = 16
+"""Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
+_CHUNK_SHIFT = 7
+"""A thread's chunk of the buffer has so many bytes, as a power of two."""
+_BANK_WORDS = 16
+_COUNTER, _INDEX, _SHARED, _OTHER, _SELF, _ADDRESS = 20, 13, 14, 15, 12, 16
+"""Registers that statements keep: loop counters from the first on; a place in a table; own and neighbour's shared
+memory; the thread's number; its chunk's address, a pair."""
+_DEEPEST = 3
+_CONDITION = 6
+"""The predicate of loops."""
+_CONVERSIONS = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
+_SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
+          MemorySize.B64: "64", MemorySize.B128: "128"}
+_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
+_ATOMICS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH")
+_HEAD = f"""    S2R R{_SELF}, SR_TID.X
+    S2R R{_INDEX}, SR_CTAID.X
+    XMAD R{_SELF}, R{_INDEX}, c[0x0][0x8], R{_SELF}
+    S2R R{_SHARED}, SR_TID.X
+    LOP32I.XOR R{_OTHER}, R{_SHARED}, 0x21
+    SHL R{_SHARED}, R{_SHARED}, 0x6
+    SHL R{_OTHER}, R{_OTHER}, 0x6
+    ISCADD R{_ADDRESS}.CC, R{_SELF}, c[0x0][out], {_CHUNK_SHIFT:#x}
+    IADD.X R{_ADDRESS + 1}, RZ, c[0x0][out+4]
+    IADD32I R{_ADDRESS}.CC, R{_ADDRESS}, 0x80
+    IADD.X R{_ADDRESS + 1}, RZ, R{_ADDRESS + 1}
+    XMAD R0, R{_SELF}, 0x4e35, R{_SELF}
+    MOV R1, R{_SELF}
+    LOP32I.XOR R2, R0, 0x5a5a5a5a
+"""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``before``, statements, ``middle``, other statements, ``after``. ``%`` stands for a number of its own in labels.
+    One without statements in it is only its lines."""
+
+    before: tuple[str, ...]
+    first: tuple["Statement", ...] = ()
+    middle: tuple[str, ...] = ()
+    second: tuple["Statement", ...] = ()
+    after: tuple[str, ...] = ()
+
+    def lines(self, numbers: Iterator[int]) -> Iterator[str]:
+        """The text."""
+        number = str(next(numbers))
+        yield from (line.replace("%", number) for line in self.before)
+        for statement in self.first:
+            yield from statement.lines(numbers)
+        yield from (line.replace("%", number) for line in self.middle)
+        for statement in self.second:
+            yield from statement.lines(numbers)
+        yield from (line.replace("%", number) for line in self.after)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Statements of the kernel and of the functions that it calls."""
+
+    body: tuple[Statement, ...]
+    functions: tuple[tuple[Statement, ...], ...]
+    constants: tuple[int, ...]
+    block: int
+    grid: int
+
+    @property
+    def text(self) -> str:
+        """The program for the assembler."""
+        numbers = iter(range(1 << 30))
+        table = ", ".join(f"{word:#x}" for word in self.constants)
+        shared = 64 * (-(-self.block // 64) * 64)
+        lines = [f".kernel k\n.param out 8\n.registers 32\n.shared {shared}\n.const 2 table\n.word {table}\n{_HEAD}"]
+        lines += [f"    {line}" for statement in self.body for line in statement.lines(numbers)]
+        left = [f"    STG.E [R{_ADDRESS}+{4 * (_OWN_WORDS + number):#x}], R{number % REGISTERS}"
+                for number in range(REGISTERS + 1)]
+        lines += [*left[:-1], "    P2R R0, PR, RZ, 0x7f", left[-1], "    EXIT"]
+        for number, function in enumerate(self.functions):
+            lines.append(f".function f{number}")
+            lines += [f"    {line}" for statement in function for line in statement.lines(numbers)]
+            lines.append("    RET")
+        return "\n".join(lines) + "\n"
+
+    def launch(self) -> Launch:
+        """A launch of it."""
+        threads = self.block * self.grid
+        return launch_text(self.text, words=(threads + 1 << _CHUNK_SHIFT) // 4, block=self.block, grid=self.grid,
+                           local=4 * _OWN_WORDS, crs=2048)
+
+
+class _Writer:
+    """Makes statements up."""
+
+    def __init__(self, source: Random, functions: int) -> None:
+        self.source, self.functions = source, functions
+
+    def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
+        """``count`` statements, ``depth`` levels of them still to go; functions from number ``calls`` on are called.
+        ``together``: all threads of the CTA come here.
+        """
+        return tuple(self.statement(depth, calls, together) for _ in range(count))
+
+    def statement(self, depth: int, calls: int, together: bool) -> Statement:
+        """A statement."""
+        kinds: list[tuple[float, Callable[[], Statement]]] = [
+            (8, self.arithmetic), (1.5, self.conversion), (3, self.access), (1, self.atomic), (1, self.table),
+            (1, self.shuffle), (0.4, self.order)]
+        if depth:
+            inside: Callable[[], tuple[Statement, ...]] = lambda: self.block(  # noqa: E731
+                self.source.randrange(1, 5), depth - 1, calls)
+            kinds += [(2, lambda: self.branch(inside)), (1.5, lambda: self.loop(depth, inside)),
+                      (0.7, lambda: self.switch(inside))]
+        if calls < self.functions:
+            kinds.append((1, lambda: self.call(calls)))
+        if together:
+            kinds.append((2, self.exchange))
+        chances, makers = zip(*kinds, strict=True)
+        return self.source.choices(makers, chances)[0]()
+
+    def register(self, words: int = 1) -> int:
+        """One that statements work on."""
+        return self.source.randrange(0, REGISTERS - words + 1, words)
+
+    def guard(self) -> str:
+        """Of an instruction, most often none."""
+        return self.source.choice(["", "", "", f"@P{self.source.randrange(6)} ", f"@!P{self.source.randrange(6)} "])
+
+    def _word(self, forms: Sequence[Form]) -> Statement:
+        while True:
+            word = random_word(self.source, self.source.choice(forms))
+            form = find(word)
+            assert form is not None
+            values = form.values(word)
+            constants = [operand for operand in form.operands.values() if isinstance(operand, Constant)]
+            if all(0 <= values[operand.offset] < 4 * (_BANK_WORDS - 1) for operand in constants):
+                return Statement((spell(word, 0),))
+
+    def arithmetic(self) -> Statement:
+        """An instruction of the lanes."""
+        return self._word(LANE_FORMS)
+
+    def conversion(self) -> Statement:
+        """An instruction of the conversion unit."""
+        return self._word(_CONVERSIONS)
+
+    def access(self) -> Statement:
+        """A load or a store, to the thread's own words."""
+        size = self.source.choice(list(_SIZES.values()))
+        octets = _BYTES[size]
+        at = self.source.randrange(0, 4 * _OWN_WORDS, octets)
+        space, place = self.source.choice([("G.E", f"R{_ADDRESS}+"), ("S", f"R{_SHARED}+"), ("L", "")])
+        value = f"R{self.register(max(octets // 4, 1))}"
+        dotted = f".{size}" if size else ""
+        if self.source.random() < 0.5:
+            named = ".U.32" if space == "S" and not size else f".U{dotted}" if space == "S" and octets > 4 else dotted
+            return Statement((f"{self.guard()}LD{space}{named} {value}, [{place}{at:#x}]",))
+        return Statement((f"{self.guard()}ST{space}{dotted.replace('S', 'U')} [{place}{at:#x}], {value}",))
+
+    def atomic(self) -> Statement:
+        """On an own word, or on one that all threads meet on."""
+        name, value = self.source.choice(_ATOMICS), f"R{self.register()}"
+        place = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
+        kind = self.source.randrange(4)
+        if kind == 0:
+            return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_SHARED}+{place}], {value}",))
+        if kind == 1 and name != "EXCH":
+            return Statement((f"{self.guard()}RED.E.{name} [R{_ADDRESS}+{place}], {value}",))
+        if kind == 2:
+            return Statement((f"MOV R{_INDEX}, RZ",
+                              f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_INDEX}+{place}], {value}"))
+        return Statement((f"{self.guard()}ATOM.E.{name} R{self.register()}, [R{_ADDRESS}+{place}], {value}",))
+
+    def table(self) -> Statement:
+        """A constant that a register chooses."""
+        return Statement((f"LOP32I.AND R{_INDEX}, R{self.register()}, {4 * (_BANK_WORDS // 2 - 1):#x}",
+                          f"{self.guard()}LDC R{self.register()}, c[0x2][R{_INDEX}+{4 * self.source.randrange(8):#x}]"))
+
+    def shuffle(self) -> Statement:
+        """Values of other threads."""
+        mode = self.source.choice(["IDX", "UP", "DOWN", "BFLY"])
+        step = self.source.choice([f"R{self.register()}", f"{self.source.randrange(32):#x}"])
+        clamp = self.source.choice(["0x1f", "0x1c03", "0x0", f"R{self.register()}"])
+        return Statement((f"{self.guard()}SHFL.{mode} P{self.source.randrange(6)}, R{self.register()}, "
+                          f"R{self.register()}, {step}, {clamp}",))
+
+    def order(self) -> Statement:
+        """What orders."""
+        return Statement((self.source.choice(["MEMBAR.CTA", "MEMBAR.GL", "DEPBAR {3,0}", "NOP"]),))
+
+    def branch(self, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
+        """Two ways, which meet or not."""
+        predicate = f"@{self.source.choice(['', '!'])}P{self.source.randrange(6)}"
+        if self.source.random() < 0.4:
+            return Statement(("SSY end%", f"{predicate} SYNC"), inside(), ("SYNC", "end%:"))
+        return Statement(("SSY end%", f"{predicate} BRA else%"), inside(), ("SYNC", "else%:"), inside(),
+                         ("SYNC", "end%:"))
+
+    def loop(self, depth: int, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
+        """Up to three turns, of each thread as many as it likes; some leave early, or go on early."""
+        counter = f"R{_COUNTER + depth}"
+        leaves = f"@P{self.source.randrange(6)} {self.source.choice(['BRK', 'CONT'])}"
+        return Statement(
+            (f"LOP32I.AND {counter}, R{self.register()}, 0x3", "PBK out%", "top%:",
+             f"ISETP.EQ.U32.AND P{_CONDITION}, PT, {counter}, RZ, PT", f"@P{_CONDITION} BRK",
+             f"IADD32I {counter}, {counter}, -0x1", "PCNT next%"), inside(),
+            (leaves,), inside(), ("CONT", "next%:", "BRA top%", "out%:"))
+
+    def switch(self, inside: Callable[[], tuple[Statement, ...]]) -> Statement:
+        """A computed branch to one of two places."""
+        predicate = f"P{self.source.randrange(6)}"
+        return Statement(
+            ("SSY end%", f"MOV32I R{_INDEX}, one%", f"@{predicate} MOV32I R{_INDEX}, two%",
+             f"BRX R{_INDEX} -.next -> one%, two%", "one%:"), inside(), ("SYNC", "two%:"), inside(), ("SYNC", "end%:"))
+
+    def call(self, calls: int) -> Statement:
+        """A function."""
+        return Statement((f"CAL f{self.source.randrange(calls, self.functions)}",))
+
+    def exchange(self) -> Statement:
+        """Threads of a CTA read each other's shared memory between two barriers."""
+        at = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
+        reduction = f"BAR.RED.POPC 0x0, P{self.source.randrange(6)}"
+        return Statement((f"STS [R{_SHARED}+{at}], R{self.register()}", "BAR.SYNC 0x0",
+                          f"LDS.U.32 R{self.register()}, [R{_OTHER}+{at}]",
+                          self.source.choice(["BAR.SYNC 0x0", f"{reduction}\n    B2R.RESULT R{self.register()}"])))
+
+
+def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2) -> Program:
+    """A program of about ``size`` statements at its top."""
+    functions = source.randrange(3)
+    writer = _Writer(source, functions)
+    bodies = []
+    for number in range(functions):
+        leave = Statement((f"@P{source.randrange(6)} RET",))
+        bodies.append((*writer.block(3, 1, number + 1), leave, *writer.block(2, 0, number + 1)))
+    threads = source.choice([block, block, source.randrange(1, block + 1)])
+    constants = tuple(source.getrandbits(32) for _ in range(_BANK_WORDS))
+    return Program(writer.block(size, _DEEPEST - 1, 0, together=True), tuple(bodies), constants, threads,
+                   source.randrange(1, grid + 1))
+
+
+def _smaller(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
+    """The same with something left out: halves first, then single statements, then what is in them."""
+    size = len(statements)
+    while size:
+        for at in range(0, len(statements), size):
+            yield statements[:at] + statements[at + size:]
+        size //= 2
+    for at, one in enumerate(statements):
+        rest = statements[:at], statements[at + 1:]
+        for first in _smaller(one.first):
+            yield (*rest[0], replace(one, first=first), *rest[1])
+        for second in _smaller(one.second):
+            yield (*rest[0], replace(one, second=second), *rest[1])
+
+
+def _candidates(program: Program) -> Iterator[Program]:
+    if program.grid > 1:
+        yield replace(program, grid=1)
+    if program.block > 1:
+        yield replace(program, block=-(-program.block // 2))
+    for body in _smaller(program.body):
+        yield replace(program, body=body)
+    for number, function in enumerate(program.functions):
+        for body in _smaller(function):
+            yield replace(program, functions=(*program.functions[:number], body, *program.functions[number + 1:]))
+
+
+def shrink(program: Program, fails: Callable[[Program], bool], tries: int = 200) -> Program:
+    """The smallest program that ``tries`` attempts to leave something out come to, and that still fails."""
+    going = True
+    while going:
+        going = False
+        for candidate in _candidates(program):
+            if not tries:
+                return program
+            tries -= 1
+            if fails(candidate):
+                program, going = candidate, True
+                break
+    return program

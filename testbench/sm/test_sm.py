@@ -1,0 +1,133 @@
+"""The whole machine: its testbench, and differences that the comparison must find."""
+
+from random import Random
+
+import pytest
+
+import sim.machine.hardware
+import sim.machine.hosted
+from rtl.isa.errors import WarpError
+from sim.engine import PysimEngine, choose
+from sim.kernels.manifest import RUNS, build
+from sim.machine.lockstep import Lockstep
+from sim.testbench import run
+from testbench.sm import tb_sm
+from testbench.sm.errors import error_cases
+from testbench.sm.random_programs import random_program, shrink
+
+ENGINE, _ = choose()
+SLOW = ENGINE is PysimEngine
+NAMES = tb_sm.FEW if SLOW else tb_sm.SHORT
+fast = pytest.mark.skipif(SLOW, reason="takes minutes without a C++ compiler")
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return tb_sm.machine_for(ENGINE)
+
+
+def report_of(body):
+    return run("sm", body, ENGINE)
+
+
+def failure_of(body):
+    failure = report_of(body).failure
+    assert failure is not None
+    return failure
+
+
+def passes(body):
+    report = report_of(body)
+    assert report.passed, report.failure
+
+
+def test_kernels(driver):
+    passes(lambda bench: tb_sm.check_kernels(bench, driver, [(name, "O3") for name in NAMES]))
+
+
+@fast
+def test_any_policy_and_any_latency_leave_the_same(driver):
+    passes(lambda bench: tb_sm.check_schedules(bench, driver, ["k15_shared_reduce", "k32_bitonic"], (1, 200)))
+
+
+@fast
+def test_more_ctas_than_there_is_room_for(driver):
+    passes(lambda bench: tb_sm.check_grid(bench, driver))
+
+
+@fast
+def test_errors(driver):
+    passes(lambda bench: tb_sm.check_errors(bench, driver, error_cases()))
+
+
+def test_every_error_that_can_be_raised_is():
+    assert {case.error for case in error_cases()} == set(WarpError) - tb_sm.NEVER_RAISED
+
+
+@fast
+def test_random_programs(driver):
+    passes(lambda bench: tb_sm.check_random(bench, driver, 8, 12))
+
+
+# What is wrong is found.
+
+def test_an_input_that_differs_is_found_where_it_is_loaded(driver, monkeypatch):
+    def place(launch, memory):
+        base, _ = launch.buffers["a"]
+        memory.write(base, bytes([memory.read(base, 1)[0] ^ 1]))
+        return place_descriptor(launch, memory)
+
+    place_descriptor = sim.machine.hosted.place_descriptor
+    monkeypatch.setattr(sim.machine.hosted, "place_descriptor", place)
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert "of thread 0" in failure
+    assert "LDG.E" in failure
+
+
+@pytest.mark.parametrize(("what", "field", "message"), [
+    ("issued", "pc", "pc"), ("issued", "word", "instruction word"), ("written", "values", "of thread"),
+    ("written", "lanes", "threads that write"), ("written", "register", "registers written"),
+    ("flow", "active", "threads active"), ("flow", "terminated", "the warp's end")])
+def test_an_event_that_differs_is_found(driver, monkeypatch, what, field, message):
+    def altered(self, event):
+        old = event.fields[field]
+        event.fields[field] = [value ^ 1 for value in old] if isinstance(old, list | tuple) else old ^ 1
+        take(self, event)
+
+    take = getattr(Lockstep, f"_take_{what}")
+    monkeypatch.setattr(Lockstep, f"_take_{what}", altered)
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert message in failure
+
+
+def test_memory_that_differs_in_the_end_is_found(driver, monkeypatch):
+    def spoilt(self, memory):
+        base, _ = self.machine.launch.buffers["c"]
+        memory.write(base, bytes([memory.read(base, 1)[0] ^ 1]))
+        return compare(self, memory)
+
+    compare = Lockstep.compare_memory
+    monkeypatch.setattr(Lockstep, "compare_memory", spoilt)
+    failure = failure_of(lambda bench: driver.run(bench, "k01", build(RUNS["k01_vecadd"], "O3")))
+    assert "c, byte 0x0" in failure
+
+
+def test_an_error_status_that_differs_is_found(driver, monkeypatch):
+    def other(self, *arguments, **options):
+        result = original(self, *arguments, **options)
+        result.registers["HWW_WARP_ESR_PC"] += 8
+        return result
+
+    original = sim.machine.hardware.Hardware.run
+    monkeypatch.setattr(sim.machine.hardware.Hardware, "run", other)
+    case = next(error_cases())
+    failure = failure_of(lambda bench: tb_sm.check_errors(bench, driver, [case]))
+    assert "its pc" in failure
+
+
+def test_programs_become_small():
+    programs = [random_program(Random(seed), 12) for seed in range(10)]
+    program = next(program for program in programs if "SHFL" in program.text)
+    least = shrink(program, lambda smaller: "SHFL" in smaller.text, 1000)
+    assert len(least.body) + sum(map(len, least.functions)) == 1
+    assert (least.block, least.grid) == (1, 1)

@@ -1,0 +1,1 @@
+"""Assembler, disassembler, cubins, schedules."""

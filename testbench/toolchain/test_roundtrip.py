@@ -1,0 +1,201 @@
+"""A cubin, as text, and back: the same file as far as anyone who loads it can tell."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rtl.isa.control_code import pack, unpack
+from sim.launch import PROGRAM_BASE, prepare
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+from sim.toolchain.disassembly import disassembly
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.elf_writer import write_object
+from sim.toolchain.linking import link
+from sim.toolchain.listing import listing
+from sim.toolchain.module import ProgramError
+from sim.toolchain.object_file import ObjectFile, Section
+from sim.toolchain.relocation import RelocationKind
+
+HERE = Path(__file__).parents[1]
+PROGRAMS = sorted((HERE / "programs").glob("*.cubin"))
+COMPLETE = sorted(path for path in (HERE / "data").glob("toolchain_*.cubin") if "relocatable" not in path.name)
+RELOCATABLE = sorted((HERE / "data").glob("toolchain_*.relocatable.cubin"))
+
+
+def read(path: Path) -> ObjectFile:
+    return read_object(path.read_bytes(), path.name)
+
+
+def without_relocations(section: Section) -> Section:
+    return replace(section, relocations=())
+
+
+def relocations(file: ObjectFile, section: Section) -> set:
+    return {(entry.offset, entry.kind, file.symbols[entry.symbol].name, entry.addend) for entry in section.relocations}
+
+
+@pytest.mark.parametrize("path", [*PROGRAMS, *COMPLETE], ids=lambda path: path.stem)
+def test_text_gives_back_every_section(path):
+    """Every section bit by bit, all symbols in order, and all relocations, through a written file."""
+    file = read(path)
+    again = read_object(write_object(assemble(listing(file), path.name)), path.name)
+    assert again.sections.keys() == file.sections.keys()
+    for name, section in file.sections.items():
+        assert without_relocations(again.sections[name]) == without_relocations(section), name
+        assert relocations(again, again.sections[name]) == relocations(file, section), name
+    assert again.symbols == file.symbols
+    assert load(again) == load(file)
+
+
+@pytest.mark.parametrize("path", RELOCATABLE, ids=lambda path: path.stem)
+def test_text_of_a_relocatable_file_is_the_linked_program(path):
+    file = read(path)
+    again = assemble(listing(file), path.name)
+    assert load(again) == load(file)
+    for name, section in link(file).sections.items():
+        if name.startswith((".text", ".nv.constant")):
+            assert again.sections[name].content == section.content
+
+
+def test_words_that_no_text_means_are_written_as_numbers():
+    """A bit that no form has, a word that is no instruction, and reuse bits that no operand takes."""
+    path = HERE / "programs" / "k01_vecadd.O3.cubin"
+    file = read(path)
+    section = file.sections[".text.k"]
+    content = bytearray(section.content)
+    content[8:16] = (int.from_bytes(content[8:16], "little") | 1 << 44).to_bytes(8, "little")
+    content[16:24] = (0xFFFF << 48).to_bytes(8, "little")
+    content[0:8] = (int.from_bytes(content[0:8], "little") | 5 << 17 + 21).to_bytes(8, "little")
+    file = replace(file, sections={**file.sections, section.name: replace(section, content=bytes(content))})
+    text = listing(file)
+    assert text.count(".raw") == 2
+    assert re.search(r"U5\] \.raw 0xffff000000000000  // ILLEGAL", text)
+    assert assemble(text, path.name).sections[".text.k"].content == bytes(content)
+
+
+def test_what_the_assembler_does_not_find_is_told():
+    """Records and the order of symbols, where they differ from what the assembler makes."""
+    text = listing(read(HERE / "data" / "toolchain_attributes.cubin"))
+    assert ".symbols .text.regs, .nv.global, base, .nv.global.init, pt," in text
+    assert ".info MAXREG_COUNT half 0x10" in text
+    assert ".info 0x5 0x20, 0x1, 0x1" in text
+    assert ".param p3 24 at 0x10" in text
+
+
+def test_tables_and_branches_have_names():
+    text = listing(read(HERE / "programs" / "k06_switch_brx.O3.cubin"))
+    assert ".const 2\n        .word .L1, .L2, .L3, .L4\n        .word .L4, .L5, .L1\n" in text
+    assert "BRX R0 -.next -> .L1, .L2, .L3, .L4, .L4, .L5, .L1\n" in text
+    assert "@P0 BRA .L6\n" in text
+
+
+def test_edited_text_moves_everything_along():
+    """An instruction more: labels, tables, records and the code's end follow."""
+    file = read(HERE / "programs" / "k06_switch_brx.O3.cubin")
+    text = listing(file).replace(".L1:\n", ".L1:\n        NOP\n")
+    again = assemble(text, "edited")
+    section = again.sections[".nv.constant2.k"]
+    places = [int.from_bytes(section.content[at:at + 4], "little") for at in range(0, 28, 4)]
+    assert places == [0xB8, 0xD8, 0x100, 0x118, 0x118, 0x138, 0xB8]
+    assert len(again.sections[".text.k"].content) == 448
+
+
+@pytest.mark.parametrize("path", [PROGRAMS[0], PROGRAMS[-1]], ids=lambda path: path.stem)
+def test_disassembly_has_a_line_for_every_instruction(path):
+    file = read(path)
+    lines = disassembly(file).splitlines()
+    assert lines[0] == "// .text.k"
+    found = [re.fullmatch(r"/\*([0-9a-f]{4})\*/ (.+?); +/\* (0x[0-9a-f]{16}) \*/", line) for line in lines]
+    content = file.sections[".text.k"].content
+    words = {int(match[1], 16): int(match[3], 16) for match in found if match}
+    assert words == {at: int.from_bytes(content[at:at + 8], "little") for at in range(0, len(content), 8) if at % 32}
+
+
+@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH")
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
+    """All of it: headers, records, symbols, code. And its text of the code is ours."""
+    ours = tmp_path / path.name
+    ours.write_bytes(write_object(assemble(listing(read(path)), path.name)))
+    printed = [subprocess.run(["nvdisasm", *options, name], capture_output=True, text=True, check=True).stdout
+               for options in ([], ["-hex", "-novliw"]) for name in (ours, path)]
+    assert printed[0] == printed[1]
+    texts = [re.sub(r"`\(.*\)|\(\*.*|32@.*", "", text).replace(" ", "")
+             for text in re.findall(r"/\*[0-9a-f]{4}\*/ +(.*?) ?;", printed[3])]
+    mine = [text.replace(" ", "") for text in re.findall(r"/\*[0-9a-f]{4}\*/ (.*?);", disassembly(read(path)))]
+    assert len(texts) == len(mine)
+    for theirs, text in zip(texts, mine, strict=True):
+        assert text.startswith(theirs)
+
+
+def test_places_in_code_keep_their_address():
+    """A label as an absolute target, and a place in a section that only the section's symbol names."""
+    text = ".global a 8\n.global b\n.word 1, 2\n.kernel k\nJMP L\n.function f\nL: JCAL L+8\nEXIT\n"
+    file = assemble(text, "t")
+    section = file.sections[".text.k"]
+    index = next(number for number, symbol in enumerate(file.symbols) if symbol.name == ".text.k")
+    assert {(entry.symbol, entry.addend) for entry in section.relocations} == {(index, 0x10), (index, 0x18)}
+    again = listing(file)
+    assert "JMP f\n" in again and "JCAL f+0x8\n" in again
+    memories = [prepare(load(each), ()).memory for each in (file, assemble(again, "t"))]
+    assert memories[0].read(PROGRAM_BASE, 64) == memories[1].read(PROGRAM_BASE, 64)
+
+
+def test_names_that_no_text_can_have():
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
+    with pytest.raises(ProgramError, match=r"the name 'a b' can't be written in assembly text$"):
+        listing(replace(file, symbols=symbols))
+
+
+def with_section(file: ObjectFile, section: Section) -> ObjectFile:
+    return replace(file, sections={**file.sections, section.name: section})
+
+
+def test_sections_whose_names_no_text_can_have():
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    section = replace(file.sections[".nv.rel.action"], name=".nv action")
+    with pytest.raises(ProgramError, match=r"the name '\.nv action' can't be written in assembly text$"):
+        listing(with_section(file, section))
+
+
+def test_relocations_for_data_in_code():
+    file = read(HERE / "programs" / "k10_calltable_global.O3.cubin")
+    section = file.sections[".text.k"]
+    first, *rest = section.relocations
+    broken = replace(section, relocations=(replace(first, kind=RelocationKind.DATA_32), *rest))
+    with pytest.raises(ProgramError, match=rf"\.k\+{first.offset:#x}: a relocation of kind 0x1, which is for data$"):
+        listing(with_section(file, broken))
+
+
+def test_what_the_assembler_refuses_is_the_files_fault():
+    """A control code whose scoreboard does not exist: the message names the file, and the line of its text."""
+    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    section = file.sections[".text.k"]
+    control, *rest = unpack(int.from_bytes(section.content[:8], "little"))
+    content = pack([replace(control, write_barrier=6), *rest]).to_bytes(8, "little") + section.content[8:]
+    with pytest.raises(ProgramError, match=r"^k01_vecadd\.O3\.cubin: can't be written as assembly text:9:1: control "
+                                           r"codes .*W6 is no part"):
+        listing(with_section(file, replace(section, content=content)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
+       st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_files_are_shown_or_refused(path, changes):
+    content = bytearray(path.read_bytes())
+    for at, value in changes:
+        content[at % len(content)] = value
+    try:
+        file = read_object(bytes(content), "x")
+        assert disassembly(file)
+        assert assemble(listing(file), "x").sections
+    except ProgramError as error:
+        assert str(error).startswith("x:") and "\n" not in str(error)

@@ -1,0 +1,178 @@
+"""Instruction words and their texts, both ways.
+
+The words of ``data/toolchain_words.txt`` were printed by NVIDIA's disassembler: examples of every instruction,
+random words of every form, and words that it refuses.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lark import Token
+
+from rtl.isa.syntax import Form
+from rtl.isa.table import FORMS, find
+from sim.toolchain.encoding import encode
+from sim.toolchain.source import Instruction, SourceError, parse
+from sim.toolchain.spelling import ILLEGAL, spell
+from testbench.words import NOP, code
+
+DATA = Path(__file__).parents[1] / "data" / "toolchain_words.txt"
+CHUNKS = 16
+
+
+def rows() -> list[tuple[int, int, str]]:
+    """Word, address and text of every line."""
+    lines = (line.split(" ", 2) for line in DATA.read_text().splitlines() if not line.startswith("#"))
+    return [(int(word, 16), int(address, 16), text) for word, address, text in lines]
+
+
+class NoNames:
+    """Code without any name."""
+
+    def value(self, name: Token) -> int:
+        raise SourceError(name, f"{name} is not defined")
+
+    target = value
+
+
+def assembled(text: str, address: int = 0) -> int:
+    node, = parse(text)
+    assert isinstance(node, Instruction)
+    return encode(node, address, NoNames()).word
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_words_are_spelled_as_nvidia_does(chunk):
+    for word, address, text in rows()[chunk::CHUNKS]:
+        assert spell(word, address) == text, f"{word:#018x}"
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_texts_assemble_to_words_of_the_same_text(chunk):
+    for _, address, text in rows()[chunk::CHUNKS]:
+        if text != ILLEGAL:
+            assert spell(assembled(text, address), address) == text
+
+
+@pytest.mark.parametrize(("legal", "text", "illegal"), [
+    # an operation, a register or an offset that the operation does not have
+    (0xEF60000000070409, "CCTL.RSLB [R4]", (0xEF60000000070408, 0xEF6000000007040A, 0xEF6000000007040F)),
+    (0xEF6000000007FF06, "CCTL.IVALL", (0xEF60000000070406, 0xEF6000000047FF06)),
+    (0xEF80000000070404, "CCTLL.WB [R4]", (0xEF80000000070400, 0xEF8000000007040A, 0xEF88000000070404)),
+    (0xEF8000000007FF06, "CCTLL.IVALL", (0xEF80000000070406, 0xEF8000000007FF16, 0xEF8000000047FF06)),
+    (0xEF8000000007FF18, "CCTLL.CRS.WBALL", (0xEF80000000070418, 0xEF8000000047FF18)),
+    (0xF0B8E0010007FF05, "B2R.RESULT R5", (0xF0B8E00100070205,)),
+    (0xF0B800020007FF05, "B2R.WARP R5", (0xF0B8000200070205,)),
+    # modes that are none, and predicates where a barrier takes none
+    (0xF0A81B8300070000, "BAR.SCAN 0x0, 0x0, PT", (0xF0A81B8500070000, 0xF0A81B8600070000, 0xF0A81B8700070000)),
+    (0xF0A81B8000070000, "BAR.SYNC 0x0", (0xF0A8180000070000, 0xF0A81F8000070000)),
+    (0xF0A81B8108070400, "BAR.ARV 0x4, 0x80", (0xF0A8180108070400, 0xF0A81F8108070400)),
+    (0xF0A803840FF70000, "BAR.SYNCALL", (0xF0A800040FF70000, 0xF0A807840FF70000, 0xF0A8038400070000)),
+    # bits between the opcode and its fields
+    (0x010000000087F002, "MOV32I R2, 0x8", (0x011000000087F002, 0x018000000087F002)),
+    (0x1D80000000170000, "IADD32I.PO R0, R0, 0x1", (0x1C80000000170000,)),
+    # the layout of what is compared and what is swapped in
+    (0xEEF1000000470200, "ATOM.E.CAS R0, [R2], R4, R5", (0xEEFD000000470200,)),
+    (0xEE4000000027FF00, "ATOMS.CAS R0, [RZ], R2, R3", (0xEE4000003027FF00, 0xEE6000000027FF00, 0xEE7000000027FF00)),
+])
+def test_illegal_combinations_beside_a_legal_one(legal, text, illegal):
+    assert spell(legal) == text
+    assert [spell(word) for word in illegal] == [ILLEGAL] * len(illegal)
+
+
+def test_every_special_register_and_test_is_legal():
+    """No number of a special register and no code of a condition test is refused; each has a text of its own."""
+    registers = {spell(0xF0C8000000070005 | number << 20) for number in range(256)}
+    tests = {spell(0xE300000000070000 | test) for test in range(32)}
+    assert (len(registers), len(tests)) == (256, 32) and ILLEGAL not in registers | tests
+
+
+def test_every_instruction_is_among_the_words():
+    spelled = {id(find(word)) for word, _, text in rows() if text != ILLEGAL}
+    assert [f"{form.name}:{form.variant}" for form in FORMS if id(form) not in spelled] == []
+
+
+def spelled_fields(form: Form) -> set[str]:
+    """The fields that the text of a form shows."""
+    names = {"guard", "guard_not"} & form.fields.keys() | {modifier.field for modifier in form.modifiers}
+    for operand in form.operands.values():
+        adjust = getattr(operand, "adjust", None)
+        for source in (operand, adjust):
+            for attribute in ("field", "register", "offset", "wide", "negate", "bank", "index", "set_cc", "absolute",
+                              "invert", "select"):
+                name = getattr(source, attribute, None)
+                if isinstance(name, str):
+                    names.add(name)
+    return names & form.fields.keys()
+
+
+def variants(form: Form) -> st.SearchStrategy[int]:
+    """Words of a form: the default with any values in the fields that its text shows."""
+    names = sorted(spelled_fields(form))
+    values = st.fixed_dictionaries({}, optional={name: st.sampled_from(form.fields[name].bounds) for name in names})
+
+    def build(chosen: dict[str, int]) -> int:
+        word = form.default
+        for name, value in chosen.items():
+            word = form.fields[name].put(word, value)
+        return word
+
+    return values.map(build)
+
+
+def zero_twins(word: int) -> bool:
+    """Whether a compare and swap has RZ for both values, which is spelled alike in three forms."""
+    form = find(word)
+    assert form is not None
+    return form.variant in ("bb", "bz", "zb") and form.fields["Rb"].get(word) == 255
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.name}-{form.variant}")
+def test_random_words_assemble_back(form):
+    @settings(max_examples=25, deadline=None, database=None)
+    @given(variants(form), st.sampled_from([0x8, 0x10, 0x18, 0x7F8]))
+    def check(word: int, address: int) -> None:
+        text = spell(word, address)
+        if text != ILLEGAL and find(word) is form and not zero_twins(word):
+            assert assembled(text, address) == word, text
+
+    check()
+
+
+def test_reuse_is_read_from_the_operands():
+    node, = parse("IADD3 R0, R1.reuse, R2, R3.reuse")
+    assert isinstance(node, Instruction)
+    encoded = encode(node, 8, NoNames())
+    assert encoded.reuse == 0b101
+    assert spell(encoded.word, 8, encoded.reuse) == "IADD3 R0, R1.reuse, R2, R3.reuse"
+
+
+@pytest.mark.parametrize(("text", "same"), [
+    ("MOV32I R0, -1", "MOV32I R0, 0xffffffff"), ("IADD32I R0, R1, 0xffffffff", "IADD32I R0, R1, -0x1"),
+    ("IADD R0, R1, 16", "IADD R0, R1, 0x10"), ("LDG.E R0, [R2-8]", "LDG.E R0, [R2+-0x8]"),
+    ("IADD3 R0, R1, -2, R2", "IADD3 R0, R1, 0xffffe, R2"), ("RTT.POPCRS", "RTT"), ("IDE.DI", "IDE"),
+    ("BPT.PAUSE_QUIET", "BPT.???6"), ("MOV R0,c[0][0x20]", "MOV R0, c[0x0][0x20]"), ("LDS R0, [4+4]", "LDS R0, [0x8]"),
+    ("BRA 0x40 + 8", "BRA 0x48"), ("MOV R0, 0b101", "MOV R0, 0x5"),
+    ("LDC R0, c[3][-0x8000+R1]", "LDC R0, c[0x3][R1+-0x8000]"),
+])
+def test_other_spellings(text, same):
+    assert spell(assembled(text)) == same
+
+
+@pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH")
+@pytest.mark.parametrize("chunk", range(4))
+def test_nvidia_prints_the_same(chunk, tmp_path):
+    """The texts of the data file, printed again."""
+    legal = [(word, text) for word, address, text in rows() if text != ILLEGAL and address == 8][chunk::4]
+    raw = tmp_path / "words.bin"
+    raw.write_bytes(code([content for word, _ in legal for content in (word, NOP, NOP)]))
+    printed = subprocess.run(["nvdisasm", "-hex", "-ndf", "-novliw", "-b", "SM50", raw], capture_output=True, text=True,
+                             check=True).stdout
+    lines = [" ".join(line.split("*/", 1)[1].split(";")[0].split()) for line in printed.splitlines()
+             if line.strip().startswith("/*") and ";" in line]
+    ours = [spell(word, 32 * number + 8) for number, (word, _) in enumerate(legal)]
+    assert lines[::3] == ours

@@ -1,0 +1,1 @@
+"""Traps and errors: the trap unit, and of the whole machine."""

@@ -1,0 +1,216 @@
+"""What a case of the trap testbench is made of: a program, its trap handler, and what the host does meanwhile."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from rtl.isa.errors import REPORT_MASK_RESET, WarpError
+from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
+from rtl.isa.trap_status import TRAP_REASONS
+from sim.launch import Launch
+from sim.machine.host import Host
+from sim.testbench import Bench
+from sim.toolchain.object_file import PARAMETER_BASE
+from testbench.sm.errors import launch_text
+from testbench.trap.programs import with_handler
+
+__all__ = ["ADDRESS", "BUSY", "COUNT", "DELAY", "LOG", "PATIENCE", "Cases", "Debugger", "Script", "TrapCase"]
+
+PATIENCE = 20_000
+"""Cycles after which what a case waits for will not come."""
+ADDRESS = ("S2R R0, SR_TID.X", "MOV R3, c[0x0][out+4]", "MOV R2, c[0x0][out]", "ISCADD R2, R0, R2, 0x2")
+"""In a kernel: R0 is the thread's number, R2 and R3 the address of its word."""
+_WORDS = 256
+_LOG_AT = 128
+_LOG_WORDS = 4
+LOG = ("S2R R16, SR_VIRTID", "LOP32I.AND R16, R16, 0x3f00", "SHR.U32 R17, R16, 0x4",
+       f"MOV R18, c[0x0][{PARAMETER_BASE:#x}]", "IADD R18, R18, R17", f"IADD32I R18, R18, {4 * _LOG_AT:#x}",
+       f"MOV R19, c[0x0][{PARAMETER_BASE + 4:#x}]", "ISETP.EQ.U32.AND P5, PT, R16, RZ, PT")
+"""In a handler: R18 and R19 are the address of the slot's four words of the log, P5 tells slot 0."""
+COUNT = (*LOG, "LDG.E R20, [R18]", "IADD32I R20, R20, 0x1", "STG.E [R18], R20")
+"""That, and the first word counts how often the warp has come here."""
+BUSY = ("MOV32I R23, 0x100", "busy:", "IADD32I R23, R23, -0x1", "ISETP.NE.U32.AND P6, PT, R23, RZ, PT", "@P6 BRA busy")
+"""In a kernel: some thousand cycles."""
+DELAY = ("MOV32I R21, 0x40", "delay:", "IADD32I R21, R21, -0x1", "ISETP.NE.U32.AND P4, PT, R21, RZ, PT",
+         "@P4 BRA delay")
+"""In a handler: some hundred cycles."""
+_EFFECT = 3
+"""Cycles after which warps that are woken are no longer paused."""
+
+
+class Debugger:
+    """The host's side of a case: what it does, and what it expects to see.
+
+    Attributes
+    ----------
+    host : Host
+        Of the run.
+    launch : Launch
+        What runs.
+    """
+
+    def __init__(self, bench: Bench, what: str, host: Host, launch: Launch) -> None:
+        self.host, self.launch = host, launch
+        self._bench, self._what = bench, what
+
+    def expect(self, what: str, found: object, expected: object) -> None:
+        """Fails unless both are the same. If the reference machine has differed, that is the failure, which the run
+        reports."""
+        if not self.host.failed:
+            self._bench.expect(f"{self._what}: {what}", found, expected)
+
+    @property
+    def handler(self) -> int:
+        """Pc of the trap handler."""
+        assert self.launch.trap_handler is not None
+        return self.launch.trap_handler
+
+    # Registers.
+
+    async def write(self, register: str, value: int) -> None:
+        """Writes a register."""
+        await self.host.write(register, value)
+
+    async def control(self, **fields: int) -> None:
+        """Changes fields of DBGR_CONTROL0."""
+        value = await self.host.read("DBGR_CONTROL0")
+        for name, content in fields.items():
+            high, _ = SM_REGISTERS["DBGR_CONTROL0"].fields[name]
+            value = value & ~(1 << high) | content << high
+        await self.write("DBGR_CONTROL0", value)
+
+    async def stop(self) -> None:
+        """Sets the stop trigger."""
+        await self.control(STOP_TRIGGER=1)
+
+    async def go(self) -> None:
+        """Takes the stop trigger back, as drivers do it: first that, then RUN_TRIGGER."""
+        await self.control(STOP_TRIGGER=0)
+        await self.run_trigger()
+
+    async def run_trigger(self) -> None:
+        """Wakes all paused warps."""
+        await self.control(RUN_TRIGGER=1)
+        await self.run(_EFFECT)
+
+    async def wake(self, slots: int) -> None:
+        """Wakes the paused warps in these slots, a bit each."""
+        await self.write("BPT_PAUSE_MASK", ~slots & 0xFFFF_FFFF)
+        await self.run(_EFFECT)
+
+    async def see(self, register: str, expected: int) -> None:
+        """Expects a register's value."""
+        self.expect(register, await self.host.read(register), expected)
+
+    async def see_state(self, *, trapping: int, locked: int) -> None:
+        """Expects what DBGR_STATUS0 says."""
+        found = [await self.host.field("DBGR_STATUS0", name) for name in ("SM_IN_TRAP_MODE", "LOCKED_DOWN")]
+        self.expect("SM_IN_TRAP_MODE, LOCKED_DOWN", found, [trapping, locked])
+
+    async def see_events(self, *events: str, reasons: Sequence[int] = ()) -> None:
+        """Expects HWW_GLOBAL_ESR to have just these bits, and those of BPT.TRAP's reasons."""
+        word = await self.host.read("HWW_GLOBAL_ESR")
+        self.expect("events", {event.name for event in GlobalError if word >> event.value & 1}, set(events))
+        self.expect("reasons", [reason for reason in TRAP_REASONS if word >> trap_bit(reason) & 1], list(reasons))
+
+    async def see_error(self, error: WarpError, warp: int, pc: int) -> None:
+        """Expects a warp's error status."""
+        found = await self.host.field("HWW_WARP_ESR", "ERROR")
+        self.expect("error", WarpError(found).name, error.name)
+        self.expect("warp", await self.host.field("HWW_WARP_ESR", "WARP_ID"), warp)
+        self.expect("pc", await self.host.read("HWW_WARP_ESR_PC"), pc)
+
+    async def clear(self) -> None:
+        """Clears the error status."""
+        await self.write("HWW_GLOBAL_ESR", 0xFFFF_FFFF)
+        await self.write("HWW_WARP_ESR", 0)
+
+    # Time.
+
+    async def run(self, cycles: int) -> None:
+        """Lets so many cycles pass, whatever happens."""
+        end = self.host.cycles + cycles
+        while self.host.cycles < end and not self.host.failed:
+            await self.host.run(end - self.host.cycles)
+
+    async def begin(self, instructions: int = 1) -> None:
+        """Waits until so many instructions have issued."""
+        while await self.host.read("instructions") < instructions and not self.host.failed:
+            await self.run(1)
+
+    async def lock_down(self) -> None:
+        """Waits until nothing goes on."""
+        self._require("lock-down", await self.host.until(lambda host: host.locked_down, PATIENCE))
+
+    async def interrupt(self) -> None:
+        """Waits for the interrupt."""
+        self._require("interrupt", await self.host.until(lambda host: host.interrupted, PATIENCE))
+
+    async def leave(self) -> None:
+        """Waits until the machine is not trapped."""
+        for _ in range(PATIENCE // 100):
+            if not await self.host.field("DBGR_STATUS0", "SM_IN_TRAP_MODE"):
+                return
+            await self.run(100)
+        self._require("end of the trap", False)
+
+    async def end(self, patience: int = PATIENCE) -> None:
+        """Waits for the grid's end, for ``patience`` cycles."""
+        self._require("end of the grid", await self.host.until(lambda host: host.ended, patience), patience)
+
+    def _require(self, what: str, came: bool, patience: int = PATIENCE) -> None:
+        """Fails unless something came, or the reference machine has differed, which is reported instead."""
+        if not came and not self.host.failed:
+            self._bench.fail(f"{self._what}: no {what} after {patience} cycles")
+
+    # Memory.
+
+    def words(self, first: int, count: int) -> list[int]:
+        """Words of the buffer ``out``."""
+        base, _ = self.launch.buffers["out"]
+        return [self.host.memory.read_number(base + 4 * at, 4) for at in range(first, first + count)]
+
+    def log(self, slot: int) -> list[int]:
+        """The slot's words of the log."""
+        return self.words(_LOG_AT + _LOG_WORDS * slot, _LOG_WORDS)
+
+
+Script = Callable[[Debugger], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class TrapCase:
+    """A kernel and a handler, None for none, as lines; what the host does; how the run ends."""
+
+    name: str
+    script: Script
+    kernel: Sequence[str]
+    handler: Sequence[str] | None = None
+    warps: int = 1
+    grid: int = 1
+    crs: int = 1024
+    ends: str = "ok"
+    report_mask: int = REPORT_MASK_RESET
+
+    def launch(self) -> Launch:
+        """The launch."""
+        lines = "".join(f"    {line}\n" for line in self.kernel)
+        launch = launch_text(f".kernel k\n.param out 8\n.registers 24\n.shared 256\n{lines}", words=_WORDS,
+                             block=32 * self.warps, grid=self.grid, crs=self.crs)
+        return launch if self.handler is None else with_handler(launch, *self.handler)
+
+
+@dataclass
+class Cases:
+    """Cases by name: that of the function, which is what the host does."""
+
+    cases: dict[str, TrapCase] = field(default_factory=dict)
+
+    def case(self, kernel: Sequence[str], handler: Sequence[str] | None = None, *, warps: int = 1, grid: int = 1,
+             crs: int = 1024, ends: str = "ok", report_mask: int = REPORT_MASK_RESET) -> Callable[[Script], Script]:
+        """Enters the decorated function."""
+        def enter(script: Script) -> Script:
+            name = script.__name__      # pyright: ignore[reportAttributeAccessIssue]
+            assert name not in self.cases, name
+            self.cases[name] = TrapCase(name, script, kernel, handler, warps, grid, crs, ends, report_mask)
+            return script
+        return enter

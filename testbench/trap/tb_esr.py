@@ -1,0 +1,158 @@
+"""The error status of the whole machine: every error that there is, by code, warp and address, as the host sees it."""
+
+from collections.abc import Iterable
+
+from rtl.isa.errors import WarpError
+from rtl.isa.kinds import BreakpointMode
+from rtl.isa.table import find
+from rtl.params import PRESETS
+from sim.engine import PysimEngine
+from sim.launch import Launch, with_trap_handler
+from sim.machine.host import Host
+from sim.model.warp import Machine
+from sim.testbench import Bench
+from sim.toolchain.assembler import assemble
+from sim.toolchain.cubin import load
+from sim.toolchain.object_file import PARAMETER_BASE
+from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases
+from testbench.trap.case import Debugger, Script
+from testbench.trap.driver import TrapDriver, record_case
+from testbench.trap.esr_cases import REGISTERS
+
+__all__ = ["FEW", "check_errors", "check_registers", "record", "run"]
+
+FEW = 3
+"""Errors that a slow simulation can do."""
+SHOWN = "the_first_error_is_kept"
+"""The case in the waveform."""
+_WARP = 2
+"""The warp that has the error; those below end at once."""
+_SILENT = 6000
+"""Cycles after which an error that is not reported would have been seen."""
+_LOG = 63
+_HANDLER = f""".kernel handler
+.registers 16
+    MOV R14, c[0x0][{PARAMETER_BASE:#x}]
+    MOV R15, c[0x0][{PARAMETER_BASE + 4:#x}]
+    IADD32I R14, R14, {4 * _LOG:#x}
+    S2R R13, SR_WARPERRORSTATUS
+    STG.E [R14], R13
+    RTT.TERMINATE
+"""
+"""Keeps what it reads of the warp's status, and ends the warp."""
+
+
+def _reason(case: ErrorCase) -> int:
+    """Of the BPT.TRAP that a case without an error ends with."""
+    word = int(case.body[-1].split()[-1], 0)
+    form = find(word)
+    assert form is not None
+    values = form.values(word)
+    assert values["mode"] == BreakpointMode.TRAP.value
+    return values["reason"]
+
+
+async def _over(d: Debugger) -> None:
+    """Waits for the end, or until nothing goes on."""
+    await d.host.until(lambda host: host.ended or host.locked_down, _SILENT)
+
+
+async def _see_status(d: Debugger, case: ErrorCase) -> None:
+    """Expects the error, and the interrupt."""
+    if case.error is WarpError.NONE:
+        await d.see("HWW_WARP_ESR", _WARP << 16)
+        reasons = [_reason(case)]
+    else:
+        await d.see_error(case.error, _WARP, case.pc(_WARP))
+        reasons = []
+    overflow = ["PHYSICAL_STACK_OVERFLOW"] if case.error is WarpError.STACK_OVERFLOW else []
+    paused = ["BPT_PAUSE"] if await d.host.read("BPT_PAUSE_MASK") else []
+    await d.see_events(*overflow, *paused, reasons=reasons)
+    d.expect("interrupt", d.host.interrupted, True)
+
+
+def _ends_itself(case: ErrorCase) -> bool:
+    """Whether the warp ends with its error: nobody is left to trap."""
+    return case.error is WarpError.RET_EMPTY_STACK_ERROR
+
+
+def check_errors(bench: Bench, driver: TrapDriver, cases: Iterable[ErrorCase]) -> None:
+    """Programs with an error: without and with a handler, and with the one code not reported."""
+    cases = list(cases)
+    for case in bench.progress(cases, "errors"):
+        _check_paused(bench, driver, case)
+        _check_handled(bench, driver, case)
+        if case.error is not WarpError.NONE:
+            _check_silent(bench, driver, case)
+        bench.checked("errors by code, warp and pc")
+
+
+def _drive(bench: Bench, driver: TrapDriver, what: str, launch: Launch, script: Script, ends: str, mask: int) -> None:
+    async def host_of(host: Host) -> None:
+        await script(Debugger(bench, what, host, launch))
+
+    driver.run(bench, what, launch, host_of, ends=ends, report_mask=mask)
+
+
+def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
+    """Without a handler the warp is paused."""
+    async def script(d: Debugger) -> None:
+        await _over(d)
+        await _see_status(d, case)
+        await d.see("BPT_PAUSE_MASK", 0 if _ends_itself(case) else 1 << _WARP)
+
+    _drive(bench, driver, f"{case.name}, no handler", case.launch(_WARP, drains=True), script, "error", ALL_REPORTED)
+
+
+def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
+    """A handler reads the code of its warp."""
+    launch = with_trap_handler(case.launch(_WARP, drains=True), load(assemble(_HANDLER, "handler.sass")))
+
+    async def script(d: Debugger) -> None:
+        await _over(d)
+        d.expect("the grid is over", d.host.ended, True)
+        await _see_status(d, case)
+        status = case.error.value << 16 | 1 if case.error is not WarpError.NONE else 1 << _reason(case)
+        d.expect("SR66", d.words(_LOG, 1), [0 if _ends_itself(case) else status])
+
+    _drive(bench, driver, f"{case.name}, a handler", launch, script,
+           "ok" if case.error is WarpError.NONE else "error", ALL_REPORTED)
+
+
+def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
+    """All codes but this one are reported: nothing is seen."""
+    async def script(d: Debugger) -> None:
+        await _over(d)
+        await d.see("HWW_WARP_ESR", 0)
+        await d.see_events()
+        d.expect("interrupt", d.host.interrupted, False)
+
+    mask = ALL_REPORTED & ~(1 << case.error.value)
+    ends = Machine(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some go on for ever
+    launch = case.launch(_WARP, drains=True)
+    _drive(bench, driver, f"{case.name}, not reported", launch, script, ends, mask)
+
+
+def check_registers(bench: Bench, driver: TrapDriver) -> None:
+    """What the registers keep and what clears them."""
+    for case in bench.progress(list(REGISTERS.cases.values()), "registers"):
+        driver.play(bench, case)
+
+
+def record(bench: Bench) -> None:
+    """A case, for the waveform."""
+    record_case(bench, REGISTERS.cases[SHOWN])
+
+
+def run(bench: Bench) -> None:
+    """The testbench."""
+    slow = bench.engine is PysimEngine
+    driver = TrapDriver(PRESETS["default" if not slow else "small"], bench.engine)
+    cases = list(error_cases())
+    check_errors(bench, driver, cases[:FEW] if slow else cases if bench.thorough else cases[::3])
+    if not slow:
+        check_registers(bench, driver)
+    if bench.thorough and not slow:
+        for preset in ("small", "full"):
+            check_errors(bench, TrapDriver(PRESETS[preset], bench.engine), cases)
+    record(bench)

@@ -1,0 +1,61 @@
+"""The error status of the whole machine: the short form of the testbench, and that it leaves out no error."""
+
+from dataclasses import replace
+
+import pytest
+
+from rtl.isa.errors import WarpError
+from rtl.params import PRESETS
+from sim.engine import CompiledEngine
+from sim.testbench import run
+from testbench.engine.designs import needs_compiled
+from testbench.project.test_manual import HOST, table
+from testbench.sm.errors import error_cases
+from testbench.sm.tb_sm import NEVER_RAISED
+from testbench.trap import tb_esr
+from testbench.trap.driver import TrapDriver
+from testbench.trap.esr_cases import REGISTERS
+
+CODES = {error for error in WarpError if error is not WarpError.NONE}
+ONE_EACH = {case.error: case for case in error_cases()}
+"""Of each error the last case."""
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return TrapDriver(PRESETS["default"], CompiledEngine)
+
+
+def passes(body):
+    report = run("esr", body, CompiledEngine)
+    assert report.passed, report.failure
+
+
+@needs_compiled
+@pytest.mark.parametrize("error", ONE_EACH, ids=lambda error: error.name)
+def test_errors(driver, error):
+    passes(lambda bench: tb_esr.check_errors(bench, driver, [ONE_EACH[error]]))
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", REGISTERS.cases)
+def test_registers(driver, name):
+    passes(lambda bench: driver.play(bench, REGISTERS.cases[name]))
+
+
+def test_every_code_is_raised_or_the_manual_says_why_not():
+    never = {WarpError[row[1]] for row in table(HOST, "## Warp errors") if row[3].startswith("nobody")}
+    raised = {case.error for case in error_cases()} - {WarpError.NONE}
+    assert never == NEVER_RAISED
+    assert raised | never == CODES
+    assert not raised & never
+
+
+@needs_compiled
+@pytest.mark.parametrize(("change", "message"), [
+    ({"error": WarpError.OOR_ADDR}, "error: MISALIGNED_ADDR, expected OOR_ADDR"), ({"line": 0}, "pc: "),
+    ({"body": ["NOP", "NOP"]}, "error: NONE, expected MISALIGNED_ADDR")])
+def test_an_error_that_differs_is_found(driver, change, message):
+    case = replace(ONE_EACH[WarpError.MISALIGNED_ADDR], **change)
+    failure = run("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine).failure
+    assert message in (failure or "")

@@ -1,0 +1,102 @@
+"""Traps of the whole machine: the short form of the testbench, its table, and what it must find."""
+
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Fragment
+
+from rtl.params import PRESETS
+from sim.engine import CompiledEngine
+from sim.machine.hardware import PERIOD
+from sim.machine.harness import Harness
+from sim.machine.traces import machine_traces
+from sim.testbench import run
+from sim.waves import write_save_file
+from testbench.engine.designs import needs_compiled
+from testbench.project.test_manual import DOCS, table
+from testbench.trap import tb_trap
+from testbench.trap.cases import CASES
+from testbench.trap.driver import TrapDriver
+from testbench.trap.injection import Counted
+
+WAVEFORMS = Path(__file__).parents[2] / "waveforms"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    return TrapDriver(PRESETS["default"], CompiledEngine, always=True)
+
+
+def passes(body):
+    report = run("trap", body, CompiledEngine)
+    assert report.passed, report.failure
+
+
+def failure_of(body):
+    failure = run("trap", body, CompiledEngine).failure
+    assert failure is not None
+    return failure
+
+
+@needs_compiled
+@pytest.mark.parametrize("name", CASES)
+def test_cases(driver, name):
+    passes(lambda bench: tb_trap.check_cases(bench, driver, [name]))
+
+
+@needs_compiled
+def test_programs_stopped_once(driver):
+    passes(lambda bench: tb_trap.check_window(bench, driver, range(300, 1100, 73)))
+
+
+@needs_compiled
+def test_warps_in_every_state_stopped_once(driver):
+    passes(lambda bench: tb_trap.check_states(bench, driver, tb_trap.STATES[30::67]))
+
+
+@needs_compiled
+def test_programs_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_random_times(bench, driver, 1, 120))
+
+
+@needs_compiled
+def test_random_programs_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_random_programs(bench, driver, 6, 12, 200))
+
+
+@needs_compiled
+def test_kernels_stopped_often(driver):
+    passes(lambda bench: tb_trap.check_kernels(bench, driver, tb_trap.SHORT[2:5], gap=100))
+
+
+def test_the_table_names_every_case_once():
+    named = [name for row in table(DOCS / "traps.md", "## What traps do, and the cases that show it")
+             for name in row[1].split(", ")]
+    assert sorted(named) == sorted(CASES)
+
+
+def test_the_kept_save_files_of_the_whole_machine_are_those_that_are_written(tmp_path):
+    harness = Harness(PRESETS["tiny"])
+    Fragment.get(harness, None)         # it is looked at and not simulated
+    for name in ("sm", "trap", "esr"):
+        path = tmp_path / f"{name}.gtkw"
+        write_save_file(path, path.with_suffix(".vcd"), machine_traces(harness), period=PERIOD, root="sm")
+        assert path.read_text() == (WAVEFORMS / path.name).read_text()
+
+
+# What is wrong is found.
+
+@needs_compiled
+def test_a_warp_that_does_not_enter_is_found(driver, monkeypatch):
+    counts = Counted.counts
+    monkeypatch.setattr(Counted, "counts", lambda self, host: [0, *counts(self, host)[1:]])
+    failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
+    assert "stopped at cycle 600: entries by slot" in failure
+
+
+@needs_compiled
+def test_a_handler_that_changes_something_is_found(driver, monkeypatch):
+    """In lockstep both sides do it: so what it leaves is looked at, too."""
+    monkeypatch.setattr(tb_trap, "HANDLERS", [("MOV32I R4, 0x1", "RTT")] * 2)
+    failure = failure_of(lambda bench: tb_trap.check_window(bench, driver, [600]))
+    assert failure.startswith("nested divergence, stopped at cycle 600: what it leaves")

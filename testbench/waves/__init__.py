@@ -1,0 +1,1 @@
+"""Waveforms, their pictures and save files."""

@@ -1,0 +1,107 @@
+"""Kept save files are those that are written; GTKWave opens each testbench's waveform by its own, as reports say."""
+
+import os
+import shlex
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from sim import run_tb
+from sim.engine import choose
+from sim.report.testbench import Report
+from sim.testbench import run
+
+MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
+needs_gtkwave = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+WHOLE = {"sm", "trap", "esr"}
+"""Testbenches of the whole machine, whose save files test_tb_trap looks at without running it."""
+ENGINE, _ = choose()
+_ASK = """\
+puts "dump [gtkwave::getDumpFileName]"
+foreach name [gtkwave::getDisplayedSignals] { puts "shown $name" }
+exit
+"""
+_PATIENCE = 120
+
+
+@pytest.fixture(scope="module")
+def display():
+    """A screen that nobody sees; its name."""
+    read, write = os.pipe()
+    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
+                              pass_fds=[write], stderr=subprocess.DEVNULL)
+    os.close(write)
+    try:
+        with os.fdopen(read) as numbers:
+            number = numbers.readline().strip()
+        assert number, "Xvfb has not started"
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str]]:
+    """What GTKWave, called so in a folder, has opened: the waveform, and the names of its traces."""
+    script = folder / "ask.tcl"
+    script.write_text(_ASK)
+    done = subprocess.run([*command, "--script", str(script)], cwd=folder, env={**os.environ, "DISPLAY": display},
+                          capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    told = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    dumps = [Path(line[1]) for line in told if line[0] == "dump"]
+    assert len(dumps) == 1, done.stdout + done.stderr
+    return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"]
+
+
+def traces_of(save: Path) -> list[str]:
+    """The traces that a save file asks for."""
+    return [line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")]
+
+
+def recorded(unit: str, waveform: Path) -> Report:
+    """The report of a testbench that has written its waveform, with a save file beside it that is the kept one."""
+    report = run(unit, import_module(run_tb.module_name(run_tb.testbenches()[unit])).record, ENGINE, vcd=waveform)
+    assert report.passed, report.failure
+    save = waveform.with_suffix(".gtkw")
+    assert save.read_text() == (run_tb.ROOT / "waveforms" / save.name).read_text()
+    return report
+
+
+@pytest.mark.skipif(not MISSING, reason="GTKWave is asked")
+@pytest.mark.parametrize("unit", sorted(set(run_tb.testbenches()) - WHOLE))
+def test_the_kept_save_file_is_the_one_that_is_written(unit, tmp_path):
+    recorded(unit, tmp_path / f"{unit}.vcd")
+
+
+@needs_gtkwave
+@pytest.mark.parametrize("unit", run_tb.testbenches())
+def test_gtkwave_shows_every_trace(unit, display, tmp_path, monkeypatch):
+    project = tmp_path / "a project"
+    waveform = project / "waveforms" / f"{unit}.vcd"
+    report = recorded(unit, waveform)
+    monkeypatch.chdir(project)
+    command = report.text().partition("shown by: ")[2].strip()
+    assert command == f"gtkwave waveforms/{unit}.gtkw"
+    expected = traces_of(waveform.with_suffix(".gtkw"))
+    assert len(expected) > 10
+    opened, shown = show(shlex.split(command), project, display)
+    assert opened.samefile(waveform)
+    assert shown == expected
+
+
+@needs_gtkwave
+@pytest.mark.parametrize("start", [".", "waveforms", "waveforms/elsewhere"])
+def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
+    waveforms, folder = tmp_path / "waveforms", tmp_path / start
+    for needed in (waveforms, folder):
+        needed.mkdir(parents=True, exist_ok=True)
+    save, waveform = waveforms / "crs.gtkw", waveforms / "crs.vcd"
+    shutil.copy(run_tb.ROOT / "waveforms" / save.name, save)
+    waveform.write_text("$timescale 1 ns $end\n$scope module crs $end\n$var wire 1 ! clk $end\n$upscope $end\n"
+                        "$enddefinitions $end\n#0\n1!\n#10\n0!\n")
+    opened, shown = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
+    assert opened.samefile(waveform)
+    assert shown == ["crs.clk"]     # the others are not there: it shows what it finds

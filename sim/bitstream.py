@@ -193,10 +193,12 @@ def _unit_of(cell: str) -> str:
 
 
 def _read_report(result: Bitstream, report: dict[str, Any], seed: int) -> Timing:
-    """What nextpnr has told, of the clock that is fast."""
+    """What nextpnr has told, of the machine's clock; where synthesis calls it otherwise, it is the one
+    with that constraint."""
     result.used = {kind: (entry["used"], entry["available"]) for kind, entry in report["utilization"].items()
                    if entry["used"]}
-    clock = max(report["fmax"], key=lambda name: name.endswith("pll_clock"))
+    clock = min(report["fmax"], key=lambda name: (
+        not name.endswith("pll_clock"), abs(report["fmax"][name]["constraint"] - result.wanted)))
     paths = [entry["path"] for entry in report["critical_paths"] if entry["from"] == entry["to"] == f"posedge {clock}"]
     timing = Timing(seed, report["fmax"][clock]["achieved"], critical_path(paths[0]))
     result.timings.append(timing)

@@ -7,6 +7,8 @@ from typing import Any
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib.cdc import ResetSynchronizer
 
+from rtl.wires import KEEP
+
 __all__ = ["OSCILLATOR", "ClockGenerator", "PllOutput", "PllSettings", "find_pll", "pll"]
 
 OSCILLATOR = (400e6, 800e6)
@@ -115,7 +117,9 @@ class ClockGenerator(Elaboratable):
 
     def elaborate(self, platform: Any) -> Module:
         m = Module()
-        settings, made, locked = self.settings, Signal(name="pll_clock"), Signal()
+        settings, locked = self.settings, Signal()
+        # The constraint is for the wire of this name, so synthesis must not know it by another one alone.
+        made = Signal(name="pll_clock", attrs=KEEP)
         m.submodules.pll = pll(self._source, self.clock, settings.input_divider, settings.feedback_divider,
                                [PllOutput(made, settings.frequency, settings.output_divider)], o_LOCK=locked)
         m.d.comb += ClockSignal().eq(made)

@@ -1,5 +1,7 @@
 """The register file."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -11,6 +13,9 @@ from rtl.params import SmParams
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
+
+_IN_BLOCKS: dict[str, Any] = {"ram_style": "block"}
+_WITHOUT_BYPASS: dict[str, Any] = {**_IN_BLOCKS, "no_rw_check": 1}
 
 
 class RegisterFile(Component):
@@ -56,7 +61,7 @@ class RegisterFile(Component):
         for operand in range(GATHER_REGISTERS):
             for lane in range(params.lanes):
                 words = memory.Memory(
-                    shape=32, depth=params.registers * params.beats, init=[], attrs={"no_rw_check": 1})
+                    shape=32, depth=params.registers * params.beats, init=[], attrs=_WITHOUT_BYPASS)
                 m.submodules[f"operand{operand}_lane{lane}"] = words
                 read, write = words.read_port(domain="comb"), words.write_port()
                 m.d.sync += self.values[operand][lane].eq(read.data)
@@ -70,7 +75,7 @@ class RegisterFile(Component):
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs={"ram_style": "block"})
+            shape=1, depth=self._params.registers, init=[], attrs=_IN_BLOCKS)
         write = blanks.write_port()
         found = blanks.read_port(transparent_for=[write])
 

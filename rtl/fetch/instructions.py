@@ -67,8 +67,8 @@ class InstructionCache(Component):
         m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[])
         # What is read of a row in the cycle in which it is written does not count: its line is not found then. The
         # register behind it becomes the block RAM's own.
-        m.submodules.rows = rows = memory.Memory(
-            shape=StoredGroup, depth=self._rows, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
+        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[], attrs=attributes)
         tag_in, tag_out = tags.write_port(), tags.read_port()
         row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
 

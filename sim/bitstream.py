@@ -20,13 +20,13 @@ from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.params import SmParams
 from sim.command import make_folder
-from sim.ecp5 import FpgaError, Timing, critical_path, missing_tool, run_tool, versions
+from sim.ecp5 import FOR_SIZE, FpgaError, Timing, critical_path, missing_tool, run_tool, versions
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
 
 _NAME = "top"
 _REPORT = "report.json"
-_SYNTHESIS = "chformal -remove\ndelete t:$print"
+_SYNTHESIS = f"chformal -remove\ndelete t:$print\n{FOR_SIZE}"
 """Assertions and prints are for simulation."""
 _SYNTHESIS_OPTIONS = "-nowidelut"
 """For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""

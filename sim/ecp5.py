@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DEVICE", "CriticalPath", "FpgaError", "Timing", "cells", "critical_path", "missing_tool", "pack",
-           "place_and_route", "run_tool", "synthesize", "versions"]
+__all__ = ["DEVICE", "FOR_SIZE", "CriticalPath", "FpgaError", "Timing", "cells", "critical_path", "missing_tool",
+           "pack", "place_and_route", "run_tool", "synthesize", "versions"]
 
 DEVICE = "LFE5U-85F, CABGA381, speed grade 6"
 _DEVICE_OPTIONS = ("--85k", "--package", "CABGA381", "--speed", "6")
@@ -39,6 +39,9 @@ flatten
 write_json timing.json
 """
 """Second names of nets are removed before the mapping, which confuses some of them with bits of others."""
+FOR_SIZE = "scratchpad -set abc9.script +&scorr;&sweep;&syn2;&syn2;&syn2;&dch,-f;&if,-a,{W},{D};&mfs"
+"""How ABC maps logic to LUTs for size: it rewrites the logic three times, and covers it with as few LUTs as it can. Its
+own script aims at few levels; with the whole machine that costs 7 % more LUTs."""
 _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
 """For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
 wide selections up to three times as large."""

@@ -23,11 +23,14 @@ class ConditionTest(wiring.Component):
     test : In(5)
     flags : In(array of 32 Flags)
     passed : Out(32)
+    of_none : Out(1)
+        What it would be for a thread whose flags are 0.
     """
 
     test: In(5)
     flags: In(data.ArrayLayout(Flags, WARP_THREADS))
     passed: Out(WARP_THREADS)
+    of_none: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -35,7 +38,7 @@ class ConditionTest(wiring.Component):
         reads_carry, table = Signal(), Signal(8)
         m.d.comb += [
             reads_carry.eq(Array(Const(carry, 1) for carry, _ in tables)[self.test]),
-            table.eq(Array(Const(bits, 8) for _, bits in tables)[self.test])]
+            table.eq(Array(Const(bits, 8) for _, bits in tables)[self.test]), self.of_none.eq(table[0])]
         for thread, flags in enumerate(self.flags):
             third = (flags.carry & reads_carry) | (flags.sign & ~reads_carry)
             m.d.comb += self.passed[thread].eq(table.bit_select(Cat(flags.zero, third, flags.overflow), 1))

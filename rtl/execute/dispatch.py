@@ -54,7 +54,7 @@ class DispatchStage(Component):
     report_mask : In(32)
     warp : Out
         Whose state is wanted.
-    predicates, conditions, active, first_row : In
+    predicates, conditions, live, active, first_row : In
         That state.
     write_first_row : In
         Of the warp of ``write``.
@@ -83,7 +83,8 @@ class DispatchStage(Component):
             "write": In(Event(offered_operation(register_write(params)))), "write_first_row": In(params.row_bits),
             "report_mask": In(REPORT_BITS), "warp": Out(params.warp_bits),
             "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
-            "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "active": In(WARP_THREADS),
+            "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "live": In(WARP_THREADS),
+            "active": In(WARP_THREADS),
             "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
@@ -109,7 +110,8 @@ class DispatchStage(Component):
             self.warp.eq(Mux(gathers, gather.warp, instruction.warp)),
             self.word.eq(Mux(computes, instruction.word, _PASSING_WORD)),
             selection.word.eq(instruction.word), selection.decoded.eq(self.decoded), selection.active.eq(self.active),
-            selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions)]
+            selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions),
+            selection.live.eq(self.live)]
 
         # Errors. A constant that is missing is none if nobody wants it.
         m.d.comb += [

@@ -34,8 +34,9 @@ class PredicateFile(Component):
 
     Members
     -------
-    warp, predicates, conditions : In, Out, Out
-        Of the threads of a warp; ``predicates`` has a mask of threads for each number.
+    warp, predicates, conditions, live : In, Out, Out, Out(32)
+        Of the threads of a warp; ``predicates`` has a mask of threads for each number. Where a thread is not ``live``
+        all of its own are 0, whatever the others say: who reads one of several takes it into account once.
     place, flags : In(beat_place), Out(ThreadFlags for each lane)
         Of a beat.
     write : In(beat_write)
@@ -50,7 +51,7 @@ class PredicateFile(Component):
         flags = data.ArrayLayout(ThreadFlags, params.lanes)
         super().__init__({
             "warp": In(params.warp_bits), "predicates": Out(data.ArrayLayout(WARP_THREADS, PT)),
-            "conditions": Out(data.ArrayLayout(Flags, WARP_THREADS)),
+            "conditions": Out(data.ArrayLayout(Flags, WARP_THREADS)), "live": Out(WARP_THREADS),
             "place": In(beat_place(params)), "flags": Out(flags), "write": In(beat_write(params)), "after": Out(flags),
             "launch": In(data.StructLayout({"valid": 1, "payload": warp_launch(params)}))})
 
@@ -66,13 +67,12 @@ class PredicateFile(Component):
         stale = Array(Signal(beats, name=f"stale{warp}") for warp in range(params.warps))
 
         # A warp's threads.
-        live = Signal(beats)
-        m.d.comb += [wide_read.addr.eq(self.warp), live.eq(~stale[self.warp])]
+        m.d.comb += [wide_read.addr.eq(self.warp),
+                     self.live.eq(Cat(bit.replicate(lanes) for bit in ~stale[self.warp]))]
         for number, mask in enumerate(self.predicates):
-            m.d.comb += mask.eq(Cat(wide_read.data[thread].predicates[number] & live[thread // lanes]
-                                    for thread in range(WARP_THREADS)))
+            m.d.comb += mask.eq(Cat(wide_read.data[thread].predicates[number] for thread in range(WARP_THREADS)))
         for thread, condition in enumerate(self.conditions):
-            m.d.comb += condition.eq(_if(live[thread // lanes], wide_read.data[thread].condition))
+            m.d.comb += condition.eq(wide_read.data[thread].condition)
 
         # A beat's.
         beat_live = ~stale[self.place.warp].bit_select(self.place.beat, 1)

@@ -1,5 +1,7 @@
 """The register file."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -12,12 +14,16 @@ from .slots import beat_write
 
 __all__ = ["RegisterFile"]
 
+_IN_BLOCKS: dict[str, Any] = {"ram_style": "block"}
+_WITHOUT_BYPASS: dict[str, Any] = {**_IN_BLOCKS, "no_rw_check": 1}
+
 
 class RegisterFile(Component):
     """Registers of all warps, in rows: a row is a register of a warp's 32 threads. A beat of a row is reached at once.
 
     Each lane has a block memory of its own for every operand, all with the same content. What is read in the cycle of
-    a write is what was there before.
+    a write is what was there before in simulation; block RAM does not promise it, and code that keeps its distances
+    does not ask.
 
     A row that is cleared is only marked: what is in it counts for nothing, and the first instruction that writes to it
     writes all lanes of all its beats, with zeros where threads do not execute it.
@@ -54,11 +60,13 @@ class RegisterFile(Component):
         m.d.comb += enable.eq(written.registers | self._mark(m).replicate(params.lanes))
         for operand in range(GATHER_REGISTERS):
             for lane in range(params.lanes):
-                words = memory.Memory(shape=32, depth=params.registers * params.beats, init=[])
+                words = memory.Memory(
+                    shape=32, depth=params.registers * params.beats, init=[], attrs=_WITHOUT_BYPASS)
                 m.submodules[f"operand{operand}_lane{lane}"] = words
-                read, write = words.read_port(), words.write_port()
+                read, write = words.read_port(domain="comb"), words.write_port()
+                m.d.sync += self.values[operand][lane].eq(read.data)
                 m.d.comb += [
-                    read.addr.eq(Cat(self.beat, self.rows[operand])), self.values[operand][lane].eq(read.data),
+                    read.addr.eq(Cat(self.beat, self.rows[operand])),
                     write.addr.eq(Cat(written.place.beat, written.row)), write.en.eq(enable[lane]),
                     write.data.eq(written["values"][lane])]
         return m
@@ -66,7 +74,8 @@ class RegisterFile(Component):
     def _mark(self, m: Module) -> Signal:
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
-        m.submodules.blanks = blanks = memory.Memory(shape=1, depth=self._params.registers, init=[])
+        m.submodules.blanks = blanks = memory.Memory(
+            shape=1, depth=self._params.registers, init=[], attrs=_IN_BLOCKS)
         write = blanks.write_port()
         found = blanks.read_port(transparent_for=[write])
 

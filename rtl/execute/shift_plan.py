@@ -9,7 +9,7 @@ from .stages import ShiftPlan
 
 __all__ = ["ShiftPlanner"]
 
-_ALL = Const(0xFFFF_FFFF, 32)
+_BYTES = 4
 _TAKE_A, _TAKE_C = 1, 2
 
 
@@ -74,14 +74,36 @@ class ShiftPlanner(wiring.Component):
             m.d.comb += stop.eq(length[:5])
         with m.Else():
             m.d.comb += stop.eq(32)
-        field_sign, marked = Signal(), Signal(32)
+        # A byte below the last bit counts as a whole or up to that bit; likewise for what is below the first one. What
+        # is packed takes the place of the latter.
+        field_sign, kept, dropped = Signal(), _Below(m, "stop", stop), _Below(m, "start", start)
+        partly = Mux(control.pack, Cat(control.which_byte == byte for byte in range(_BYTES)), dropped.partly)
+        bits = Mux(control.pack, b[:8], dropped.bits)
         m.d.comb += [
             field_sign.eq(Cat(Const(0, 1), a).bit_select(end_bits, 1) & control.signed_a & length.any()),
-            marked.word_select(control.which_byte, 8).eq(Mux(control.pack, b[:8], 0)),
-            plan.mask.eq(~(_ALL << stop)[:32] & (_ALL << start)[:32] & ~marked),
+            plan.mask.eq(kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits)),
             plan.other.eq(Mux(control.insert, c, 0) | Mux(
                 control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
         return m
+
+
+class _Below:
+    """The bits of a word that are below a bit, whose number is up to 32: which bytes are so as a whole, which one is
+    partly, and which of its bits are then."""
+
+    def __init__(self, m: Module, name: str, number: Signal) -> None:
+        self.whole, self.partly, self.bits = (Signal(width, name=f"{name}_{what}") for what, width in (
+            ("whole", _BYTES), ("partly", _BYTES), ("bits", 8)))
+        byte, bit = number[3:5], number[:3]
+        m.d.comb += [
+            self.whole.eq(Cat(number[5] | (byte > place) for place in range(_BYTES))),
+            self.partly.eq(Cat(~number[5] & (byte == place) for place in range(_BYTES))),
+            self.bits.eq(Cat(bit > place for place in range(8)))]
+
+    def word(self, partly: Value, bits: Value) -> Value:
+        """All of them, with ``partly`` and ``bits`` in place of its own."""
+        return Cat(whole.replicate(8) | (part.replicate(8) & bits)
+                   for whole, part in zip(self.whole, partly, strict=True))
 
 
 def _taken(code: Value, a: Value, c: Value) -> Value:

@@ -31,8 +31,8 @@ class ThreadSelection(wiring.Component):
     word : In(64)
     decoded : In(LaneInstruction)
         Its quad mask and predicate operands, for an instruction of the lanes.
-    active, predicates, conditions : In
-        Of the warp; ``predicates`` has a mask of threads for each number.
+    active, predicates, conditions, live : In
+        Of the warp; see PredicateFile.
     guard : Out(32)
         The threads whose guard holds, and of a flow instruction the test of CC; all where there is neither.
     computing : Out(32)
@@ -52,6 +52,7 @@ class ThreadSelection(wiring.Component):
     active: In(WARP_THREADS)
     predicates: In(data.ArrayLayout(WARP_THREADS, PT))
     conditions: In(data.ArrayLayout(Flags, WARP_THREADS))
+    live: In(WARP_THREADS)
     guard: Out(WARP_THREADS)
     computing: Out(WARP_THREADS)
     collecting: Out(WARP_THREADS)
@@ -69,13 +70,15 @@ class ThreadSelection(wiring.Component):
         guard = Signal(WARP_THREADS)
 
         def operand(number: Any, negated: Any) -> Any:
-            return pick(masks, number) ^ negated.replicate(WARP_THREADS)
+            there = self.live | (number == PT).replicate(WARP_THREADS)
+            return (pick(masks, number) & there) ^ negated.replicate(WARP_THREADS)
 
         m.d.comb += [
             common.word.eq(self.word), test.flags.eq(self.conditions),
             test.test.eq(Mux(common.tested, fields["test"], ConditionCode.T.value)),
             guard.eq(Mux(common.guarded, operand(fields["guard"], fields["guard_not"]), _EVERYBODY)),
-            self.guard.eq(guard & test.passed), self.collecting.eq(self.active & self.guard),
+            self.guard.eq(guard & ((test.passed & self.live) | (test.of_none.replicate(WARP_THREADS) & ~self.live))),
+            self.collecting.eq(self.active & self.guard),
             self.computing.eq(self.active & guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
             self.barrier_predicate.eq(Mux(common.votes, operand(fields["Pc"], fields["Pc_not"]), _EVERYBODY)),
             self.misaligned.eq(common.misaligned)]

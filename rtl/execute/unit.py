@@ -140,9 +140,10 @@ class ExecuteUnit(Component):
             masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
             masks.write_active.eq(flow.active), leaving.active.eq(masks.active),
             predicates.warp.eq(leaving.warp), leaving.predicates.eq(predicates.predicates),
-            leaving.conditions.eq(predicates.conditions), special.number.eq(decoder.instruction.special),
-            special.warp.eq(leaving.warp), leaving.special.eq(special.uniform),
-            self.status_warp.eq(leaving.warp), special.warp_status.eq(self.warp_status),
+            leaving.conditions.eq(predicates.conditions), leaving.live.eq(predicates.live),
+            special.number.eq(decoder.instruction.special), special.warp.eq(leaving.warp),
+            leaving.special.eq(special.uniform), self.status_warp.eq(leaving.warp),
+            special.warp_status.eq(self.warp_status),
             special.all_status.eq(self.all_status), self.clear_status.eq(leaving.clears_status)]
         m.d.sync += self.error.eq(leaving.error)
         self._dispatch(m)

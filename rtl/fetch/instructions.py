@@ -65,17 +65,19 @@ class InstructionCache(Component):
         index_bits = ceil_log2(self.lines)
         tag = data.StructLayout({"valid": 1, "line": _LINE_BITS - index_bits})
         m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[])
-        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[])
+        # What is read of a row in the cycle in which it is written does not count: its line is not found then. The
+        # register behind it becomes the block RAM's own.
+        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
+        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[], attrs=attributes)
         tag_in, tag_out = tags.write_port(), tags.read_port()
-        row_in, row_out = rows.write_port(), rows.read_port()
+        row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
 
         # Look up.
         line, looked_up = self.group[ceil_log2(LINE_GROUPS):], Signal(GROUP_BITS)
         m.d.comb += [
-            tag_out.addr.eq(line), row_out.addr.eq(self.group), tag_out.en.eq(self.enable),
-            row_out.en.eq(self.enable), self.stored.eq(row_out.data)]
+            tag_out.addr.eq(line), row_out.addr.eq(self.group), tag_out.en.eq(self.enable)]
         with m.If(self.enable):
-            m.d.sync += looked_up.eq(self.group)
+            m.d.sync += [looked_up.eq(self.group), self.stored.eq(row_out.data)]
         missed = looked_up[ceil_log2(LINE_GROUPS):]
         m.d.comb += self.hit.eq(tag_out.data.valid & (tag_out.data.line == missed[index_bits:]))
 

@@ -23,7 +23,7 @@ from sim.testbench import Bench, run
 from testbench.convert import tb_convert
 from testbench.convert.cases import case_of, random_word
 from testbench.convert.driver import ConvertDriver
-from testbench.convert.formulas import formula, typed, unpacked
+from testbench.formulas.conversion import formula, typed, unpacked
 
 ENGINE, _ = choose()
 

@@ -11,7 +11,7 @@ from sim.engine import choose
 from sim.testbench import run
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
-from testbench.execute.formulas import formula_beats
+from testbench.execute.reference import formula_beats
 
 ENGINE, _ = choose()
 

@@ -79,7 +79,7 @@ def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
     taken = {operand.field for operand in form.operands.values() if isinstance(operand, Register | Predicate)}
     fields = {name: field for name, field in form.fields.items()
               if not field.mask & form.mask and field.mask.bit_count() <= _MODE_BITS and name not in taken
-              and name not in ("guard", "guard_not", "bank", "imm6", "lanes")}
+              and name not in ("guard", "guard_not", "bank", "imm6")}
     if prod(len(field.bounds) for field in fields.values()) > most:
         fields.pop("cc", None)
     if prod(len(field.bounds) for field in fields.values()) > most:

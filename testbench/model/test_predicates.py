@@ -1,7 +1,5 @@
-"""Comparisons of several words, CC tests, votes and shuffles of the warp model."""
+"""CC tests, votes and shuffles of the warp model."""
 
-import operator
-import random
 
 import pytest
 
@@ -12,72 +10,11 @@ from testbench.formulas.condition import meanings
 from testbench.handmade import ALL, alone, encode, machine, vector, warp_of
 from testbench.memory.cases import SHUFFLES, shuffled
 
-EDGES = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
-COMPARISONS = [lambda a, b: False, operator.lt, operator.eq, operator.le, operator.gt, operator.ne, operator.ge,
-               lambda a, b: True]
 P1, P2 = 0x0FF0F00F, 0x33CC55AA
-
-
-def numbers(seed: int) -> list[int]:
-    source = random.Random(seed)
-    return [source.choice(EDGES) for _ in range(32)]
-
-
-A, B, C = (numbers(seed) for seed in (1, 2, 3))
-
-
-def signed(value: int, bits: int = 32) -> int:
-    return value - (1 << bits) if value >> bits - 1 else value
 
 
 def mask(conditions) -> int:
     return sum(bool(condition) << thread for thread, condition in enumerate(conditions))
-
-
-@pytest.mark.parametrize("compare", range(8))
-@pytest.mark.parametrize("is_signed", [0, 1])
-@pytest.mark.parametrize("name", ["ISETP", "ISET"])
-def test_numbers_of_two_words_compare(compare, is_signed, name):
-    """The low words are subtracted into CC, then the high ones compared."""
-    result = {"Pd": 3, "Pd2": 7} if name == "ISETP" else {"Rd": 4}
-    made = machine([encode("IADD", "r", Rd=255, Ra=1, Rb=2, plus_one=1, cc=1),
-                    encode(name, "r", Ra=5, Rb=6, compare=compare, signed=is_signed, extended=1, Pc=7, **result)])
-    warp = warp_of(made)
-    lows, highs = (A, B), (numbers(4), numbers(5))
-    for number, values in zip((1, 2, 5, 6), (*lows, *highs), strict=True):
-        warp.registers[number] = values
-    made.retire(0)
-    made.retire(0)
-    wholes = [[signed(high << 32 | low, 64) if is_signed else high << 32 | low
-               for low, high in zip(*words, strict=True)] for words in zip(lows, highs, strict=True)]
-    expected = mask(map(COMPARISONS[compare], *wholes))
-    assert (warp.predicates[3] if name == "ISETP" else mask(vector(warp, 4))) == expected
-
-
-@pytest.mark.parametrize("is_signed", [0, 1])
-@pytest.mark.parametrize("smaller", [0, 1])
-@pytest.mark.parametrize("parts", [(3, 1), (3, 2, 1)])
-def test_minima_of_numbers_of_several_words(is_signed, smaller, parts):
-    """The top words come first; the lower ones follow their verdict."""
-    words = [encode("IMNMX", "r", Rd=10 + place, Ra=2 * place, Rb=2 * place + 1, part=part, cc=1, Pc=7,
-                    Pc_not=1 - smaller, signed=is_signed if place == 0 else 0) for place, part in enumerate(parts)]
-    made = machine(words)
-    warp = warp_of(made)
-    first, second = ([numbers(10 * side + place) for place in range(len(parts))] for side in (1, 2))
-    second[0][::3] = first[0][::3]
-    for place in range(len(parts)):
-        warp.registers[2 * place], warp.registers[2 * place + 1] = first[place], second[place]
-    for _ in parts:
-        made.retire(0)
-
-    def whole(columns: list[list[int]], thread: int) -> int:
-        number = int.from_bytes(b"".join(column[thread].to_bytes(4, "big") for column in columns), "big")
-        return signed(number, 32 * len(parts)) if is_signed else number
-
-    found = [vector(warp, 10 + place) for place in range(len(parts))]
-    for thread in range(32):
-        expected = (min if smaller else max)(whole(first, thread), whole(second, thread))
-        assert whole(found, thread) == expected
 
 
 def with_condition(word: int):

@@ -27,8 +27,9 @@ from testbench.simulation import combinational
 
 ENGINE, _ = choose()
 
-CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_edges,
-          tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
+CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_fills,
+          tb_memory.check_edges, tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear,
+          tb_memory.check_shuffles)
 
 
 passes = partial(simulation.passes, "memory")

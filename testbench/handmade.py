@@ -10,6 +10,7 @@ from rtl.isa.table import BY_NAME
 from sim.launch import Argument, Launch
 from sim.model.retirement import Retirement
 from sim.model.state import Warp
+from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
 from testbench.words import NOP, address, encode, place
 from testbench.words import launch as launch_words
@@ -82,15 +83,19 @@ def warp_of(made: Machine, slot: int = 0) -> Warp:
 
 
 def alone(word: int, registers: Mapping[int, Sequence[int] | int] | None = None, *, active: int = ALL,
-          report_mask: int = 0x00FF_FFFF, predicates: Mapping[int, int] | None = None,
+          report_mask: int = 0x00FF_FFFF, predicates: Mapping[int, int] | None = None, condition: Sequence[int] = (),
           **kind: Any) -> tuple[Warp, Retirement]:
-    """One instruction retired by a warp whose registers and predicates are set first; the warp and the record."""
+    """One instruction retired by a warp whose registers, predicates and CC (masks of Z, S, C, O) are set first.
+
+    Returns the warp and the record.
+    """
     made = machine([word], report_mask=report_mask, **kind)
     warp = warp_of(made)
     for number, value in (registers or {}).items():
         warp.registers[number] = np.array(value, np.uint64).astype(np.uint32)
     for number, mask in (predicates or {}).items():
         warp.predicates[number] = mask
+    warp.condition = Condition(*condition)
     warp.masks = type(warp.masks)(active=active)
     return warp, made.retire(0)
 

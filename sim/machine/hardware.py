@@ -1,7 +1,7 @@
 """The whole machine in simulation, driven as a host drives it: registers, a launch descriptor, memory."""
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -34,6 +34,26 @@ Watched = tuple[Sequence[Signal], Sink]
 _SETTLE = 64
 """Cycles that the machine goes on after its end, for what is under way to be told."""
 _NAMES = {address: name for name, address in REGISTERS.items()}
+
+
+@dataclass
+class _Run:
+    """One run of a launch: what the host is told to do, what serves memory, and what it has come to.
+
+    ``places`` are those of local memory and of the descriptor. ``ctx`` is the simulation's, ``levels`` what wanted
+    attention last.
+    """
+
+    launch: Launch
+    places: tuple[int, int]
+    limit: int
+    progress: Callable[[int], object]
+    report_mask: int
+    driver: Driver | None
+    service: MemoryService
+    result: HardwareResult
+    ctx: Any = None
+    levels: int = 0
 
 
 class Hardware(HostedMachine):
@@ -82,7 +102,7 @@ class Hardware(HostedMachine):
         self._simulator = make_simulator(harness, engine)
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
-        self._ran = False
+        self._now: _Run | None = None
         self._reader = EventReader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
@@ -102,32 +122,29 @@ class Hardware(HostedMachine):
 
         The launch's memory becomes the reference machine's, the hardware has a copy.
         """
-        places = self._prepare(launch, report_mask)
-        self._result = HardwareResult("timeout", 0)
-        self._serve = partial(self.serve, launch, places, limit, self._result, report_mask=report_mask, driver=driver,
-                              progress=progress)
+        if self._now is not None:
+            self._simulator.reset()
+            if self._observer is not None:
+                self._observer.restart()
+        self.cycles, self.lockstep, places = 0, None, self.place(launch)
+        service = MemoryService(self.harness.latch, self.memory, self.latency,
+                                None if self.disorder is None else Random(self.disorder))
+        self._now = now = _Run(launch, places, limit, progress, report_mask, driver, service,
+                               HardwareResult("timeout", 0))
+        if self._reader is not None:
+            self.lockstep = Lockstep(launch, self.params, report_mask)
+            self._reader.begin(self.lockstep.take)
         try:
             self._simulator.run()
         finally:
             self._close()
-        return self._result
+        return now.result
 
-    def _prepare(self, launch: Launch, report_mask: int) -> tuple[int, int]:
-        """A machine after its reset, and what it runs in memory."""
-        if self._ran:
-            self._simulator.reset()
-            if self._observer is not None:
-                self._observer.restart()
-        self._levels = 0
-        self._ran, self.cycles, self._launch = True, 0, launch
-        places = self.place(launch)
-        self._service = MemoryService(self.harness.latch, self.memory, self.latency,
-                                      None if self.disorder is None else Random(self.disorder))
-        self.lockstep = None
-        if self._reader is not None:
-            self.lockstep = Lockstep(launch, self.params, report_mask)
-            self._reader.begin(self.lockstep.take)
-        return places
+    @property
+    def _run(self) -> _Run:
+        """The run that is under way, or the last one."""
+        assert self._now is not None
+        return self._now
 
     def _close(self) -> None:
         """Takes what observers still have."""
@@ -150,44 +167,47 @@ class Hardware(HostedMachine):
     @property
     def requests(self) -> int:
         """To memory, in the last run."""
-        return self._service.reads + self._service.writes
+        return self._run.service.reads + self._run.service.writes
 
     async def _host(self, ctx: Any) -> None:
         """The testbench: the host."""
-        self._ctx = ctx
+        now = self._run
+        now.ctx = ctx
         ctx.set(self.harness.sm.policy, self.policy)
-        await self._serve()
+        await self.serve(now.launch, now.places, now.limit, now.result, report_mask=now.report_mask, driver=now.driver,
+                         progress=now.progress)
 
     @property
     def ended(self) -> bool:
         """The grid is over."""
-        return bool(self._ctx.get(self.harness.ended))
+        return bool(self._run.ctx.get(self.harness.ended))
 
     @property
     def locked_down(self) -> bool:
         """The machine is trapped, and nothing in it goes on."""
-        return bool(self._ctx.get(self.harness.locked_down))
+        return bool(self._run.ctx.get(self.harness.locked_down))
 
     @property
     def interrupted(self) -> bool:
         """The machine interrupts its host."""
-        return bool(self._ctx.get(self.harness.sm.interrupt))
+        return bool(self._run.ctx.get(self.harness.sm.interrupt))
 
     async def advance(self, cycles: int) -> bool:
         """Lets cycles pass, fewer if something happens; serves memory. Returns whether the machine wants attention."""
-        ctx, service = self._ctx, self._service
+        now = self._run
+        ctx, service = now.ctx, now.service
         due = service.wait(self.cycles)
         ran = await run_cycles(ctx, cycles if due is None else min(cycles, due), until=self.harness.wake)
         self.cycles += ran.cycles
         if ran.hit:
             service.take(ctx, self.cycles)
         service.serve(ctx, self.cycles)
-        before, self._levels = self._levels, ctx.get(self.harness.levels)
-        return bool(self._levels & ~before)
+        before, now.levels = now.levels, ctx.get(self.harness.levels)
+        return bool(now.levels & ~before)
 
     async def write(self, address: int, value: int) -> None:
         """Writes a register."""
-        ctx, bus = self._ctx, self.harness.host
+        ctx, bus = self._run.ctx, self.harness.host
         if self.lockstep is not None and address in _NAMES:
             self.lockstep.note_write(self.cycles, _NAMES[address], value)
         for signal, new in ((bus.address, address), (bus.data, value), (bus.write, 1)):
@@ -197,7 +217,7 @@ class Hardware(HostedMachine):
 
     async def read_all(self, addresses: Iterable[int]) -> list[int]:
         """Reads registers, one a cycle."""
-        ctx, bus, values = self._ctx, self.harness.host, []
+        ctx, bus, values = self._run.ctx, self.harness.host, []
         ctx.set(bus.read, 1)
         for address in addresses:
             ctx.set(bus.address, address)
@@ -211,9 +231,9 @@ class Hardware(HostedMachine):
         end = self.cycles + _SETTLE
         while self.cycles < end:
             await self.advance(end - self.cycles)
-        self._service.finish()
+        self._run.service.finish()
 
     def examine(self, result: HardwareResult) -> None:
         """What each warp is at."""
-        result.diagnosis = diagnose(self._ctx, self.harness.sm, self._launch, self.memory)
-        result.warps = warp_states(self._ctx, self.harness.sm, self._launch, self.memory)
+        seen = self._run.ctx, self.harness.sm, self._run.launch, self.memory
+        result.diagnosis, result.warps = diagnose(*seen), warp_states(*seen)

@@ -1,13 +1,15 @@
 """The barrier unit: its testbench, shorter, and what a random run does not say."""
 
 
+from functools import partial
+
 from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import BarrierMode
 from rtl.layouts import dispatched
 from rtl.params import PRESETS
 from sim.engine import choose
-from sim.testbench import run
+from testbench import simulation
 from testbench.barrier import tb_barrier
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import Use
@@ -18,10 +20,7 @@ SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode i
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("barrier", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
+passes = partial(simulation.passes, "barrier")
 
 
 def test_agrees_with_the_model():

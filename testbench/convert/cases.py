@@ -14,16 +14,17 @@ from rtl.isa.kinds import FloatFormat, MultiFunction
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
 from rtl.params import WARP_THREADS
-from testbench.convert.formulas import condition_of, formula, is_wide
+from testbench.formulas.conversion import condition_of, formula, is_wide
+from testbench.formulas.inputs import random_word as random_legal_word
 from testbench.handmade import ALL, alone
 
-__all__ = ["BANK_BYTES", "ConversionCase", "case_of", "every_type", "random_case", "random_word"]
+__all__ = ["BANK_BYTES", "GUARD", "ConversionCase", "case_of", "every_type", "random_case", "random_word"]
 
 BANK = 3
 BANK_BYTES = 256
 _REGISTERS = 32
 """Of a launch by hand."""
-_GUARD = 2
+GUARD = 2
 _WORD = (1 << 32) - 1
 _INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
              0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFF, 0x1_0000_0000, 0x20_0000_0000_0001,
@@ -88,20 +89,13 @@ class ConversionCase:
 def random_word(source: random.Random, form: Form, **chosen: int) -> int:
     """A word of a form that is not refused, with any value in fields that are not chosen. Constants are in BANK, and a
     few beyond its end; there are _REGISTERS registers."""
-    while True:
-        word = form.match
-        for field in form.fields.values():
-            if not field.mask & form.mask:
-                word = field.put(word, source.choice(field.bounds))
-        fixed: dict[str, int] = {"guard": _GUARD, "bank": BANK, "function": MultiFunction.RCP.value}
-        fixed["offset"] = 4 * source.randrange(BANK_BYTES // 4 + 4)
-        for name in ("Rd", "Ra", "Rb"):
-            fixed[name] = RZ if source.random() < 0.06 else source.randrange(_REGISTERS)
-        for name, value in (fixed | chosen).items():
-            if name in form.fields and form.fields[name].mask & ~form.mask:
-                word = form.fields[name].put(word, value)
-        if encoding_error(word, _REGISTERS) is WarpError.NONE:
-            return word
+    def register() -> int:
+        return RZ if source.random() < 0.06 else source.randrange(_REGISTERS)
+
+    return random_legal_word(source, form, (), _REGISTERS, {
+        "guard": GUARD, "bank": BANK, "function": MultiFunction.RCP.value,
+        "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 4), "Rd": register, "Ra": register,
+        "Rb": register} | chosen)
 
 
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
@@ -160,7 +154,7 @@ def case_of(source: random.Random, form: Form, word: int, *, active: int = ALL, 
             patterns = [values[name] & (1 << 64) - 1] * WARP_THREADS
 
     holds = guard if not values["guard_not"] else ~guard & ALL
-    _, record = alone(word, before, active=active, predicates={_GUARD: holds if values["guard"] == _GUARD else 0},
+    _, record = alone(word, before, active=active, predicates={GUARD: holds if values["guard"] == GUARD else 0},
                          report_mask=report_mask, constants={BANK: bank})
     conditions = None if record.condition is None else list(record.condition[1])
     case = ConversionCase(
@@ -200,7 +194,7 @@ def every_type() -> Iterator[tuple[Form, int]]:
     for form in CONVERSION_FORMS:
         if form.variant not in ("r", ""):
             continue
-        fixed = {"guard": _GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8, "function": MultiFunction.RCP.value}
+        fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8, "function": MultiFunction.RCP.value}
         free = [field for name, field in form.fields.items() if name not in fixed]
         for choices in product(*(field.bounds for field in free)):
             word = form.match

@@ -2,11 +2,11 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.convert import ConversionDecoder
 from rtl.convert.bound import IntegerBound
@@ -20,29 +20,17 @@ from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import SmParams
 from sim.engine import choose
 from sim.testbench import Bench, run
+from testbench import simulation
 from testbench.convert import tb_convert
 from testbench.convert.cases import case_of, random_word
 from testbench.convert.driver import ConvertDriver
-from testbench.convert.formulas import formula, typed, unpacked
+from testbench.formulas.conversion import formula, typed, unpacked
+from testbench.simulation import combinational, simulate
 
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("convert", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
-
-
-def simulated(dut, body, clocked=False):
-    async def testbench(ctx):
-        await body(ctx)
-
-    simulator = Simulator(dut)
-    if clocked:
-        simulator.add_clock(1e-8)
-    simulator.add_testbench(testbench)
-    simulator.run()
+passes = partial(simulation.passes, "convert")
 
 
 def test_what_a_lane_converts_by_itself():
@@ -78,7 +66,7 @@ def test_what_a_lane_converts_by_itself():
                 ctx.set(dut.source, edge)
                 assert ctx.get(dut.result) == (32 - edge.bit_count() if invert else edge.bit_count())
 
-    simulated(dut, body)
+    combinational(dut, body)
 
 
 def test_the_decoder_reads_what_the_table_says():
@@ -109,7 +97,7 @@ def test_the_decoder_reads_what_the_table_says():
                                    ("invert_b", "invert"), ("signed", "signed")):
                     assert name not in values or got[flag] == values[name], (hex(word), name)
 
-    simulated(dut, body)
+    combinational(dut, body)
 
 
 def test_reciprocals_by_exact_fractions():
@@ -131,7 +119,7 @@ def test_reciprocals_by_exact_fractions():
                     assert got == formula("MUFU", values, numbers[done]), (hex(numbers[done]), values)
                 await ctx.tick()
 
-    simulated(dut, body, clocked=True)
+    simulate(dut, body)
 
 
 def test_every_significand_has_its_reciprocal():
@@ -173,7 +161,7 @@ def test_significands_and_shifts():
                 assert not finite or value >= 1 or ctx.get(dut.round) == (value >= 0.5)
                 assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
 
-    simulated(dut, body)
+    combinational(dut, body)
 
 
 def test_integers_within_their_types():
@@ -207,7 +195,7 @@ def test_integers_within_their_types():
                         assert ctx.get(dut.bounded) == expected(magnitude, negative, kind, code, saturate, double), (
                             code, negative, saturate, double, kind, hex(magnitude))
 
-    simulated(dut, body, clocked=True)
+    simulate(dut, body)
 
 
 @pytest.mark.parametrize("seed", [0, 1])

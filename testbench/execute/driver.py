@@ -21,7 +21,6 @@ from sim.waves import Traces
 
 __all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
 
-WORD = (1 << 32) - 1
 _OPERANDS = data.Layout.cast(Operands)
 _WIDTH = Shape.cast(Operands).width
 

@@ -1,4 +1,4 @@
-"""Beats that the reference machine executes: every form, random fields, operands at the edges."""
+"""Beats with what they should do: by formulas, and as the reference machine executes them; operands at the edges."""
 
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -9,59 +9,47 @@ import numpy as np
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import VoteMode
-from rtl.isa.syntax import PT, RZ, Form, Register
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS
+from rtl.isa.syntax import PT, RZ, Form
+from rtl.params import WARP_THREADS
 from sim.model.decode import decode
 from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
 from sim.model.vector.lanes import ALL_THREADS, Condition
-from testbench.execute.driver import WORD, Beat, Expected, Threads
+from testbench.execute.driver import Beat, Expected, Threads
+from testbench.formulas.inputs import case_of, number, random_word, words_of
+from testbench.formulas.integer import FORMULAS
 from testbench.handmade import machine, warp_of
 from testbench.words import NOP
 
-__all__ = ["EDGES", "model_beats", "number"]
+__all__ = ["formula_beats", "model_beats"]
 
-EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x18000, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_0000,
-         0xFFFF_FFFE, WORD)
-_COUNTS = (0, 1, 8, 15, 16, 31, 32, 33, 47, 63, 64, 65, 128, 255)
 _REGISTERS = (0, 1, 2, 3, 4, 5)
 _SPECIAL = ("S2R", "CS2R", "LEPC")
-
-
-def number(source: Random) -> int:
-    """A 32-bit operand: at the edges, a count or a field's place and length, an address near a window, or any."""
-    match source.randrange(6):
-        case 0 | 1:
-            return source.choice(EDGES)
-        case 2:
-            return source.choice(_COUNTS) | source.choice(_COUNTS) << 8
-        case 3:
-            window = source.choice((SHARED_WINDOW, LOCAL_WINDOW, SHARED_WINDOW + LOCAL_WINDOW))
-            return source.choice((window - 1, window, window + source.getrandbits(24)))
-        case 4:
-            return 1 << source.randrange(32)
-        case _:
-            return source.getrandbits(32)
 
 
 def _numbers(source: Random, count: int) -> list[int]:
     return [number(source) for _ in range(count)]
 
 
-def _legal_word(source: Random, form: Form) -> int:
-    """A word of the form that the machine does not refuse. Registers are those that hold something."""
-    registers = {operand.field for operand in form.operands.values() if isinstance(operand, Register)}
-    while True:
-        word = form.match
-        for name, field in form.fields.items():
-            if name in registers or name in ("Ra", "Rb", "Rc", "Rd"):
-                value = source.choice((*_REGISTERS, *_REGISTERS, RZ))
-            else:
-                value = source.choice((field.bounds[0], field.bounds[-1], *source.choices(field.bounds, k=4)))
-            if not field.mask & form.mask:
-                word = field.put(word, value)
-        if decode(word, RZ + 1).error is WarpError.NONE:
-            return word
+def formula_beats(source: Random, lanes: int, count: int) -> Iterator[Beat]:
+    """Each form that has a formula, in every combination of its modes or ``count`` of them; in random order."""
+    named = (*_REGISTERS, *_REGISTERS, RZ)
+    words = [(form, word) for form in LANE_FORMS if form.name in FORMULAS
+             for word in words_of(source, form, named, RZ + 1, count if form.variant in ("r", "") else 1 + count // 5)]
+    source.shuffle(words)
+    for form, word in words:
+        case = case_of(source, form, word, lanes, named)
+        outcomes, held = case.after, case.predicates
+        expected = Expected(case.threads, case.destination)
+        if outcomes[0].value is not None:
+            expected.values = [outcome.value or 0 for outcome in outcomes]
+        expected.predicates = {number: [outcome.predicates.get(number, before >> number & 1)
+                                        for outcome, before in zip(outcomes, held, strict=True)]
+                               for number in range(PT) if any(number in outcome.predicates for outcome in outcomes)}
+        if outcomes[0].flags is not None:
+            expected.conditions = [sum(bit << place for place, bit in enumerate(outcome.flags or ()))
+                                   for outcome in outcomes]
+        yield Beat(form.name, word, Threads(case.registers, held, case.conditions, case.constant), expected)
 
 
 class _Constants:
@@ -84,7 +72,7 @@ def model_beats(source: Random, lanes: int, count: int, forms: Sequence[Form] = 
 
 
 def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any) -> Beat:
-    word = _legal_word(source, form)
+    word = random_word(source, form, (*_REGISTERS, *_REGISTERS, RZ), RZ + 1, {})
     for register in _REGISTERS:
         warp.registers[register] = np.array(_numbers(source, WARP_THREADS), np.uint32)
     warp.predicates[:PT] = [source.getrandbits(WARP_THREADS) for _ in range(PT)]

@@ -1,27 +1,27 @@
 """The lanes: the decoder against the instruction table, the whole by its testbench."""
 
 
+from functools import partial
+
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.execute.decode import LANE_FORMS, LaneDecoder
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS
 from sim.engine import choose
 from sim.testbench import run
+from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
-from testbench.execute.formulas import formula_beats
+from testbench.execute.reference import formula_beats
+from testbench.simulation import combinational
 
 ENGINE, _ = choose()
 
 FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
 
 
-def passes(body, seed=0):
-    report = run("execute", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
+passes = partial(simulation.passes, "execute")
 
 
 def test_every_form_of_fixed_latency_passes_the_lanes():
@@ -49,9 +49,7 @@ def test_what_is_no_instruction_of_the_lanes_writes_nothing():
             assert (got.destination, got.p, got.q, got.writes_cc, got.control.unpack) == (RZ, PT, PT, 0, 0), form.name
             assert list(got.registers) == [RZ] * 3
 
-    simulator = Simulator(dut)
-    simulator.add_testbench(body)
-    simulator.run()
+    combinational(dut, body)
 
 
 def test_formulas():

@@ -12,8 +12,8 @@ from rtl.layouts import FlowOperation
 from rtl.params import WARP_THREADS
 from sim.model.retirement import StackToken, WarpMasks
 from testbench.crs.reference import encode_token
-from testbench.flow.condition_meaning import meanings
 from testbench.flow.steps import ALL, FlowStep, Start, Stream, codes_of
+from testbench.formulas.condition import meanings
 from testbench.handmade import encode
 
 __all__ = ["directed", "unreported"]

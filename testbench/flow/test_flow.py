@@ -2,9 +2,9 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowDecoder
@@ -17,27 +17,17 @@ from rtl.isa.table import FORMS, find
 from rtl.layouts import FlowOperation, ThreadCode
 from sim.engine import choose
 from sim.testbench import Bench, run
+from testbench import simulation
 from testbench.flow import tb_flow
 from testbench.flow.cases import directed
 from testbench.flow.driver import FlowDriver
 from testbench.flow.steps import Stream
+from testbench.simulation import combinational
 
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("flow", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
-
-
-def combinational(dut, body):
-    async def testbench(ctx):
-        await body(ctx)
-
-    simulator = Simulator(dut)
-    simulator.add_testbench(testbench)
-    simulator.run()
+passes = partial(simulation.passes, "flow")
 
 
 def random_word(source, form):

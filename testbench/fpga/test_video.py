@@ -24,6 +24,7 @@ from testbench.engine.designs import needs_compiled
 from testbench.fpga.sdram_chip import DATA_SHEET, Pins, SdramModel
 from testbench.fpga.tmds_decoder import CONTROL, TmdsError, decode, symbols_of, watch
 from testbench.fpga.video_picture import seen_on_screen
+from testbench.simulation import simulate
 
 SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
 """A small screen, on which a picture is soon over."""
@@ -193,10 +194,7 @@ def encoded(values: list[int | None]) -> list[int]:
             await ctx.tick("pixel")
             symbols.append(ctx.get(encoder.symbol))
 
-    simulator = Simulator(encoder)
-    simulator.add_clock(PIXEL, domain="pixel")
-    simulator.add_testbench(give)
-    simulator.run()
+    simulate(encoder, give, clocks={"pixel": PIXEL})
     return symbols[1:-1]
 
 

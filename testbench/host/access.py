@@ -2,12 +2,11 @@
 
 from amaranth.hdl import Elaboratable, Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from rtl.error_status import ErrorStatus
 from rtl.host import HostPort
 
-__all__ = ["HostRegisters", "read", "simulate", "write"]
+__all__ = ["HostRegisters", "read", "write"]
 
 
 class HostRegisters(Elaboratable):
@@ -22,15 +21,6 @@ class HostRegisters(Elaboratable):
         m.submodules.host, m.submodules.status = self.host, self.status
         connect(m, self.host.error_status, self.status.access)
         return m
-
-
-def simulate(dut, body, background=()):
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(body)
-    for one in background:
-        simulator.add_testbench(one, background=True)
-    simulator.run()
 
 
 async def write(ctx, bus, address, value):

@@ -17,8 +17,9 @@ from rtl.isa.registers import (
     WORK_REGISTERS,
 )
 from rtl.params import PRESETS
-from testbench.host.access import HostRegisters, read, simulate, write
+from testbench.host.access import HostRegisters, read, write
 from testbench.host.esr_formula import EVENTS, Status
+from testbench.simulation import simulate
 
 PARAMS = PRESETS["default"]
 SOURCES = 3

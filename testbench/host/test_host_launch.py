@@ -12,8 +12,9 @@ from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from testbench.host.access import read, simulate, write
+from testbench.host.access import read, write
 from testbench.launch.grid import Grid
+from testbench.simulation import simulate
 
 PARAMS = PRESETS["default"]
 SM = {name: SM_BLOCK + register.offset for name, register in SM_REGISTERS.items()}
@@ -94,4 +95,4 @@ def test_a_grid_is_started_and_watched_by_registers():
         await write(ctx, bus, WORK["LAUNCH"], 0)
         assert (await until(ctx, "BUSY"))["DONE"] == 0
 
-    simulate(dut, body, [server.serve])
+    simulate(dut, body, background=[server.serve])

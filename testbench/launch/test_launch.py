@@ -1,23 +1,21 @@
 """The work distributor: its testbench, shorter, and the table of descriptor fields."""
 
 import random
+from functools import partial
 
 import pytest
 
 from rtl.isa.qmd import QMD, QMD_BYTES, descriptor
 from rtl.params import PRESETS
 from sim.engine import choose
-from sim.testbench import run
+from testbench import simulation
 from testbench.launch import tb_launch
 from testbench.launch.driver import LaunchDriver
 
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("launch", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
+passes = partial(simulation.passes, "launch")
 
 
 @pytest.mark.parametrize("check", [

@@ -2,9 +2,9 @@
 
 import random
 from collections import Counter
+from functools import partial
 
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
@@ -16,13 +16,14 @@ from rtl.memory.atomic import AtomicArithmetic
 from rtl.memory.instruction import MemoryOperation
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from sim.engine import choose
-from sim.testbench import run
+from testbench import simulation
 from testbench.handmade import encode
 from testbench.memory import tb_memory
 from testbench.memory.cases import conflicts, lines_of
 from testbench.memory.coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVERLAP, LEAST_WAITING, MemoryCoverage
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
+from testbench.simulation import combinational
 
 ENGINE, _ = choose()
 
@@ -31,19 +32,7 @@ CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, t
           tb_memory.check_shuffles)
 
 
-def passes(body, seed=0):
-    report = run("memory", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
-
-
-def combinational(dut, body):
-    async def testbench(ctx):
-        await body(ctx)
-
-    simulator = Simulator(dut)
-    simulator.add_testbench(testbench)
-    simulator.run()
+passes = partial(simulation.passes, "memory")
 
 
 def legal_words(source, form, count):

@@ -1,10 +1,10 @@
 """The execute unit around its lanes: its parts, the whole by its testbench, and bugs that must be found."""
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.execute.common import CommonDecoder
 from rtl.execute.vote import Vote
@@ -13,35 +13,25 @@ from rtl.isa.syntax import Pipe
 from rtl.isa.table import FORMS, find
 from sim.engine import choose
 from sim.model.retirement import Retirement, WarpMasks
-from sim.testbench import Bench, CheckError, run
+from sim.testbench import Bench, CheckError
+from testbench import simulation
 from testbench.pipeline import tb_pipeline
 from testbench.pipeline.driver import Written
 from testbench.pipeline.reference import Expected, compare
 from testbench.pipeline.special import check_special_registers
+from testbench.simulation import combinational
 
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("pipeline", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
-
-
-def combinational(dut, body):
-    async def testbench(ctx):
-        body(ctx)
-
-    simulator = Simulator(dut)
-    simulator.add_testbench(testbench)
-    simulator.run()
+passes = partial(simulation.passes, "pipeline")
 
 
 def test_guards_tests_and_operands_of_every_form():
     dut = CommonDecoder()
     constants = [form for form in FORMS if form.pipe is Pipe.FLOW and form.variant == "c"]
 
-    def body(ctx):
+    async def body(ctx):
         for word in {form.default for form in FORMS}:
             form = find(word)
             assert form is not None
@@ -62,7 +52,7 @@ def test_guards_tests_and_operands_of_every_form():
 def test_votes_against_python():
     source, dut = Random(0), Vote()
 
-    def body(ctx):
+    async def body(ctx):
         for _ in range(300):
             threads, predicate = (source.choice([0, 1, (1 << 32) - 1, source.getrandbits(32), 1 << 31]) for _ in "12")
             ballot = threads & predicate

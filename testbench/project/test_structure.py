@@ -1,4 +1,4 @@
-"""How the sources depend on each other: no circle of imports, and no unit of the hardware that imports another one."""
+"""How the sources depend on each other: no circle of imports, layers, no unit of the hardware that imports another."""
 
 import ast
 from pathlib import Path
@@ -8,6 +8,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
+
+LAYERS = (
+    {"collector", "command", "ecp5", "toolchain"},
+    {"engine", "launch", "bitstream", "verilog"},
+    {"kernels", "model", "waves"},
+    {"machine"},
+    {"board", "firmware", "report"},
+    {"benchmarks", "debugger", "launch_options", "testbench"},
+    {"demo"},
+    {"asm", "bench", "debug", "dis", "fpga", "ptx", "run", "run_tb"},
+    {"__main__"},
+)
+"""Parts of ``sim``: each imports those of layers before its own."""
 
 
 def name_of(path: Path) -> str:
@@ -48,3 +61,26 @@ def test_units_of_the_hardware_meet_only_in_layouts(imports):
              and name.split(".")[1] in UNITS and other.split(".")[1] in UNITS
              and name.split(".")[1] != other.split(".")[1]]
     assert wrong == []
+
+
+def test_parts_of_the_simulation_import_only_lower_layers(imports):
+    layer = {name: number for number, names in enumerate(LAYERS) for name in names}
+    assert {name.split(".")[1] for name in imports if name.startswith("sim.")} == layer.keys()
+    between = {(name.split(".")[1], other.split(".")[1]) for name, others in imports.items() for other in others
+               if name.startswith("sim.") and other.startswith("sim.")}
+    assert [(name, other) for name, other in sorted(between) if name != other and layer[name] <= layer[other]] == []
+
+
+def test_nobody_imports_who_runs_it(imports):
+    """Hardware knows nothing of simulation, simulation nothing of testbenches, executors nothing of the formulas."""
+    assert [(name, other) for name, others in imports.items() for other in others
+            if (name.startswith("rtl") and other.startswith(("sim", "testbench")))
+            or (name.startswith("sim") and other.startswith("testbench"))] == []
+    formulas = {name for name in imports if name.startswith("testbench.formulas.") and ".test_" not in name}
+    reached, waiting = set(), list(formulas)
+    while waiting:
+        for other in imports[waiting.pop()] - reached:
+            reached.add(other)
+            waiting.append(other)
+    assert formulas
+    assert [name for name in reached if name.startswith(("sim.", "rtl.execute.", "rtl.convert."))] == []

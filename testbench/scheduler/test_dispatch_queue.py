@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import data
-from amaranth.sim import Simulator
 
 from rtl.dispatch_queue import DispatchQueue
+from testbench.simulation import simulate
 
 _LAYOUT = data.StructLayout({"number": 16})
 _DISPATCHES = 4
@@ -43,10 +43,7 @@ def play(cycles: int, *, decoding: int, bypass: bool, takes: float) -> tuple[lis
             most = max(most, selected - len(taken))
             await ctx.tick()
 
-    simulator = Simulator(queue)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(process)
-    simulator.run()
+    simulate(queue, process)
     return taken, most, at_once
 
 

@@ -2,9 +2,9 @@
 
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.fetch import FetchUnit, Predecoder, kind_of
 from rtl.fetch.outcomes import Outcomes
@@ -21,9 +21,11 @@ from sim.engine import choose
 from sim.kernels.manifest import RUNS, build
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench, run
+from testbench import simulation
 from testbench.scheduler import tb_scheduler
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
+from testbench.simulation import combinational, simulate
 from testbench.words import encode
 
 ENGINE, _ = choose()
@@ -31,10 +33,7 @@ ENGINE, _ = choose()
 SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)
 
 
-def passes(body, seed=0):
-    report = run("scheduler", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
+passes = partial(simulation.passes, "scheduler")
 
 
 def kernel_words():
@@ -67,9 +66,7 @@ def test_the_predecoder_says_what_the_table_says():
                 assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"
         assert errors == {WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG}
 
-    simulator = Simulator(dut)
-    simulator.add_testbench(body)
-    simulator.run()
+    combinational(dut, body)
 
 
 @pytest.mark.parametrize(("word", "kind"), [
@@ -141,11 +138,7 @@ def test_what_was_written_is_seen_behind_an_invalidation():
         ctx.set(dut.invalidate, 0)
         await fetch(ctx)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(body)
-    simulator.add_testbench(server.serve, background=True)
-    simulator.run()
+    simulate(dut, body, background=[server.serve])
     before, after = (int.from_bytes(bytes([kind]) * 8) for kind in (1, 2))
     assert words == [before, before, after]
 

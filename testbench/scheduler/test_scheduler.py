@@ -1,6 +1,7 @@
 """The issue unit: selections against the model of its rules, and the speed of fetch and issue joined."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,6 +11,7 @@ from rtl.layouts import Policy
 from rtl.params import SmParams
 from sim.engine import choose
 from sim.testbench import Bench, run
+from testbench import simulation
 from testbench.scheduler import issue_model, tb_scheduler
 from testbench.scheduler.issue_driver import Behaviour, IssueDriver
 from testbench.scheduler.issue_programs import random_program, same_program
@@ -17,10 +19,7 @@ from testbench.scheduler.issue_programs import random_program, same_program
 ENGINE, _ = choose()
 
 
-def passes(body, seed=0):
-    report = run("scheduler", body, ENGINE, seed=seed)
-    assert report.passed, report.failure
-    return report
+passes = partial(simulation.passes, "scheduler")
 
 
 def test_rules():

@@ -1,6 +1,7 @@
 """The error status of the whole machine: the short form of the testbench, and that it leaves out no error."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -8,6 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine
 from sim.testbench import run
+from testbench import simulation
 from testbench.engine.designs import needs_compiled
 from testbench.project.test_manual import HOST, table
 from testbench.sm.errors import error_cases
@@ -26,9 +28,7 @@ def driver():
     return TrapDriver(PRESETS["default"], CompiledEngine)
 
 
-def passes(body):
-    report = run("esr", body, CompiledEngine)
-    assert report.passed, report.failure
+passes = partial(simulation.passes, "esr", engine=CompiledEngine)
 
 
 @needs_compiled

@@ -1,5 +1,6 @@
 """Traps of the whole machine: the short form of the testbench, its table, and what it must find."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sim.machine.harness import Harness
 from sim.machine.traces import machine_traces
 from sim.testbench import run
 from sim.waves import write_save_file
+from testbench import simulation
 from testbench.engine.designs import needs_compiled
 from testbench.project.test_manual import DOCS, table
 from testbench.trap import tb_trap
@@ -27,9 +29,7 @@ def driver():
     return TrapDriver(PRESETS["default"], CompiledEngine, always=True)
 
 
-def passes(body):
-    report = run("trap", body, CompiledEngine)
-    assert report.passed, report.failure
+passes = partial(simulation.passes, "trap", engine=CompiledEngine)
 
 
 def failure_of(body):

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from amaranth.sim import Simulator
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode, ReturnFromTrapMode
@@ -12,6 +11,7 @@ from rtl.params import PRESETS
 from rtl.trap import TrapUnit
 from rtl.trap.machine import SmTrap
 from testbench.handmade import encode, machine, warp_of
+from testbench.simulation import simulate
 
 ALL_REPORTED = 0x00FF_FFFF
 PARAMS = PRESETS["default"]
@@ -68,10 +68,7 @@ def test_agrees_with_the_model(report_mask):
             await ctx.tick()
             assert not ctx.get(dut.completion.valid | dut.error.valid | dut.report.valid | dut.resume.any())
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(body)
-    simulator.run()
+    simulate(dut, body)
 
 
 BEFORE, ENTERED = 0x1A8, 0x1B0
@@ -118,10 +115,7 @@ def test_a_warp_comes_back_to_its_first_instruction_that_failed():
             if len({source for source, _ in told}) == len(told):
                 assert await entered(ctx, [told]) == [back, ENTERED], f"at once: {told}"
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-8)
-    simulator.add_testbench(body)
-    simulator.run()
+    simulate(dut, body)
 
 
 @pytest.mark.parametrize(("live", "quiet"), [(0, 0), (0b11, 0b11)], ids=["nobody lives", "all are paused quietly"])
@@ -141,7 +135,4 @@ def test_a_trap_that_is_over_locks_nothing_down(live, quiet):
         await ctx.tick()
         assert (ctx.get(dut.trapping), ctx.get(dut.locked_down)) == (0, 0)
 
-    simulator = Simulator(dut)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(body)
-    simulator.run()
+    simulate(dut, body)

@@ -13,7 +13,7 @@ from lark import Token
 from sim.toolchain.grammar import SourceError
 
 from .module import FunctionRef, Register, Variable
-from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name, number
+from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name
 
 __all__ = ["Amount", "Lookup", "Symbol", "evaluate"]
 
@@ -103,7 +103,7 @@ def _term(term: Term, lookup: Lookup) -> Amount:
         case Token(type="DECIMAL"):
             raise SourceError(term, f"{term}: {_FLOATS}")
         case Token():
-            value = number(term)
+            value = term.value
             return Amount(value, term.endswith("U") or value >= 1 << _BITS - 1)
         case Name():
             found = lookup(term)

@@ -47,7 +47,6 @@ __all__ = [
     "Vector",
     "Version",
     "lone_name",
-    "number",
     "parse",
 ]
 
@@ -354,7 +353,7 @@ class _Start(Transformer):
 @cache
 def _parser() -> Lark:
     grammar = (files("sim.toolchain.ptx") / "ptx.lark").read_text()
-    return Lark(grammar, parser="lalr", maybe_placeholders=True,
+    return Lark(grammar, parser="lalr", maybe_placeholders=True, lexer_callbacks={"NUMBER": _with_value},
                 transformer=create_transformer(sys.modules[__name__], _Start()))
 
 
@@ -363,8 +362,8 @@ def parse(text: str) -> list[Item]:
     return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
 
 
-def number(token: Token) -> int:
-    """The value of a whole number; SourceError where it has more than 64 bits or is no number of its base."""
+def _with_value(token: Token) -> Token:
+    """A whole number whose value is an integer; SourceError where it has more than 64 bits or is none of its base."""
     text = token.removesuffix("U")
     octal = len(text) > 1 and text.isdigit() and text[0] == "0"
     if octal and not set(text) <= set("01234567"):
@@ -372,7 +371,8 @@ def number(token: Token) -> int:
     value = whole_number(token, text, 8 if octal else 0)
     if value >= 1 << 64:
         raise SourceError(token, f"{token} does not fit 64 bits")
-    return value
+    token.value = value
+    return token
 
 
 def lone_name(node: OperandNode) -> Name | None:

@@ -1,0 +1,165 @@
+"""Words of a form in all its modes, operands at the edges, and what a formula makes of threads."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+from math import prod
+from random import Random
+
+from rtl.isa.errors import WarpError
+from rtl.isa.legality import encoding_error
+from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Register
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
+from testbench.formulas.integer import LONG, WORD, Outcome, Thread, outcome
+
+__all__ = ["BANK", "BANK_WORDS", "EDGES", "Case", "case_of", "modes", "number", "random_word", "words_of"]
+
+EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x18000, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_0000,
+         0xFFFF_FFFE, WORD)
+BANK = 3
+"""The constant bank that words name."""
+BANK_WORDS = 16
+"""What of it there is; every word holds the same."""
+_TRIES = 8
+"""Words of a combination of modes until it counts as refused."""
+_COUNTS = (0, 1, 8, 15, 16, 31, 32, 33, 47, 63, 64, 65, 128, 255)
+_MODE_BITS = 8
+"""The widest field that is a mode, and not a number."""
+
+
+def number(source: Random) -> int:
+    """A 32-bit operand: at the edges, a count or a field's place and length, an address near a window, or any."""
+    match source.randrange(6):
+        case 0 | 1:
+            return source.choice(EDGES)
+        case 2:
+            return source.choice(_COUNTS) | source.choice(_COUNTS) << 8
+        case 3:
+            window = source.choice((SHARED_WINDOW, LOCAL_WINDOW, SHARED_WINDOW + LOCAL_WINDOW))
+            return source.choice((window - 1, window, window + source.getrandbits(24)))
+        case 4:
+            return 1 << source.randrange(32)
+        case _:
+            return source.getrandbits(32)
+
+
+def random_word(source: Random, form: Form, registers: Sequence[int], limit: int,
+                chosen: Mapping[str, int | Callable[[], int]]) -> int:
+    """A word of the form that the machine does not refuse, if a thread has ``limit`` registers.
+
+    ``chosen`` has what some fields hold, where a form has them, ``registers`` are those that operands name.
+    """
+    while (word := _try(source, form, registers, limit, chosen)) is None:
+        pass
+    return word
+
+
+def _try(source: Random, form: Form, registers: Sequence[int], limit: int,
+         chosen: Mapping[str, int | Callable[[], int]]) -> int | None:
+    named = {operand.field for operand in form.operands.values() if isinstance(operand, Register)}
+    word = form.match
+    for name, field in form.fields.items():
+        if name in chosen and field.mask & ~form.mask:
+            value = chosen[name]
+            value = value() if callable(value) else value
+        elif field.mask & form.mask:
+            continue
+        elif name in named or name in ("Ra", "Rb", "Rc", "Rd"):
+            value = source.choice(registers)
+        else:
+            value = source.choice((field.bounds[0], field.bounds[-1], *source.choices(field.bounds, k=4)))
+        word = field.put(word, value)
+    return word if encoding_error(word, limit) is WarpError.NONE else None
+
+
+def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:
+    """Each combination of what the mode fields of a form can hold, or ``most`` random ones where there are more. CC
+    is written or not at random then.
+    """
+    taken = {operand.field for operand in form.operands.values() if isinstance(operand, Register | Predicate)}
+    fields = {name: field for name, field in form.fields.items()
+              if not field.mask & form.mask and field.mask.bit_count() <= _MODE_BITS and name not in taken
+              and name not in ("guard", "guard_not", "bank", "imm6")}
+    if prod(len(field.bounds) for field in fields.values()) > most:
+        fields.pop("cc", None)
+    if prod(len(field.bounds) for field in fields.values()) > most:
+        for _ in range(most):
+            yield {name: source.choice(field.bounds) for name, field in fields.items()}
+    else:
+        for values in product(*(field.bounds for field in fields.values())):
+            yield dict(zip(fields, values, strict=True))
+
+
+@dataclass
+class Case:
+    """A word, threads before it, and what each gets. Registers have a value a thread, predicates a number whose bit n
+    is Pn, conditions the flags; ``constant`` is what a constant operand reads. ``threads`` are those that execute it.
+    """
+
+    form: Form
+    word: int
+    registers: dict[int, list[int]]
+    predicates: list[int]
+    conditions: list[int]
+    constant: int
+    threads: list[int]
+    after: list[Outcome]
+
+    @property
+    def destination(self) -> int:
+        """The register that it writes, RZ if none."""
+        return self.form.values(self.word).get("Rd", RZ)
+
+
+def case_of(source: Random, form: Form, word: int, threads: int, registers: Sequence[int]) -> Case:
+    """Random threads before a word, and what its formula says of them."""
+    values = form.values(word)
+    held = {name: [number(source) for _ in range(threads)] for name in registers}
+    if source.random() < 0.25 and {"Ra", "Rb"} <= values.keys() and values["Rb"] in held and values["Ra"] in held:
+        held[values["Rb"]] = list(held[values["Ra"]])
+    if form.name == "LEA.HI" and len({values["Ra"], values["Rc"], values.get("Rb")} & held.keys()) == 3:
+        _near_windows(source, values, held)
+    held[RZ] = [0] * threads
+    predicates = [source.getrandbits(PT) for _ in range(threads)]
+    conditions, constant = [source.getrandbits(4) for _ in range(threads)], number(source)
+    after = []
+    for thread in range(threads):
+        flags = conditions[thread]
+        made = Thread(predicates=predicates[thread], zero=flags & 1, sign=flags >> 1 & 1, carry=flags >> 2 & 1,
+                      overflow=flags >> 3)
+        for name, operand in form.operands.items():
+            match operand:
+                case Register(field) if name in "abc":
+                    setattr(made, name, held[values[field]][thread])
+                case Constant() if name in "abc":
+                    setattr(made, name, constant)
+                case Immediate(field) if name in "abc":
+                    setattr(made, name, values[field] & WORD)
+                case Predicate(field, negate=negate) if name in "xyz":
+                    bit = (predicates[thread] | 1 << PT) >> values[field] & 1
+                    setattr(made, name, bit ^ values[negate] if negate else bit)
+        after.append(outcome(form.name, values, made))
+    lanes = values.get("lanes", 15)
+    return Case(form, word, held, predicates, conditions, constant,
+                [thread for thread in range(threads) if lanes >> thread % 4 & 1], after)
+
+
+def _near_windows(source: Random, values: Mapping[str, int], held: dict[int, list[int]]) -> None:
+    """Operands whose shifted pair is about a window's address, plus a b that mostly makes its high word 0."""
+    shift, negated, extended = values["shift"], values["negate_a"], values["extended"]
+    for thread in range(len(held[values["Ra"]])):
+        wanted = source.choice((number(source), source.randrange(4) << 24, (source.randrange(4) << 24) + 0xFF_FFFF))
+        wanted |= source.choice((0, number(source))) << 32
+        pair = (wanted if not negated else ~wanted if extended else -wanted) >> shift & LONG
+        wide = pair << shift
+        high = (wide if not negated else ~wide if extended else -wide) >> 32
+        held[values["Ra"]][thread], held[values["Rc"]][thread] = pair & WORD, pair >> 32
+        held[values["Rb"]][thread] = source.choice((0, -high & WORD, -high & WORD))
+
+
+def words_of(source: Random, form: Form, registers: Sequence[int], limit: int, most: int) -> Iterator[int]:
+    """A word of each combination of modes that the machine does not refuse; see :func:`modes`."""
+    for mode in modes(source, form, most):
+        chosen = {"guard": PT, "guard_not": 0, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_WORDS)} | mode
+        tries = (_try(source, form, registers, limit, chosen) for _ in range(_TRIES))
+        yield from islice((word for word in tries if word is not None), 1)

@@ -1,0 +1,41 @@
+"""Short simulations of single parts, and testbenches that have to pass."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from amaranth.sim import Simulator
+
+from sim.engine import Engine, choose
+from sim.report.testbench import Report
+from sim.testbench import Bench, run
+
+__all__ = ["CLOCK", "combinational", "passes", "simulate"]
+
+CLOCK = MappingProxyType({"sync": 1e-8})
+"""Domain -> period of its clock, in seconds."""
+
+
+def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (),
+             clocks: Mapping[str, float] = CLOCK) -> None:
+    """Runs testbenches, and others beside them, in Amaranth's simulator until the former have ended."""
+    simulator = Simulator(dut)
+    for domain, period in clocks.items():
+        simulator.add_clock(period, domain=domain)
+    for testbench in testbenches:
+        simulator.add_testbench(testbench)
+    for testbench in background:
+        simulator.add_testbench(testbench, background=True)
+    simulator.run()
+
+
+def combinational(dut: Any, body: Any) -> None:
+    """Runs a testbench of what has no clock."""
+    simulate(dut, body, clocks={})
+
+
+def passes(unit: str, body: Callable[[Bench], None], seed: int = 0, engine: type[Engine] | None = None) -> Report:
+    """The report of a part of a testbench, which passes."""
+    report = run(unit, body, engine or choose()[0], seed=seed)
+    assert report.passed, report.failure
+    return report

@@ -112,13 +112,13 @@ class AddressStage(Component):
         m.d.sync += [
             shuffles.eq(self._is.shuffle), constant.eq(self._is.constant), reports.eq(job.limits.report_constants)]
         for lane in range(lanes):
-            address: Any = Signal(data.StructLayout({"bits": 64, "past": 1, "above": 1}), name=f"address_{lane}")
+            address: Any = Signal(data.StructLayout({"bits": 64, "past": 2, "above": 1}), name=f"address_{lane}")
             total = Signal(64, name=f"total_{lane}")
             m.d.comb += total.eq(Cat(self.low[lane], self.high[lane]) + self.job.instruction.offset)
             wide = self.job.instruction.wide
             m.d.sync += [
                 address.bits.eq(Mux(wide, total, total[:32])), address.above.eq(wide & total[ADDRESS_BITS:].any()),
-                address.past.eq(total[_PAST_WINDOWS:32].any() | wide & total[32:].any())]
+                address.past.eq(Cat(total[_PAST_WINDOWS:32].any(), wide & total[32:ADDRESS_BITS].any()))]
             executes = job.threads.word_select(beat, lanes)[lane]
             thread = Cat(Const(lane, ceil_log2(lanes)), beat)[:_THREAD_BITS]
             self._judge(m, lane, address, thread, executes, wrong[lane], {**found, "stays": stays})
@@ -192,7 +192,7 @@ class AddressStage(Component):
         limits, second, low_mask = self._added.limits, self._second, self._low_mask
         generic, constant, shuffles = self._is.generic, self._is.constant, self._is.shuffle
         in_shared, in_local, beyond = Signal(), Signal(), Signal()
-        address, past, above = sum_.bits, sum_.past, sum_.above
+        address, past, above = sum_.bits, sum_.past.any() | sum_.above, sum_.above
         window = address[_WINDOW_BITS:_PAST_WINDOWS]
         m.d.comb += [
             in_shared.eq(generic & ~past & (window == SHARED_WINDOW >> _WINDOW_BITS)),

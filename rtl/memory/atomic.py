@@ -150,8 +150,8 @@ class AtomicPipeline(Component):
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
         job, ends = Signal(atomic_job(params)), Signal()
         stage = data.StructLayout({         # what goes from one to the next
-            "valid": 1, "last": 1, "place": params.shared_bits, "thread": range(WARP_THREADS),
-            "operands": data.ArrayLayout(32, WORDS)})
+            "valid": 1, "last": 1, "inner": params.shared_bits, "place": params.shared_bits,
+            "thread": range(WARP_THREADS), "operands": data.ArrayLayout(32, WORDS)})
         picks, reads, comes, changes, writes = (
             Signal(stage, name=name) for name in ("picks", "reads", "comes", "changes", "writes"))
         instruction: Any = Signal(AccessInstruction)
@@ -189,27 +189,30 @@ class AtomicPipeline(Component):
         with m.If(~wide):
             m.d.sync += [operands[1].eq(0), operands[3].eq(0)]
 
-        located, base, inside = Signal(params.shared_bits), Signal.like(self.base), reads.place
+        located, base, inside = Signal(params.shared_bits), Signal.like(self.base), reads.inner
         m.d.comb += [
             reads.operands.eq(operands), located.eq(Mux(job.line, inside[:OFFSET_BITS], Cat(
                 inside[:bank.stop], inside[bank.stop:] + base)))]
         m.d.sync += [
             picks.valid.eq(fetched), picks.last.eq(~left.any()), picks.thread.eq(thread), reads.valid.eq(picks.valid),
-            reads.last.eq(picks.last), reads.thread.eq(picks.thread), reads.place.eq(pick(places, read_port)),
+            reads.last.eq(picks.last), reads.thread.eq(picks.thread), reads.inner.eq(pick(places, read_port)),
             base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes), writes.eq(changes)]
 
-        # The number: as it was read, or as an earlier thread has left it.
-        distance = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
+        # The number: as it was read, or as an earlier thread has left it; then what was read is 0. Threads of one job
+        # have one place if they have it inside of their line, or of their CTA's shared memory.
+        first, second_one, third = (other.valid & (other.inner == inside) for other in (comes, changes, writes))
+        meets = {name: Signal(name=f"meets_{name}") for name in ("first", "second", "third", "next")}
         m.d.sync += [
-            distance[name].eq(other.valid & (other.place == located))
-            for name, other in (("first", comes), ("second", changes), ("third", writes))]
-        m.d.sync += distance["next"].eq(distance["first"])
-        old, before, new = Signal(64), Signal(64), self.changed
-        m.d.sync += [old.eq(Mux(distance["second"], new, Mux(distance["third"], before, self.found))), before.eq(new)]
+            meets["first"].eq(first), meets["second"].eq(second_one), meets["third"].eq(third),
+            meets["next"].eq(meets["first"])]
+        old, before, new = (Signal(64, name=name) for name in ("old", "before", "new"))
+        m.d.comb += new.eq(self.changed)
+        m.d.sync += [
+            old.eq(Mux(meets["second"], new, Mux(meets["third"], before, 0)) | self.found), before.eq(new)]
         with m.If(~wide):
             m.d.sync += old[32:].eq(0)
         m.d.comb += [
-            arithmetic.old.eq(Mux(distance["next"], new, old)), arithmetic.operation.eq(instruction.atomic),
+            arithmetic.old.eq(Mux(meets["next"], new, old)), arithmetic.operation.eq(instruction.atomic),
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
             arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(changes.operands[0], changes.operands[1])),
             arithmetic.swap.eq(Cat(changes.operands[2], changes.operands[3]))]
@@ -219,7 +222,8 @@ class AtomicPipeline(Component):
         m.d.comb += [
             read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
             read.tag.eq(job.tag), read.slot.eq(job.slot), change.busy.eq(self.busy),
-            change.source.eq(located[bank]), change.valid.eq(changes.valid), change.wide.eq(wide),
+            change.source.eq(located[bank]), change.wants.eq(~(second_one | third)),
+            change.valid.eq(changes.valid), change.wide.eq(wide),
             change.line.eq(job.line), change.tag.eq(job.tag), change.place.eq(changes.place),
             change.value.eq(arithmetic.new)]
         m.d.comb += [row.eq(located[bank.stop:]) for row in read.rows]

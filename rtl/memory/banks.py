@@ -42,12 +42,11 @@ class SharedBanks(Component):
         m = Module()
         params, bits = self._params, row_bits(self._params)
         clear, row_bytes = self.clear.payload, 4 * params.lanes
-        row, left, clearing, used = Signal(bits), Signal(bits + 1), Signal(), Signal()
-        clears = clearing & ~used & left.any()
-        m.d.comb += [
-            used.eq(Cat(bank.bytes for bank in self.write.banks).any()),
-            self.clear.ready.eq(clearing & ~left.any())]
-        m.d.sync += Assert(used | ~Cat(bank.value for bank in self.write.banks).any(), "what nobody writes is not 0")
+        row, left, clearing = Signal(bits), Signal(bits + 1), Signal()
+        clears = clearing & ~self.write.used & left.any()
+        m.d.comb += self.clear.ready.eq(clearing & ~left.any())
+        m.d.sync += Assert(self.write.used | ~Cat(Cat(bank.bytes, bank.value) for bank in self.write.banks).any(),
+                           "what nobody writes is not 0")
         with m.If(~clearing & self.clear.valid):
             m.d.sync += [
                 clearing.eq(1), row.eq(clear.shared_base // row_bytes),

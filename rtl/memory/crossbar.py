@@ -49,11 +49,12 @@ def result_write(params: SmParams) -> data.StructLayout:
 
 
 def change_layout(params: SmParams) -> data.StructLayout:
-    """Atomic operations use the crossbar: the banks whose words they read are ``source`` and the next one. If
-    ``valid``, the number that one of them leaves is written in the next cycle, in two words if it is ``wide``."""
+    """Atomic operations use the crossbar: the banks whose words they read are ``source`` and the next one, if one
+    ``wants`` them. If ``valid``, the number that one of them leaves is written in the next cycle, in two words if it is
+    ``wide``."""
     return data.StructLayout({
-        "busy": 1, "source": ceil_log2(params.lanes), "valid": 1, "wide": 1, "line": 1, "tag": memory_tag_bits(params),
-        "place": params.shared_bits, "value": 64})
+        "busy": 1, "source": ceil_log2(params.lanes), "wants": 1, "valid": 1, "wide": 1, "line": 1,
+        "tag": memory_tag_bits(params), "place": params.shared_bits, "value": 64})
 
 
 class Crossbar(Component):
@@ -108,8 +109,8 @@ class Crossbar(Component):
             "closed": Out(Event(passed_layout(params))), "busy": Out(1), "shared": Out(1)})
         bank_bits, row = ceil_log2(params.lanes), row_bits(params)
         self._access: Any = Signal(data.StructLayout({
-            "used": 1, "kind": BeatKind, "slot": slot, "tag": memory_tag_bits(params), "beat": beat, "size": 3,
-            "signed": 1, "loads": ports, "lanes": params.lanes, "ports": data.ArrayLayout(data.StructLayout({
+            "used": 1, "writes": 1, "kind": BeatKind, "slot": slot, "tag": memory_tag_bits(params), "beat": beat,
+            "size": 3, "signed": 1, "loads": ports, "lanes": params.lanes, "ports": data.ArrayLayout(data.StructLayout({
                 "byte": 2, "bank": bank_bits, "row": row, "word": range(WORDS), "value": 32}), ports)}))
         self._leader = [Signal(ports, name=f"leader_{bank}") for bank in range(params.lanes)]
         self._chosen = [[Signal(ports, name=f"chosen_{bank}_{byte}") for byte in range(4)]
@@ -128,21 +129,20 @@ class Crossbar(Component):
 
         # The next half, when all threads of the last one are served; until then it waits here, and nobody else need
         # know. A shuffle reads words a stage later than a store.
-        left, takes, clashes, access, comes, blocked = (
-            Signal(ports), Signal(), Signal(), self._access, Signal(), Signal())
-        lower, upper, shuffles = given.lanes[:ports], given.lanes[ports:], access.kind == BeatKind.LANES
+        left, takes, clashes, access, comes, blocked, shuffles = (
+            Signal(ports), Signal(), Signal(), self._access, Signal(), Signal(), Signal())
+        lower, upper = given.lanes[:ports], given.lanes[ports:]
         m.d.comb += [
-            left.eq(pending & ~served), self.mixed.eq(access.used & shuffles),
+            left.eq(pending & ~served), shuffles.eq(pending.any() & (here.kind == BeatKind.LANES)),
             offered.job.eq(self.job.payload), offered.upper.eq(self.continues | self.job.payload.skips),
             offered.whole.eq(self.continues | self.job.payload.single), self.free.eq(~waits),
             self.job.ready.eq(self.job.valid & self.free & offered.whole),
             next_half.eq(Mux(waits, waiting.as_value(), offered.as_value())), comes.eq(self.job.valid | waits),
-            blocked.eq(clashes | given.write & pending.any() & (here.kind == BeatKind.LANES)),
-            takes.eq(comes & ~blocked),
+            blocked.eq(clashes | given.write & shuffles), takes.eq(comes & ~blocked),
             self.upper.eq(next_half.upper), self.slot.eq(given.slot), self.beat.eq(given.beat),
-            self.data_slot.eq(Mux(self.mixed, access.slot, here.slot)), self.data_beat.eq(here.beat),
-            self.data_word.eq(here.word)]
+            self.data_beat.eq(here.beat), self.data_word.eq(here.word)]
         m.d.sync += [
+            self.mixed.eq(shuffles), self.data_slot.eq(Mux(clashes | shuffles, here.slot, given.slot)),
             pending.eq(Mux(takes, Mux(self.upper, upper, lower), left)), waits.eq(comes & blocked),
             self.continues.eq(Mux(self.job.valid & self.free, ~offered.whole, self.continues)),
             Assert(~takes | given.lanes.any(), "a beat without threads")]
@@ -202,7 +202,7 @@ class Crossbar(Component):
             self.closed.payload.eq(self.passed.payload)]
         loads = served & ~here.write.replicate(ports)
         m.d.sync += [
-            access.used.eq(pending.any()), access.loads.eq(loads),
+            access.used.eq(pending.any()), access.writes.eq(pending.any() & here.write), access.loads.eq(loads),
             access.lanes.eq(Cat(loads & here.lanes[:ports] & has_lower.replicate(ports),
                                 loads & here.lanes[ports:] & has_upper.replicate(ports)))]
         m.d.sync += [access[name].eq(here[name]) for name in ("kind", "slot", "tag", "beat", "size", "signed")]
@@ -217,8 +217,8 @@ class Crossbar(Component):
         # What an atomic operation leaves takes the place of the first two ports' words.
         with m.If(change.busy):
             m.d.sync += [
-                access.used.eq(change.valid), access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED)),
-                access.tag.eq(change.tag)]
+                access.used.eq(change.valid), access.writes.eq(change.valid), access.tag.eq(change.tag),
+                access.kind.eq(Mux(change.line, BeatKind.LINE, BeatKind.SHARED))]
             for port, then in enumerate(access.ports[:2]):
                 place, valid = change.place[2:] | port, change.valid & (change.wide if port else 1)
                 m.d.sync += [then.row.eq(place[bank_bits:]), then.value.eq(change.value.word_select(port, 32))]
@@ -229,8 +229,8 @@ class Crossbar(Component):
         read, write = self.read, self.write
         m.d.comb += [
             read.used.eq(access.loads.any()), read.kind.eq(access.kind), read.tag.eq(access.tag),
-            read.slot.eq(access.slot), write.line.eq(access.kind == BeatKind.LINE), write.tag.eq(access.tag),
-            self.shared.eq(access.used & (access.kind == BeatKind.SHARED))]
+            read.slot.eq(access.slot), write.used.eq(access.writes), write.tag.eq(access.tag),
+            write.line.eq(access.kind == BeatKind.LINE), self.shared.eq(access.used & (access.kind == BeatKind.SHARED))]
         rows, values = [then.row for then in access.ports], [then.value for then in access.ports]
         for bank, (leader, chosen, banked) in enumerate(zip(self._leader, self._chosen, write.banks, strict=True)):
             m.d.comb += [banked.row.eq(chosen_of(leader, rows)), read.rows[bank].eq(banked.row)]
@@ -259,7 +259,7 @@ class Crossbar(Component):
                 sources[port].eq(one_hot(then.bank, params.lanes, access.loads[port]))]
             if port < 2:
                 with m.If(change.busy):
-                    m.d.sync += sources[port].eq(one_hot(change.source | port, params.lanes))
+                    m.d.sync += sources[port].eq(one_hot(change.source | port, params.lanes, change.wants))
             m.d.comb += [
                 self.words[port].eq(chosen_of(sources[port], self.found)),
                 result.values[port].eq(extended(last.words[port], last.begins[port], last.size, last.extends))]

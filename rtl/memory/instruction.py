@@ -220,7 +220,7 @@ def bank_read(params: SmParams) -> data.StructLayout:
 
 
 def bank_write(params: SmParams) -> data.StructLayout:
-    """Bytes of a word of each bank are written: of shared memory, or of the ``line`` of a tag."""
+    """Bytes of a word of each bank are written, if ``used``: of shared memory, or of the ``line`` of a tag."""
     bank = data.StructLayout({"row": row_bits(params), "bytes": 4, "value": WordLayout})
     return data.StructLayout({
-        "line": 1, "tag": memory_tag_bits(params), "banks": data.ArrayLayout(bank, params.lanes)})
+        "used": 1, "line": 1, "tag": memory_tag_bits(params), "banks": data.ArrayLayout(bank, params.lanes)})

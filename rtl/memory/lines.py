@@ -50,6 +50,8 @@ class LineMemory(Component):
     copy, copy_row, copy_tag : In(1), In, In
         One row of words of the answer becomes that of a tag's line in the next cycle, when nothing is written; nothing
         is read now.
+    copied : Out(1)
+        The next cycle: the row is in ``values``, and has to be in ``write``, of which no byte is written.
     read, values, words : In(bank_read), Out(a word for each bank), Out(the same)
         What was read a cycle ago of the answer, 0 if it was something else; and what is in the line of a tag.
     write : In(bank_write)
@@ -66,9 +68,9 @@ class LineMemory(Component):
         tag, words = memory_tag_bits(params), data.ArrayLayout(32, params.lanes)
         super().__init__({
             "take": In(1), "taken": In(8 * LINE_BYTES), "copy": In(1), "copy_row": In(range(self.rows)),
-            "copy_tag": In(tag), "read": In(bank_read(params)), "values": Out(words), "words": Out(words),
-            "write": In(bank_write(params)), "finish": In(1), "finish_tag": In(tag), "tag": In(tag),
-            "line": Out(8 * LINE_BYTES), "written": Out(LINE_BYTES)})
+            "copy_tag": In(tag), "copied": Out(1), "read": In(bank_read(params)), "values": Out(words),
+            "words": Out(words), "write": In(bank_write(params)), "finish": In(1), "finish_tag": In(tag),
+            "tag": In(tag), "line": Out(8 * LINE_BYTES), "written": Out(LINE_BYTES)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -76,7 +78,7 @@ class LineMemory(Component):
         row_bits_, answer = ceil_log2(self.rows), Signal(8 * LINE_BYTES)
         with m.If(self.take):
             m.d.sync += answer.eq(self.taken)
-        copied, copied_row, copied_tag = Signal(), Signal.like(self.copy_row), Signal.like(self.copy_tag)
+        copied, copied_row, copied_tag = self.copied, Signal.like(self.copy_row), Signal.like(self.copy_tag)
         m.d.sync += [
             copied.eq(self.copy), copied_row.eq(self.copy_row), copied_tag.eq(self.copy_tag),
             Assert(~(self.copy & self.read.used), "a row is copied while words are read"),
@@ -91,7 +93,7 @@ class LineMemory(Component):
                 found.eq(pick([answer.word_select(word, 32) for word in words], row)),
                 write.addr.eq(Cat(Mux(copied, copied_row, access.row[:row_bits_]),
                                   Mux(copied, copied_tag, self.write.tag))),
-                write.data.eq(Mux(copied, self.values[bank], access.value.as_value())),
+                write.data.eq(access.value.as_value()),
                 write.en.eq(copied.replicate(4) | Mux(self.write.line, access.bytes, 0)),
                 read.addr.eq(Cat(self.read.rows[bank][:row_bits_], self.read.tag)), self.words[bank].eq(read.data)]
             m.d.sync += self.values[bank].eq(Mux(self.copy | (self.read.kind == BeatKind.ANSWER), found, 0))
@@ -112,9 +114,11 @@ class LineMemory(Component):
 class MissQueue(Component):
     """Gives each line a tag, under which it is read, or filled and written, or read, modified and written.
 
-    Memory keeps no order between tags. So a line gets no tag while another one has it, unless both only read: accesses
-    to a line happen in the order in which it was found, and nobody sees it between an atomic operation's read and its
-    write. An answer is taken when the words of the one before have passed the crossbar; what confirms a write, always.
+    Memory keeps no order between tags. So a line gets no tag while another one has it, unless both only read, or both
+    only write: the second one's words are collected while the first one is written, and its request waits until memory
+    has confirmed that. Accesses to a line happen in the order in which it was found, and nobody sees it between an
+    atomic operation's read and its write. An answer is taken when the words of the one before have passed the crossbar;
+    what confirms a write, always.
 
     Members
     -------
@@ -127,7 +131,7 @@ class MissQueue(Component):
         It is.
     passed, closing : In(Event of passed_layout)
         Of the crossbar.
-    read, values, words, write : In(bank_read), Out(a word for each bank), Out(the same), In(bank_write)
+    read, values, words, write, copied : In(bank_read), Out(a word for each bank), Out(the same), In(bank_write), Out(1)
         Words of lines, as of :class:`LineMemory`.
     memory : Out(MemoryPort)
     begun : In(Event of a slot)
@@ -157,8 +161,9 @@ class MissQueue(Component):
             "modified": In(Event(tag)), "passed": In(Event(passed_layout(params))),
             "closing": In(Event(passed_layout(params))), "read": In(bank_read(params)),
             "values": Out(data.ArrayLayout(32, params.lanes)), "words": Out(data.ArrayLayout(32, params.lanes)),
-            "write": In(bank_write(params)), "memory": Out(MemoryPort(tag)), "begun": In(Event(slot)), "asks": Out(1),
-            "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot), "fault": Out(1 << slot), "filling": Out(1),
+            "write": In(bank_write(params)), "copied": Out(1), "memory": Out(MemoryPort(tag)),
+            "begun": In(Event(slot)), "asks": Out(1), "quiet": In(1), "busy": Out(1), "pending": Out(1 << slot),
+            "fault": Out(1 << slot), "filling": Out(1),
             "issued": Out(Event(slot)), "filled": Out(Event(slot)), "asked": Out(1), "asked_write": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -179,13 +184,20 @@ class MissQueue(Component):
         gives, last_word, finished = Signal(), Signal(), Signal()
         given, free = one_hot(tag, tags, gives), ~(used & ~confirmed | one_hot(tag, tags, has_tag))
 
-        # Whether the line is another one's is known in its second cycle, and does not matter if all only read.
+        # Whether the line is another one's is known in its second cycle, and does not matter if all only read. If all
+        # only write, the new one is held, and so are those that come behind it, until all writes that they follow are
+        # confirmed. Who meets one that is held waits.
         meets, compared, altering, alter = Signal(), Signal(), Signal(), found.write | found.modify
+        writes, held, unconfirmed, same, follows = (Signal(tags, name=name) for name in (
+            "writes", "held", "unconfirmed", "same", "follows"))
         safe = ~(alter | altering) | compared & ~meets
+        m.d.comb += same.eq(used & ~confirmed & Cat(other == line[:_COMPARED_BITS] for other in known))
         m.d.sync += [
-            meets.eq((used & ~confirmed & (alters | alter.replicate(tags))
-                      & Cat(other == line[:_COMPARED_BITS] for other in known)).any()),
-            compared.eq(self.found.valid & ~goes_on), altering.eq((used & alters).any() | gives & alter)]
+            meets.eq((same & Mux(found.write, ~(writes & ~held), alters | found.modify.replicate(tags))).any()),
+            follows.eq(same), compared.eq(self.found.valid & ~goes_on),
+            altering.eq((used & alters).any() | gives & alter),
+            held.eq(Mux(unconfirmed.any(), held, 0) | Mux((follows | held).any() & found.write, given, 0)),
+            unconfirmed.eq((unconfirmed | Mux(gives & found.write, follows, 0)) & ~confirmed)]
         m.d.comb += [
             line.eq(Mux(word.any(), following, found.line)),
             last_word.eq(~found.local | (word == found.words - 1)),
@@ -206,7 +218,7 @@ class MissQueue(Component):
         m.d.sync += [used.eq((used | given) & ~released), Assert(~(given & used).any(), "a tag in use is given again")]
         for number in range(tags):
             with m.If(given[number]):
-                m.d.sync += [known[number].eq(line), alters[number].eq(alter)]
+                m.d.sync += [known[number].eq(line), alters[number].eq(alter), writes[number].eq(found.write)]
 
         # What is to be done with it.
         info_layout = data.StructLayout({
@@ -222,6 +234,7 @@ class MissQueue(Component):
 
         # Requests, in the order in which they are complete.
         reads, passed, filled, filled_tag = Signal(), self.passed, Signal(), Signal.like(tag)
+        waits = held.bit_select(sending.r_data[:-1], 1)
         m.d.sync += [
             filled.eq(passed.valid & (passed.payload.owner == BeatOwner.FILL)), filled_tag.eq(passed.payload.tag),
             finished.eq(filled | self.modified.valid),
@@ -230,9 +243,9 @@ class MissQueue(Component):
             lines.finish.eq(finished), reads.eq(gives & ~found.write),
             sending.w_en.eq(finished | reads & (sending.r_rdy | ~request.ready)),
             sending.w_data.eq(Mux(finished, Cat(lines.finish_tag, 1), Cat(tag, 0))),
-            request.valid.eq(sending.r_rdy | reads), sending.r_en.eq(request.ready), lines.tag.eq(request.payload.tag),
-            address.addr.eq(sending.r_data[:-1]), Cat(request.payload.tag, request.payload.write).eq(
-                Mux(sending.r_rdy, sending.r_data, Cat(tag, 0))),
+            request.valid.eq(Mux(sending.r_rdy, ~waits, reads)), sending.r_en.eq(request.ready & ~waits),
+            lines.tag.eq(request.payload.tag), address.addr.eq(sending.r_data[:-1]),
+            Cat(request.payload.tag, request.payload.write).eq(Mux(sending.r_rdy, sending.r_data, Cat(tag, 0))),
             request.payload.address.eq(Mux(sending.r_rdy, address.data, line)), request.payload.data.eq(lines.line),
             request.payload.mask.eq(lines.written), self.asked.eq(request.valid & request.ready),
             self.asked_write.eq(request.payload.write)]
@@ -244,7 +257,7 @@ class MissQueue(Component):
         said, served = response.payload, Signal(tags)
         m.d.comb += [
             lines.taken.eq(said.data), lines.read.eq(self.read), lines.write.eq(self.write),
-            self.values.eq(lines.values), self.words.eq(lines.words),
+            self.values.eq(lines.values), self.words.eq(lines.words), self.copied.eq(lines.copied),
             served.eq(one_hot(passed.payload.tag, tags, passed.valid & (passed.payload.owner == BeatOwner.ANSWER))),
             confirmed.eq(one_hot(said.tag, tags, response.valid & (said.write | said.error))),
             released.eq(served | confirmed)]
@@ -258,11 +271,11 @@ class MissQueue(Component):
                 m.d.sync += [slot.eq(found.slot), mark.eq(one_hot(found.slot, count))]
         # That one of them closes is known late: whether it is the slot's last one, before.
         closed, closing, closes = Signal(tags), self.closing.payload, self.closing.valid
-        waits, slot_waits, mine = used & ~closed, Signal(count), one_hot(
+        opens, slot_waits, mine = used & ~closed, Signal(count), one_hot(
             closing.tag, tags, closing.owner == BeatOwner.ANSWER)
-        alone = ~(waits & ~mine & Cat(slot == closing.slot for slot in slots)).any()
+        alone = ~(opens & ~mine & Cat(slot == closing.slot for slot in slots)).any()
         m.d.comb += [
-            slot_waits.eq(reduce(or_, (Mux(waits[tag], of, 0) for tag, of in enumerate(marks)))),
+            slot_waits.eq(reduce(or_, (Mux(opens[tag], of, 0) for tag, of in enumerate(marks)))),
             self.pending.eq(slot_waits & ~one_hot(closing.slot, count, closes & alone & mine.any()))]
         m.d.sync += closed.eq((closed | Mux(closes, mine, 0)) & ~served)
         m.d.sync += self.fault.eq(

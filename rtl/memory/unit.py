@@ -273,8 +273,13 @@ class MemoryUnit(Component):
             m.d.sync += [
                 in_lines.word_select(lane, 32).eq(Mux(read.kind == BeatKind.LINE, queue.words[lane], 0)),
                 in_lanes.word_select(lane, 32).eq(Mux((read.kind == BeatKind.LANES) & executes, value, 0))]
+        # A row that is copied takes the place of what is stored, which is 0 then.
+        write = Signal.like(crossbar.write)
+        m.d.comb += [write.eq(crossbar.write), write.used.eq(crossbar.write.used | queue.copied)]
+        for stored, passed, copied in zip(write.banks, crossbar.write.banks, queue.values, strict=True):
+            m.d.comb += stored.value.eq(passed.value.as_value() | Mux(queue.copied, copied, 0))
         for memory_ in (banks, queue):
-            m.d.comb += [memory_.read.eq(read), memory_.write.eq(crossbar.write)]
+            m.d.comb += [memory_.read.eq(read), memory_.write.eq(write)]
         m.d.comb += [
             crossbar.found.eq(banks.values.as_value() | queue.values.as_value() | in_lines | in_lanes),
             crossbar.change.eq(atomic.change), atomic.changed.eq(crossbar.changed),

@@ -8,10 +8,10 @@ from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.handmade import encode
-from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld
+from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld, buffer_of
 
-__all__ = ["SHUFFLES", "Pattern", "Shuffled", "conflicts", "counted", "edges", "faults", "lines_of", "shared_counted",
-           "shuffled", "shuffles"]
+__all__ = ["SHUFFLES", "Pattern", "Shuffled", "conflicts", "counted", "edges", "faults", "fills", "lines_of",
+           "shared_counted", "shuffled", "shuffles"]
 
 ALL_REPORTED = 0x00FF_FFFF
 _EVERYBODY = (1 << WARP_THREADS) - 1
@@ -87,12 +87,35 @@ def counted(world: MemoryWorld) -> list[Counted]:
             word = encode(name, Ra=register, Rd=data, wide=1, size=size.value)
             cases.append(Counted(f"{name}.{size.name}, {pattern.name}", MemoryStep(slot, word, threads),
                                  lines_of(chosen, count)))
-    for size in _SIZES:
+    for size in _SIZES:     # registers that are spilled: each word has a line for half of the threads
         offset = 16
-        word = encode("LDL", Ra=RZ, Rd=_RESULT, size=size.value, offset=offset)
-        cases.append(Counted(f"LDL.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
+        for name, data in (("LDL", _RESULT), ("STL", _DATA)):
+            word = encode(name, Ra=RZ, Rd=data, size=size.value, offset=offset)
+            cases.append(Counted(f"{name}.{size.name}", MemoryStep(1, word), 2 * size_registers(size.value)))
         assert offset + size_bytes(size.value) <= LOCAL_BYTES
     return cases
+
+
+def fills(world: MemoryWorld) -> Iterator[MemoryStep]:
+    """Stores of all warps that meet in operands, or in lines. First each instruction has lines of its own, even threads
+    one and odd threads the other. They take long to fill, since neighbours in a line are 8 words apart; but of the
+    first beat the second line has threads in one half only: it begins while the other line's last words wait. Then each
+    warp stores twice in a row to one line, a few words, which are soon sent.
+    """
+    for slot in range(len(world.warps)):
+        world.set_pair(slot, POINTER, [
+            buffer_of(slot) + LINE_BYTES * (thread & 1) + 4 * (thread >> 2) + 32 * (thread >> 1 & 1)
+            for thread in range(WARP_THREADS)])
+        world.set_pair(slot, _FEW, [buffer_of(slot) + 4 * thread for thread in range(WARP_THREADS)])
+    for number in range(_FILLS):
+        for slot in range(len(world.warps)):
+            yield MemoryStep(slot, encode("STG", Ra=POINTER, Rd=_DATA + number, wide=1, size=MemorySize.B32.value,
+                                          offset=2 * LINE_BYTES * number), _EVERYBODY & ~0xA0)
+    for number in range(_FILLS):
+        for slot in range(len(world.warps)):
+            for again in range(2):
+                yield MemoryStep(slot, encode("STG", Ra=_FEW, Rd=_DATA + again, wide=1, size=MemorySize.B32.value,
+                                              offset=LINE_BYTES * number), 0xF)
 
 
 def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
@@ -117,11 +140,13 @@ def shared_counted(world: MemoryWorld, lanes: int) -> list[Counted]:
 POINTER = 0
 """A pair of registers with the address of a word of global memory, neighbouring ones for neighbouring threads; behind
 it one with an address of shared memory."""
-_ROUNDS = 6
+_FEW = 4
+_ROUNDS, _FILLS = 6, 8
 
 
-def rates() -> Iterator[tuple[str, list[int], float]]:
-    """Instructions that depend on nothing, and how many cycles each may take at most on 8 lanes."""
+def rates() -> Iterator[tuple[str, list[list[int]], float]]:
+    """Instructions that depend on nothing, those that a warp has in a row, and how many cycles each may take at most on
+    8 lanes."""
     add = AtomicOperation.ADD.value
     for name, word, most in (
             ("LDG", encode("LDG", Ra=POINTER, Rd=_RESULT, wide=1, size=MemorySize.B32.value), 13),
@@ -132,7 +157,9 @@ def rates() -> Iterator[tuple[str, list[int], float]]:
              12),
             ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
             ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48)):
-        yield name, [word] * _ROUNDS, most
+        yield name, [[word]] * _ROUNDS, most
+        if name == "STG":
+            yield f"{name} to a line twice in a row", [[word] * 2] * _ROUNDS, most
 
 
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:

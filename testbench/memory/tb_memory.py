@@ -11,14 +11,14 @@ from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
-from testbench.memory.cases import POINTER, counted, edges, faults, rates, shared_counted, shuffles
+from testbench.memory.cases import POINTER, counted, edges, faults, fills, rates, shared_counted, shuffles
 from testbench.memory.coverage import MemoryCoverage
 from testbench.memory.driver import PARAMS, MemoryDriver
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, WARPS, MemoryStep, MemoryWorld, buffer_of
 
-__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_lines",
-           "check_local_base", "check_random", "check_rates", "check_shuffles", "record", "run"]
+__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_fills",
+           "check_lines", "check_local_base", "check_random", "check_rates", "check_shuffles", "record", "run"]
 
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
@@ -100,9 +100,10 @@ def check_rates(bench: Bench) -> None:
             world.set_pair(slot, POINTER, [buffer_of(slot) + 4 * thread for thread in range(32)])
             world.set_register(slot, POINTER + 2, [4 * thread for thread in range(32)])
         registers = world.start_registers()
-        for word in words:
+        for group in words:
             for slot in range(WARPS):
-                world.execute(MemoryStep(slot, word))
+                for word in group:
+                    world.execute(MemoryStep(slot, word))
         driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
         driver.load(registers)
         driver.run()
@@ -112,6 +113,20 @@ def check_rates(bench: Bench) -> None:
         rows.append([name, rate, most])
     bench.table("cycles an instruction of several warps, memory answers after 20 cycles", ["", "cycles", "most"], rows)
     bench.checked("rates", len(rows))
+
+
+def check_fills(bench: Bench) -> None:
+    """Operands of a store stay until all its lines are filled, whoever waits for their place; and the last of the
+    stores to a line stays, in whatever order memory does what is not confirmed.
+    """
+    for behaviour in (MemoryBehaviour(latency=(20, 20)), UNRULY):
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        driver = MemoryDriver(bench, world, behaviour=behaviour)
+        for step in fills(world):
+            world.execute(step)
+        driver.load(world.start_registers())
+        driver.run()
+        bench.checked("stores that meet others", driver.steps)
 
 
 def check_faults(bench: Bench) -> None:
@@ -214,6 +229,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_lines, check_banks, check_rates, check_edges, check_faults, check_local_base, check_clear,
-                  check_shuffles, check_random, record):
+    for check in (check_lines, check_banks, check_rates, check_fills, check_edges, check_faults, check_local_base,
+                  check_clear, check_shuffles, check_random, record):
         check(bench)

@@ -26,8 +26,9 @@ from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 
 ENGINE, _ = choose()
 
-CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_edges,
-          tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear, tb_memory.check_shuffles)
+CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_fills,
+          tb_memory.check_edges, tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear,
+          tb_memory.check_shuffles)
 
 
 def passes(body, seed=0):

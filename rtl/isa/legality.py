@@ -61,7 +61,7 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "of floating point this machine has arithmetic and comparisons in single precision, and what division needs"
+_NO_FLOATS = "of floating point there are sums, products and comparisons in single precision, and what division needs"
 
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),

@@ -26,11 +26,14 @@ class TermStage(wiring.Component):
     -------
     control : In(LaneControl)
     prepared : In(Prepared)
+    product : Out(64)
+        Of whole words.
     terms : Out(Terms)
     """
 
     control: In(LaneControl)
     prepared: In(Prepared)
+    product: Out(64)
     terms: Out(Terms)
 
     def elaborate(self, platform: object) -> Module:
@@ -93,7 +96,7 @@ class TermStage(wiring.Component):
         control, (low, upper_b, upper_a, high) = self.control, self.prepared.products
         product, upper, low_zero = Signal(32), Signal(48), Signal()
         m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
-                     low_zero.eq(~Cat(low[:16], upper[:16]).any())]
+                     self.product.eq(Cat(low[:16], upper)), low_zero.eq(~Cat(low[:16], upper[:16]).any())]
         complement = control.complement.replicate(32)
         with m.Switch(control.product):
             with m.Case(ProductPart.LOW):

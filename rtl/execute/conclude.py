@@ -26,11 +26,14 @@ class ResultStage(wiring.Component):
     -------
     control : In(LaneControl)
     terms : In(Terms)
+    real : In(32)
+        The floating-point unit's result.
     result : Out(LaneResult)
     """
 
     control: In(LaneControl)
     terms: In(Terms)
+    real: In(32)
     result: Out(LaneResult)
 
     def elaborate(self, platform: object) -> Module:
@@ -47,11 +50,12 @@ class ResultStage(wiring.Component):
         bounded, chooses, takes_x, sums = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             bounded.eq(control.saturate & overflow), chooses.eq(control.smaller | control.larger),
-            takes_x.eq(less ^ control.larger), sums.eq(~bounded & ~chooses),
+            takes_x.eq(less ^ control.larger), sums.eq(~bounded & ~chooses & ~control.floating.real),
             value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
                      | (x[:32] & (chooses & takes_x).replicate(32)) | (~y[:32] & (chooses & ~takes_x).replicate(32))
                      | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
-                     | Cat(Const(0, 16), terms.b & control.merge.replicate(16)))]
+                     | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
+                     | (self.real & control.floating.real.replicate(32)))]
 
         # CC.
         zero, old, flags = Signal(), terms.conditions, result.conditions

@@ -9,6 +9,8 @@ from amaranth.lib import data, enum
 
 from rtl.isa.kinds import Boolean, Compare, PermuteMode, SumShift
 
+from .float_control import FloatControl
+
 __all__ = ["FirstTerm", "LaneControl", "Part", "PredicateResult", "ProductPart", "ShiftCount", "Truth"]
 
 
@@ -189,3 +191,5 @@ class LaneControl(data.Struct):
     unpack: unsigned(1)
     """The result's low bits go to predicates where b says so."""
     predicate: PredicateResult
+
+    floating: FloatControl

@@ -3,6 +3,7 @@
 from amaranth.hdl import Const, Module, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from rtl.isa.syntax import (
     PT,
@@ -18,6 +19,7 @@ from rtl.isa.syntax import (
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
+from .float_control import FLOAT_OPERATIONS
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .operations import OPERATIONS
 
@@ -31,7 +33,7 @@ _OTHER_VALUES = {"S2R": ValueSource.SPECIAL, "CS2R": ValueSource.SPECIAL, "LEPC"
 
 
 class LaneDecoder(wiring.Component):
-    """Reads the instruction table; combinational.
+    """Reads the instruction table; combinational. ``real``: the lanes have floating point.
 
     Members
     -------
@@ -43,6 +45,10 @@ class LaneDecoder(wiring.Component):
     word: In(WORD_BITS)
     instruction: Out(LaneInstruction)
 
+    def __init__(self, real: bool) -> None:
+        self._forms = tuple(form for form in LANE_FORMS if real or form.name not in FLOAT_OPERATIONS)
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         instruction = self.instruction
@@ -53,7 +59,7 @@ class LaneDecoder(wiring.Component):
             m.d.comb += predicate.eq(PT)
         m.d.comb += instruction.quad.eq(~0)
         with m.Switch(self.word):
-            for form in LANE_FORMS:
+            for form in self._forms:
                 with m.Case(pattern_of(form)):
                     self._decode(m, form)
         return m
@@ -91,6 +97,8 @@ class LaneDecoder(wiring.Component):
             m.d.comb += [instruction.source_a.eq(_OTHER_VALUES[form.name]), instruction.special.eq(field("special"))]
         if form.name == "VOTE":
             m.d.comb += Value.cast(instruction.vote).eq(field("mode"))
+        for name, value in FLOAT_OPERATIONS.get(form.name, lambda _: {})(field).items():
+            m.d.comb += Value.cast(instruction.control.floating[name]).eq(signal(value))
         for name, value in OPERATIONS[form.name](field).items():
             m.d.comb += Value.cast(instruction.control[name]).eq(signal(value))
 
@@ -104,5 +112,6 @@ class LaneDecoder(wiring.Component):
             case Constant() if source is not None:
                 m.d.comb += source.eq(OperandSource.CONSTANT)
             case Immediate(field) if source is not None:
+                number = form.fields[field]
                 m.d.comb += [source.eq(OperandSource.IMMEDIATE),
-                             instruction.immediate.eq(field_of(self.word, form.fields[field]))]
+                             instruction.immediate.eq(field_of(self.word, number) << exact_log2(number.scale))]

@@ -4,9 +4,12 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.isa.kinds import FloatRounding
+
 from .combine import TermStage
 from .conclude import ResultStage
 from .control import LaneControl
+from .float_unit import FloatAdd, FloatPrepare, FloatRound
 from .prepare import OperandStage
 from .stages import LaneResult, Operands
 
@@ -14,7 +17,7 @@ __all__ = ["Lane"]
 
 
 class Lane(wiring.Component):
-    """Takes operands every cycle and gives the result three cycles later.
+    """Takes operands every cycle and gives the result three cycles later. ``real``: it has floating point.
 
     Members
     -------
@@ -34,7 +37,8 @@ class Lane(wiring.Component):
     executes: In(1)
     result: Out(LaneResult)
 
-    def __init__(self) -> None:
+    def __init__(self, real: bool) -> None:
+        self._real = real
         super().__init__()
         self.prepare = OperandStage()
         self.combine = TermStage()
@@ -52,4 +56,18 @@ class Lane(wiring.Component):
             combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms), self.result.eq(conclude.result)]
         with m.If(~self.executes):
             m.d.sync += self.result.value.eq(0)
+        if self._real:
+            self._floating_point(m)
         return m
+
+    def _floating_point(self, m: Module) -> None:
+        """Beside the stages: the product is of their multipliers, the result goes through their last one."""
+        m.submodules.float_prepare = prepare = FloatPrepare()
+        m.submodules.float_add = add = FloatAdd()
+        m.submodules.float_round = last = FloatRound()
+        m.d.comb += [
+            prepare.control.eq(self.first.floating), prepare.operands.eq(self.operands),
+            self.prepare.factors.eq(prepare.factors), self.prepare.holds.eq(prepare.holds),
+            add.product.eq(self.combine.product), add.downwards.eq(self.second.floating.round == FloatRounding.RM),
+            last.control.eq(self.third.floating), self.conclude.real.eq(last.result)]
+        m.d.sync += [add.aligned.eq(prepare.aligned), last.sum.eq(add.sum)]

@@ -260,6 +260,23 @@ def _vote(_field: Fields) -> Signals:
     return {**_always(_A), **_DECISION}
 
 
+def _real(_field: Fields) -> Signals:
+    """The floating-point unit's result."""
+    return {}
+
+
+def _fsetp(field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, "combine": field("combine"), **_DECISION}
+
+
+def _fset(field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, "combine": field("combine"), **_truth_word(field)}
+
+
+def _fcmp(_field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, **_either(_A, _B)}
+
+
 OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "IADD": _iadd, "IADD32I": _iadd, "ISCADD": _iscadd, "ISCADD32I": _iscadd, "IADD3": _iadd3, "LEA": _lea,
     "LEA.HI": _lea_high, "XMAD": _xmad, "IMUL": _imul, "IMUL32I": _imul, "IMAD": _imad, "IMAD32I": _imad,
@@ -268,6 +285,8 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
     "SEL": _sel, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
     "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
+    **dict.fromkeys(("FADD", "FADD32I", "FMUL", "FMUL32I", "FFMA", "FFMA32I", "FMNMX"), _real),
+    "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
     "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
 })
 """By instruction name."""

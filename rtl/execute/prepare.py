@@ -1,7 +1,7 @@
 """The first stage of a lane: its operands, as the second one wants them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
@@ -28,11 +28,15 @@ class OperandStage(wiring.Component):
     -------
     control : In(LaneControl)
     operands : In(Operands)
+    factors, holds : In(24 bits, of a and b), In(1)
+        The floating-point unit's: mantissas, its decision.
     prepared : Out(Prepared)
     """
 
     control: In(LaneControl)
     operands: In(Operands)
+    factors: In(data.ArrayLayout(24, 2))
+    holds: In(1)
     prepared: Out(Prepared)
 
     def elaborate(self, platform: object) -> Module:
@@ -85,7 +89,8 @@ class OperandStage(wiring.Component):
             prepared.a.eq(Mux(control.distance, difference ^ difference[33].replicate(34), term_a)),
             prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b), prepared.less.eq(less),
             prepared.equal.eq(equal),
-            prepared.given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested)),
+            prepared.given.eq(Mux(control.floating.decides, self.holds,
+                                  Mux(of_predicates, joined(control.combine_first, x, y), tested))),
             prepared.joined.eq(Mux(of_predicates, z, x)),
             prepared.conditions.eq(flags), prepared.picks.as_value().eq(byte_picks(control.permute, b)),
             shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), shifts.c.eq(prepared.c),
@@ -95,7 +100,9 @@ class OperandStage(wiring.Component):
 
     def _factors(self, m: Module) -> tuple[Signal, Signal]:
         """The low factors, which may be any halves; makes the products."""
-        control, a, b = self.control, self.operands.a, self.operands.b
+        control, operands = self.control, self.operands
+        a, b = (Mux(control.floating.real, mantissa, word)
+                for mantissa, word in zip(self.factors, (operands.a, operands.b), strict=True))
         pairs = []
         for name, word, high, is_signed in (("a", a, control.high_a, control.signed_a),
                                             ("b", b, control.high_b, control.signed_b)):

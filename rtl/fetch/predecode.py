@@ -10,6 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
+from rtl.isa.floating import FLOATING
 from rtl.isa.legality import register_groups, rules
 from rtl.isa.syntax import RZ, WORD_BITS, Constant, Field, Form, Pipe, Register, Target
 from rtl.isa.table import FORMS
@@ -82,7 +83,8 @@ _PLACES = _register_places()
 
 
 class Predecoder(wiring.Component):
-    """Reads the instruction table; combinational. Refuses what rtl.isa.legality.encoding_error refuses.
+    """Reads the instruction table; combinational. Refuses what rtl.isa.legality.encoding_error refuses on a machine
+    with floating point (``real``), or without.
 
     Members
     -------
@@ -96,10 +98,14 @@ class Predecoder(wiring.Component):
     registers: In(9)
     predecoded: Out(Predecoded)
 
+    def __init__(self, real: bool) -> None:
+        self._forms = tuple(form for form in FORMS if real or form not in FLOATING)
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         found: dict[Form, Any] = {}
-        for number, form in enumerate(FORMS):
+        for number, form in enumerate(self._forms):
             found[form] = Signal(name=f"form_{number}")
             special = [other for other in FORMS if other.mask & form.mask == form.mask != other.mask
                        and other.match & form.mask == form.match]
@@ -107,11 +113,11 @@ class Predecoder(wiring.Component):
                                        & ~_any(self.word.matches(pattern_of(other)) for other in special))
 
         refused = ~_any(found.values()) | self._where(
-            found, ((form, Outcomes(form, rule).when(bool)) for form in FORMS for rule in rules(form)))
+            found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in rules(form)))
         beyond, misaligned = self._registers(found)
-        kind = reduce(or_, (Mux(_any(found[form] for form in FORMS if kind_of(form) is kind), kind.value, 0)
+        kind = reduce(or_, (Mux(_any(found[form] for form in self._forms if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))
-        places = (Mux(_any(found[form] for form in FORMS if _constant(form) == where), index + 1, 0)
+        places = (Mux(_any(found[form] for form in self._forms if _constant(form) == where), index + 1, 0)
                   for index, where in enumerate(CONSTANT_FIELDS))
         m.d.comb += [self.predecoded.constant.eq(reduce(or_, places)), self.predecoded.kind.as_value().eq(kind)]
         with m.If(refused | beyond | misaligned):
@@ -132,9 +138,10 @@ class Predecoder(wiring.Component):
     def _registers(self, found: Mapping[Form, Any]) -> tuple[Any, Any]:
         """Whether a register is beyond those of the launch, and whether a group of registers is not aligned."""
         beyond, misaligned = [], []
-        groups = {form: Outcomes(form, partial(register_groups, form)) for form in FORMS}
+        groups = {form: Outcomes(form, partial(register_groups, form)) for form in self._forms}
         for place in _PLACES:
-            named = [(form, name) for form in FORMS for name in next(iter(groups[form])) if form.fields[name] == place]
+            named = [(form, name) for form in self._forms for name in next(iter(groups[form]))
+                     if form.fields[name] == place]
             # Registers of the group behind the first: 0, 1 or 3.
             extra = Cat(self._where(found, ((form, groups[form].when(partial(_has, name, size)))
                                             for form, name in named)) for size in (2, 4))

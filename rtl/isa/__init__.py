@@ -11,6 +11,7 @@ syntax               what a description is made of: fields, modifiers, operands,
 fields               fields and operands that many instructions share
 control              control flow, traps, barriers, special registers
 integer              integer arithmetic, logic, shifts, comparisons, moves
+floating             arithmetic and comparisons in single precision
 conversion           conversions, bit counts, reciprocal
 memory               loads, stores, atomics, shuffles
 table                all of them, and the lookup of a word

@@ -16,7 +16,10 @@ __all__ = [
     "CacheOperation",
     "Compare",
     "CompareAndSwapType",
+    "FloatCompare",
+    "FloatFlush",
     "FloatFormat",
+    "FloatRounding",
     "FunnelPart",
     "FunnelWidth",
     "HalfSelect",
@@ -28,6 +31,7 @@ __all__ = [
     "PermuteMode",
     "PredicateTest",
     "ProductAddend",
+    "ProductScale",
     "ReturnFromTrapMode",
     "ShiftPart",
     "ShuffleMode",
@@ -51,6 +55,56 @@ class Compare(enum.Enum, shape=3):
     NE = 5
     GE = 6
     T = 7
+
+
+class FloatCompare(enum.Enum, shape=4):
+    """Relation of two floating-point numbers; those with a U hold of numbers that have no order, too."""
+
+    F = 0
+    LT = 1
+    EQ = 2
+    LE = 3
+    GT = 4
+    NE = 5
+    GE = 6
+    NUM = 7
+    NAN = 8
+    LTU = 9
+    EQU = 10
+    LEU = 11
+    GTU = 12
+    NEU = 13
+    GEU = 14
+    T = 15
+
+
+class FloatRounding(enum.Enum, shape=2):
+    """Direction in which a floating-point result is rounded: to the nearest, down, up, to zero."""
+
+    RN = 0
+    RM = 1
+    RP = 2
+    RZ = 3
+
+
+class FloatFlush(enum.Enum, shape=2):
+    """What becomes of subnormal operands and results: nothing, or zero; by the latter, zero by anything is 0, too."""
+
+    NONE = 0
+    FTZ = 1
+    FMZ = 2
+
+
+class ProductScale(enum.Enum, shape=3):
+    """What FMUL's product is divided or multiplied by."""
+
+    NONE = 0
+    D2 = 1
+    D4 = 2
+    D8 = 3
+    M8 = 4
+    M4 = 5
+    M2 = 6
 
 
 class Boolean(enum.Enum, shape=2):

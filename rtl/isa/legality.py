@@ -15,6 +15,7 @@ from amaranth.lib import enum
 
 from .conversion import DOUBLE_WORD
 from .errors import WarpError
+from .floating import FLOATING
 from .kinds import (
     AtomicOperation,
     AtomicType,
@@ -60,7 +61,7 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "floating point is in this machine only as far as 32- and 64-bit integer division needs it"
+_NO_FLOATS = "of floating point there are sums, products and comparisons in single precision, and what division needs"
 
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
@@ -73,6 +74,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
             why=_NO_FLOATS),
+    _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
@@ -83,7 +85,7 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
     _refuse("VOTE.VTG", why="it belongs to graphics"),
 )
-"""What this machine does not have (ours)."""
+"""What this machine does not have, whatever its knobs (ours)."""
 
 
 def refusal_of(form: Form, values: Values) -> Refusal | None:
@@ -114,14 +116,15 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can.
+def encoding_error(word: int, registers: int, real: bool = True) -> WarpError:
+    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``real``: the
+    machine has floating point (a knob of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None:
+    if form is None or (form in FLOATING and not real):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
     if any(rule(values) for rule in rules(form)):

@@ -6,13 +6,14 @@ from types import MappingProxyType
 
 from .control import CONTROL
 from .conversion import CONVERSION
+from .floating import FLOATING
 from .integer import INTEGER
 from .memory import MEMORY
 from .syntax import Form
 
 __all__ = ["BY_NAME", "FORMS", "find"]
 
-FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *CONVERSION, *MEMORY)
+FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *FLOATING, *CONVERSION, *MEMORY)
 """Every form of every instruction. Where two match a word, the one with more fixed bits is meant."""
 
 

@@ -50,9 +50,11 @@ def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
     """The action of a word that has an error instead."""
 
 
-def decode(word: int, registers: int) -> Instruction:
-    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers."""
-    error = encoding_error(word, registers)
+def decode(word: int, registers: int, real: bool = True) -> Instruction:
+    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``real``: it has floating
+    point.
+    """
+    error = encoding_error(word, registers, real)
     if error is not WarpError.NONE:
         return Instruction(word, error, _refused)
     form = find(word)

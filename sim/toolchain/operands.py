@@ -28,8 +28,9 @@ from rtl.isa.syntax import (
 from rtl.isa.syntax import Operand as FormOperand
 
 from .grammar import whole_number
+from .reals import real_bits
 from .relocation import RelocationKind, fit
-from .source import Absolute, Brackets, ConstantPlace, Half, Operand, Set, SourceError, Sum, number
+from .source import Absolute, Brackets, ConstantPlace, Half, Operand, Real, Set, SourceError, Sum, number
 
 __all__ = ["NEXT", "Matcher", "MismatchError", "Reference", "Scope", "is_reserved", "predicate_number"]
 
@@ -278,9 +279,14 @@ class Matcher:
         if isinstance(node.core, Half):
             self._half(operand, node.core)
             return
-        if not isinstance(node.core, Sum) or any(sign != "-" for sign in node.signs.items):
+        if not isinstance(node.core, Sum | Real) or any(sign != "-" for sign in node.signs.items):
             raise MismatchError(node.token, "expected a number")
-        value = self._number(node.core, negative=bool(node.signs.items))
+        if operand.real:
+            value = self._real(node)
+        elif isinstance(node.core, Real):
+            raise MismatchError(node.token, "expected a whole number", close=True)
+        else:
+            value = self._number(node.core, negative=bool(node.signs.items))
         suffixes = node.suffix.split(".")[1:] if node.suffix else []
         for text, field in (("NEG", operand.adjust.negate), ("ABS", operand.adjust.absolute),
                             ("INV", operand.adjust.invert)):
@@ -290,6 +296,17 @@ class Matcher:
         self._part(operand.adjust, "".join(f".{suffix}" for suffix in suffixes), node.token)
         signed = operand.bits is None and self.form.fields[operand.field].width != _WHOLE
         self._fit(operand.field, value, node.core.token, signed)
+
+    def _real(self, node: Operand) -> int:
+        """The bits of a single-precision number, as a signed number. A number in base 16 or 2 is those bits."""
+        terms = list(node.core.terms) if isinstance(node.core, Sum) else [(1, node.core.token)]
+        text = f"{'-' * (len(node.signs.items) & 1)}{terms[0][1]}"
+        try:
+            if len(terms) > 1:
+                raise ValueError(f"{node.token} is no floating-point number")
+            return real_bits(text)
+        except ValueError as error:
+            raise MismatchError(node.token, str(error), close=terms[0][1].type != "WORD") from error
 
     def _half(self, operand: Immediate, node: Half) -> None:
         """Half of an address, which the relocation fills in."""

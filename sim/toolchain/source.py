@@ -36,6 +36,7 @@ __all__ = [
     "Operand",
     "Param",
     "Raw",
+    "Real",
     "Set",
     "Shared",
     "SourceError",
@@ -120,6 +121,13 @@ class Half(Ast):
 
 
 @dataclass(frozen=True)
+class Real(Ast):
+    """A floating-point number."""
+
+    token: Token
+
+
+@dataclass(frozen=True)
 class Absolute(Ast):
     """``|operand|``."""
 
@@ -143,7 +151,7 @@ class Operand(Ast):
     """What stands between two commas."""
 
     signs: Signs
-    core: Sum | Brackets | ConstantPlace | Absolute | Set | Half
+    core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
     suffix: Token | None = None
 
     @property
@@ -401,6 +409,7 @@ _PHRASES = {
     "HALF": "'32@lo' or '32@hi'",
     "MARK": "a directive",
     "NUMBER": "a number",
+    "REAL": "a number",
     "SIGN": "a sign",
     "SUFFIX": "a suffix",
     "WORD": "a name",

@@ -25,6 +25,8 @@ from rtl.isa.syntax import (
 )
 from rtl.isa.table import find
 
+from .reals import real_text
+
 __all__ = ["ILLEGAL", "hexadecimal", "spell"]
 
 ILLEGAL = "ILLEGAL"
@@ -56,7 +58,7 @@ def spell(word: int, address: int = 0, reuse: int = 0, target_text: Callable[[in
     context = _Context(address, reuse, target_text, number_text)
     operands = [text for operand in form.operands.values() if (text := _operand(form, operand, values, context))]
     glued = any(isinstance(operand, Address) and operand.glued for operand in form.operands.values())
-    return mnemonic + ("" if glued or not operands else " ") + ", ".join(operands)
+    return mnemonic + ("" if glued or not operands else " ") + ", ".join(operands).rstrip()
 
 
 def _guard(values: Values) -> str:
@@ -154,16 +156,20 @@ def _immediate(operand: Immediate, values: Values) -> str:
     value = values[operand.field]
     if value == operand.default:
         return ""
+    text = real_text(value) if operand.real else _integer(operand, value, values)
     adjust = operand.adjust
+    suffix = ".NEG" * _negated(adjust, values)
+    suffix += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])
+    suffix += ".INV" * (adjust.invert is not None and values[adjust.invert])
+    return text + suffix + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
+
+
+def _integer(operand: Immediate, value: int, values: Values) -> str:
     if operand.bits is not None:
         value &= (1 << operand.bits) - 1
         if operand.signed_if is not None and operand.signed_if(values) and value >> operand.bits - 1:
             value -= 1 << operand.bits
-    text = hexadecimal(value)
-    text += ".NEG" * _negated(adjust, values)
-    text += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])
-    text += ".INV" * (adjust.invert is not None and values[adjust.invert])
-    return text + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
+    return hexadecimal(value)
 
 
 def _sum(base: str, offset: int) -> str:

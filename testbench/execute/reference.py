@@ -8,6 +8,7 @@ import numpy as np
 
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.errors import WarpError
+from rtl.isa.floating import FLOATING
 from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import PT, RZ, Form
 from rtl.params import WARP_THREADS
@@ -16,6 +17,7 @@ from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
 from sim.model.vector.lanes import ALL_THREADS, Condition
 from testbench.execute.driver import Beat, Expected, Threads
+from testbench.execute.singles import singles
 from testbench.formulas.inputs import case_of, number, random_word, words_of
 from testbench.formulas.integer import FORMULAS
 from testbench.handmade import machine, warp_of
@@ -75,6 +77,10 @@ def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any) ->
     word = random_word(source, form, (*_REGISTERS, *_REGISTERS, RZ), RZ + 1, {})
     for register in _REGISTERS:
         warp.registers[register] = np.array(_numbers(source, WARP_THREADS), np.uint32)
+    if form in FLOATING:
+        for field, numbers in zip(("Ra", "Rb", "Rc"), singles(source, WARP_THREADS), strict=True):
+            if (register := form.values(word).get(field, RZ)) != RZ:
+                warp.registers[register] = np.array(numbers, np.uint32)
     warp.predicates[:PT] = [source.getrandbits(WARP_THREADS) for _ in range(PT)]
     warp.condition = Condition(*(source.getrandbits(WARP_THREADS) for _ in range(4)))
     constants.value = number(source)

@@ -20,15 +20,16 @@ from .decode import Instruction, semantics
 from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result, signed
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["BOOLEAN"]
 
 _FLOAT_ONE = 0x3F80_0000
 
-_BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
+BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
     Boolean.AND: lambda x, y: x & y,
     Boolean.OR: lambda x, y: x | y,
     Boolean.XOR: lambda x, y: x ^ y,
 }
+"""How two predicates are joined."""
 _RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
     Compare.F: lambda less, equal: False,
     Compare.LT: lambda less, equal: less,
@@ -63,7 +64,7 @@ def _predicate_results(i: Instruction, first: Callable[[Thread], int]) -> Operat
     """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
     p, q, following = i.predicate_destination("p"), i.predicate_destination("q"), i.next
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
-    combine = _BOOLEAN[Boolean(i["combine"])]
+    combine = BOOLEAN[Boolean(i["combine"])]
 
     def operation(thread: Thread) -> int:
         predicates = thread.predicates
@@ -78,7 +79,7 @@ def _register_result(i: Instruction, first: Callable[[Thread], int]) -> Operatio
     """Writes all ones (or, with .BF, 1.0) where first op x, else 0."""
     d, following, one, set_cc = i.destination(), i.next, _FLOAT_ONE if i["one"] else WORD, i["cc"]
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
-    combine = _BOOLEAN[Boolean(i["combine"])]
+    combine = BOOLEAN[Boolean(i["combine"])]
 
     def operation(thread: Thread) -> int:
         result = one if combine(first(thread), thread.predicates[x] ^ negated) else 0
@@ -116,7 +117,7 @@ def _test_to_register(i: Instruction) -> Operation:
 
 def _two_predicates(i: Instruction) -> Callable[[Thread], int]:
     (x, not_x), (y, not_y) = i.predicate("x"), i.predicate("y")
-    combine = _BOOLEAN[Boolean(i["combine_first"])]
+    combine = BOOLEAN[Boolean(i["combine_first"])]
     return lambda thread: combine(thread.predicates[x] ^ not_x, thread.predicates[y] ^ not_y)
 
 

@@ -31,9 +31,9 @@ def semantics(*names: str) -> Callable[[Callable[["Instruction"], Operation]], C
     return register
 
 
-def _encoding_fault(word: int, registers: int) -> FaultError | None:
+def _encoding_fault(word: int, registers: int, real: bool) -> FaultError | None:
     """Why nobody can execute a word, None if somebody can."""
-    error = encoding_error(word, registers)
+    error = encoding_error(word, registers, real)
     match error:
         case WarpError.NONE:
             return None
@@ -143,14 +143,15 @@ class Instruction:
 
 
 class Program:
-    """Code and constant banks, decoded, for threads of so many registers.
+    """Code and constant banks, decoded, for threads of so many registers, with floating point or not.
 
     ``operations``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what the
     instruction behind it has. ``constants`` are the values that follow a thread's registers.
     """
 
-    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:
+    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, real: bool = True) -> None:
         self.banks = banks
+        self.real = real
         self.constants: list[int] = []
         self._positions: dict[int, int] = {}
         size = len(code) // INSTRUCTION_BYTES
@@ -202,7 +203,7 @@ class Program:
 
     def _decode(self, index: int, registers: int) -> None:
         word = self.words[index]
-        form, fault = find(word), _encoding_fault(word, registers)
+        form, fault = find(word), _encoding_fault(word, registers, self.real)
         if form is None or fault is not None:
             assert fault is not None
             self.operations[index], self.names[index] = _failing(fault), "illegal"

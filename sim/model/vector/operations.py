@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from rtl.isa.syntax import Values
 
-from . import addition, bitwise, comparison, conversion, predicates, products
+from . import addition, bitwise, comparison, conversion, predicates, products, single
 from .lanes import Outcome, Sources
 
 __all__ = ["OPERATIONS", "Operation"]
@@ -26,6 +26,9 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "PSETP": predicates.psetp, "PSET": predicates.pset, "CSETP": predicates.csetp, "CSET": predicates.cset,
     "P2R": predicates.p2r, "R2P": predicates.r2p, "VOTE": predicates.vote, "MOV": predicates.mov,
     "MOV32I": predicates.mov,
+    "FADD": single.fadd, "FADD32I": single.fadd, "FMUL": single.fmul, "FMUL32I": single.fmul, "FFMA": single.ffma,
+    "FFMA32I": single.ffma, "FMNMX": single.fmnmx, "FSETP": single.fsetp, "FSET": single.fset, "FCMP": single.fcmp,
+    "FCHK": single.fchk,
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
     "F2F.F32.F32": conversion.f2f, "MUFU": conversion.mufu,
 })

@@ -1,0 +1,106 @@
+"""The control signals of a lane's floating-point unit, from the fields of an instruction word."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from amaranth.hdl import Array, Const, Value, signed, unsigned
+from amaranth.lib import data, enum
+
+from rtl.isa.kinds import FloatFlush, FloatRounding, ProductScale
+
+__all__ = ["FLOAT_OPERATIONS", "FloatControl", "FloatTerms"]
+
+_SCALES = {ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3, ProductScale.M4: 2,
+           ProductScale.M2: 1}
+
+
+class FloatTerms(enum.Enum, shape=2):
+    """What the sum is made of."""
+
+    FMA = 0
+    """The product of a and b, and c."""
+    ADD = 1
+    """a and b."""
+    MULTIPLY = 2
+    """The product of a and b."""
+
+
+class FloatControl(data.Struct):
+    """The control signals of the floating-point unit, of the whole instruction."""
+
+    real: unsigned(1)
+    """The result is the unit's."""
+    terms: FloatTerms
+    negate_a: unsigned(1)
+    negate_b: unsigned(1)
+    negate_c: unsigned(1)
+    absolute_a: unsigned(1)
+    absolute_b: unsigned(1)
+    scale: signed(3)
+    """Added to the product's exponent."""
+    flush: unsigned(1)
+    """Subnormal operands and results become zero."""
+    zero_wins: unsigned(1)
+    """Zero by anything is +0."""
+    round: FloatRounding
+    saturate: unsigned(1)
+    """The result is kept within 0 and 1; a NaN becomes 0."""
+    decides: unsigned(1)
+    """The thread's decision is the unit's: a relation, or a check."""
+    compare: unsigned(4)
+    """The relation holds of a lesser a, of equal numbers, of a greater a, of numbers without an order."""
+    of_c: unsigned(1)
+    """c is compared, with zero."""
+    checks: unsigned(1)
+    """Division is checked for operands that its short way does not take, in place of a relation."""
+    chooses: unsigned(1)
+    """The result is the lesser of a and b where predicate x holds, else the greater."""
+
+
+Fields = Callable[[str], Value]
+Signals = Mapping[str, Value | enum.Enum | int]
+
+
+def _signs(field: Fields) -> Signals:
+    return {what: field(what) for what in ("negate_a", "negate_b", "absolute_a", "absolute_b")}
+
+
+def _sum(field: Fields) -> Signals:
+    flush = field("flush")
+    return {"real": 1, "flush": flush.any(), "zero_wins": flush == FloatFlush.FMZ.value,
+            "round": field("round"), "saturate": field("saturate"), **_signs(field)}
+
+
+def _fadd(field: Fields) -> Signals:
+    return {**_sum(field), "terms": FloatTerms.ADD}
+
+
+def _fmul(field: Fields) -> Signals:
+    scales = Array(Const(_SCALES.get(ProductScale(code), 0) if code < 7 else 0, signed(3)) for code in range(8))
+    return {**_sum(field), "terms": FloatTerms.MULTIPLY, "scale": scales[field("scale")[:3]]}
+
+
+def _ffma(field: Fields) -> Signals:
+    return {**_sum(field), "negate_c": field("negate_c")}
+
+
+def _fmnmx(field: Fields) -> Signals:
+    return {**_signs(field), "real": 1, "chooses": 1, "flush": field("flush")}
+
+
+def _relation(field: Fields) -> Signals:
+    return {**_signs(field), "decides": 1, "compare": field("compare"), "flush": field("flush")}
+
+
+def _fcmp(field: Fields) -> Signals:
+    return {**_relation(field), "of_c": 1}
+
+
+def _fchk(field: Fields) -> Signals:
+    return {**_signs(field), "decides": 1, "checks": 1}
+
+
+FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
+    "FADD": _fadd, "FADD32I": _fadd, "FMUL": _fmul, "FMUL32I": _fmul, "FFMA": _ffma, "FFMA32I": _ffma,
+    "FMNMX": _fmnmx, "FSETP": _relation, "FSET": _relation, "FCMP": _fcmp, "FCHK": _fchk})
+"""By instruction name."""

@@ -1,0 +1,208 @@
+"""Arithmetic and comparisons in single precision, exact on Python integers and rounded once.
+
+Choices of this project where no public page has a rule: every NaN that an operation makes is 0x7fffffff. A difference
+of equal numbers is +0, rounded down -0. A subnormal result is flushed after rounding; FMUL's scale comes before it.
+With .FMZ a zero factor makes +0 of the product, whatever the other one is. With .SAT a NaN becomes +0. FMNMX gives the
+number beside a NaN, and takes -0 for less than +0. FCHK holds of operands that the short way of a division does not
+take: divisors and dividends that are not normal or near the end of the range, and quotients near it. CC is zero and
+sign of the result's word.
+"""
+
+from collections.abc import Callable
+
+from rtl.isa.kinds import Boolean, FloatCompare, FloatFlush, ProductScale
+
+from .comparison import BOOLEAN
+from .decode import Instruction, semantics
+from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
+from .integers import TOP, WORD, flags_of_result
+from .state import Operation, Thread
+
+__all__: list[str] = []
+
+_ONE = 0x3F80_0000
+_NAN = not_a_number(SINGLE)
+_LARGEST = infinity(False, SINGLE) - 1
+_SCALE = {ProductScale.NONE: 0, ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3,
+          ProductScale.M4: 2, ProductScale.M2: 1}
+_RELATION: dict[FloatCompare, str] = {
+    FloatCompare.F: "", FloatCompare.LT: "<", FloatCompare.EQ: "=", FloatCompare.LE: "<=", FloatCompare.GT: ">",
+    FloatCompare.NE: "<>", FloatCompare.GE: ">=", FloatCompare.NUM: "<=>", FloatCompare.NAN: "?",
+    FloatCompare.LTU: "<?", FloatCompare.EQU: "=?", FloatCompare.LEU: "<=?", FloatCompare.GTU: ">?",
+    FloatCompare.NEU: "<>?", FloatCompare.GEU: ">=?", FloatCompare.T: "<=>?"}
+"""The outcomes of a comparison of which each relation holds."""
+
+
+def _is_tiny(bits: int) -> bool:
+    return not bits & 0x7F80_0000
+
+
+def _flushed(bits: int, flush: int) -> int:
+    """A zero of its sign for a subnormal number."""
+    return bits & TOP if flush and _is_tiny(bits) else bits
+
+
+def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
+    """An operand with its signs as the instruction wants them, flushed if it does."""
+    at, flush = i.source(role), i["flush"]
+    kept = WORD & ~TOP if i[f"absolute_{role}"] else WORD
+    flipped = TOP if i[f"negate_{role}"] else 0
+    return lambda thread: _flushed(thread.values[at] & kept ^ flipped, flush)
+
+
+def _rounded(negative: bool, mantissa: int, exponent: int, rounding: Rounding) -> int:
+    """The float nearest in that direction, or the infinity or largest number beyond all."""
+    result = encode(negative, mantissa, exponent, SINGLE, rounding)
+    over = mantissa.bit_length() + exponent > 128 or result & ~TOP >= infinity(False, SINGLE)
+    if not over:
+        return result
+    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
+    return (infinity(False, SINGLE) if outwards else _LARGEST) | (TOP if negative else 0)
+
+
+def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
+    """A * b * 2**scale + c."""
+    x, y, z = (decode(bits, SINGLE) for bits in (a, b, c))
+    negative = x[0] ^ y[0]
+    vanishes = zero_wins and not (a & ~TOP and b & ~TOP)
+    if not vanishes and (Special.NAN in (x[1], y[1])
+                         or (Special.INFINITY in (x[1], y[1]) and not (a & ~TOP and b & ~TOP))):
+        return _NAN
+    if z[1] is Special.NAN:
+        return _NAN
+    if not vanishes and Special.INFINITY in (x[1], y[1]):
+        return _NAN if z[1] is Special.INFINITY and z[0] != negative else infinity(negative, SINGLE)
+    if len(z) == 2:
+        return infinity(z[0], SINGLE)
+    if vanishes or len(x) == 2 or len(y) == 2:
+        negative, product, exponent = False, 0, 0
+    else:
+        product, exponent = x[1] * y[1], x[2] + y[2] + scale
+    last = min(exponent, z[2])
+    total = (-product if negative else product) << exponent - last
+    total += (-z[1] if z[0] else z[1]) << z[2] - last
+    if not total:
+        below = negative if negative == z[0] else rounding is Rounding.DOWN
+        return TOP if below else 0
+    return _rounded(total < 0, abs(total), last, rounding)
+
+
+def _finished(i: Instruction, result: Callable[[Thread], int]) -> Operation:
+    """Writes a result, flushed and saturated, and CC."""
+    d, following, flush, saturate, set_cc = i.destination(), i.next, i["flush"], i["saturate"], i["cc"]
+
+    def operation(thread: Thread) -> int:
+        value = _flushed(result(thread), flush)
+        if saturate:
+            value = 0 if value & TOP or value > infinity(False, SINGLE) else min(value, _ONE)
+        thread.values[d] = value
+        if set_cc:
+            thread.condition = flags_of_result(value)
+        return following
+    return operation
+
+
+@semantics("FADD", "FADD32I")
+def _add(i: Instruction) -> Operation:
+    a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
+    return _finished(i, lambda thread: _fused(a(thread), _ONE, b(thread), rounding))
+
+
+@semantics("FMUL", "FMUL32I")
+def _multiply(i: Instruction) -> Operation:
+    a, b, rounding, scale = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"]), _SCALE[ProductScale(i["scale"])]
+    zero_wins = i["flush"] == FloatFlush.FMZ.value
+
+    def result(thread: Thread) -> int:
+        x, y = a(thread), b(thread)
+        # A zero of the product's sign changes nothing.
+        vanishes = zero_wins and not (x & ~TOP and y & ~TOP)
+        return _fused(x, y, 0 if vanishes else (x ^ y) & TOP, rounding, scale, zero_wins)
+    return _finished(i, result)
+
+
+@semantics("FFMA", "FFMA32I")
+def _multiply_and_add(i: Instruction) -> Operation:
+    a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
+    zero_wins = i["flush"] == FloatFlush.FMZ.value
+    return _finished(i, lambda thread: _fused(a(thread), b(thread), c(thread), rounding, zero_wins=zero_wins))
+
+
+def _order(x: int, y: int) -> str:
+    """How two numbers relate."""
+    if max(x & ~TOP, y & ~TOP) > infinity(False, SINGLE):
+        return "?"
+    left, right = (-(bits & ~TOP) if bits & TOP else bits for bits in (x, y))
+    return "<" if left < right else ">" if left > right else "="
+
+
+def _relation(i: Instruction) -> Callable[[Thread], int]:
+    a, b, holds = _operand(i, "a"), _operand(i, "b"), _RELATION[FloatCompare(i["compare"])]
+    return lambda thread: int(_order(a(thread), b(thread)) in holds)
+
+
+@semantics("FSETP")
+def _compare_to_predicates(i: Instruction) -> Operation:
+    first, p, q, following = _relation(i), i.predicate_destination("p"), i.predicate_destination("q"), i.next
+    (x, negated), combine = i.predicate("x"), BOOLEAN[Boolean(i["combine"])]
+
+    def operation(thread: Thread) -> int:
+        holds, other = first(thread), thread.predicates[x] ^ negated
+        thread.predicates[p], thread.predicates[q] = combine(holds, other), combine(holds ^ 1, other)
+        return following
+    return operation
+
+
+@semantics("FSET")
+def _compare_to_register(i: Instruction) -> Operation:
+    first, d, following, one, set_cc = _relation(i), i.destination(), i.next, _ONE if i["one"] else WORD, i["cc"]
+    (x, negated), combine = i.predicate("x"), BOOLEAN[Boolean(i["combine"])]
+
+    def operation(thread: Thread) -> int:
+        result = thread.values[d] = one if combine(first(thread), thread.predicates[x] ^ negated) else 0
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("FCMP")
+def _select(i: Instruction) -> Operation:
+    """A where c compares with zero, else b; both as they are."""
+    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    holds, flush = _RELATION[FloatCompare(i["compare"])], i["flush"]
+
+    def operation(thread: Thread) -> int:
+        values = thread.values
+        values[d] = values[a] if _order(_flushed(values[c], flush), 0) in holds else values[b]
+        return following
+    return operation
+
+
+@semantics("FMNMX")
+def _lesser_or_greater(i: Instruction) -> Operation:
+    a, b, d, following, set_cc = _operand(i, "a"), _operand(i, "b"), i.destination(), i.next, i["cc"]
+    x, negated = i.predicate("x")
+
+    def operation(thread: Thread) -> int:
+        numbers = [bits for bits in (a(thread), b(thread)) if bits & ~TOP <= infinity(False, SINGLE)]
+        # In this order -0 comes before +0.
+        numbers.sort(key=lambda bits: ~(bits & ~TOP) if bits & TOP else bits)
+        lesser = thread.predicates[x] != negated
+        result = thread.values[d] = numbers[0 if lesser else -1] if numbers else _NAN
+        if set_cc:
+            thread.condition = flags_of_result(result)
+        return following
+    return operation
+
+
+@semantics("FCHK")
+def _check_division(i: Instruction) -> Operation:
+    a, b, p, following = _operand(i, "a"), _operand(i, "b"), i.predicate_destination("p"), i.next
+
+    def operation(thread: Thread) -> int:
+        dividend, divisor = (max(bits >> 23 & 0xFF, 1) for bits in (a(thread), b(thread)))
+        short = 30 <= dividend <= 254 and divisor <= 252 and -124 <= dividend - divisor <= 125
+        thread.predicates[p] = int(not short or _is_tiny(b(thread)))
+        return following
+    return operation

@@ -1,0 +1,48 @@
+"""Operands of floating-point instructions: at the edges of single precision, near each other, and products that nearly
+cancel what is added to them.
+"""
+
+from random import Random
+
+import numpy as np
+
+__all__ = ["SINGLES", "single", "singles"]
+
+SINGLES = (0, 1, 2, 0x0040_0000, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x00FF_FFFF, 0x0100_0000, 0x33FF_FFFF,
+           0x3400_0000, 0x3F7F_FFFF, 0x3F80_0000, 0x3F80_0001, 0x4B80_0000, 0x7E80_0000, 0x7F7F_FFFF, 0x7F80_0000,
+           0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF)
+"""Zero, subnormal numbers and what is beside them, one and what is beside it, the largest numbers, infinity, NaNs."""
+_EXPONENTS = (0, 1, 2, 23, 24, 100, 126, 127, 128, 150, 200, 253, 254)
+_FEW = (0x7F_0000, 0x7F, 0x40_0000, 1, 0)
+"""Bits of which short fractions are made."""
+
+
+def single(source: Random) -> int:
+    """A number: at the edges, of an exponent near those, of an exponent near that of 1, or any."""
+    sign = source.getrandbits(1) << 31
+    match source.randrange(5):
+        case 0:
+            return sign | source.choice(SINGLES)
+        case 1:
+            return source.getrandbits(32)
+        case 2:
+            exponent = source.choice(_EXPONENTS)
+        case _:
+            exponent = source.randrange(110, 145)
+    fraction = source.getrandbits(23)
+    return sign | exponent << 23 | (fraction & source.choice(_FEW) if source.random() < 0.4 else fraction)
+
+
+def singles(source: Random, count: int) -> list[list[int]]:
+    """``count`` numbers for each of three operands. Some of the third are nearly the others' product, negated; some of
+    the second nearly the first.
+    """
+    first, second, third = ([single(source) for _ in range(count)] for _ in range(3))
+    with np.errstate(all="ignore"):
+        products = (np.array(first, np.uint32).view(np.float32) * np.array(second, np.uint32).view(np.float32))
+    for place, product in enumerate((-products).view(np.uint32).tolist()):
+        if source.random() < 0.4:
+            third[place] = product + source.randrange(-3, 4) & 0xFFFF_FFFF
+        elif source.random() < 0.2:
+            second[place] = first[place] + source.randrange(-1, 2) & 0xFFFF_FFFF ^ source.getrandbits(1) << 31
+    return [first, second, third]

@@ -1,0 +1,140 @@
+"""Single precision in both models against MPFR, which rounds the exact result once, and against the host."""
+
+import random
+from typing import Any
+
+import gmpy2
+import numpy as np
+import pytest
+
+from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale
+from rtl.isa.table import BY_NAME
+from sim.model.thread import Before, step_together
+from sim.model.vector.lanes import ALL_THREADS, Condition, Sources
+from sim.model.vector.operations import OPERATIONS
+from testbench.execute.singles import SINGLES, singles
+
+BATCHES = 40
+"""Of 32 threads, for each instruction and rounding."""
+_ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,
+              FloatRounding.RP: gmpy2.RoundUp, FloatRounding.RZ: gmpy2.RoundToZero}
+_NAN, _SIGN = 0x7FFF_FFFF, 0x8000_0000
+
+
+def word_of(name: str, **fields: int) -> int:
+    """The register form: R4 (P1, P2) from R1, R2, R3 and P3."""
+    form = next(form for form in BY_NAME[name] if form.variant == "r")
+    word, places = form.default, {"Rd": 4, "Ra": 1, "Rb": 2, "Rc": 3, "Pd": 1, "Pd2": 2, "Pc": 3}
+    for field, value in (places | fields).items():
+        if field in form.fields:
+            word = form.fields[field].put(word, value)
+    return word
+
+
+def both(word: int, name: str, operands: list[list[int]], x: int = ALL_THREADS) -> tuple[list[int], list[int]]:
+    """What the thread model and the warp model give: the register, or predicate p."""
+    form = next(form for form in BY_NAME[name] if form.variant == "r")
+    columns = list(zip(*operands, strict=True))
+    steps = step_together(word, [Before({1: a, 2: b, 3: c}, [0, 0, 0, x >> thread & 1, 0, 0, 0])
+                                 for thread, (a, b, c) in enumerate(columns)])
+    sources = Sources(ALL_THREADS, [0] * 8, Condition())
+    sources.a, sources.b, sources.c = (np.array(operand, np.uint32) for operand in operands)
+    sources.x = x
+    outcome = OPERATIONS[name](form.values(word))(sources)
+    if outcome.value is not None:
+        return [step.registers[4] for step in steps], outcome.value.tolist()[:len(columns)]
+    assert outcome.p is not None
+    return [step.predicates[1] for step in steps], [outcome.p >> thread & 1 for thread in range(len(columns))]
+
+
+def as_single(bits: int) -> float:
+    return float(np.array(bits, np.uint32).view(np.float32))
+
+
+def bits_of(number: Any) -> int:
+    """The bits of a number that single precision has."""
+    return _NAN if gmpy2.is_nan(number) else int(np.array(float(number), np.float32).view(np.uint32))
+
+
+def flushed(bits: int, flush: bool) -> int:
+    return bits & _SIGN if flush and not bits & 0x7F80_0000 else bits
+
+
+def expected(a: int, b: int, c: int, rounding: FloatRounding, flush: bool, power: int = 0) -> int:
+    """What MPFR, as wide as single precision is, makes of a * b * 2**power + c."""
+    a, b, c = (flushed(bits, flush) for bits in (a, b, c))
+    if power:
+        with gmpy2.context(precision=100):
+            scaled = gmpy2.mpfr(as_single(b)) * gmpy2.exp2(power)
+    else:
+        scaled = gmpy2.mpfr(as_single(b))
+    with gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True, round=_ROUNDINGS[rounding]):
+        return flushed(bits_of(gmpy2.fma(gmpy2.mpfr(as_single(a)), scaled, gmpy2.mpfr(as_single(c)))), flush)
+
+
+@pytest.mark.parametrize("rounding", FloatRounding)
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("name", ["FADD", "FMUL", "FFMA"])
+def test_arithmetic_is_rounded_once(name, flush, rounding):
+    source = random.Random(f"{name}{flush}{rounding.value}")
+    word = word_of(name, round=rounding.value, flush=int(flush))
+    for _ in range(BATCHES):
+        operands = singles(source, 32)
+        exact = [expected(a, 0x3F80_0000, b, rounding, flush) if name == "FADD" else
+                 expected(a, b, (a ^ b) & _SIGN if name == "FMUL" else c, rounding, flush)
+                 for a, b, c in zip(*operands, strict=True)]
+        thread, warp = both(word, name, operands)
+        for a, b, c, *results in zip(*operands, exact, thread, warp, strict=True):
+            assert results[1:] == results[:1] * 2, f"{a:#x} {b:#x} {c:#x}: {[hex(result) for result in results]}"
+
+
+@pytest.mark.parametrize("scale", ProductScale)
+def test_a_product_is_scaled_before_it_is_rounded(scale):
+    source, word = random.Random(scale.value), word_of("FMUL", scale=scale.value)
+    power = {"D2": -1, "D4": -2, "D8": -3, "M8": 3, "M4": 2, "M2": 1}.get(scale.name, 0)
+    for _ in range(BATCHES):
+        operands = singles(source, 32)
+        exact = [expected(a, b, (a ^ b) & _SIGN, FloatRounding.RN, False, power)
+                 for a, b, _ in zip(*operands, strict=True)]
+        assert both(word, "FMUL", operands) == (exact, exact)
+
+
+@pytest.mark.parametrize("name", ["FMUL", "FFMA"])
+def test_a_zero_factor_wins_over_everything_where_that_is_asked(name):
+    for other in SINGLES:
+        for a, b in ((0, other), (other, 0), (_SIGN, other), (other, 1), (0x8000_0003, other)):
+            operands = [[a], [b], [0x4040_0000]]
+            exact = [0 if name == "FMUL" else 0x4040_0000]
+            assert both(word_of(name, flush=FloatFlush.FMZ.value), name, operands) == (exact, exact)
+
+
+@pytest.mark.parametrize(("number", "kept"), [
+    (0x3F00_0000, 0x3F00_0000), (0x3F80_0001, 0x3F80_0000), (0x7F80_0000, 0x3F80_0000), (0xFF80_0000, 0),
+    (0x8000_0000, 0), (0xBF00_0000, 0), (0x7FC0_0000, 0), (1, 1)])
+def test_saturation(number, kept):
+    assert both(word_of("FADD", saturate=1), "FADD", [[number], [0x8000_0000], [0]]) == ([kept], [kept])
+
+
+def test_relations():
+    """Every relation of every two edges, as the host compares them."""
+    for compare in FloatCompare:
+        for a in (number | sign for number in SINGLES for sign in (0, _SIGN)):
+            pairs = [[a] * len(SINGLES), list(SINGLES), [0] * len(SINGLES)]
+            exact = []
+            for b in SINGLES:
+                x, y = as_single(a), as_single(b)
+                held = (x < y, x == y, x > y, x != x or y != y)
+                exact.append(int(any(bit and compare.value >> place & 1 for place, bit in enumerate(held))))
+            pairs = [column + [0] * (32 - len(column)) for column in pairs]
+            got = both(word_of("FSETP", compare=compare.value), "FSETP", pairs)
+            assert [column[:len(SINGLES)] for column in got] == [exact, exact]
+
+
+@pytest.mark.parametrize(("a", "b", "lesser", "greater"), [
+    (0x3F80_0000, 0x4000_0000, 0x3F80_0000, 0x4000_0000), (0, 0x8000_0000, 0x8000_0000, 0),
+    (0x7FC0_0000, 0x3F80_0000, 0x3F80_0000, 0x3F80_0000), (0xBF80_0000, 0xFFC0_0000, 0xBF80_0000, 0xBF80_0000),
+    (0x7FC0_0000, 0xFF80_0001, _NAN, _NAN), (0xFF80_0000, 1, 0xFF80_0000, 1)])
+def test_lesser_and_greater(a, b, lesser, greater):
+    for operands in ([[a], [b], [0]], [[b], [a], [0]]):
+        assert both(word_of("FMNMX"), "FMNMX", operands) == ([lesser], [lesser])
+        assert both(word_of("FMNMX"), "FMNMX", operands, x=0) == ([greater], [greater])

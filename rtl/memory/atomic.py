@@ -18,7 +18,7 @@ from rtl.pick import pick
 from .access import AccessInstruction, atomic_job
 from .crossbar import change_layout, result_write
 from .instruction import OFFSET_BITS, WORDS, BeatKind, bank_read, port_count, row_bits, slot_bits
-from .operands import inner_layout
+from .operands import inner_layout, operand_place
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 
@@ -112,8 +112,8 @@ class AtomicPipeline(Component):
     slot, next_slot, instruction : Out, Out, In(AccessInstruction)
         Whose operations they are; those of the job that is offered, and their instruction.
     beat, upper, inner, base : Out, Out, In(inner_layout), In(row)
-    word, values : Out, In(a word for each port)
-        A word of the threads in half of a beat.
+    ahead, values : Out(operand_place), In(a word for each port)
+        A word of the threads in half of a beat is read in the next cycle.
     read, found : Out(bank_read), In(64)
         What was read a cycle ago.
     change, changed : Out(change_layout), In(64)
@@ -137,7 +137,7 @@ class AtomicPipeline(Component):
             "slot": Out(slot_bits(params)), "next_slot": Out(slot_bits(params)),
             "instruction": In(AccessInstruction), "beat": Out(range(params.beats)),
             "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)),
-            "word": Out(range(WORDS)), "values": In(words),
+            "ahead": Out(operand_place(params)), "values": In(words),
             "read": Out(bank_read(params)), "found": In(_BITS), "change": Out(change_layout(params)),
             "changed": In(_BITS), "result": Out(result_write(params)), "modified": Out(Event(tag)),
             "done": Out(Event(slot_bits(params))), "event": Out(1)})
@@ -164,11 +164,15 @@ class AtomicPipeline(Component):
         # The next thread, and its operands word by word.
         left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
         operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
-        port, chosen = thread[:port_bits], lowest(left)
+        next_thread, word, next_word = Signal.like(thread), Signal(range(WORDS)), Signal(range(WORDS))
+        port, chosen, ahead = thread[:port_bits], lowest(left), self.ahead
         m.d.comb += [
             self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
-            fetched.eq(has_thread & (self.word == last_word)),
-            takes.eq(left.any() & (~has_thread | fetched))]
+            fetched.eq(has_thread & (word == last_word)), takes.eq(left.any() & (~has_thread | fetched)),
+            next_thread.eq(Mux(takes, chosen, thread)),
+            next_word.eq(Mux(fetched, 0, word + has_thread)), ahead.slot.eq(job.slot),
+            ahead.beat.eq(next_thread[lane_bits:]), ahead.upper.eq(next_thread[port_bits]), ahead.word.eq(next_word)]
+        m.d.sync += [thread.eq(next_thread), word.eq(next_word)]
         with m.If(ends):
             m.d.sync += self.busy.eq(0)
         with m.If(self.job.valid & self.job.ready):
@@ -176,16 +180,14 @@ class AtomicPipeline(Component):
                 job.eq(self.job.payload), instruction.eq(self.instruction), self.busy.eq(1),
                 left.eq(self.job.payload.threads)]
         with m.If(takes):
-            m.d.sync += [thread.eq(chosen), left.eq(left & ~one_hot(chosen, WARP_THREADS))]
+            m.d.sync += left.eq(left & ~one_hot(chosen, WARP_THREADS))
         with m.If(takes | fetched):
             m.d.sync += has_thread.eq(takes)
-        with m.If(has_thread):
-            m.d.sync += self.word.eq(Mux(fetched, 0, self.word + 1))
 
         # A narrow second operand goes where a wide one begins; the upper words of narrow numbers stay 0.
-        places, values, read_port, word = (Signal.like(of) for of in (self.inner, self.values, port, self.word))
-        m.d.sync += [places.eq(self.inner), values.eq(self.values), read_port.eq(port), word.eq(self.word)]
-        m.d.sync += operands[Cat(word[0] & wide, word[1] | word[0] & ~wide)].eq(pick(values, read_port))
+        places, values, read_port, came = (Signal.like(of) for of in (self.inner, self.values, port, word))
+        m.d.sync += [places.eq(self.inner), values.eq(self.values), read_port.eq(port), came.eq(word)]
+        m.d.sync += operands[Cat(came[0] & wide, came[1] | came[0] & ~wide)].eq(pick(values, read_port))
         with m.If(~wide):
             m.d.sync += [operands[1].eq(0), operands[3].eq(0)]
 

@@ -28,7 +28,7 @@ from .instruction import (
     row_bits,
     slot_bits,
 )
-from .operands import inner_layout
+from .operands import inner_layout, operand_place
 
 __all__ = ["Crossbar", "change_layout", "passed_layout", "result_write"]
 
@@ -73,10 +73,11 @@ class Crossbar(Component):
         The lower half of the job that is offered was taken already; a half is taken if one is offered.
     slot, beat, upper, inner, base : Out, Out, Out, In(inner_layout), In
         Places of the threads in half of a beat, and the row in which their CTA's shared memory begins.
-    mixed, data_slot, data_beat, data_upper, data_word, values : Out, Out, Out, Out, Out, In(a word for each port)
+    mixed, operand, values : Out(1), Out(operand_place), In(a word for each port)
         Their words, in the second stage; but if ``mixed``, a shuffle has the first words of that slot read.
-    change, changed : In(change_layout), Out(64)
-        Atomic operations, when nothing else is under way; the number that one of them writes.
+    change, ahead, changed : In(change_layout), In(operand_place), Out(64)
+        Atomic operations, when nothing else is under way; the operand that they read in the next cycle; the number
+        that one of them writes.
     read, write : Out(bank_read), Out(bank_write)
         Values that nobody writes are 0.
     found, words : In(a word for each bank), Out(a word for each port)
@@ -101,8 +102,8 @@ class Crossbar(Component):
             "job": In(stream.Signature(beat_job(params))), "continues": Out(1), "free": Out(1),
             "slot": Out(slot), "beat": Out(beat),
             "upper": Out(1), "inner": In(inner_layout(params)), "base": In(row_bits(params)), "mixed": Out(1),
-            "data_slot": Out(slot), "data_beat": Out(beat), "data_upper": Out(1), "data_word": Out(range(WORDS)),
-            "values": In(words), "change": In(change_layout(params)), "changed": Out(64),
+            "operand": Out(operand_place(params)), "values": In(words),
+            "change": In(change_layout(params)), "ahead": In(operand_place(params)), "changed": Out(64),
             "read": Out(bank_read(params)), "write": Out(bank_write(params)),
             "found": In(data.ArrayLayout(32, params.lanes)), "words": Out(words), "result": Out(result_write(params)),
             "passed": Out(Event(passed_layout(params))), "closing": Out(Event(passed_layout(params))),
@@ -118,7 +119,7 @@ class Crossbar(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params, change = self._params, self.change
+        params, change, operand = self._params, self.change, self.operand
         half = data.StructLayout({"job": beat_job(params), "upper": 1, "whole": 1})
         offered, waiting, next_half = (Signal(half, name=name) for name in ("offered", "waiting", "next_half"))
         given, waits = next_half.job, Signal()
@@ -139,10 +140,9 @@ class Crossbar(Component):
             self.job.ready.eq(self.job.valid & self.free & offered.whole),
             next_half.eq(Mux(waits, waiting.as_value(), offered.as_value())), comes.eq(self.job.valid | waits),
             blocked.eq(clashes | given.write & shuffles), takes.eq(comes & ~blocked),
-            self.upper.eq(next_half.upper), self.slot.eq(given.slot), self.beat.eq(given.beat),
-            self.data_beat.eq(here.beat), self.data_word.eq(here.word)]
+            self.upper.eq(next_half.upper), self.slot.eq(given.slot), self.beat.eq(given.beat)]
         m.d.sync += [
-            self.mixed.eq(shuffles), self.data_slot.eq(Mux(clashes | shuffles, here.slot, given.slot)),
+            self.mixed.eq(shuffles), operand.slot.eq(Mux(clashes | shuffles, here.slot, given.slot)),
             pending.eq(Mux(takes, Mux(self.upper, upper, lower), left)), waits.eq(comes & blocked),
             self.continues.eq(Mux(self.job.valid & self.free, ~offered.whole, self.continues)),
             Assert(~takes | given.lanes.any(), "a beat without threads")]
@@ -155,7 +155,8 @@ class Crossbar(Component):
         with m.If(~clashes):
             m.d.sync += [
                 base.eq(self.base), here.eq(given), here.last.eq(given.last & next_half.whole),
-                self.data_upper.eq(self.upper), has_lower.eq(~self.upper), has_upper.eq(next_half.whole)]
+                operand.beat.eq(given.beat), operand.upper.eq(self.upper), operand.word.eq(given.word),
+                has_lower.eq(~self.upper), has_upper.eq(next_half.whole)]
             for port, kept in enumerate(fetched):
                 place, quarter = self.inner[port], Cat(port * WORDS // params.lanes, self.upper)
                 word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & self.upper)
@@ -165,6 +166,9 @@ class Crossbar(Component):
                 m.d.sync += [
                     kept.byte.eq(place[:2]), kept.bytes.eq(byte_mask(place[:2], given.size)), kept.word.eq(word),
                     Cat(kept.bank, kept.row).eq(inner | Mux(given.local, 0, word))]
+
+        with m.If(change.busy):
+            m.d.sync += operand.eq(self.ahead)
 
         # In each bank the word of its lowest port: that port leads, and those with the same word are served with it. Of
         # these the highest one writes a byte.

@@ -14,7 +14,7 @@ from rtl.pick import pick
 
 from .instruction import OFFSET_BITS, WORDS, entry_bits, port_count, row_bits, slot_bits
 
-__all__ = ["OperandMemory", "PlaceMemory", "inner_layout", "place_layout"]
+__all__ = ["OperandMemory", "PlaceMemory", "inner_layout", "operand_place", "place_layout"]
 
 
 def place_layout(params: SmParams) -> data.ArrayLayout:
@@ -25,6 +25,11 @@ def place_layout(params: SmParams) -> data.ArrayLayout:
 def inner_layout(params: SmParams) -> data.ArrayLayout:
     """For each thread of half a beat, as much of its place as tells where in shared memory or in its line it is."""
     return data.ArrayLayout(params.shared_bits, port_count(params))
+
+
+def operand_place(params: SmParams) -> data.StructLayout:
+    """Which word is read of the threads in the ``upper`` half of a beat, or in the lower one."""
+    return data.StructLayout({"slot": slot_bits(params), "beat": range(params.beats), "upper": 1, "word": range(WORDS)})
 
 
 class PlaceMemory(Component):
@@ -99,10 +104,10 @@ class OperandMemory(Component):
     fill, fill_slot, fill_second, fill_beat, filled : In
         What a gather has brought: of the first one the third register is a thread's first word, the second one brings
         the others.
-    slot, beat, upper, word, values : In, In(range(beats)), In(1), In(range(WORDS)), Out(a word for each port)
-        A word of the threads in the ``upper`` half of a beat or the lower one, in the same cycle.
+    place, values : In(operand_place), Out(a word for each port)
+        A word of the threads in half of a beat, in the same cycle.
     mixed, beats, first : In(1), In(a beat for each lane), Out(a word for each lane)
-        The first word of each lane's thread, of the lane's own beat instead of ``beat`` if ``mixed``.
+        The first word of each lane's thread, of the lane's own beat instead of the place's if ``mixed``.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -111,18 +116,17 @@ class OperandMemory(Component):
         super().__init__({
             "fill": In(1), "fill_slot": In(slot_bits(params)), "fill_second": In(1), "fill_beat": In(beat),
             "filled": In(data.ArrayLayout(data.ArrayLayout(32, GATHER_REGISTERS), lanes)),
-            "slot": In(slot_bits(params)), "beat": In(beat), "upper": In(1), "word": In(range(WORDS)),
-            "values": Out(data.ArrayLayout(32, port_count(params))),
+            "place": In(operand_place(params)), "values": Out(data.ArrayLayout(32, port_count(params))),
             "mixed": In(1), "beats": In(data.ArrayLayout(max(1, ceil_log2(params.beats)), lanes)),
             "first": Out(data.ArrayLayout(32, lanes))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        params = self._params
+        params, place = self._params, self.place
         bits, beat_bits = entry_bits(params), ceil_log2(params.beats)
         words: list[list[Any]] = []
         for lane, filled in enumerate(self.filled):
-            found, beat = [], Mux(self.mixed, self.beats[lane][:beat_bits], self.beat)
+            found, beat = [], Mux(self.mixed, self.beats[lane][:beat_bits], place.beat)
             for word in range(WORDS):
                 kept = memory.Memory(shape=32, depth=params.beats << bits, init=[])
                 m.submodules[f"word_{word}_{lane}"] = kept
@@ -131,11 +135,11 @@ class OperandMemory(Component):
                     write.en.eq(self.fill & (self.fill_second == (word != 0))),
                     write.addr.eq(Cat(self.fill_beat, self.fill_slot[:bits])),
                     write.data.eq(filled[word - 1 if word else GATHER_REGISTERS - 1]),
-                    read.addr.eq(Cat(self.beat if word else beat, self.slot[:bits]))]
+                    read.addr.eq(Cat(place.beat if word else beat, place.slot[:bits]))]
                 found.append(read.data)
             m.d.comb += self.first[lane].eq(found[0])
             words.append(found)
         ports = port_count(params)
         for port, value in enumerate(self.values):
-            m.d.comb += value.eq(pick(words[port] + words[port + ports], Cat(self.word, self.upper)))
+            m.d.comb += value.eq(pick(words[port] + words[port + ports], Cat(place.word, place.upper)))
         return m

@@ -252,12 +252,8 @@ class MemoryUnit(Component):
         m.d.comb += [
             places.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.beat)),
             places.upper.eq(Mux(atomic.busy, atomic.upper, crossbar.upper)),
-            operands.beat.eq(Mux(atomic.busy, atomic.beat, crossbar.data_beat)),
-            operands.upper.eq(Mux(atomic.busy, atomic.upper, crossbar.data_upper)),
             places.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.slot)),
-            operands.slot.eq(Mux(atomic.busy, atomic.slot, crossbar.data_slot)),
-            operands.word.eq(Mux(atomic.busy, atomic.word, crossbar.data_word)),
-            operands.mixed.eq(crossbar.mixed)]
+            operands.place.eq(crossbar.operand), operands.mixed.eq(crossbar.mixed), crossbar.ahead.eq(atomic.ahead)]
         m.d.comb += [beat.eq(row) for beat, row in zip(operands.beats, crossbar.read.rows, strict=True)]
         for part in (crossbar, atomic):
             m.d.comb += [part.inner.eq(places.inner), part.base.eq(places.base), part.values.eq(operands.values)]

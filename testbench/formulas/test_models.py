@@ -9,6 +9,7 @@ import pytest
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.errors import WarpError
+from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ
 from rtl.params import WARP_THREADS
 from sim.model.thread import Before, step, step_together
@@ -109,7 +110,8 @@ def test_conversions(name):
 
 def test_every_instruction_of_the_lanes_has_a_formula():
     others = {form.name for form in LANE_FORMS} - FORMULAS.keys()
-    assert others == {"S2R", "CS2R", "LEPC", "VOTE"}    # what they write is not from operands
+    numbers = {form.name for form in FLOATING}          # these are compared with MPFR, in testbench.model
+    assert others - numbers == {"S2R", "CS2R", "LEPC", "VOTE"}    # what they write is not from operands
 
 
 @pytest.mark.parametrize("what", ["registers", "predicates", "condition"])

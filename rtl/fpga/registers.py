@@ -26,8 +26,8 @@ _SCALE_BITS = 2
 
 BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
-    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs: their logarithms to the base of 2, and whether it has "
-                         "floating point", {
+    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs: their logarithms to the base of 2, and whether it "
+                         "has floating point", {
         name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}
         | {"FLOAT": (_SIZE_BITS * len(SIZES), _SIZE_BITS * len(SIZES))}),
     "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),

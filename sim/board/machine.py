@@ -36,7 +36,9 @@ def _field(register: HostRegister, name: str, value: int) -> int:
 
 def _size(value: int) -> SmParams:
     """The machine that the register SIZE tells of."""
-    return SmParams(**{name: 1 << _field(BOARD_REGISTERS["SIZE"], name.upper(), value) for name in SIZES})
+    register = BOARD_REGISTERS["SIZE"]
+    return SmParams(**{name: 1 << _field(register, name.upper(), value) for name in SIZES},
+                    float=bool(_field(register, "FLOAT", value)))
 
 
 class Board(HostedMachine):

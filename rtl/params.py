@@ -99,6 +99,7 @@ PRESETS: dict[str, SmParams] = {
                      float=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
     "default": SmParams(warps=8, lanes=8),
+    "integer": SmParams(warps=8, lanes=8, float=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs, small boards, the reference board and tests, and the real one's size."""
+"""Named machines: for proofs and tests of parts, for tests of all, for boards, and the real one's size."""

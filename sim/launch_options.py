@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rtl.isa.errors import WarpError
+from rtl.isa.floating import FLOATING
 from rtl.isa.legality import encoding_error, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
@@ -101,12 +102,15 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
 
 
-def _check_instructions(module: Module, entry: str | None) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine: ProgramError."""
+def _check_instructions(module: Module, entry: str | None, preset: str, real: bool) -> None:
+    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``real``:
+    ProgramError."""
     for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ) is WarpError.ILLEGAL_INSTR_ENCODING:
+        if encoding_error(word, RZ, real) is WarpError.ILLEGAL_INSTR_ENCODING:
+            why = "" if find(word) not in FLOATING or real else f": preset {preset} has no floating point"
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
-            raise ProgramError(f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}")
+            raise ProgramError(
+                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}{why}")
 
 
 def _named(word: int, pc: int) -> str:
@@ -142,12 +146,13 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
     """
     module = read_program(options.program)
-    _check_instructions(module, options.entry)
+    name, params = machine_of(options.preset, board)
+    _check_instructions(module, options.entry, name, params.float)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
-        made = finish(prepare(
+        made = finish(replace(prepare(
             module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
-            local=local, crs=crs, dynamic_shared=options.shared, memory=memory))
+            local=local, crs=crs, dynamic_shared=options.shared, memory=memory), real=params.float))
         launch: Launch = made if isinstance(made, Launch) else made.launch
         return launch, made     # pyright: ignore[reportReturnType]
 

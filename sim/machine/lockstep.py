@@ -11,7 +11,7 @@ What is loaded is compared by instruction, and all of memory at the end.
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -139,7 +139,8 @@ class Lockstep:
     """
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
-        self.machine = Machine(launch, warps=params.warps, report_mask=report_mask, follows=True)
+        self.machine = Machine(
+            replace(launch, real=params.float), warps=params.warps, report_mask=report_mask, follows=True)
         self.host = Host(self.machine)
         self.difference: Difference | None = None
         self.compared = self.moved = 0

@@ -1,4 +1,4 @@
-"""Kernels in single precision on both models, against numpy."""
+"""Kernels in single precision on both models, against numpy, and on the hardware in lockstep with the warp model."""
 
 import random
 from pathlib import Path
@@ -6,10 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtl.params import PRESETS
+from sim.engine import ENGINES
 from sim.launch import Buffer, Launch, prepare
+from sim.machine.hardware import Hardware
 from sim.model.thread import run as run_threads
 from sim.model.warp import Machine
+from sim.run import main
 from sim.toolchain.cubin import read_cubin
+from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import SINGLES, singles
 
 FOLDER = Path(__file__).parent
@@ -76,3 +81,30 @@ def test_quotients_are_rounded_to_the_nearest(level):
         wrong = np.flatnonzero((left.reshape(count, 4) != exact.view(np.uint32)).any(axis=1))
         assert not wrong.size, [(hex(numbers[i][0]), hex(numbers[i][1]), left.reshape(count, 4)[i],
                                  exact.view(np.uint32)[i]) for i in wrong[:5]]
+
+
+@needs_compiled
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_the_hardware_keeps_step(level):
+    """Multiply-adds back to back, as compiled code has them 6 cycles apart."""
+    source, hardware = np.random.default_rng(2), Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
+    a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
+    arguments = [Buffer("out", bytes(1024)), Buffer("a", a.tobytes()), Buffer("b", b.tobytes())]
+    launch = prepare(read_cubin(FOLDER / f"matrix_product.{level}.cubin"), arguments, grid=(2, 2, 1), block=(8, 8, 1))
+    result, lockstep = hardware.run(launch, LIMIT), hardware.lockstep
+    assert result.status == "ok", result.reason
+    assert lockstep is not None
+    assert lockstep.difference is None
+    assert lockstep.compared == result.instructions > 0
+    assert not lockstep.compare_memory(hardware.memory)
+    address, size = launch.buffers["out"]
+    product = np.frombuffer(hardware.memory.read(address, size), np.float32).reshape(16, 16)
+    assert np.allclose(product, a @ b, rtol=1e-5, atol=1e-4)
+
+
+def test_a_machine_without_floating_point_refuses_it(capsys):
+    kernel = str(FOLDER / "matrix_product.O3.cubin")
+    with pytest.raises(SystemExit) as error:
+        main([kernel, "--preset", "tiny", "--engine", "model", *["--arg=buf:X=u32[256]"] * 3])
+    assert error.value.code == 2
+    assert capsys.readouterr().err.endswith("FFMA R8, R8, R22, RZ: preset tiny has no floating point\n")

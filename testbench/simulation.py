@@ -34,7 +34,7 @@ def combinational(dut: Any, body: Any) -> None:
     simulate(dut, body, clocks={})
 
 
-def passes(unit: str, body: Callable[[Bench], None], seed: int = 0, engine: type[Engine] | None = None) -> Report:
+def passes(unit: str, body: Callable[[Bench], Any], seed: int = 0, engine: type[Engine] | None = None) -> Report:
     """The report of a part of a testbench, which passes."""
     report = run(unit, body, engine or choose()[0], seed=seed)
     assert report.passed, report.failure

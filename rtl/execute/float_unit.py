@@ -9,6 +9,8 @@ bit stays where it is: what counts of it is that it is not 0. The exponent of bi
 precision would store it, never below 1, so that a number without bit 77 at exponent 1 is subnormal.
 """
 
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
@@ -114,7 +116,9 @@ class FloatPrepare(wiring.Component):
         a, b, c = (self._number(m, name, word) for name, word in zip("abc", words, strict=True))
 
         # What is added up: factors, and an addend that is a zero of the product's sign where there is none.
-        factor, addend, sign = Signal(Number), Signal(Number), Signal()
+        factor: Any = Signal(Number)
+        addend: Any = Signal(Number)
+        sign = Signal()
         multiplies = control.terms == FloatTerms.MULTIPLY
         m.d.comb += [factor.eq(b), addend.eq(Mux(adds, b.as_value(), c.as_value())), sign.eq(a.sign ^ b.sign)]
         with m.If(adds):
@@ -155,9 +159,9 @@ class FloatPrepare(wiring.Component):
             m.d.comb += [aligned.outcome.eq(Outcome.WORD), aligned.word.eq(infinity)]
         return m
 
-    def _number(self, m: Module, name: str, word: Value) -> data.View:
+    def _number(self, m: Module, name: str, word: Value) -> Any:
         """An operand, flushed if it is to be."""
-        number = Signal(Number, name=f"number_{name}")
+        number: Any = Signal(Number, name=f"number_{name}")
         exponent, fraction = word[_FRACTION:31], Signal(_FRACTION, name=f"fraction_{name}")
         tiny, largest = Signal(name=f"tiny_{name}"), Signal(name=f"largest_{name}")
         m.d.comb += [
@@ -171,7 +175,9 @@ class FloatPrepare(wiring.Component):
     def _compare(self, m: Module, a: data.View, b: data.View, c: data.View) -> Signal:
         """Relations and checks; the lesser or the greater of a and b."""
         control = self.control
-        first, second, below, same = Signal(Number), Signal(Number), Signal(), Signal()
+        first: Any = Signal(Number)
+        second: Any = Signal(Number)
+        below, same = Signal(), Signal()
         less, equal, unordered = Signal(), Signal(), Signal()
         m.d.comb += [first.eq(Mux(control.of_c, c.as_value(), a.as_value())),
                      second.eq(Mux(control.of_c, 0, b.as_value()))]

@@ -1,6 +1,6 @@
 """What a thread gets of an instruction of the lanes: one formula for each, of all its modes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -113,7 +113,7 @@ def _outside(address: int) -> int:
 
 
 # Sums. What is subtracted is its complement and one more; an extended sum takes the carry instead of all that is more.
-def _total(fields: Fields, t: Thread, terms: Mapping[int, int] | list[tuple[int, int]], more: int = 0) -> Outcome:
+def _total(fields: Fields, t: Thread, terms: Sequence[tuple[int, int]], more: int = 0) -> Outcome:
     """The sum of words, each with whether it is subtracted."""
     words = [(word ^ WORD if minus else word) & WORD for word, minus in terms]
     plus = t.carry if fields["extended"] else sum(minus for _, minus in terms) + more

@@ -1,9 +1,9 @@
 """Single precision in both models against MPFR, which rounds the exact result once, and against the host."""
 
 import random
+from importlib import import_module
 from typing import Any
 
-import gmpy2
 import numpy as np
 import pytest
 
@@ -14,6 +14,7 @@ from sim.model.vector.lanes import ALL_THREADS, Condition, Sources
 from sim.model.vector.operations import OPERATIONS
 from testbench.execute.singles import SINGLES, singles
 
+gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
 BATCHES = 40
 """Of 32 threads, for each instruction and rounding."""
 _ROUNDINGS = {FloatRounding.RN: gmpy2.RoundToNearest, FloatRounding.RM: gmpy2.RoundDown,

@@ -186,7 +186,7 @@ def test_a_file_that_is_no_cubin(tmp_path, capsys):
 
 
 def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
-    path, multiply = tmp_path / "x.cubin", 0x5980_0000_0037_0204       # FFMA R4, R2, R3, R0
+    path, multiply = tmp_path / "x.cubin", 0x5B70_0000_0047_0204       # DFMA R4, R2, R4, R0
     code = Path(ADD).read_bytes()
     exit_ = encode("EXIT").to_bytes(8, "little")
     assert code.count(exit_) >= 1

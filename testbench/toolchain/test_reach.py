@@ -13,7 +13,7 @@ from sim.toolchain.reach import reached
 from testbench import refusal
 from testbench.words import encode
 
-UNKNOWN = ".raw 0x5980000000370204"     # FFMA R4, R2, R3, R0
+UNKNOWN = ".raw 0x5b70000000470204"     # DFMA R4, R2, R4, R0
 PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.cubin"))
 
 
@@ -106,7 +106,7 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     assert main([str(path), "--engine", "model", "--entry", "good"]) == 0
     capsys.readouterr()
     assert (refused(capsys, path, "--entry", "bad")
-            == "helper, 0x0068: this machine has no instruction 5980000000370204")
+            == "helper, 0x0068: this machine has no instruction 5b70000000470204")
 
 
 @pytest.mark.parametrize(("word", "text"), [

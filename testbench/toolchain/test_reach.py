@@ -113,7 +113,8 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     (encode("LOP32I", Rd=1, Ra=2, imm32=5, extended=1),
      " LOP32I.AND.X R1, R2, 0x5: what it does is not public, and compiled code does without it"),
     (encode("MUFU", Rd=1, Ra=2),
-     " MUFU.COS R1, R2: floating point is in this machine only as far as 32- and 64-bit integer division needs it"),
+     " MUFU.COS R1, R2: of floating point there are sums, products and comparisons in single precision, "
+     "and what division needs"),
     (encode("IADD32I", Rd=1, Ra=2, plus_one=1), "")])
 def test_forms_that_are_no_instructions_are_refused(tmp_path, capsys, word, text):
     path = tmp_path / "two.sass"

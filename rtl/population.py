@@ -1,8 +1,10 @@
 """How many bits are 1."""
 
-from amaranth.hdl import Value
+from typing import Any
 
-__all__ = ["population"]
+from amaranth.hdl import Cat, Module, Signal, Value
+
+__all__ = ["counted", "population"]
 
 
 def population(bits: Value) -> Value:
@@ -11,3 +13,21 @@ def population(bits: Value) -> Value:
     while len(sums) > 1:
         sums = [sum(sums[place + 1:place + 2], sums[place]) for place in range(0, len(sums), 2)]
     return sums[0]
+
+
+def counted(m: Module, bits: Value) -> Value:
+    """The same of many bits, for which it is smaller: three bits of a weight make one of it, and one of the next."""
+    columns: list[list[Any]] = [list(bits)]
+    total: list[Any] = []
+    while len(total) < len(columns):
+        place, step = len(total), 0
+        column = columns[place]
+        while len(column) > 1:
+            a, b, c = [*column[:3], 0][:3]
+            one, two = (Signal(name=f"{name}_{place}_{step}") for name in ("sum", "carry"))
+            m.d.comb += [one.eq(a ^ b ^ c), two.eq(a & b | (a | b) & c)]
+            columns += [[]] if len(columns) == place + 1 else []
+            columns[place + 1].append(two)
+            column, step = [*column[3:], one], step + 1
+        total += column
+    return Cat(total)

@@ -1,15 +1,16 @@
 """From an instruction word to what the conversion unit does with it."""
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import FloatFormat
-from rtl.isa.syntax import RZ, WORD_BITS, Constant, Form, Immediate, Pipe, Register
+from rtl.isa.syntax import RZ, Constant, Form, Immediate, Pipe, Register
+from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation
+from .instruction import SIZES, WORD_BITS, ConversionInstruction, ConversionOperation
 
 __all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
 
@@ -27,8 +28,6 @@ _FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negat
 """Field of the word -> field of the decoded instruction."""
 _WORD, _DOUBLE = SIZES.index(32), SIZES.index(64)
 _SIZE_BITS = 2
-_SATURATING = ("F2I",)
-"""Instructions that keep their result at its nearest bound without being told."""
 assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
 
 
@@ -39,25 +38,25 @@ class ConversionDecoder(wiring.Component):
     -------
     word : In(64)
         A word of one of CONVERSION_FORMS that is not refused.
-    constant : In(array of 2 words)
-        What its constant operand reads.
+    constant : In(32)
+        What its constant operand reads: those of 64 bits are refused.
     instruction : Out(ConversionInstruction)
     gathers : Out(1)
         The source is in registers.
     registers : Out(array of 2 numbers)
         Which; RZ where there is none.
-    operand : Out(64)
-        The source, where it is not in registers.
+    operand : Out(32)
+        The source, where it is not in registers; the lower half of one of 64 bits, which has its sign.
     destination : Out(8)
         The first register of the result.
     """
 
-    word: In(WORD_BITS)
-    constant: In(data.ArrayLayout(32, 2))
+    word: In(INSTRUCTION_BITS)
+    constant: In(WORD_BITS)
     instruction: Out(ConversionInstruction)
     gathers: Out(1)
     registers: Out(data.ArrayLayout(8, 2))
-    operand: Out(DOUBLE_BITS)
+    operand: Out(WORD_BITS)
     destination: Out(8)
 
     def elaborate(self, platform: object) -> Module:
@@ -78,8 +77,6 @@ class ConversionDecoder(wiring.Component):
         for name, flag in _FLAGS.items():
             if name in fields:
                 m.d.comb += instruction[flag].eq(field_of(word, fields[name]))
-        if form.name in _SATURATING:
-            m.d.comb += instruction.saturate.eq(1)
         for name, size, signed in (("source", instruction.size, instruction.signed),
                                    ("destination", instruction.to_size, instruction.to_signed)):
             if name in fields:
@@ -102,7 +99,7 @@ class ConversionDecoder(wiring.Component):
                 with m.If(self.instruction.size == _DOUBLE):
                     m.d.comb += self.registers[1].eq(number | 1)
             case Constant():
-                m.d.comb += self.operand.eq(Cat(self.constant[0], self.constant[1]))
+                m.d.comb += self.operand.eq(self.constant)
             case Immediate(name):
                 m.d.comb += self.operand.eq(field_of(self.word, form.fields[name]))
             case operand:

@@ -14,6 +14,7 @@ __all__ = [
     "SEGMENTS",
     "SHIFT_BITS",
     "SIZES",
+    "WORD_BITS",
     "ConversionInstruction",
     "ConversionOperation",
     "Rounding",
@@ -22,6 +23,7 @@ __all__ = [
 
 DOUBLE_BITS = 64
 """Width of the widest source and result."""
+WORD_BITS = 32
 ENTRY_BITS = 2
 """Width of the number of an instruction in the unit."""
 SHIFT_BITS = ceil_log2(DOUBLE_BITS)
@@ -40,6 +42,7 @@ class ConversionOperation(enum.Enum, shape=3):
     FIND = 1
     """FLO: where the highest bit is."""
     INTEGER_TO_INTEGER = 2
+    """Of 32 bits, or less."""
     INTEGER_TO_FLOAT = 3
     FLOAT_TO_INTEGER = 4
     RECIPROCAL = 5
@@ -86,10 +89,10 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
     """An instruction that waits for the unit.
 
     ``threads`` execute it. ``error``, other than NONE: it is reported, and nothing else happens. ``gathers``: the
-    source is in ``registers``, RZ where there is none; otherwise ``operand`` is the source. The result goes to
-    ``destination``.
+    source is in ``registers``, RZ where there is none; otherwise ``operand`` is the source, which is extended with its
+    sign where it is to be wider. The result goes to ``destination``.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "error": WarpError,
         "instruction": ConversionInstruction, "gathers": 1, "registers": data.ArrayLayout(8, 2),
-        "operand": DOUBLE_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})
+        "operand": WORD_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})

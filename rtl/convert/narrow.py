@@ -1,71 +1,85 @@
 """POPC and integers of 32 bits or less, for one lane."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.pick import pick
-from rtl.population import population
+from rtl.population import counted
 
-from .instruction import SIZES, ConversionInstruction, ConversionOperation
+from .instruction import SEGMENTS, SIZES, WORD_BITS, ConversionInstruction, ConversionOperation
 
 __all__ = ["NarrowConversion", "is_narrow"]
 
-_BITS = 32
-_WORD = SIZES.index(_BITS)
+_WORD = SIZES.index(WORD_BITS)
+_SEGMENTS = SEGMENTS[:_WORD + 1]
 
 
-def is_narrow(instruction: ConversionInstruction) -> Signal:
-    """Whether an instruction is one that every lane computes by itself."""
+def is_narrow(instruction: ConversionInstruction) -> Value:
+    """Whether an instruction is one of those that several lanes compute at once."""
     operation = instruction.operation
     return (operation == ConversionOperation.COUNT) | (
-        (operation == ConversionOperation.INTEGER_TO_INTEGER) & (instruction.size <= _WORD)
-        & (instruction.to_size <= _WORD))    # pyright: ignore[reportReturnType]
+        operation == ConversionOperation.INTEGER_TO_INTEGER)    # pyright: ignore[reportReturnType]
 
 
 class NarrowConversion(wiring.Component):
-    """COUNT, and INTEGER_TO_INTEGER without 64 bits; combinational.
+    """COUNT and INTEGER_TO_INTEGER; combinational.
 
     Members
     -------
     instruction : In(ConversionInstruction)
     source : In(32)
     result : Out(32)
-        Extended by its type.
+        Extended by its type; 0 of other instructions.
     """
 
     instruction: In(ConversionInstruction)
-    source: In(_BITS)
-    result: Out(_BITS)
+    source: In(WORD_BITS)
+    result: Out(WORD_BITS)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        instruction, sizes = self.instruction, SIZES[:_WORD + 1]
+        instruction, size, to_size, source = (
+            self.instruction, self.instruction.size, self.instruction.to_size, self.source)
+        converts = instruction.operation == ConversionOperation.INTEGER_TO_INTEGER
+        counts = instruction.operation == ConversionOperation.COUNT
 
-        # The source with its sign, and with the sign that it gets.
-        part = self.source >> (instruction.part << 3)
-        parts = (part[:8], part[:16], self.source, self.source)
-        negative, number, total = Signal(), Signal(_BITS + 1), Signal(_BITS + 2)
-        m.d.comb += negative.eq(instruction.signed & pick((value[-1] for value in parts), instruction.size))
-        m.d.comb += number.eq(pick((Cat(value, negative.replicate(_BITS + 1 - len(value))) for value in parts),
-                                   instruction.size))
-        wanted = (negative & ~instruction.absolute) ^ instruction.negate
-        flips = wanted ^ negative
-        m.d.comb += total.eq((Cat(number, negative) ^ flips.replicate(_BITS + 2)) + flips)
+        # The part of the register that is the source. Negated: its complement, and one.
+        given, negative, flips = Signal(WORD_BITS), Signal(), Signal()
+        flipped, total = Signal(WORD_BITS + 1), Signal(WORD_BITS + 2)
+        m.d.comb += [
+            given.eq(Cat(pick([source[8 * part:8 * part + 8] for part in range(4)], instruction.part),
+                         Mux(instruction.part[1], source[24:], source[8:16]), source[16:])),
+            negative.eq(instruction.signed & pick([given[bits - 1] for bits in (*SIZES[:_WORD + 1], WORD_BITS)], size)),
+            flips.eq(((negative & ~instruction.absolute) ^ instruction.negate) ^ negative)]
+        for code, (start, stop) in enumerate(_SEGMENTS):
+            bits = Mux(size >= code, given[start:stop], negative.replicate(stop - start))
+            m.d.comb += flipped[start:stop].eq(bits ^ flips.replicate(stop - start))
+        m.d.comb += [flipped[-1].eq(negative ^ flips), total.eq(Cat(flipped, flipped[-1]) + flips)]
 
-        # As far as its type goes, or at its nearest bound.
-        kept, fits = Signal(_BITS), Signal()
-        with m.Switch(instruction.to_size):
-            for code, size in enumerate(sizes):
-                with m.Default() if code == _WORD else m.Case(code):
-                    top = total[size - 1] & instruction.to_signed
-                    low = Mux(instruction.to_signed, Const(1 << size - 1, size), Const(0, size))
-                    bound = Mux(total[-1], low, ~low)[:size]
-                    m.d.comb += [
-                        fits.eq(total[size:] == top.replicate(_BITS + 2 - size)),
-                        kept.eq(Mux(fits | ~instruction.saturate, Cat(total[:size], top.replicate(_BITS - size)),
-                                    Cat(bound, (bound[-1] & instruction.to_signed).replicate(_BITS - size))))]
-        m.d.comb += self.result.eq(Mux(
-            instruction.operation == ConversionOperation.COUNT,
-            population(self.source ^ instruction.invert.replicate(_BITS)), kept))
+        # Whether its type has it: then all bits above the type are like its highest one, or 0.
+        top, fits, below, kept = Signal(), Signal(), Signal(), Signal()
+        signed = instruction.to_signed
+        some, full = [total[WORD_BITS:].any()], [total[WORD_BITS:].all()]
+        for start, stop in reversed(_SEGMENTS[1:]):
+            some.insert(0, total[start:stop].any() | some[0])
+            full.insert(0, total[start:stop].all() & full[0])
+        m.d.comb += [
+            top.eq(signed & pick([total[bits - 1] for bits in (*SIZES[:_WORD + 1], WORD_BITS)], to_size)),
+            fits.eq(Mux(top, pick([*full, full[-1]], to_size), ~pick([*some, some[-1]], to_size))),
+            below.eq(total[-1]), kept.eq(fits | ~instruction.saturate)]
+
+        # It is kept, or at its nearest bound, whose bits but the top one are all the same.
+        ones = counted(m, source ^ instruction.invert.replicate(WORD_BITS))
+        for code, (start, stop) in enumerate(_SEGMENTS):
+            passes, fill, last = (Signal(name=f"{name}{code}") for name in ("passes", "fill", "last"))
+            above = Mux(kept, top, signed & below)
+            m.d.comb += [
+                passes.eq(converts & kept & (to_size >= code)),
+                fill.eq(converts & Mux(to_size >= code, ~kept & ~below, above)),
+                last.eq(Mux(to_size == code, converts & ~kept & (below ^ ~signed), fill))]
+            fills = Cat(fill.replicate(stop - start - 1), last)
+            if code == 0:
+                fills |= ones & counts.replicate(len(ones))
+            m.d.comb += self.result[start:stop].eq(total[start:stop] & passes.replicate(stop - start) | fills)
         return m

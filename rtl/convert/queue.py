@@ -39,12 +39,12 @@ class ConversionQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = ConversionDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
+        m.submodules.places = places = DispatchQueue(self._layout)
         arriving, taken = self.dispatch.payload, places.arriving.payload
         threads = arriving.active & arriving.guard
         fails = threads.any() & reported(self.report_mask, arriving.fault)
         m.d.comb += [
-            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands),
+            decoder.word.eq(arriving.word), decoder.constant.eq(arriving.operands[0]),
             places.arriving.valid.eq(self.dispatch.valid), taken.warp.eq(arriving.warp),
             taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc), taken.threads.eq(threads),
             taken.error.eq(Mux(fails, arriving.fault.as_value(), WarpError.NONE)),

@@ -6,13 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from .bound import IntegerBound
 from .formats import DOUBLE, SINGLE, Format
-from .instruction import DOUBLE_BITS, SIZES, ConversionInstruction, ConversionOperation, Rounding
+from .instruction import DOUBLE_BITS, SIZES, WORD_BITS, ConversionInstruction, ConversionOperation, Rounding
 from .source import Shiftable
 
 __all__ = ["RESULT_STAGES", "ConversionResult"]
 
 RESULT_STAGES = 4
-_WORD_BITS = 32
 
 
 class ConversionResult(wiring.Component):
@@ -31,7 +30,7 @@ class ConversionResult(wiring.Component):
 
     instruction: In(ConversionInstruction)
     shifted: In(Shiftable)
-    reciprocal: In(_WORD_BITS)
+    reciprocal: In(WORD_BITS)
     reciprocal_up: In(1)
     result: Out(DOUBLE_BITS)
 
@@ -39,8 +38,7 @@ class ConversionResult(wiring.Component):
         m = Module()
         m.submodules.bound = bound = IntegerBound()
         instruction, shifted, count = self.instruction, self.shifted, self.shifted.count
-        to_integer = ((instruction.operation == ConversionOperation.INTEGER_TO_INTEGER)
-                      | (instruction.operation == ConversionOperation.FLOAT_TO_INTEGER))
+        to_integer = instruction.operation == ConversionOperation.FLOAT_TO_INTEGER
         wide = instruction.to_size == SIZES.index(DOUBLE_BITS)
 
         # What it is without rounding, and what rounding adds.
@@ -49,10 +47,8 @@ class ConversionResult(wiring.Component):
         integer = shifted.bits[::-1]
         m.d.comb += none.eq(~shifted.bits[-1])
         with m.Switch(instruction.operation):
-            with m.Case(ConversionOperation.COUNT):
-                m.d.comb += kept.eq(count)
             with m.Case(ConversionOperation.FIND):
-                m.d.comb += kept.eq(Mux(none, Const(~0, _WORD_BITS),
+                m.d.comb += kept.eq(Mux(none, Const(~0, WORD_BITS),
                                         count[:5] ^ (~instruction.from_top).replicate(5)))
             with m.Case(ConversionOperation.INTEGER_TO_FLOAT):
                 for matches, form in ((wide, DOUBLE), (~wide, SINGLE)):
@@ -91,7 +87,7 @@ class ConversionResult(wiring.Component):
         m.d.comb += [
             bound.number.eq(total), bound.negative.eq(total_negative), bound.excess.eq(total_excess),
             bound.none.eq(total_none), bound.size.eq(Mux(to_integer, instruction.to_size, SIZES.index(DOUBLE_BITS))),
-            bound.signed.eq(instruction.to_signed), bound.saturate.eq(instruction.saturate & to_integer),
+            bound.signed.eq(instruction.to_signed), bound.saturate.eq(to_integer),
             bound.double.eq(instruction.size == SIZES.index(DOUBLE_BITS))]
         m.d.sync += self.result.eq(bound.bounded)
         return m

@@ -1,18 +1,23 @@
 """The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .instruction import DOUBLE_BITS, SEGMENTS, SHIFT_BITS, SIZES, ConversionInstruction, ConversionOperation
+from .instruction import (
+    DOUBLE_BITS,
+    SEGMENTS,
+    SHIFT_BITS,
+    SIZES,
+    WORD_BITS,
+    ConversionInstruction,
+    ConversionOperation,
+)
 from .unpack import FloatUnpack
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
 
 SOURCE_STAGES = 2
-_PIECES = 4
-"""Parts of a word whose bits are counted in one stage and added up in the next."""
-_WORD_BITS = 32
 _PART_BITS = 16
 """Bits of the widest source that is a part of a register."""
 
@@ -26,7 +31,7 @@ class Shiftable(data.Struct):
 
     bits: unsigned(DOUBLE_BITS + 1)
     count: unsigned(SHIFT_BITS)
-    """By how much it is shifted; or the number of bits that are 1."""
+    """By how much it is shifted."""
     sticky: unsigned(1)
     """Bits that are 1 were cut off."""
     negative: unsigned(1)
@@ -53,7 +58,7 @@ class ConversionSource(wiring.Component):
 
     instruction: In(ConversionInstruction)
     source: In(DOUBLE_BITS)
-    selected: Out(_WORD_BITS)
+    selected: Out(WORD_BITS)
     selected_negative: Out(1)
     shiftable: Out(Shiftable)
 
@@ -64,39 +69,35 @@ class ConversionSource(wiring.Component):
         to_float = operation == ConversionOperation.INTEGER_TO_FLOAT
         from_float = operation == ConversionOperation.FLOAT_TO_INTEGER
         has_sign = instruction.signed | from_float | (operation == ConversionOperation.RECIPROCAL)
-        counting, finding = operation == ConversionOperation.COUNT, operation == ConversionOperation.FIND
+        finding = operation == ConversionOperation.FIND
 
         # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
         given, top, extension, flip = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
         number, plus_one = Signal(DOUBLE_BITS), Signal()
         m.d.comb += [
-            given.eq(Cat((self.source[:_WORD_BITS] >> (instruction.part << 3))[:_PART_BITS], self.source[_PART_BITS:])),
+            given.eq(Cat((self.source[:WORD_BITS] >> (instruction.part << 3))[:_PART_BITS], self.source[_PART_BITS:])),
             top.eq(Array(given[size - 1] for size in SIZES)[instruction.size]),
             extension.eq(top & instruction.signed & ~finding),
-            flip.eq(Mux(finding, instruction.invert ^ (instruction.signed & (top ^ instruction.invert)),
-                        Mux(counting, instruction.invert, extension)))]
+            flip.eq(Mux(finding, instruction.invert ^ (instruction.signed & (top ^ instruction.invert)), extension))]
         for code, (start, stop) in enumerate(SEGMENTS):
             bits = Mux(instruction.size >= code, given[start:stop], extension.replicate(stop - start))
-            flipped = flip if stop <= _WORD_BITS else flip & ~finding & ~counting
+            flipped = flip if stop <= WORD_BITS else flip & ~finding
             m.d.sync += number[start:stop].eq(bits ^ flipped.replicate(stop - start))
         m.d.sync += [
-            plus_one.eq(flip & ~finding & ~counting),
+            plus_one.eq(flip & ~finding),
             self.selected_negative.eq((top & has_sign & ~instruction.absolute) ^ instruction.negate)]
-        m.d.comb += self.selected.eq(number[:_WORD_BITS])
+        m.d.comb += self.selected.eq(number[:WORD_BITS])
 
         # Its magnitude, or significand.
         m.d.comb += [unpack.pattern.eq(number), unpack.double.eq(instruction.size == SIZES.index(DOUBLE_BITS)),
                      unpack.flush.eq(instruction.flush)]
         magnitude, magnitude_negative = Signal(DOUBLE_BITS), Signal()
         shift, half, sticky, excess, none = Signal(SHIFT_BITS), Signal(), Signal(), Signal(), Signal()
-        ones = [Signal(range(_WORD_BITS // _PIECES + 1), name=f"ones{piece}") for piece in range(_PIECES)]
         m.d.sync += [
             magnitude.eq(Mux(from_float, unpack.significand, number + plus_one)),
             magnitude_negative.eq(self.selected_negative), shift.eq(unpack.shift), half.eq(unpack.round & from_float),
             sticky.eq(unpack.sticky & from_float), excess.eq(unpack.excess & from_float),
             none.eq(unpack.none & from_float)]
-        m.d.sync += [count.eq(_sum(list(number.word_select(piece, _WORD_BITS // _PIECES))))
-                     for piece, count in enumerate(ones)]
 
         # What is to be shifted, up or down.
         shiftable = self.shiftable
@@ -105,14 +106,4 @@ class ConversionSource(wiring.Component):
             shiftable.bits.eq(Mux(to_float | finding, upward, Cat(half, magnitude)[::-1])),
             shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
             shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
-        with m.If(counting):
-            m.d.comb += [shiftable.bits.eq(0), shiftable.count.eq(_sum(ones))]
         return m
-
-
-def _sum(terms: list[Value] | list[Signal]) -> Value:
-    """The sum of numbers, as a tree."""
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return _sum(terms[:middle]) + _sum(terms[middle:])

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
@@ -16,9 +16,9 @@ from rtl.layouts import LaneClientPort, completion, dispatched, error_event
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
-from .buffers import ResultBuffer, SourceBuffer
+from .buffers import GROUPS, ResultBuffer, SourceBuffer
 from .datapath import DATAPATH_STAGES, ConversionDatapath
-from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, conversion_entry
+from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, WORD_BITS, conversion_entry
 from .narrow import NarrowConversion, is_narrow
 from .queue import ConversionQueue
 
@@ -28,14 +28,16 @@ _THREAD_BITS = ceil_log2(WARP_THREADS)
 _ENTRIES = 1 << ENTRY_BITS
 _WRITE_CYCLES = 6
 """From the cycle in which a beat is wanted to the one in which it is surely written."""
+_GROUP_STAGE = 2
+"""Where a group is when its results are kept."""
 
 
 class ConversionUnit(Component):
     """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP, in order and in three steps that overlap: one's
     registers are gathered while another one is computed and a third one's results are written.
 
-    POPC, and I2I without 64 bits, are computed a beat a cycle; everything else a thread a cycle. Results are written by
-    an operation of the lanes for each register.
+    POPC and I2I are computed half a beat a cycle; everything else a thread a cycle. Results are written by an operation
+    of the lanes for each register.
 
     Members
     -------
@@ -60,7 +62,7 @@ class ConversionUnit(Component):
             "error": Out(error_event(params)), "report_mask": In(32)})
         self.queue = ConversionQueue(params)
         self.datapath = ConversionDatapath()
-        self.narrow = [NarrowConversion() for _ in range(params.lanes)]
+        self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]
         self.sources = SourceBuffer(params)
         self.results = ResultBuffer(params)
         self.current = Signal(conversion_entry(params))
@@ -117,32 +119,28 @@ class ConversionUnit(Component):
 
     def _compute(self, m: Module, entry: Any) -> None:
         """Results, from the cycle on in which the first beat is there: no beat is wanted before it has come."""
-        params, current, results, sources, datapath = (
-            self._params, self.current, self.results, self.sources, self.datapath)
-        beats, lane_bits = params.beats, ceil_log2(params.lanes)
+        current, sources, datapath = self.current, self.sources, self.datapath
+        together = len(self.narrow)
         slot, taken = Signal(ENTRY_BITS), self._taken[:ENTRY_BITS]
-        thread, computes, narrow, done = Signal(_THREAD_BITS), Signal(), Signal(), Signal(_ENTRIES)
+        thread, computes, narrow = Signal(_THREAD_BITS), Signal(), Signal()
+        skips, done = Signal(), Signal()
         m.d.comb += [entry.addr.eq(taken), sources.read_entry.eq(slot), sources.thread.eq(thread)]
 
-        # Threads pass the datapath one behind the other; beats are computed at once.
-        source, is_double = Signal(DOUBLE_BITS), current.instruction.to_size == SIZES.index(DOUBLE_BITS)
-        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(DATAPATH_STAGES + 1)]
+        # Threads pass the datapath one behind the other, and groups of threads the narrow parts. Their sources
+        # are there two cycles after they are asked for.
+        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(DATAPATH_STAGES + 2)]
+        group, source = Signal.like(sources.group), Signal(DOUBLE_BITS)
+        operand = Cat(current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS))
         m.d.sync += [
-            source.eq(Mux(current.gathers, sources.value, current.operand)),
-            passing[0].eq(Cat(computes & ~narrow, thread))]
-        m.d.sync += [after.eq(before) for before, after in pairwise(passing)]
-        m.d.comb += [
-            datapath.instruction.eq(current.instruction), datapath.source.eq(source), results.entry.eq(slot),
-            results.thread.eq(Mux(narrow, thread, passing[-1][1:])), results.all.eq(narrow),
-            results.write.eq(Mux(narrow, computes, passing[-1][0]))]
-        flags = (~datapath.result.any(), Mux(is_double, datapath.result[-1], datapath.result[31]))
-        for lane, own, value in zip(self.narrow, sources.values_read, results.values_written, strict=True):
-            m.d.comb += [
-                lane.instruction.eq(current.instruction),
-                lane.source.eq(Mux(current.gathers, own[:32], current.operand[:32])),
-                value.low.eq(Mux(narrow, lane.result, datapath.result[:32])), value.high.eq(datapath.result[32:]),
-                value.zero.eq(Mux(narrow, ~lane.result.any(), flags[0])),
-                value.sign.eq(Mux(narrow, lane.result[-1], flags[1]))]
+            [value.eq(Mux(current.gathers, own, current.operand))
+             for value, own in zip(group, sources.group, strict=True)],
+            source.eq(Mux(current.gathers, sources.value, operand)), passing[0].eq(Cat(computes, thread))]
+        m.d.sync += [[after.eq(before) for before, after in pairwise(passing)],
+                     passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~narrow)]
+        m.d.comb += [datapath.instruction.eq(current.instruction), datapath.source.eq(source)]
+        for lane, own in zip(self.narrow, group, strict=True):
+            m.d.comb += [lane.instruction.eq(current.instruction), lane.source.eq(own)]
+        self._keep(m, slot, narrow, passing)
 
         with m.FSM(name="step"):
             with m.State("TAKE"), m.If((self._given != self._taken) & self._arrived.bit_select(taken, 1)):
@@ -151,21 +149,52 @@ class ConversionUnit(Component):
                     narrow.eq(is_narrow(entry.data.instruction))]
                 m.next = "COMPUTE"
                 with m.If(_nothing(entry.data)):
-                    m.d.comb += done.eq(one_hot(taken, _ENTRIES))
+                    m.d.comb += skips.eq(1)
                     m.next = "TAKE"
             with m.State("COMPUTE"):
                 m.d.comb += computes.eq(1)
-                m.d.sync += thread.eq(thread + Mux(narrow, params.lanes, 1))
-                with m.If(narrow):
-                    m.d.comb += done.eq(one_hot(slot, _ENTRIES))
-                    with m.If(thread[lane_bits:] == beats - 1):
-                        m.next = "TAKE"
+                m.d.sync += thread.eq(thread + Mux(narrow, together, 1))
+                with m.If(narrow & (thread == WARP_THREADS - together)):
+                    m.next = "SETTLE"
                 with m.Elif(thread == WARP_THREADS - 1):
                     m.next = "DRAIN"
-            with m.State("DRAIN"), m.If(passing[-1].all()):
-                m.d.comb += done.eq(one_hot(slot, _ENTRIES))
+            with m.State("SETTLE"), m.If(passing[_GROUP_STAGE - 1] == _place(WARP_THREADS - together)):
                 m.next = "TAKE"
-        m.d.sync += self._computed.eq((self._computed & ~self._begins) | done)
+            with m.State("DRAIN"), m.If(passing[-1].all()):
+                m.next = "TAKE"
+
+        # From the first result of the second half on, half a beat a cycle is fast enough for a beat a cycle.
+        m.d.comb += done.eq(Mux(narrow, passing[_GROUP_STAGE] == _place(WARP_THREADS // GROUPS), passing[-1].all()))
+        m.d.sync += self._computed.eq(
+            (self._computed & ~self._begins) | one_hot(taken, _ENTRIES, skips) | one_hot(slot, _ENTRIES, done))
+
+    def _keep(self, m: Module, slot: Signal, narrow: Signal, passing: list[Signal]) -> None:
+        """Results on their way to the buffer: those of a group, or a thread's, whose high word follows a cycle later,
+        beside the low one of its neighbour.
+        """
+        lane_bits, results, current = ceil_log2(self._params.lanes), self.results, self.current
+        result, wide = self.datapath.result, current.instruction.to_size == SIZES.index(DOUBLE_BITS)
+        grouped, this, valid = passing[_GROUP_STAGE], Mux(narrow, passing[_GROUP_STAGE][1:], passing[-1][1:]), Signal()
+        number, before, follows = Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal()
+        high, low_zero, group = Signal(WORD_BITS), Signal(), Signal.like(self.sources.group)
+        m.d.comb += [number.eq(this), valid.eq(~narrow & passing[-1][0])]
+        m.d.sync += [before.eq(number), follows.eq(valid & wide), high.eq(result[WORD_BITS:]),
+                     low_zero.eq(~result[:WORD_BITS].any()), group.eq(Cat(lane.result for lane in self.narrow))]
+        for parity in range(2):
+            # A thread's own cycle, or the one after it.
+            own = narrow | (number[0] == parity)
+            word = Mux(own, result[:WORD_BITS] & (~narrow).replicate(WORD_BITS), high)
+            for lane in range(parity, self._params.lanes, 2):
+                kept, place = results.values_written[lane], results.written[lane]
+                together = Mux(own, number, before)
+                part, inside = divmod(lane, len(self.narrow))
+                here = together[:lane_bits] == lane
+                m.d.comb += [
+                    kept.value.eq(group[inside] | word), kept.sign.eq(kept.value[-1]),
+                    kept.zero.eq(~kept.value.any() & (own | low_zero)), place.second.eq(~own),
+                    place.beat.eq(together[lane_bits:]), place.entry.eq(slot),
+                    results.write[lane].eq(Mux(narrow, grouped[0] & (number[lane_bits - 1] == part), here & Mux(
+                        own, valid, follows)))]
 
     def _write(self, m: Module, entry: Any) -> None:
         """Results on their way to registers, a register at a time; and the ends of instructions."""
@@ -184,9 +213,9 @@ class ConversionUnit(Component):
             write.payload.last.eq(last), write.payload.conditional.eq(this.instruction.conditional & last),
             write.payload.barrier.eq(Mux(last, this.write_barrier, NO_BARRIER)),
             ends.eq(Mux(nothing, ready & quiet & ~recent, write.valid & write.ready & last)),
-            writing.w_en.eq(write.valid & write.ready), writing.w_data.eq(Cat(second, last)),
-            writing.r_en.eq(final), results.beat.eq(wanted.beat), results.read_entry.eq(self._left[:ENTRY_BITS]),
-            results.second.eq(writing.r_data[0]), port.values.eq(results.values),
+            writing.w_en.eq(write.valid & write.ready), writing.w_data.eq(Cat(is_double & last, last)),
+            writing.r_en.eq(final), results.read.beat.eq(wanted.beat), results.read.entry.eq(self._left[:ENTRY_BITS]),
+            results.read.second.eq(writing.r_data[0]), port.values.eq(results.values),
             port.conditions.eq(results.conditions)]
         pass_on(m, this, write.payload, "warp", "serial", "threads")
         m.d.sync += [
@@ -205,6 +234,11 @@ class ConversionUnit(Component):
             self.completion.read_barrier.eq(this.read_barrier), self.error.warp.eq(this.warp),
             self.error.pc.eq(this.pc), self.error.error.eq(this.error),
             self.error.valid.eq(self.completion.valid & (this.error != WarpError.NONE))]
+
+
+def _place(thread: int) -> Value:
+    """A valid thread on its way."""
+    return Cat(Const(1, 1), Const(thread, _THREAD_BITS))
 
 
 def _nothing(entry: Any) -> Any:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rtl.isa.errors import WarpError
-from rtl.isa.floating import FLOATING
-from rtl.isa.legality import encoding_error, refusal_of
+from rtl.isa.legality import encoding_error, is_floating, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
@@ -107,7 +106,9 @@ def _check_instructions(module: Module, entry: str | None, preset: str, real: bo
     ProgramError."""
     for pc, word in reached(module, module.kernel(entry)):
         if encoding_error(word, RZ, real) is WarpError.ILLEGAL_INSTR_ENCODING:
-            why = "" if find(word) not in FLOATING or real else f": preset {preset} has no floating point"
+            form = find(word)
+            lacks = form is not None and not real and is_floating(form, form.values(word))
+            why = f": preset {preset} has no floating point" if lacks else ""
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
             raise ProgramError(
                 f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}{why}")

@@ -1,4 +1,4 @@
-"""The conversion unit: POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP, in order, in three steps that overlap.
+"""The conversion unit: POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU, in order, in three steps that overlap.
 
 ============  ==========================================================================
 module        content
@@ -15,7 +15,7 @@ unpack        a floating-point source as significand and shift
 shifter       stages: shifts, also until the highest bit is on top
 result        stages: rounding, and the result's format
 bound         an integer within its type
-reciprocal    stages: 1 / x, beside source and shifter
+function      stages: MUFU's functions, from the source to the shifter
 formats       the floating-point formats
 ============  ==========================================================================
 """

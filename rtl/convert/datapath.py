@@ -1,29 +1,33 @@
 """The datapath: a source in, a result out, one thread a cycle."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .function import FUNCTION_STAGES, Function
 from .instruction import DOUBLE_BITS, ConversionInstruction, ConversionOperation
-from .reciprocal import RECIPROCAL_STAGES, Reciprocal
 from .result import RESULT_STAGES, ConversionResult
 from .shifter import SHIFTER_STAGES, ConversionShifter
 from .source import SOURCE_STAGES, ConversionSource
 
-__all__ = ["DATAPATH_STAGES", "ConversionDatapath"]
+__all__ = ["DATAPATH_STAGES", "FUNCTION_DELAY", "ConversionDatapath"]
 
 DATAPATH_STAGES = SOURCE_STAGES + SHIFTER_STAGES + RESULT_STAGES
-assert RECIPROCAL_STAGES == SOURCE_STAGES - 1 + SHIFTER_STAGES
+FUNCTION_DELAY = FUNCTION_STAGES + 1 - SOURCE_STAGES
+"""How many more cycles one of MUFU's functions takes."""
 
 
 class ConversionDatapath(wiring.Component):
-    """Computes one instruction's results for one source after the other; each takes DATAPATH_STAGES cycles.
+    """Computes one instruction's results for one source after the other; each takes DATAPATH_STAGES cycles, and with
+    MUFU FUNCTION_DELAY more.
 
     ::
 
-        source -> select -> magnitude -> shift (7 stages) -> pack -> round -> bound (2 stages) -> result
-                        |                                  |
-                        +-> reciprocal (8 stages) ---------+
+        source -> select -> magnitude ------------> shift (7 stages) -> pack -> round -> bound (2 stages) -> result
+                        |                        |
+                        +-> function (7 stages) -+
+
+    Without ``real`` there is no function but RCP.
 
     Members
     -------
@@ -38,20 +42,24 @@ class ConversionDatapath(wiring.Component):
     source: In(DOUBLE_BITS)
     result: Out(DOUBLE_BITS)
 
+    def __init__(self, real: bool) -> None:
+        self._real = real
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.first = first = ConversionSource()
         m.submodules.shifter = shifter = ConversionShifter()
-        m.submodules.reciprocal = reciprocal = Reciprocal()
+        m.submodules.function = function = Function(self._real)
         m.submodules.last = last = ConversionResult()
         operation = self.instruction.operation
+        calculates = operation == ConversionOperation.FUNCTION
         m.d.comb += [
             first.instruction.eq(self.instruction), first.source.eq(self.source),
-            shifter.before.eq(first.shiftable),
-            shifter.normalise.eq((operation == ConversionOperation.FIND)
+            shifter.before.eq(Mux(calculates, function.value.as_value(), first.shiftable.as_value())),
+            shifter.normalise.eq(calculates | (operation == ConversionOperation.FIND)
                                  | (operation == ConversionOperation.INTEGER_TO_FLOAT)),
-            reciprocal.number.eq(first.selected), reciprocal.negative.eq(first.selected_negative),
-            reciprocal.saturate.eq(self.instruction.saturate),
-            last.instruction.eq(self.instruction), last.shifted.eq(shifter.after),
-            last.reciprocal.eq(reciprocal.result), last.reciprocal_up.eq(reciprocal.up), self.result.eq(last.result)]
+            function.function.eq(self.instruction.function), function.number.eq(first.selected),
+            function.negative.eq(first.selected_negative),
+            last.instruction.eq(self.instruction), last.shifted.eq(shifter.after), self.result.eq(last.result)]
         return m

@@ -21,10 +21,11 @@ _OPERATIONS = {
     "POPC": ConversionOperation.COUNT, "FLO": ConversionOperation.FIND,
     "I2I": ConversionOperation.INTEGER_TO_INTEGER, "I2F": ConversionOperation.INTEGER_TO_FLOAT,
     "F2F.F32.F32": ConversionOperation.INTEGER_TO_INTEGER,     # of RZ alone, whose 0 is +0
-    "F2I": ConversionOperation.FLOAT_TO_INTEGER, "MUFU": ConversionOperation.RECIPROCAL}
+    "F2I": ConversionOperation.FLOAT_TO_INTEGER, "MUFU": ConversionOperation.FUNCTION}
 _FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negate", "negate_b": "negate",
           "invert_b": "invert", "flush": "flush", "saturate": "saturate", "shift": "from_top", "signed": "signed",
-          "cc": "conditional", "round": "round"}
+          "cc": "conditional", "round": "round",
+          "function": "function"}
 """Field of the word -> field of the decoded instruction."""
 _WORD, _DOUBLE = SIZES.index(32), SIZES.index(64)
 _SIZE_BITS = 2

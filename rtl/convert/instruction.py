@@ -5,6 +5,7 @@ from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import MultiFunction
 from rtl.layouts import SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
@@ -45,7 +46,8 @@ class ConversionOperation(enum.Enum, shape=3):
     """Of 32 bits, or less."""
     INTEGER_TO_FLOAT = 3
     FLOAT_TO_INTEGER = 4
-    RECIPROCAL = 5
+    FUNCTION = 5
+    """MUFU."""
 
 
 class Rounding(enum.Enum, shape=2):
@@ -62,6 +64,7 @@ class ConversionInstruction(data.Struct):
     """A decoded instruction; what does not apply to its operation is 0."""
 
     operation: ConversionOperation
+    function: MultiFunction
     size: unsigned(2)
     """Of the source, as a code."""
     signed: unsigned(1)

@@ -22,16 +22,12 @@ class ConversionResult(wiring.Component):
     instruction : In(ConversionInstruction)
         Stable while results of it pass.
     shifted : In(Shiftable)
-    reciprocal, reciprocal_up : In(32), In(1)
-        The reciprocal, and whether one is to be added to it.
     result : Out(64)
         One of 32 bits is extended.
     """
 
     instruction: In(ConversionInstruction)
     shifted: In(Shiftable)
-    reciprocal: In(WORD_BITS)
-    reciprocal_up: In(1)
     result: Out(DOUBLE_BITS)
 
     def elaborate(self, platform: object) -> Module:
@@ -57,8 +53,8 @@ class ConversionResult(wiring.Component):
                         m.d.comb += [
                             kept.eq(_packed(form, shifted)), odd.eq(shifted.bits[cut]),
                             half.eq(shifted.bits[cut - 1]), rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
-            with m.Case(ConversionOperation.RECIPROCAL):
-                m.d.comb += kept.eq(self.reciprocal)
+            with m.Case(ConversionOperation.FUNCTION):
+                self._function(m, kept, odd, half, rest, rounded)
             with m.Default():
                 m.d.comb += [kept.eq(integer[1:]), odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky),
                              rounded.eq(1)]
@@ -73,9 +69,8 @@ class ConversionResult(wiring.Component):
         whole, whole_up, whole_flip = Signal(DOUBLE_BITS), Signal(), Signal()
         excess, no_number = Signal(), Signal()
         m.d.sync += [
-            whole.eq(kept), whole_up.eq(Mux(instruction.operation == ConversionOperation.RECIPROCAL, self.reciprocal_up,
-                                            up & rounded)),
-            whole_flip.eq(shifted.negative & to_integer), excess.eq(shifted.excess), no_number.eq(shifted.none)]
+            whole.eq(kept), whole_up.eq(up & rounded), whole_flip.eq(shifted.negative & to_integer),
+            excess.eq(shifted.excess & to_integer), no_number.eq(shifted.none & to_integer)]
 
         # Rounded, and negated: -(n + 1) is ~n, -n is ~n + 1.
         total, total_negative, total_excess, total_none = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
@@ -92,9 +87,30 @@ class ConversionResult(wiring.Component):
         m.d.sync += self.result.eq(bound.bounded)
         return m
 
+    def _function(self, m: Module, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value) -> None:
+        """A result of MUFU: a normal number, or what it is without rounding."""
+        shifted, saturate = self.shifted, self.instruction.saturate
+        exponent, tiny = Signal.like(shifted.exponent), Signal()
+        cut = len(shifted.bits) - 1 - SINGLE.fraction
+        infinity = Const((1 << SINGLE.exponent) - 1 << SINGLE.fraction, WORD_BITS - 1)
+        m.d.comb += [exponent.eq(shifted.exponent - shifted.count), tiny.eq(~shifted.bits[-1] | (exponent <= 0))]
+        with m.If(saturate & (shifted.negative | shifted.none)):
+            m.d.comb += kept.eq(0)
+        with m.Elif(shifted.none):
+            m.d.comb += kept.eq(~Const(0, WORD_BITS - 1))
+        with m.Elif(saturate & (shifted.excess | ~tiny & (exponent >= SINGLE.bias))):
+            m.d.comb += kept.eq(SINGLE.bias << SINGLE.fraction)
+        with m.Elif(shifted.excess):
+            m.d.comb += kept.eq(Cat(infinity, shifted.negative))
+        with m.Elif(tiny):
+            m.d.comb += kept.eq(shifted.negative << WORD_BITS - 1)
+        with m.Else():
+            m.d.comb += [kept.eq(_packed(SINGLE, shifted)), odd.eq(shifted.bits[cut]), half.eq(shifted.bits[cut - 1]),
+                         rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
+
 
 def _packed(form: Format, shifted: Shiftable) -> Value:
     """A normalised magnitude as a floating-point number, without what is cut off."""
     fraction = shifted.bits[-1 - form.fraction:-1]
-    exponent = Const(form.bias + DOUBLE_BITS - 1, form.exponent) - shifted.count
+    exponent = shifted.exponent - shifted.count
     return Cat(fraction, exponent[:form.exponent], shifted.negative)

@@ -1,9 +1,10 @@
 """The first stages: the source as a magnitude, a sign, and how far the magnitude is to be shifted."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from .formats import DOUBLE, SINGLE
 from .instruction import (
     DOUBLE_BITS,
     SEGMENTS,
@@ -18,6 +19,7 @@ from .unpack import FloatUnpack
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
 
 SOURCE_STAGES = 2
+EXPONENT_BITS = DOUBLE.exponent + 2
 _PART_BITS = 16
 """Bits of the widest source that is a part of a register."""
 
@@ -32,6 +34,8 @@ class Shiftable(data.Struct):
     bits: unsigned(DOUBLE_BITS + 1)
     count: unsigned(SHIFT_BITS)
     """By how much it is shifted."""
+    exponent: signed(EXPONENT_BITS)
+    """The stored exponent of a floating-point number of the result's format whose highest bit is the magnitude's."""
     sticky: unsigned(1)
     """Bits that are 1 were cut off."""
     negative: unsigned(1)
@@ -50,7 +54,7 @@ class ConversionSource(wiring.Component):
         Stable while sources of it pass.
     source : In(64)
     selected : Out(32)
-        Low word of the source a cycle later, for the reciprocal.
+        Low word of the source a cycle later, for MUFU's functions.
     selected_negative : Out(1)
         Its sign, after ``absolute`` and ``negate``.
     shiftable : Out(Shiftable)
@@ -68,7 +72,7 @@ class ConversionSource(wiring.Component):
         instruction, operation = self.instruction, self.instruction.operation
         to_float = operation == ConversionOperation.INTEGER_TO_FLOAT
         from_float = operation == ConversionOperation.FLOAT_TO_INTEGER
-        has_sign = instruction.signed | from_float | (operation == ConversionOperation.RECIPROCAL)
+        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION)
         finding = operation == ConversionOperation.FIND
 
         # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
@@ -104,6 +108,8 @@ class ConversionSource(wiring.Component):
         upward = Cat(0, magnitude)
         m.d.comb += [
             shiftable.bits.eq(Mux(to_float | finding, upward, Cat(half, magnitude)[::-1])),
-            shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
+            shiftable.count.eq(Mux(from_float, shift, 0)),
+            shiftable.exponent.eq(Mux(instruction.to_size == SIZES.index(DOUBLE_BITS), DOUBLE.bias, SINGLE.bias)
+                                  + DOUBLE_BITS - 1), shiftable.sticky.eq(sticky),
             shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
         return m

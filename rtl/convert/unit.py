@@ -17,8 +17,8 @@ from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
 
 from .buffers import GROUPS, ResultBuffer, SourceBuffer
-from .datapath import DATAPATH_STAGES, ConversionDatapath
-from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, WORD_BITS, conversion_entry
+from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
+from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, WORD_BITS, ConversionOperation, conversion_entry
 from .narrow import NarrowConversion, is_narrow
 from .queue import ConversionQueue
 
@@ -30,10 +30,13 @@ _WRITE_CYCLES = 6
 """From the cycle in which a beat is wanted to the one in which it is surely written."""
 _GROUP_STAGE = 2
 """Where a group is when its results are kept."""
+_LAST_STAGE = DATAPATH_STAGES + 1
+"""Where a thread is when its result leaves the datapath, but for MUFU's."""
+_STAGES = _LAST_STAGE + FUNCTION_DELAY + 1
 
 
 class ConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU.RCP, in order and in three steps that overlap: one's
+    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU, in order and in three steps that overlap: one's
     registers are gathered while another one is computed and a third one's results are written.
 
     POPC and I2I are computed half a beat a cycle; everything else a thread a cycle. Results are written by an operation
@@ -61,7 +64,7 @@ class ConversionUnit(Component):
             "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
             "error": Out(error_event(params)), "report_mask": In(32)})
         self.queue = ConversionQueue(params)
-        self.datapath = ConversionDatapath()
+        self.datapath = ConversionDatapath(params.float)
         self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]
         self.sources = SourceBuffer(params)
         self.results = ResultBuffer(params)
@@ -126,21 +129,24 @@ class ConversionUnit(Component):
         skips, done = Signal(), Signal()
         m.d.comb += [entry.addr.eq(taken), sources.read_entry.eq(slot), sources.thread.eq(thread)]
 
-        # Threads pass the datapath one behind the other, and groups of threads the narrow parts. Their sources
-        # are there two cycles after they are asked for.
-        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(DATAPATH_STAGES + 2)]
-        group, source = Signal.like(sources.group), Signal(DOUBLE_BITS)
+        # Threads pass the datapath one behind the other, and groups of threads the narrow parts. Their sources are
+        # there two cycles after they are asked for.
+        passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(_STAGES)]
+        group, source, leaving = Signal.like(sources.group), Signal(DOUBLE_BITS), Signal(1 + _THREAD_BITS)
+        function = current.instruction.operation == ConversionOperation.FUNCTION
         operand = Cat(current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS))
         m.d.sync += [
             [value.eq(Mux(current.gathers, own, current.operand))
              for value, own in zip(group, sources.group, strict=True)],
             source.eq(Mux(current.gathers, sources.value, operand)), passing[0].eq(Cat(computes, thread))]
         m.d.sync += [[after.eq(before) for before, after in pairwise(passing)],
-                     passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~narrow)]
+                     passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~narrow),
+                     passing[_LAST_STAGE + 1][0].eq(passing[_LAST_STAGE][0] & function)]
         m.d.comb += [datapath.instruction.eq(current.instruction), datapath.source.eq(source)]
         for lane, own in zip(self.narrow, group, strict=True):
             m.d.comb += [lane.instruction.eq(current.instruction), lane.source.eq(own)]
-        self._keep(m, slot, narrow, passing)
+        m.d.comb += leaving.eq(Mux(function, passing[-1], passing[_LAST_STAGE]))
+        self._keep(m, slot, narrow, passing[_GROUP_STAGE], leaving)
 
         with m.FSM(name="step"):
             with m.State("TAKE"), m.If((self._given != self._taken) & self._arrived.bit_select(taken, 1)):
@@ -160,24 +166,24 @@ class ConversionUnit(Component):
                     m.next = "DRAIN"
             with m.State("SETTLE"), m.If(passing[_GROUP_STAGE - 1] == _place(WARP_THREADS - together)):
                 m.next = "TAKE"
-            with m.State("DRAIN"), m.If(passing[-1].all()):
+            with m.State("DRAIN"), m.If(leaving.all()):
                 m.next = "TAKE"
 
         # From the first result of the second half on, half a beat a cycle is fast enough for a beat a cycle.
-        m.d.comb += done.eq(Mux(narrow, passing[_GROUP_STAGE] == _place(WARP_THREADS // GROUPS), passing[-1].all()))
+        m.d.comb += done.eq(Mux(narrow, passing[_GROUP_STAGE] == _place(WARP_THREADS // GROUPS), leaving.all()))
         m.d.sync += self._computed.eq(
             (self._computed & ~self._begins) | one_hot(taken, _ENTRIES, skips) | one_hot(slot, _ENTRIES, done))
 
-    def _keep(self, m: Module, slot: Signal, narrow: Signal, passing: list[Signal]) -> None:
+    def _keep(self, m: Module, slot: Signal, narrow: Signal, grouped: Signal, leaving: Signal) -> None:
         """Results on their way to the buffer: those of a group, or a thread's, whose high word follows a cycle later,
         beside the low one of its neighbour.
         """
         lane_bits, results, current = ceil_log2(self._params.lanes), self.results, self.current
         result, wide = self.datapath.result, current.instruction.to_size == SIZES.index(DOUBLE_BITS)
-        grouped, this, valid = passing[_GROUP_STAGE], Mux(narrow, passing[_GROUP_STAGE][1:], passing[-1][1:]), Signal()
+        this, valid = Mux(narrow, grouped[1:], leaving[1:]), Signal()
         number, before, follows = Signal(_THREAD_BITS), Signal(_THREAD_BITS), Signal()
         high, low_zero, group = Signal(WORD_BITS), Signal(), Signal.like(self.sources.group)
-        m.d.comb += [number.eq(this), valid.eq(~narrow & passing[-1][0])]
+        m.d.comb += [number.eq(this), valid.eq(~narrow & leaving[0])]
         m.d.sync += [before.eq(number), follows.eq(valid & wide), high.eq(result[WORD_BITS:]),
                      low_zero.eq(~result[:WORD_BITS].any()), group.eq(Cat(lane.result for lane in self.narrow))]
         for parity in range(2):

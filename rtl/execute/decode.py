@@ -1,10 +1,11 @@
 """From an instruction word to what the lanes do with it."""
 
-from amaranth.hdl import Const, Module, Value
+from amaranth.hdl import Const, Module, Mux, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from rtl.isa.kinds import FloatRange
 from rtl.isa.syntax import (
     PT,
     RZ,
@@ -95,6 +96,9 @@ class LaneDecoder(wiring.Component):
             m.d.comb += instruction.quad.eq(field("lanes"))
         if form.name in _OTHER_VALUES:
             m.d.comb += [instruction.source_a.eq(_OTHER_VALUES[form.name]), instruction.special.eq(field("special"))]
+        if form.name == "RRO":
+            m.d.comb += instruction.source_a.eq(
+                Mux(field("mode") == FloatRange.EX2.value, ValueSource.ONE, ValueSource.TURN))
         if form.name == "VOTE":
             m.d.comb += Value.cast(instruction.vote).eq(field("mode"))
         for name, value in FLOAT_OPERATIONS.get(form.name, lambda _: {})(field).items():

@@ -9,6 +9,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.fields import FIELDS
+from rtl.isa.functions import ONE, TURN
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.isa.table import BY_NAME
@@ -171,6 +172,10 @@ class DispatchStage(Component):
             m.d.comb += slot.uniform.eq(instruction.pc + INSTRUCTION_BYTES)
         with m.Elif(decoded.source_a == ValueSource.BALLOT):
             m.d.comb += [slot.uniform.eq(vote.ballot), slot.sources[0].eq(vote.verdict.replicate(WARP_THREADS))]
+        with m.Elif(decoded.source_a == ValueSource.ONE):
+            m.d.comb += slot.uniform.eq(ONE)
+        with m.Elif(decoded.source_a == ValueSource.TURN):
+            m.d.comb += slot.uniform.eq(TURN)
 
         # What reads for others, and operations.
         with m.If(reads):

@@ -80,6 +80,10 @@ def _fmul(field: Fields) -> Signals:
     return {**_sum(field), "terms": FloatTerms.MULTIPLY, "scale": scales[field("scale")[:3]]}
 
 
+def _rro(field: Fields) -> Signals:
+    return {"real": 1, "terms": FloatTerms.MULTIPLY, **_signs(field)}
+
+
 def _ffma(field: Fields) -> Signals:
     return {**_sum(field), "negate_c": field("negate_c")}
 
@@ -101,6 +105,6 @@ def _fchk(field: Fields) -> Signals:
 
 
 FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
-    "FADD": _fadd, "FADD32I": _fadd, "FMUL": _fmul, "FMUL32I": _fmul, "FFMA": _ffma, "FFMA32I": _ffma,
+    "FADD": _fadd, "FADD32I": _fadd, "FMUL": _fmul, "FMUL32I": _fmul, "RRO": _rro, "FFMA": _ffma, "FFMA32I": _ffma,
     "FMNMX": _fmnmx, "FSETP": _relation, "FSET": _relation, "FCMP": _fcmp, "FCHK": _fchk})
 """By instruction name."""

@@ -19,8 +19,8 @@ class OperandSource(enum.Enum, shape=2):
     IMMEDIATE = 2
 
 
-class ValueSource(enum.Enum, shape=2):
-    """Where operand a comes from. All but a register pass the lanes as they are, to the destination."""
+class ValueSource(enum.Enum, shape=3):
+    """Where operand a comes from. All but a register and the factors pass the lanes as they are, to the destination."""
 
     REGISTER = 0
     SPECIAL = 1
@@ -29,6 +29,10 @@ class ValueSource(enum.Enum, shape=2):
     """The next instruction's pc."""
     BALLOT = 3
     """The executing threads of which predicate x holds. The lanes want the verdict ``vote`` in place of x."""
+    ONE = 4
+    """The floating-point number 1."""
+    TURN = 5
+    """The floating-point number 1 / (2 * pi)."""
 
 
 class PredicateOperand(data.Struct):

@@ -99,6 +99,7 @@ class Predecoder(wiring.Component):
     predecoded: Out(Predecoded)
 
     def __init__(self, real: bool) -> None:
+        self._real = real
         self._forms = tuple(form for form in FORMS if real or form not in FLOATING)
         super().__init__()
 
@@ -113,7 +114,8 @@ class Predecoder(wiring.Component):
                                        & ~_any(self.word.matches(pattern_of(other)) for other in special))
 
         refused = ~_any(found.values()) | self._where(
-            found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in rules(form)))
+            found, ((form, Outcomes(form, rule).when(bool))
+                    for form in self._forms for rule in rules(form, self._real)))
         beyond, misaligned = self._registers(found)
         kind = reduce(or_, (Mux(_any(found[form] for form in self._forms if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))

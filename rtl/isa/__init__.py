@@ -12,7 +12,9 @@ fields               fields and operands that many instructions share
 control              control flow, traps, barriers, special registers
 integer              integer arithmetic, logic, shifts, comparisons, moves
 floating             arithmetic and comparisons in single precision
-conversion           conversions, bit counts, reciprocal
+conversion           conversions, bit counts, MUFU
+functions            how MUFU's functions are approximated
+function_table       their table, made by a script
 memory               loads, stores, atomics, shuffles
 table                all of them, and the lookup of a word
 effects              what an instruction reads and writes

@@ -1,4 +1,4 @@
-"""Conversions, bit counts and the reciprocal: the instructions of variable latency beside memory."""
+"""Conversions, bit counts and functions: the instructions of variable latency beside memory."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

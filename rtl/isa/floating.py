@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .fields import D_CC, A, B, C, D, P, Q, X, alu, bits, choice, define, flag
-from .kinds import Boolean, FloatCompare, FloatFlush, FloatRounding, ProductScale, texts
+from .kinds import Boolean, FloatCompare, FloatFlush, FloatRange, FloatRounding, ProductScale, texts
 from .syntax import Adjust, Choice, Field, Form, Immediate, Modifier, Pipe, Register
 
 __all__ = ["FLOATING"]
@@ -51,6 +51,9 @@ ARITHMETIC: list[Form] = [
             "c": Register("Rd", adjust=Adjust(negate="negate_c"))},
            (_flush(53), flag("saturate", 55, ".SAT")),
            fields={"cc": bits(52, 1), "negate_a": bits(56, 1), "negate_c": bits(57, 1)}),
+    *alu("RRO", {"r": (0x5C90, 0xFFF8), "c": (0x4C90, 0xFFF8), "i": (0x3890, 0xFEF8)}, {"d": D, "b": B},
+         (choice("mode", bits(39, 1), texts(FloatRange)),), b=_SIGNED_B, real=True,
+         fields={"negate_b": bits(45, 1), "absolute_b": bits(49, 1)}),
 ]
 
 _COMPARE = choice("compare", bits(48, 4), texts(FloatCompare))

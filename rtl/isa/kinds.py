@@ -19,6 +19,7 @@ __all__ = [
     "FloatCompare",
     "FloatFlush",
     "FloatFormat",
+    "FloatRange",
     "FloatRounding",
     "FunnelPart",
     "FunnelWidth",
@@ -330,6 +331,13 @@ class MultiFunction(enum.Enum, shape=4):
     RSQ = 5
     RCP64H = 6
     RSQ64H = 7
+
+
+class FloatRange(enum.Enum, shape=1):
+    """Functions that RRO prepares a number for."""
+
+    SINCOS = 0
+    EX2 = 1
 
 
 class FloatFormat(enum.Enum, shape=2):

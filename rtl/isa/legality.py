@@ -30,7 +30,7 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "refusal_of", "register_groups", "rules"]
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "is_floating", "refusal_of", "register_groups", "rules"]
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,19 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "of floating point there are sums, products and comparisons in single precision, and what division needs"
+_NO_FLOATS = "of floating point there is single precision, without atomic operations"
+_NO_DOUBLES = "of floating point there is single precision"
 
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_FLOATS),
-    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_FLOATS),
+    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
+    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
     _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
-    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
-            why=_NO_FLOATS),
+    _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
     _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
@@ -87,6 +87,18 @@ REFUSALS: tuple[Refusal, ...] = (
 )
 """What this machine does not have, whatever its knobs (ours)."""
 
+_WITHOUT_FLOATS = (
+    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
+            why="the machine has no floating point"),
+)
+"""What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
+MUFU.RCP."""
+
+
+def is_floating(form: Form, values: Values) -> bool:
+    """Whether a machine without floating point does not have an instruction for that reason."""
+    return form in FLOATING or any(refusal.covers(form, values) for refusal in _WITHOUT_FLOATS)
+
 
 def refusal_of(form: Form, values: Values) -> Refusal | None:
     """Why the machine does not have an instruction, None if it has it."""
@@ -94,9 +106,11 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
 
 
 @cache
-def rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction that this machine has."""
-    ours = tuple(partial(refusal.covers, form) for refusal in REFUSALS if form.name in refusal.names)
+def rules(form: Form, real: bool = True) -> tuple[Callable[[Values], bool], ...]:
+    """Field values of which one of these holds make no instruction that this machine has, which has floating point if
+    ``real``."""
+    refusals = REFUSALS if real else (*REFUSALS, *_WITHOUT_FLOATS)
+    ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
     return (*form.rules, *ours)
 
 
@@ -127,7 +141,7 @@ def encoding_error(word: int, registers: int, real: bool = True) -> WarpError:
     if form is None or (form in FLOATING and not real):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
-    if any(rule(values) for rule in rules(form)):
+    if any(rule(values) for rule in rules(form, real)):
         return WarpError.ILLEGAL_INSTR_ENCODING
     used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):

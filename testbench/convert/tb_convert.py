@@ -1,4 +1,4 @@
-"""The conversion unit: bit counts, conversions of every type, the reciprocal; registers, CC, order and barriers.
+"""The conversion unit: bit counts, conversions of every type, MUFU's functions; registers, CC, order and barriers.
 
 Every instruction is executed by the reference machine, whose results must be those of exact formulas, and by the
 hardware, whose operations of the lanes must leave the same registers and CC.
@@ -6,19 +6,35 @@ hardware, whose operations of the lanes must leave the same registers and CC.
 
 import random
 from collections.abc import Iterable
+from functools import partial
 from statistics import mean
+from typing import Any
 
+import numpy as np
+
+from rtl.convert.datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import ConversionOperation
 from rtl.isa.syntax import RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
-from testbench.convert.cases import BANK_BYTES, ConversionCase, case_of, every_type, random_case, random_word
+from testbench.convert.cases import (
+    BANK_BYTES,
+    FUNCTIONS,
+    ConversionCase,
+    calculated,
+    case_of,
+    every_type,
+    random_case,
+    random_word,
+)
 from testbench.convert.driver import ConvertDriver
+from testbench.execute.singles import SINGLES
 from testbench.handmade import ALL
 from testbench.words import encode
 
-__all__ = ["check_corners", "check_crowd", "check_forms", "check_types", "record", "run"]
+__all__ = ["check_corners", "check_crowd", "check_forms", "check_functions", "check_types", "record", "run"]
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 ALL_REPORTED = 0xFFFF_FFFF
@@ -66,6 +82,39 @@ def check_types(bench: Bench) -> None:
                  for name, cycles in sorted(driver.cycles.items())])
 
 
+def check_functions(bench: Bench) -> None:
+    """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
+    count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
+    dut, source = ConversionDatapath(True), np.random.default_rng(bench.random.getrandbits(32))
+    edges = np.array([single | sign for single in SINGLES for sign in (0, 1 << 31)], np.uint32)
+    for function in FUNCTIONS:
+        for saturate in (0, 1):
+            # Any number at all, and numbers from 2**-24 to 2**24.
+            words = np.concatenate([
+                edges, source.integers(0, 1 << 32, count // 4, np.uint32),
+                source.integers(103 << 23, 151 << 23, count // 4, np.uint32) | source.choice(
+                    np.array([0, 1 << 31], np.uint32), count // 4)])
+            expected, found = calculated(function, words, saturate), list[int]()
+            bench.simulate(dut, [partial(_pass, dut, words, found, {
+                "operation": ConversionOperation.FUNCTION, "function": function, "saturate": saturate, "size": 2,
+                "to_size": 2}, cycles)], limit=len(words) + 100)
+            wrong = np.flatnonzero(np.array(found, np.uint32) != expected)
+            bench.expect(f"{function.name}, saturate {saturate}: sources whose result is wrong",
+                         [hex(words[at]) for at in wrong[:4]], [])
+            bench.checked("results of functions", len(words))
+
+
+async def _pass(dut: ConversionDatapath, words: Any, found: list[int], instruction: Any, cycles: int, ctx: Any) -> None:
+    """Sends numbers through the datapath."""
+    ctx.set(dut.instruction, instruction)
+    for position in range(len(words) + cycles):
+        if position < len(words):
+            ctx.set(dut.source, int(words[position]))
+        if position >= cycles:
+            found.append(ctx.get(dut.result) & 0xFFFF_FFFF)
+        await ctx.tick()
+
+
 def check_crowd(bench: Bench) -> None:
     """Instructions that come as fast as there is room; they are taken one after the other."""
     form = next(form for form in CONVERSION_FORMS if form.name == "MUFU")
@@ -109,5 +158,5 @@ def traces_of(driver: ConvertDriver) -> Traces:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_forms, check_corners, check_types, check_crowd, record):
+    for check in (check_forms, check_corners, check_types, check_functions, check_crowd, record):
         check(bench)

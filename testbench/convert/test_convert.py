@@ -1,30 +1,36 @@
-"""The conversion unit: decoder, reciprocal and bounds by themselves, the whole by its testbench."""
+"""The conversion unit: decoder, functions and bounds by themselves, the whole by its testbench."""
 
 import random
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rtl.convert import ConversionDecoder
 from rtl.convert.bound import IntegerBound
+from rtl.convert.datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import SIZES, ConversionOperation
 from rtl.convert.narrow import NarrowConversion
-from rtl.convert.reciprocal import RECIPROCAL_STAGES, Reciprocal, seeds
 from rtl.convert.unpack import FloatUnpack
 from rtl.isa.effects import effects
+from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import SmParams
 from sim.engine import choose
+from sim.model.vector.functions import rro
+from sim.model.vector.single import ffma
 from sim.testbench import Bench, run
 from testbench import simulation
-from testbench.convert import tb_convert
-from testbench.convert.cases import case_of, random_word
+from testbench.convert import make_table, tb_convert
+from testbench.convert.cases import calculated, case_of, random_word
 from testbench.convert.driver import ConvertDriver
-from testbench.formulas.conversion import formula, typed, unpacked
+from testbench.execute.singles import SINGLES
+from testbench.formulas.conversion import typed, unpacked
+from testbench.formulas.functions import errors
 from testbench.simulation import combinational, simulate
 
 ENGINE, _ = choose()
@@ -100,41 +106,91 @@ def test_the_decoder_reads_what_the_table_says():
     combinational(dut, body)
 
 
-def test_reciprocals_by_exact_fractions():
-    source, dut = random.Random(1), Reciprocal()
-    edges = [exponent << 23 | fraction for exponent in (0, 1, 2, 126, 127, 128, 252, 253, 254, 255)
-             for fraction in (0, 1, 2, 0x2AAAAA, 0x400000, 0x7FFFFE, 0x7FFFFF)]
-    numbers = edges + [source.getrandbits(31) for _ in range(600)]
+def test_the_table_is_what_makes_it():
+    assert make_table.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("function", [MultiFunction.RCP, MultiFunction.RSQ, MultiFunction.LG2])
+def test_every_significand_is_near_enough(function):
+    """All significands; exponents that are even and odd, and those where a logarithm is near 0."""
+    for exponent in (126, 127, 128):
+        for first in range(0, 1 << 23, 1 << 20):
+            words = np.arange(first, first + (1 << 20), dtype=np.uint32) | np.uint32(exponent << 23)
+            found = calculated(function, words).view(np.float32)
+            error, allowed = errors(function, words.view(np.float32), found)
+            assert (error <= allowed).all()
+
+
+def _fused(a, b, c, *, negated: int = 0):
+    """A * b + c, or c - a * b."""
+    fields = {"flush": 0, "round": 0, "saturate": 0, "negate_b": negated, "negate_c": 0}
+    words = SimpleNamespace(**{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)})
+    return ffma(fields)(words).value.view(np.float32)
+
+
+def test_every_significand_has_its_reciprocal_and_its_root():
+    """By the steps that compiled rcp.rn and sqrt.rn do, which round to nearest if the function is good enough."""
+    one = np.float32(1)
+    for exponent in (127, 128):
+        for first in range(0, 1 << 23, 1 << 20):
+            words = np.arange(first, first + (1 << 20), dtype=np.uint32) | np.uint32(exponent << 23)
+            x = words.view(np.float32)
+            ones, half = np.full_like(x, one), np.float32(0.5)
+            y = calculated(MultiFunction.RCP, words).view(np.float32)
+            assert np.array_equal(_fused(y, _fused(x, y, ones, negated=1), y), one / x)
+            y = calculated(MultiFunction.RSQ, words).view(np.float32)
+            root = x * y
+            rest = _fused(root, root, x, negated=1)
+            assert np.array_equal(_fused(rest, y * half, root), np.sqrt(x))
+
+
+@pytest.mark.parametrize(("function", "lowest", "highest"), [
+    (MultiFunction.EX2, -126, 128), (MultiFunction.EX2, -1, 1), (MultiFunction.SIN, -0.5, 0.5),
+    (MultiFunction.COS, -0.5, 0.5), (MultiFunction.SIN, -1000, 1000), (MultiFunction.COS, -1000, 1000)])
+def test_a_dense_sample_is_near_enough(function, lowest, highest):
+    words = np.linspace(lowest, highest, 1_000_003, endpoint=False, dtype=np.float64).astype(np.float32).view(np.uint32)
+    found = calculated(function, words).view(np.float32)
+    error, allowed = errors(function, words.view(np.float32), found)
+    assert (error <= allowed).all()
+
+
+@pytest.mark.parametrize("function", [MultiFunction.SIN, MultiFunction.COS])
+def test_sines_of_radians_are_near_enough(function):
+    """As compiled code makes them, by RRO."""
+    words = np.linspace(-np.pi, np.pi, 1_000_003).astype(np.float32).view(np.uint32)
+    turns = rro({"mode": 0, "absolute_b": 0, "negate_b": 0})(SimpleNamespace(b=words)).value
+    found = calculated(function, turns).view(np.float32)
+    exact = (np.sin if function is MultiFunction.SIN else np.cos)(words.view(np.float32).astype(np.float64))
+    assert np.abs(found - exact).max() <= 2 ** -20.9
+
+
+def test_square_roots_are_near_enough():
+    """As compiled code approximates them: the reciprocal of RSQ."""
+    for exponent in (126, 127):
+        words = np.arange(0, 1 << 23, 3, dtype=np.uint32) | np.uint32(exponent << 23)
+        inverse = calculated(MultiFunction.RSQ, words)
+        found = calculated(MultiFunction.RCP, inverse).view(np.float32)
+        exact = np.sqrt(words.view(np.float32).astype(np.float64))
+        assert (np.abs(found - exact) / exact).max() <= 2 ** -23
+
+
+def test_the_reciprocal_of_a_machine_without_floating_point():
+    source, dut = random.Random(1), ConversionDatapath(False)
+    words = [*SINGLES, *(source.getrandbits(32) for _ in range(300))]
+    expected = calculated(MultiFunction.RCP, np.array(words, np.uint32))
+    cycles = DATAPATH_STAGES + FUNCTION_DELAY
 
     async def body(ctx):
-        for saturate in (0, 1):
-            ctx.set(dut.saturate, saturate)
-            for position in range(len(numbers) + RECIPROCAL_STAGES):
-                if position < len(numbers):
-                    ctx.set(dut.number, numbers[position])
-                    ctx.set(dut.negative, position & 1)
-                if (done := position - RECIPROCAL_STAGES) >= 0:
-                    values = {"absolute_a": 1, "negate_a": done & 1, "saturate": saturate}
-                    got = ctx.get(dut.result) + ctx.get(dut.up)
-                    assert got == formula("MUFU", values, numbers[done]), (hex(numbers[done]), values)
-                await ctx.tick()
+        ctx.set(dut.instruction, {"operation": ConversionOperation.FUNCTION, "function": MultiFunction.RCP,
+                                  "size": 2, "to_size": 2})
+        for position in range(len(words) + cycles):
+            if position < len(words):
+                ctx.set(dut.source, words[position])
+            if position >= cycles:
+                assert ctx.get(dut.result) == expected[position - cycles], hex(words[position - cycles])
+            await ctx.tick()
 
     simulate(dut, body)
-
-
-def test_every_significand_has_its_reciprocal():
-    """The steps of the hardware in integers, on all significands: what its constants have to be good for."""
-    significand = np.arange((1 << 23) + 1, 1 << 24, dtype=np.int64)
-    seed = np.array(seeds(), np.int64)[significand >> 13 & 1023]
-    surplus = significand * seed - (1 << 35)
-    square = (surplus >> 13) ** 2
-    quotient = seed * ((1 << 30) - (surplus >> 5) + (square >> 14)) >> 18
-    rest = (1 << 48) - (2 * quotient + 1) * significand
-    for values, bits in ((surplus, 26), (rest, 26), (square, 26)):
-        assert -1 << bits - 1 <= values.min()
-        assert values.max() < 1 << bits - 1
-    exact = ((1 << 48) // significand + 1) >> 1     # rounded; there are no ties
-    assert (quotient + (rest > 0) == exact).all()
 
 
 def test_significands_and_shifts():
@@ -209,6 +265,10 @@ def test_corners():
 
 def test_types():
     assert passes(tb_convert.check_types).checks["instructions, of every type"] == 100
+
+
+def test_functions():
+    assert passes(tb_convert.check_functions).checks["results of functions"] > 6 * 1000
 
 
 def test_crowd():

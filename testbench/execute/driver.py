@@ -11,9 +11,10 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, members_of
 from rtl.execute.decode import LaneDecoder
-from rtl.execute.instruction import LaneInstruction, OperandSource
+from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
 from rtl.execute.lanes import LANE_CYCLES, Lanes
 from rtl.execute.stages import Operands
+from rtl.isa.functions import ONE, TURN
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.params import SmParams
 from sim.testbench import Bench
@@ -23,6 +24,7 @@ __all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
 
 _OPERANDS = data.Layout.cast(Operands)
 _WIDTH = Shape.cast(Operands).width
+_FACTORS = {ValueSource.ONE: ONE, ValueSource.TURN: TURN}
 
 
 class DecodedLanes(Component):
@@ -118,6 +120,8 @@ class LaneDriver:
         operands = [before.registers[number] for number in instruction.registers]
         if before.special is not None:
             operands[0] = before.special
+        if instruction.source_a in _FACTORS:
+            operands[0] = [_FACTORS[instruction.source_a]] * self._lanes
         for index, source in ((1, instruction.source_b), (2, instruction.source_c)):
             if source is not OperandSource.REGISTER:
                 value = before.constant if source is OperandSource.CONSTANT else instruction.immediate

@@ -90,24 +90,6 @@ def _f2i(pattern: int, values: Values) -> int:
     return min(max(_rounded(_adjusted(value, values), values["round"]), lowest), highest)
 
 
-def _reciprocal(pattern: int, values: Values) -> int:
-    single, one, infinity = FloatFormat.F32.value, 0x3F80_0000, 0x7F80_0000
-    value = unpacked(pattern & _WORD, single)
-    if isinstance(value, float) and math.isnan(value):
-        return 0 if values["saturate"] else 0x7FFF_FFFF
-    negative = pattern >> 31 & 1
-    negative = (negative and not values["absolute_a"]) ^ values["negate_a"]
-    if not isinstance(value, Fraction):
-        result = 0
-    elif abs(value) < Fraction(2) ** -126:
-        result = infinity
-    else:
-        result = packed(1 / abs(value), single, 0)
-    if values["saturate"]:
-        return 0 if negative else min(result, one)
-    return result | negative << 31
-
-
 def is_wide(name: str, values: Values) -> bool:
     """Whether the result has two registers."""
     return name in ("I2F", "F2I") and values["destination"] & 3 == 3
@@ -139,8 +121,6 @@ def formula(name: str, values: Values, pattern: int) -> int:
                 result = typed(value, values["destination"])
         case "F2I":
             result = _f2i(pattern, values)
-        case "MUFU":
-            result = _reciprocal(pattern, values)
     return result & ((1 << 64) - 1 if is_wide(name, values) else _WORD)
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatFormat, MultiFunction
+from rtl.isa.legality import encoding_error
+from rtl.isa.syntax import RZ
 from sim.model.scalar.state import FaultError
 from sim.model.thread import step
 from testbench.handmade import ALL, alone, encode, vector
@@ -49,9 +51,13 @@ def test_modes_without_a_public_meaning_are_refused(word):
     assert alone(word)[1].error is WarpError.ILLEGAL_INSTR_ENCODING
 
 
-@pytest.mark.parametrize("function", [0, 1, 2, 3, 5, 6, 7])
-def test_other_functions_are_floating_point_only(function):
-    assert alone(encode("MUFU", Rd=4, Ra=1, function=function))[1].error is WarpError.ILLEGAL_INSTR_ENCODING
+@pytest.mark.parametrize("function", MultiFunction)
+def test_functions_but_the_reciprocal_are_floating_point_only(function):
+    word = encode("MUFU", Rd=4, Ra=1, function=function.value)
+    doubles = function in (MultiFunction.RCP64H, MultiFunction.RSQ64H)
+    assert (alone(word)[1].error is WarpError.ILLEGAL_INSTR_ENCODING) == doubles
+    assert (encoding_error(word, RZ, real=False) is WarpError.NONE) == (function is MultiFunction.RCP)
+    assert encoding_error(encode("RRO", "r", Rd=4, Rb=1), RZ, real=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("word", [
@@ -71,7 +77,6 @@ def test_the_zero_that_tests_of_64_bits_begin_with():
 
 
 @pytest.mark.parametrize("content", [
-    encode("MUFU", Rd=0, Ra=1, function=MultiFunction.SIN.value),
     encode("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP64H.value),
     encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, part=1, destination=2),
     encode("I2F", "r", Rd=0, Rb=1, source=2, destination=FloatFormat.F16.value),

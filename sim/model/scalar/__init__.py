@@ -14,7 +14,8 @@ floats       exact rounding between integers and floating point
 arithmetic   sums, products, scaled addresses
 bitwise      shifts, logic, bit fields, permutes, moves
 comparison   comparisons, selections, predicates, CC
-conversion   integer and float conversions, bit counts, reciprocal
+conversion   integer and float conversions, bit counts
+functions    MUFU and RRO
 access       loads, stores, atomics, constants
 flow         branches, calls, and the places that threads come back to
 system       special registers, votes, shuffles, barriers, traps

@@ -1,16 +1,15 @@
-"""Integer and floating-point conversions, bit counts, and the reciprocal.
+"""Integer and floating-point conversions, and bit counts.
 
 Choices of this project where no public page has a rule: a result of 8 or 16 bits fills the register with the sign or
 zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where it is
-the number of the type with only the top bit set (this is PTX's rule). The reciprocal is the nearest float; subnormal
-numbers are zeros of their sign, the operand and the result, since compiled code scales both to do without them;
-saturated, what is not above 0 is +0. CC is zero of the whole result and sign of its upper word.
+the number of the type with only the top bit set (this is PTX's rule). CC is zero of the whole result and sign of its
+upper word.
 """
 
 from rtl.isa.kinds import FloatFormat
 
 from .decode import Instruction, semantics
-from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity, reciprocal, round_to_integer
+from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, round_to_integer
 from .integers import SIGN, TOP, WORD, ZERO, flags_of_result, signed
 from .state import Operation, Thread
 
@@ -18,7 +17,6 @@ __all__: list[str] = []
 
 _FORMATS = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
 _SIGNED_TYPE = 4
-_FLOAT_ONE, _FLOAT_INFINITY = 0x3F80_0000, infinity(False, SINGLE)
 
 
 def _integer_bits(field: int) -> tuple[int, bool]:
@@ -148,30 +146,5 @@ def _float_to_integer(i: Instruction) -> Operation:
         else:
             value = lowest if negative else highest
         _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
-        return following
-    return operation
-
-
-def _flushed(number: int) -> int:
-    """A float, or zero of its sign where its exponent field is zero."""
-    return number if number & _FLOAT_INFINITY else number & TOP
-
-
-@semantics("MUFU")
-def _reciprocal(i: Instruction) -> Operation:
-    """MUFU.RCP: one divided by a."""
-    d, a, following = i.destination(), i.source("a"), i.next
-    absolute, negate, saturate = i["absolute_a"], i["negate_a"], i["saturate"]
-
-    def operation(thread: Thread) -> int:
-        value = thread.values[a]
-        if absolute:
-            value &= ~TOP
-        if negate:
-            value ^= TOP
-        result = _flushed(reciprocal(_flushed(value), SINGLE))
-        if saturate:
-            result = 0 if result > _FLOAT_INFINITY else min(result, _FLOAT_ONE)
-        thread.values[d] = result
         return following
     return operation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 __all__ = ["DOUBLE", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "infinity", "not_a_number",
-           "reciprocal", "round_to_integer"]
+           "round_to_integer"]
 
 
 class Rounding(Enum):
@@ -105,17 +105,3 @@ def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
-
-
-def reciprocal(bits: int, form: Format) -> int:
-    """One divided by a number of the format that is not subnormal, rounded to the nearest."""
-    number = decode(bits, form)
-    if len(number) == 2:
-        return not_a_number(form) if number[1] is Special.NAN else number[0] << form.bits - 1
-    negative, mantissa, exponent = number
-    if mantissa == 0:
-        return infinity(negative, form)
-    # A reciprocal that is not exact differs from the middle between two floats by more than the quotient leaves out, so
-    # that what is left out can't decide the rounding.
-    length = 2 * form.bits + mantissa.bit_length()
-    return encode(negative, (1 << length) // mantissa, -exponent - length, form, Rounding.NEAREST_EVEN)

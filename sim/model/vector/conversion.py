@@ -1,4 +1,4 @@
-"""Conversions between integer and floating-point types, and the reciprocal."""
+"""Conversions between integer and floating-point types."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,14 +9,12 @@ from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import Values
 
 from .bitwise import highest_bit
-from .lanes import Bools, Doubles, Outcome, Sources, Words, pair
+from .lanes import Bools, Doubles, Outcome, Sources, pair
 
-__all__ = ["f2f", "f2i", "i2f", "i2i", "mufu"]
+__all__ = ["f2f", "f2i", "i2f", "i2i"]
 
 _BITS_OF_SIZE = (8, 16, 32, 64)
 _WORD_BITS, _WIDE = 32, 64
-NAN = np.uint32(0x7FFF_FFFF)
-"""The pattern of a result that is not a number."""
 
 
 class Format(NamedTuple):
@@ -182,30 +180,5 @@ def f2i(values: Values) -> Callable[[Sources], Outcome]:
         magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), magnitude)
         number = _to_type(magnitude, negative, size, signed, saturate=True)
         return _words(np.where(special & (fraction != 0), no_number, number), size == _WIDE)
-
-    return run
-
-
-def _flushed(number: Words) -> Words:
-    """Numbers too small for a full significand become zeros of their sign."""
-    tiny = number & np.uint32(_FORMATS[FloatFormat.F32].infinity) == 0
-    return np.where(tiny, number & np.uint32(_FORMATS[FloatFormat.F32].sign), number)
-
-
-def mufu(values: Values) -> Callable[[Sources], Outcome]:
-    """MUFU.RCP: the reciprocal, rounded to nearest (ours: the real unit is within 1 ulp). Numbers below the normal
-    range are zeros, as source and as result: compiled code scales both where it wants them. ``.SAT`` makes +0 of what
-    is not above it, no number included (ours).
-    """
-    sign = np.uint32(_FORMATS[FloatFormat.F32].sign)
-
-    def run(sources: Sources) -> Outcome:
-        a = sources.a & ~sign if values["absolute_a"] else sources.a
-        a = _flushed(a ^ sign if values["negate_a"] else a)
-        with np.errstate(all="ignore"):
-            result = np.divide(np.float32(1), a.view(np.float32))
-            if values["saturate"]:
-                result = np.where(result > 0, np.minimum(result, np.float32(1)), np.float32(0))
-        return Outcome(np.where(np.isnan(result), NAN, _flushed(result.view(np.uint32))))
 
     return run

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from rtl.isa.syntax import Values
 
-from . import addition, bitwise, comparison, conversion, predicates, products, single
+from . import addition, bitwise, comparison, conversion, functions, predicates, products, single
 from .lanes import Outcome, Sources
 
 __all__ = ["OPERATIONS", "Operation"]
@@ -30,6 +30,6 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "FFMA32I": single.ffma, "FMNMX": single.fmnmx, "FSETP": single.fsetp, "FSET": single.fset, "FCMP": single.fcmp,
     "FCHK": single.fchk,
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
-    "F2F.F32.F32": conversion.f2f, "MUFU": conversion.mufu,
+    "F2F.F32.F32": conversion.f2f, "MUFU": functions.mufu, "RRO": functions.rro,
 })
 """From an instruction's name to what makes its operation from the fields of a word that encoding_error lets pass."""

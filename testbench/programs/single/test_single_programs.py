@@ -59,15 +59,11 @@ def test_a_product_of_matrices(level):
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
 def test_quotients_are_rounded_to_the_nearest(level):
-    """Compiled division on numbers of every kind: its short way, its slow way, and the check between them. Quotients
-    that are no number are left out: there compiled code comes to MUFU.RSQ, which the machine does not have.
-    """
+    """Compiled division on numbers of every kind: its short way, its slow way, and the check between them."""
     source, count = random.Random(level), PAIRS
     edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
     first, second, _ = singles(source, count - len(edges) ** 2)
     numbers = np.array([*((a, b) for a in edges for b in edges), *zip(first, second, strict=True)], np.uint32)
-    with np.errstate(all="ignore"):
-        numbers[np.isnan(np.divide(*numbers.view(np.float32).T))] = 0x3F80_0000
     a, b = numbers.view(np.float32).T
     with np.errstate(all="ignore"):
         quotient = a / b
@@ -83,23 +79,143 @@ def test_quotients_are_rounded_to_the_nearest(level):
                                  exact.view(np.uint32)[i]) for i in wrong[:5]]
 
 
-@needs_compiled
 @pytest.mark.parametrize("level", ["O0", "O3"])
-def test_the_hardware_keeps_step(level):
-    """Multiply-adds back to back, as compiled code has them 6 cycles apart."""
-    source, hardware = np.random.default_rng(2), Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
-    a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
-    arguments = [Buffer("out", bytes(1024)), Buffer("a", a.tobytes()), Buffer("b", b.tobytes())]
-    launch = prepare(read_cubin(FOLDER / f"matrix_product.{level}.cubin"), arguments, grid=(2, 2, 1), block=(8, 8, 1))
+def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
+    """Compiled sqrt.rn and rcp.rn: of every exponent, at the edges, and any number."""
+    source = random.Random(level)
+    edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
+    powers = [exponent << 23 | source.choice([0, 1, 0x7F_FFFF, source.getrandbits(23)]) for exponent in range(255)]
+    first, second, _ = singles(source, 3 * 1024 - len(edges) - len(powers))
+    numbers = np.array([*edges, *powers, *first[::2], *(word & 0x7FFF_FFFF for word in second[1::2])], np.uint32)
+    numbers = numbers[:len(numbers) // 64 * 64]
+    a = numbers.view(np.float32)
+    with np.errstate(all="ignore"):
+        exact = np.array([np.sqrt(a), np.float32(1) / a], np.float32).T
+    exact = np.where(np.isnan(exact), np.float32(-1), exact)
+    out = np.zeros((len(a), 2), np.float32)
+    for left in on_both_models("roots", level, {"out": out, "in": numbers}, (len(a) // 64, 1, 1), (64, 1, 1)):
+        wrong = np.flatnonzero((left.reshape(len(a), 2) != exact.view(np.uint32)).any(axis=1))
+        assert not wrong.size, [(hex(numbers[i]), left.reshape(len(a), 2)[i], exact[i]) for i in wrong[:5]]
+
+
+def _near(found: np.ndarray, exact: np.ndarray, *, relative: float = 0.0, absolute: float = 0.0) -> None:
+    """Within the larger of two errors, a subnormal result's last bit, and equal where it is no finite number."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        finite = np.isfinite(rounded) & np.isfinite(found)
+        bound = np.maximum(np.maximum(relative * np.abs(exact), absolute), 2.0 ** -149)
+        good = np.where(finite, np.abs(found.astype(np.float64) - exact) <= bound,
+                        (found == rounded) | np.isnan(found) & np.isnan(rounded))
+    wrong = np.flatnonzero(~good)
+    assert not wrong.size, [(found[i], exact[i]) for i in wrong[:5]]
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_functions_are_as_near_as_the_manual_says(level):
+    """With subnormal numbers, for which compiled code scales; angles to pi, arguments of exponentials to 80."""
+    source = np.random.default_rng(3)
+    edges = np.array([number | sign for number in SINGLES for sign in (0, 1 << 31)], np.uint32).view(np.float32)
+    small = source.uniform(-np.pi, np.pi, 512).astype(np.float32)
+    large = np.concatenate([edges, source.integers(0, 1 << 32, 470, np.uint32).view(np.float32),
+                            np.exp2(source.uniform(-149, 127, 512)).astype(np.float32)])
+    x = np.concatenate([small, source.uniform(-80, 80, 512).astype(np.float32), large])
+    x = x[:len(x) // 64 * 64]
+    for left in on_both_models("functions", level, {"out": np.zeros((len(x), 8), np.float32), "in": x},
+                               (len(x) // 64, 1, 1), (64, 1, 1)):
+        found = left.view(np.float32).reshape(-1, 8).T
+        with np.errstate(all="ignore"):
+            a = x.astype(np.float64)
+            _near(found[0][:512], np.sin(a[:512]), absolute=2 ** -20.9)
+            _near(found[1][:512], np.cos(a[:512]), absolute=2 ** -20.9)
+            _near(found[2], np.exp2(a), relative=2 ** -22)
+            _near(found[3], np.log2(a), relative=2 ** -22, absolute=2 ** -22.6)
+            _near(found[4], 1 / np.sqrt(a), relative=2 ** -22.9)
+            _near(found[5], np.sqrt(a), relative=2 ** -23)
+            usual = (np.abs(a) >= 2.0 ** -126) & (np.abs(a) < 2.0 ** 126)
+            _near(found[6][usual], 1 / a[usual], relative=2 ** -22)
+            usual = np.abs(a) <= 80
+            _near(found[7][usual], np.exp(a[usual]), relative=2 ** -16)
+
+
+def _rows(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    x = source.normal(0, 3, (2, 64)).astype(np.float32)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    return x, powers / powers.sum(axis=1, keepdims=True)
+
+
+def _vectors(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    x = source.normal(0, 1, (128, 3)).astype(np.float32)
+    return x, x / np.linalg.norm(x.astype(np.float64), axis=1, keepdims=True)
+
+
+def _bodies(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    bodies = source.uniform(-1, 1, (64, 4)).astype(np.float32)
+    bodies[:, 3] = np.abs(bodies[:, 3])
+    place = bodies[:, :3].astype(np.float64)
+    distance = place[None] - place[:, None]
+    pull = bodies[None, :, 3] / ((distance ** 2).sum(axis=2) + 0.01) ** 1.5
+    return bodies, (pull[:, :, None] * distance).sum(axis=1)
+
+
+KERNELS = {"softmax": (_rows, 2), "normalise": (_vectors, 2), "bodies": (_bodies, 1)}
+"""Input and what has to come out of it; blocks of 64 threads."""
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_what_is_made_of_functions(kernel, level):
+    inputs, blocks = KERNELS[kernel]
+    given, exact = inputs(np.random.default_rng(4))
+    for left in on_both_models(kernel, level, {"out": np.zeros(exact.shape, np.float32), "in": given}, (blocks, 1, 1),
+                               (64, 1, 1)):
+        assert np.allclose(left.view(np.float32).reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
+
+
+def on_hardware(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
+                block: tuple[int, int, int]) -> np.ndarray:
+    """What the hardware leaves in the first buffer, in step with the warp model."""
+    hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
+    arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
+    launch = prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
     result, lockstep = hardware.run(launch, LIMIT), hardware.lockstep
     assert result.status == "ok", result.reason
     assert lockstep is not None
     assert lockstep.difference is None
     assert lockstep.compared == result.instructions > 0
     assert not lockstep.compare_memory(hardware.memory)
-    address, size = launch.buffers["out"]
-    product = np.frombuffer(hardware.memory.read(address, size), np.float32).reshape(16, 16)
-    assert np.allclose(product, a @ b, rtol=1e-5, atol=1e-4)
+    address, size = launch.buffers[next(iter(buffers))]
+    return np.frombuffer(hardware.memory.read(address, size), np.float32)
+
+
+@needs_compiled
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_the_hardware_keeps_step(level):
+    """Multiply-adds back to back, as compiled code has them 6 cycles apart."""
+    source = np.random.default_rng(2)
+    a, b = (source.uniform(-4, 4, (16, 16)).astype(np.float32) for _ in range(2))
+    product = on_hardware("matrix_product", level, {"out": np.zeros((16, 16), np.float32), "a": a, "b": b}, (2, 2, 1),
+                          (8, 8, 1))
+    assert np.allclose(product.reshape(16, 16), a @ b, rtol=1e-5, atol=1e-4)
+
+
+@needs_compiled
+@pytest.mark.parametrize("level", ["O0", "O3"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_hardware_keeps_step_with_functions(kernel, level):
+    inputs, blocks = KERNELS[kernel]
+    given, exact = inputs(np.random.default_rng(5))
+    found = on_hardware(kernel, level, {"out": np.zeros(exact.shape, np.float32), "in": given}, (blocks, 1, 1),
+                        (64, 1, 1))
+    assert np.allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiled
+@pytest.mark.parametrize("kernel", ["roots", "functions"])
+def test_the_hardware_keeps_step_with_any_number(kernel):
+    """Slow paths of sqrt.rn and rcp.rn among them."""
+    words, _, _ = singles(random.Random(6), 128)
+    on_hardware(kernel, "O3", {"out": np.zeros((128, 8), np.float32), "in": np.array(words, np.uint32)}, (2, 1, 1),
+                (64, 1, 1))
 
 
 def test_a_machine_without_floating_point_refuses_it(capsys):

@@ -1,0 +1,69 @@
+"""How MUFU's functions are approximated (ours): the tables and the arithmetic in integers, for hardware and models.
+
+A function is cut into intervals. In each it is C0 + C1 * u + C2 * u**2, where u goes from -1 to 1; u is ``d`` in units
+of 2**-(DISTANCE_BITS - 1). The coefficients are integers in units of 2**-UNIT, and so is the value::
+
+    square = d * d >> DISTANCE_BITS
+    value = C0 + (C1 * d + 2 * C2 * square >> DISTANCE_BITS - 1)
+
+``>>`` rounds down. A number is reduced to FRACTION_BITS bits, of which the highest are the interval and those below it,
+their first one inverted, are ``d``. The values, which are rounded to nearest only when they become a result:
+
+=========  =============================================================  ==========
+function   of a fraction f                                                intervals
+=========  =============================================================  ==========
+RCP        1 / (1 + f)                                                    256
+RSQ        1 / sqrt(1 + f), and from row 128 on 1 / sqrt(2 * (1 + f))     2 * 128
+LG2        log2(1 + f)                                                    128
+EX2        2**f / 2                                                       128
+SIN        sin(pi / 2 * f); COS, too                                      128
+=========  =============================================================  ==========
+
+LG2 adds the exponent; EX2 splits its operand into an integer and f. SIN and COS want theirs in turns, and split it into
+quarters and f. RRO.SINCOS makes turns: it is a multiplication by TURN. RRO.EX2 changes nothing.
+"""
+
+from rtl.isa.function_table import TABLE
+from rtl.isa.kinds import MultiFunction
+
+__all__ = ["COEFFICIENT_BITS", "DISTANCE_BITS", "FIRST_ROWS", "FRACTION_BITS", "INTERVAL_BITS", "ONE", "ROWS", "TURN",
+           "UNIT", "pack_row", "rows"]
+
+UNIT = 29
+DISTANCE_BITS = 18
+FRACTION_BITS = 25
+COEFFICIENT_BITS = (29, 23, 15)
+"""Of C0, which is not negative, and of C1 and C2, which have a sign."""
+INTERVAL_BITS = {MultiFunction.RCP: 8, MultiFunction.RSQ: 7, MultiFunction.LG2: 7, MultiFunction.EX2: 7,
+                 MultiFunction.SIN: 7}
+"""Bits of a fraction that are the interval."""
+FIRST_ROWS = {MultiFunction.RCP: 0, MultiFunction.RSQ: 256, MultiFunction.LG2: 512, MultiFunction.EX2: 640,
+              MultiFunction.SIN: 768}
+"""Where the rows of a function begin."""
+ROWS = 896
+ONE = 0x3F80_0000
+"""The number 1."""
+TURN = 0x3E22_F983
+"""The number nearest to 1 / (2 * pi)."""
+
+
+def pack_row(coefficients: tuple[int, int, int]) -> int:
+    """A row of the table as one word, C0 lowest."""
+    word, place = 0, 0
+    for value, width in zip(coefficients, COEFFICIENT_BITS, strict=True):
+        word |= (value & (1 << width) - 1) << place
+        place += width
+    return word
+
+
+def rows() -> list[tuple[int, int, int]]:
+    """C0, C1 and C2 of every row."""
+    found = []
+    for text in TABLE.split():
+        word, row, place = int(text, 16), [], 0
+        for number, width in enumerate(COEFFICIENT_BITS):
+            value = word >> place & (1 << width) - 1
+            row.append(value - (1 << width) if number and value >> width - 1 else value)
+            place += width
+        found.append((row[0], row[1], row[2]))
+    return found

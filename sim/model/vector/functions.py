@@ -1,0 +1,111 @@
+"""MUFU and RRO on vectors: the arithmetic of :mod:`rtl.isa.functions` in integers, step by step as the hardware has it.
+
+Numbers below the normal range are zeros, as source and as result: compiled code scales both where it wants them. What
+is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no number included (ours).
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, TURN, UNIT, rows
+from rtl.isa.kinds import FloatRange, MultiFunction
+from rtl.isa.syntax import Values
+
+from .lanes import Bools, Outcome, Sources, Words
+
+__all__ = ["mufu", "rro"]
+
+_Integers = NDArray[np.int64]
+_SIGN, _NAN, _INFINITY, _ONE = (np.uint32(word) for word in (0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x3F80_0000))
+_FRACTION, _BIAS, _LARGEST = 23, 127, 255
+_ROWS = np.array(rows(), np.int64)
+
+
+def _value(function: MultiFunction, fraction: _Integers, half: _Integers | int = 0) -> _Integers:
+    """A function of a fraction of FRACTION_BITS, from the upper half of its rows where ``half`` is 1."""
+    low = FRACTION_BITS - INTERVAL_BITS[function]
+    c0, c1, c2 = _ROWS[FIRST_ROWS[function] + (half << INTERVAL_BITS[function]) + (fraction >> low)].T
+    d = ((fraction & (1 << low) - 1) << DISTANCE_BITS - low) - (1 << DISTANCE_BITS - 1)
+    return c0 + (c1 * d + 2 * c2 * (d * d >> DISTANCE_BITS) >> DISTANCE_BITS - 1)
+
+
+def _fixed(significand: _Integers, exponent: _Integers, places: int) -> _Integers:
+    """A number as an integer with so many bits after the point, and the bits below cut off."""
+    up = exponent - _BIAS - _FRACTION + places
+    return np.where(up >= 0, significand << np.clip(up, 0, 38), significand >> np.clip(-up, 0, 63))
+
+
+def _approximated(function: MultiFunction, word: Words) -> Words:
+    """The result of a source whose sign is as the instruction wants it."""
+    negative, exponent = word & _SIGN != 0, (word & _INFINITY).astype(np.int64) >> _FRACTION
+    fraction = (word & np.uint32((1 << _FRACTION) - 1)).astype(np.int64)
+    zero, infinite, none = exponent == 0, (exponent == _LARGEST) & (fraction == 0), (word & ~_SIGN) > _INFINITY
+    significand, high = fraction | 1 << _FRACTION, fraction << FRACTION_BITS - _FRACTION
+    power, empty, full = exponent - _BIAS, np.zeros_like(zero), np.zeros_like(zero)
+    sign = negative
+    match function:
+        case MultiFunction.RCP:
+            value, scale, empty, full = _value(function, high), -power, infinite, zero
+        case MultiFunction.RSQ:
+            value, scale, empty, full = _value(function, high, power & 1), -(power >> 1), infinite, zero
+            none = none | negative & ~zero
+        case MultiFunction.LG2:
+            value = _value(function, high)
+            value = np.where(power < 0, ~power << UNIT | (1 << UNIT) - 1 - value, power << UNIT | value)
+            scale, full, none = np.zeros_like(power), zero | infinite, none | negative & ~zero
+            sign = np.where(zero, True, power < 0) & ~infinite
+        case MultiFunction.EX2:
+            beyond = exponent >= _BIAS + 7
+            fixed = np.where(zero | beyond, 0, _fixed(significand, exponent, FRACTION_BITS))
+            fixed = np.where(negative, -fixed, fixed)
+            value, scale = _value(function, fixed & (1 << FRACTION_BITS) - 1), (fixed >> FRACTION_BITS) + 1
+            full, empty, sign = beyond & ~negative, beyond & negative, np.zeros_like(negative)
+        case _:
+            turned = np.where(zero | (exponent > _BIAS + _FRACTION), 0, _fixed(
+                significand, exponent, FRACTION_BITS + 2))
+            quarter = turned >> FRACTION_BITS & 3
+            if function is MultiFunction.COS:
+                quarter, sign = quarter + 1, np.zeros_like(negative)
+            fraction = turned & (1 << FRACTION_BITS) - 1
+            fraction = np.where(quarter & 1, (1 << FRACTION_BITS) - 1 - fraction, fraction)
+            value, scale = _value(MultiFunction.SIN, fraction), np.zeros_like(power)
+            none, sign = none | infinite, sign ^ (quarter & 2 != 0)
+    return _rounded(value, scale, sign, empty, full, none)
+
+
+def _rounded(value: _Integers, scale: _Integers, sign: Bools, empty: Bools, full: Bools, none: Bools) -> Words:
+    """Value * 2**(scale - UNIT) to nearest; 0 where it is ``empty`` or not normal, infinite where it is ``full``."""
+    number = np.ldexp(value.astype(np.float64), (scale - UNIT).astype(np.int32))
+    with np.errstate(over="ignore"):
+        result = np.where(number < 2.0 ** (1 - _BIAS), 0.0, number).astype(np.float32).view(np.uint32)
+    result = np.where(empty, np.uint32(0), np.where(full, _INFINITY, result))
+    return np.where(none, _NAN, result | np.where(sign, _SIGN, np.uint32(0)))
+
+
+def mufu(values: Values) -> Callable[[Sources], Outcome]:
+    """MUFU."""
+    function = MultiFunction(values["function"])
+
+    def run(sources: Sources) -> Outcome:
+        a = sources.a & ~_SIGN if values["absolute_a"] else sources.a
+        result = _approximated(function, a ^ _SIGN if values["negate_a"] else a)
+        if values["saturate"]:
+            result = np.where((result & _SIGN != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
+        return Outcome(result)
+
+    return run
+
+
+def rro(values: Values) -> Callable[[Sources], Outcome]:
+    """RRO: what MUFU wants of b, turns for SIN and COS, the number itself for EX2 (ours)."""
+    factor = np.array([TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32).view(np.float32)
+
+    def run(sources: Sources) -> Outcome:
+        b = sources.b & ~_SIGN if values["absolute_b"] else sources.b
+        with np.errstate(all="ignore"):
+            product = (b ^ _SIGN if values["negate_b"] else b).view(np.float32) * factor
+        return Outcome(np.where(np.isnan(product), _NAN, product.view(np.uint32)))
+
+    return run

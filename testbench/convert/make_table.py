@@ -1,0 +1,90 @@
+"""Makes the table of MUFU's functions: ``python -m testbench.convert.make_table [--check]``.
+
+In each interval a parabola goes through the function at the three zeros of a Chebyshev polynomial, in 120 bits, and its
+coefficients are rounded. In the first interval of a function that begins with a number that is exact, such as log2(1),
+C0 is changed so that the value there is exact, too; and in the last interval of RCP, so that the reciprocal of the
+largest significand is rounded up as it has to be: compiled division corrects any reciprocal but this one. With
+``--check`` nothing is written; exit code 1 if the table in the repository is another one. Needs gmpy2.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gmpy2
+
+from rtl.isa import functions
+from rtl.isa.functions import COEFFICIENT_BITS, DISTANCE_BITS, UNIT, pack_row
+from sim.command import Parser, write_file
+
+__all__ = ["PATH", "main", "table_text", "value"]
+
+PATH = Path(functions.__file__).with_name("function_table.py")
+_PRECISION = 120
+_ONE = 1 << UNIT
+_LARGEST = ((1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15), (_ONE >> 1) + (1 << UNIT - 25) + 1)
+"""Where the largest significand is in its interval, and the least value that is rounded to more than 1 / 2."""
+_A_LINE = 6
+"""Rows in a line of the file."""
+_HEAD = '''"""The table of MUFU's functions, a row a word, made by ``python -m testbench.convert.make_table``."""
+
+__all__ = ["TABLE"]
+
+TABLE = """\\
+'''
+
+
+def value(coefficients: tuple[int, int, int], d: int) -> int:
+    """What the machine calculates of a row."""
+    c0, c1, c2 = coefficients
+    return c0 + (c1 * d + 2 * c2 * (d * d >> DISTANCE_BITS) >> DISTANCE_BITS - 1)
+
+
+def _rows(function: Callable[[Any], Any], count: int, first: int = 0, width: int = 1,
+          exact: int | None = None, last: tuple[int, int] | None = None) -> Iterator[tuple[int, int, int]]:
+    """The rows of a function from ``first`` on, whose value there is ``exact``; ``last``: its least value at a distance
+    in the last row."""
+    node = gmpy2.sqrt(gmpy2.mpfr(3)) / 2
+    half = gmpy2.mpfr(width) / (2 * count)
+    for number in range(count):
+        middle = first + (2 * number + 1) * half
+        above, here, below = (function(middle + step * half) for step in (node, 0, -node))
+        terms = here, (above - below) / (2 * node), (above + below - 2 * here) / (2 * node * node)
+        c0, c1, c2 = (int(gmpy2.rint(term * _ONE)) for term in terms)
+        if number == 0 and exact is not None:
+            c0 += exact - value((c0, c1, c2), -(1 << DISTANCE_BITS - 1))
+        if number == count - 1 and last is not None:
+            c0 += max(0, last[1] - value((c0, c1, c2), last[0]))
+        yield c0, c1, c2
+
+
+def table_text() -> str:
+    """The file."""
+    with gmpy2.context(precision=_PRECISION):
+        quarter = gmpy2.const_pi() / 2
+        table = [
+            *_rows(lambda x: 1 / x, 256, 1, exact=_ONE, last=_LARGEST),
+            *_rows(gmpy2.rec_sqrt, 128, 1, exact=_ONE), *_rows(gmpy2.rec_sqrt, 128, 2, 2),
+            *_rows(gmpy2.log2, 128, 1, exact=0),
+            *_rows(lambda x: gmpy2.exp2(x) / 2, 128, exact=_ONE // 2),
+            *_rows(lambda x: gmpy2.sin(quarter * x), 128, exact=0)]
+    digits = (sum(COEFFICIENT_BITS) + 3) // 4
+    words = [f"{pack_row(row):0{digits}x}" for row in table]
+    lines = (" ".join(words[first:first + _A_LINE]) for first in range(0, len(words), _A_LINE))
+    return _HEAD + "\n".join(lines) + '\n"""\n'
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = Parser(prog="python -m testbench.convert.make_table", description="Makes the table of MUFU's functions.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the table would change")
+    check, text = parser.parse_args(arguments).check, table_text()
+    if check:
+        return int(PATH.read_text(encoding="utf-8") != text)
+    write_file(PATH, text.encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,7 +27,7 @@ class ConversionDatapath(wiring.Component):
                         |                        |
                         +-> function (7 stages) -+
 
-    Without ``real`` there is no function but RCP.
+    Without ``real`` there is no function but RCP, and no F2F.
 
     Members
     -------
@@ -51,7 +51,7 @@ class ConversionDatapath(wiring.Component):
         m.submodules.first = first = ConversionSource()
         m.submodules.shifter = shifter = ConversionShifter()
         m.submodules.function = function = Function(self._real)
-        m.submodules.last = last = ConversionResult()
+        m.submodules.last = last = ConversionResult(self._real)
         operation = self.instruction.operation
         calculates = operation == ConversionOperation.FUNCTION
         m.d.comb += [

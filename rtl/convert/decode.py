@@ -1,8 +1,9 @@
 """From an instruction word to what the conversion unit does with it."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Pipe, Register
@@ -20,11 +21,11 @@ CONVERSION_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe i
 _OPERATIONS = {
     "POPC": ConversionOperation.COUNT, "FLO": ConversionOperation.FIND,
     "I2I": ConversionOperation.INTEGER_TO_INTEGER, "I2F": ConversionOperation.INTEGER_TO_FLOAT,
-    "F2F.F32.F32": ConversionOperation.INTEGER_TO_INTEGER,     # of RZ alone, whose 0 is +0
-    "F2I": ConversionOperation.FLOAT_TO_INTEGER, "MUFU": ConversionOperation.FUNCTION}
+    "F2F": ConversionOperation.FLOAT_TO_FLOAT, "F2I": ConversionOperation.FLOAT_TO_INTEGER,
+    "MUFU": ConversionOperation.FUNCTION}
 _FLAGS = {"absolute_a": "absolute", "absolute_b": "absolute", "negate_a": "negate", "negate_b": "negate",
           "invert_b": "invert", "flush": "flush", "saturate": "saturate", "shift": "from_top", "signed": "signed",
-          "cc": "conditional", "round": "round",
+          "cc": "conditional",
           "function": "function"}
 """Field of the word -> field of the decoded instruction."""
 _WORD, _DOUBLE = SIZES.index(32), SIZES.index(64)
@@ -33,7 +34,7 @@ assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
 
 
 class ConversionDecoder(wiring.Component):
-    """Reads the instruction table; combinational.
+    """Reads the instruction table; combinational. ``real``: the machine has floating point.
 
     Members
     -------
@@ -60,6 +61,10 @@ class ConversionDecoder(wiring.Component):
     operand: Out(WORD_BITS)
     destination: Out(8)
 
+    def __init__(self, real: bool) -> None:
+        self._real = real
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.d.comb += [self.registers[0].eq(RZ), self.registers[1].eq(RZ)]
@@ -78,6 +83,14 @@ class ConversionDecoder(wiring.Component):
         for name, flag in _FLAGS.items():
             if name in fields:
                 m.d.comb += instruction[flag].eq(field_of(word, fields[name]))
+        if "round" in fields:
+            code = field_of(word, fields["round"])
+            m.d.comb += [Value.cast(instruction.round).eq(code[:2]), instruction.whole.eq(code[2:].any())]
+        if form.name == "F2F" and form.variant == "r":
+            # The zero in RZ is one as an integer, too, and several at once: that alone is there without floating point.
+            zero = (field_of(word, fields["Rb"]) == RZ) & ~field_of(word, fields["negate_b"])
+            with m.If(zero | (not self._real)):
+                m.d.comb += instruction.operation.eq(ConversionOperation.INTEGER_TO_INTEGER)
         for name, size, signed in (("source", instruction.size, instruction.signed),
                                    ("destination", instruction.to_size, instruction.to_signed)):
             if name in fields:
@@ -102,6 +115,7 @@ class ConversionDecoder(wiring.Component):
             case Constant():
                 m.d.comb += self.operand.eq(self.constant)
             case Immediate(name):
-                m.d.comb += self.operand.eq(field_of(self.word, form.fields[name]))
+                number = form.fields[name]
+                m.d.comb += self.operand.eq(field_of(self.word, number) << exact_log2(number.scale))
             case operand:
                 raise TypeError(f"{form.name}: the unit cannot read {operand!r}")

@@ -48,6 +48,8 @@ class ConversionOperation(enum.Enum, shape=3):
     FLOAT_TO_INTEGER = 4
     FUNCTION = 5
     """MUFU."""
+    FLOAT_TO_FLOAT = 6
+    """F2F."""
 
 
 class Rounding(enum.Enum, shape=2):
@@ -78,6 +80,8 @@ class ConversionInstruction(data.Struct):
     flush: unsigned(1)
     """Subnormal sources are zeros."""
     round: Rounding
+    whole: unsigned(1)
+    """F2F rounds to an integer."""
     to_size: unsigned(2)
     """Of the result, as a code."""
     to_signed: unsigned(1)

@@ -15,7 +15,7 @@ RESULT_STAGES = 4
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each.
+    """Four stages with a register each. Without ``real`` there is no F2F.
 
     Members
     -------
@@ -30,6 +30,10 @@ class ConversionResult(wiring.Component):
     shifted: In(Shiftable)
     result: Out(DOUBLE_BITS)
 
+    def __init__(self, real: bool) -> None:
+        self._real = real
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.bound = bound = IntegerBound()
@@ -39,7 +43,7 @@ class ConversionResult(wiring.Component):
 
         # What it is without rounding, and what rounding adds.
         kept, odd, half, rest = Signal(DOUBLE_BITS), Signal(), Signal(), Signal()
-        rounded, none = Signal(), Signal()
+        rounded, none, up = Signal(), Signal(), Signal()
         integer = shifted.bits[::-1]
         m.d.comb += none.eq(~shifted.bits[-1])
         with m.Switch(instruction.operation):
@@ -55,10 +59,12 @@ class ConversionResult(wiring.Component):
                             half.eq(shifted.bits[cut - 1]), rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
             with m.Case(ConversionOperation.FUNCTION):
                 self._function(m, kept, odd, half, rest, rounded)
+            with m.Case(ConversionOperation.FLOAT_TO_FLOAT):
+                if self._real:
+                    self._whole(m, integer[1:WORD_BITS], kept, odd, half, rest, rounded, up)
             with m.Default():
                 m.d.comb += [kept.eq(integer[1:]), odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky),
                              rounded.eq(1)]
-        up = Signal()
         with m.Switch(instruction.round):
             with m.Case(Rounding.NEAREST):
                 m.d.comb += up.eq(half & (rest | odd))
@@ -107,6 +113,40 @@ class ConversionResult(wiring.Component):
         with m.Else():
             m.d.comb += [kept.eq(_packed(SINGLE, shifted)), odd.eq(shifted.bits[cut]), half.eq(shifted.bits[cut - 1]),
                          rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
+
+    def _whole(self, m: Module, number: Value, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value,
+               up: Value) -> None:
+        """A number without its sign as it is, or rounded to an integer. What is below the point becomes zeros; where it
+        rounds up, ones, of which adding one makes zeros and the next integer.
+        """
+        instruction, negative = self.instruction, self.shifted.negative
+        exponent, fraction = SINGLE.exponent_of(number), SINGLE.fraction_of(number)
+        one, units = SINGLE.bias << SINGLE.fraction, SINGLE.bias + SINGLE.fraction
+        small, integral, nan, none = Signal(), Signal(), Signal(), Signal()
+        below, next_below, given = Signal(SINGLE.fraction), Signal(SINGLE.fraction), Signal(WORD_BITS - 1)
+        m.d.comb += [
+            small.eq(exponent < SINGLE.bias), integral.eq(exponent >= units),
+            nan.eq(exponent.all() & fraction.any()), none.eq((exponent == 0) & (instruction.flush | ~fraction.any())),
+            given.eq(Mux(none, 0, number)), next_below.eq(below >> 1),
+            # From exponent bias on there is one bit less below the point for each more.
+            below.eq(Mux(small | integral, 0, Const((1 << SINGLE.fraction) - 1) >> (exponent - SINGLE.bias)[:5]))]
+        with m.If(instruction.saturate & (negative | nan)):
+            m.d.comb += kept.eq(0)
+        with m.Elif(nan):
+            m.d.comb += kept.eq(~Const(0, WORD_BITS - 1))
+        with m.Elif(instruction.saturate & ~small):
+            m.d.comb += kept.eq(one)
+        with m.Elif(~instruction.whole):
+            m.d.comb += kept.eq(Cat(given, negative))
+        with m.Elif(small):
+            m.d.comb += [half.eq(exponent == SINGLE.bias - 1), rounded.eq(1),
+                         rest.eq(Mux(half, fraction.any(), ~none)),
+                         kept.eq(Cat(Mux(up, Const(one - 1, WORD_BITS - 1), 0), negative))]
+        with m.Else():
+            lowest = Cat(fraction, Const(1, 1)) & Cat(Const(1, 1), below) & ~Cat(below, Const(0, 1))
+            m.d.comb += [odd.eq(lowest.any()), half.eq((fraction & below & ~next_below).any()),
+                         rest.eq((fraction & next_below).any()), rounded.eq(1),
+                         kept.eq(Cat(Mux(up, given | below, given & ~Cat(below, Const(0, SINGLE.exponent))), negative))]
 
 
 def _packed(form: Format, shifted: Shiftable) -> Value:

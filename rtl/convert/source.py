@@ -72,7 +72,8 @@ class ConversionSource(wiring.Component):
         instruction, operation = self.instruction, self.instruction.operation
         to_float = operation == ConversionOperation.INTEGER_TO_FLOAT
         from_float = operation == ConversionOperation.FLOAT_TO_INTEGER
-        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION)
+        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION) | (
+            operation == ConversionOperation.FLOAT_TO_FLOAT)
         finding = operation == ConversionOperation.FIND
 
         # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.

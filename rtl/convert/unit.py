@@ -36,7 +36,7 @@ _STAGES = _LAST_STAGE + FUNCTION_DELAY + 1
 
 
 class ConversionUnit(Component):
-    """Executes POPC, FLO, I2I, I2F, F2I, F2F of 0 and MUFU, in order and in three steps that overlap: one's
+    """Executes POPC, FLO, I2I, I2F, F2I, F2F and MUFU, in order and in three steps that overlap: one's
     registers are gathered while another one is computed and a third one's results are written.
 
     POPC and I2I are computed half a beat a cycle; everything else a thread a cycle. Results are written by an operation

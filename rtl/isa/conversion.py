@@ -5,10 +5,11 @@ from dataclasses import replace
 
 from .fields import D_CC, A, B, D, alu, bits, choice, define, flag
 from .kinds import FloatFormat, MultiFunction, texts
-from .syntax import RZ, Adjust, Field, Form, Pipe, Values
+from .syntax import Adjust, Field, Form, Pipe, Values
 
 __all__ = ["CONVERSION", "DOUBLE_WORD"]
 
+_BOTH_SINGLE = FloatFormat.F32.value | FloatFormat.F32.value << 2
 _FORMS = {"r": (0xFFF8, 0x5C00), "c": (0xFFF8, 0x4C00), "i": (0xFEF8, 0x3800)}
 
 
@@ -47,10 +48,6 @@ _INVERT_B = Adjust(invert="invert_b")
 _INVERT = {"invert_b": bits(40, 1)}
 _SIGNED = choice("signed", bits(48, 1), {0: ".U32", 1: ""})
 
-# Of the conversions between floating-point formats, that of the zero in RZ: by it NVIDIA's assembler sets CC's zero
-# flag where the lower word of a 64-bit test is known to be 0. Bits beside the types and RZ are clear.
-_ZERO_TO_CC, _ZERO_TO_CC_MASK = 0xA << 8 | RZ << 20, 0xF << 8 | 0xFF << 20 | 0xFF << 39
-
 CONVERSION: list[Form] = [
     *alu("POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT),
     *alu("FLO", _codes(0x0030), {"d": D_CC, "b": B}, (_SIGNED, flag("shift", 41, ".SH")), pipe=Pipe.CONVERSION,
@@ -72,8 +69,12 @@ CONVERSION: list[Form] = [
           choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
          pipe=Pipe.CONVERSION, b=_HALF_OF_B, b_span=_registers("source", FloatFormat.F64.value), spaced=True,
          fields=_SIGN_FIELDS | {"part": bits(41, 1)}),
-    define("F2F.F32.F32", 0x5CA8 << 48 | _ZERO_TO_CC, 0xFFFF << 48 | _ZERO_TO_CC_MASK, Pipe.CONVERSION,
-           {"d": D_CC, "b": replace(B, reuse=None)}),
+    *alu("F2F", _codes(0x00A8), {"d": D_CC, "b": B},
+         (flag("flush", 44, ".FTZ"), choice("formats", bits(8, 4), {_BOTH_SINGLE: ".F32.F32"}),
+          choice("round", Field(((39, 2), (42, 1))), {0: "", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"}),
+          flag("saturate", 50, ".SAT")),
+         pipe=Pipe.CONVERSION, b=Adjust(negate="negate_b", absolute="absolute_b"), real=True, fields=_SIGN_FIELDS,
+         default=_BOTH_SINGLE << 8),
     define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
            {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},
            (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),

@@ -90,9 +90,13 @@ REFUSALS: tuple[Refusal, ...] = (
 _WITHOUT_FLOATS = (
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
             why="the machine has no floating point"),
+    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why="the machine has no floating point"),
+    _refuse("F2F", field="negate_b", codes=(1,), why="the machine has no floating point"),
+    _refuse("F2F", why="the machine has no floating point", variant="c"),
+    _refuse("F2F", why="the machine has no floating point", variant="i"),
 )
 """What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
-MUFU.RCP."""
+MUFU.RCP, and F2F of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
 
 
 def is_floating(form: Form, values: Values) -> bool:

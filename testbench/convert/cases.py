@@ -119,7 +119,7 @@ def random_word(source: random.Random, form: Form, **chosen: int) -> int:
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
     """A source for every thread, edges among them."""
     kind = "integer"
-    if form.name == "MUFU" or form.name == "F2I":
+    if form.name in ("MUFU", "F2I", "F2F"):
         kind = "double" if values.get("source", FloatFormat.F32.value) == FloatFormat.F64.value else "single"
     edges, result = _EDGES[kind], []
     for _ in range(WARP_THREADS):

@@ -76,7 +76,7 @@ def test_what_a_lane_converts_by_itself():
 
 
 def test_the_decoder_reads_what_the_table_says():
-    source, dut = random.Random(0), ConversionDecoder()
+    source, dut = random.Random(0), ConversionDecoder(True)
 
     async def body(ctx):
         for form in CONVERSION_FORMS:

@@ -90,6 +90,29 @@ def _f2i(pattern: int, values: Values) -> int:
     return min(max(_rounded(_adjusted(value, values), values["round"]), lowest), highest)
 
 
+def _f2f(pattern: int, values: Values) -> int:
+    form = FloatFormat.F32.value
+    value = unpacked(pattern, form)
+    negative = bool(pattern >> 31 and not values["absolute_b"]) != bool(values["negate_b"])
+    if math.isnan(value):
+        return 0 if values["saturate"] else 0x7FFF_FFFF
+    magnitude = abs(value)
+    if values["flush"] and magnitude < Fraction(2) ** -126:
+        magnitude = Fraction(0)
+    if values["round"] and isinstance(magnitude, Fraction):
+        magnitude = Fraction(abs(_rounded(-magnitude if negative else magnitude, values["round"] & 3)))
+    if values["saturate"]:
+        magnitude = Fraction(0) if negative else min(magnitude, Fraction(1))
+        negative = False
+    if not isinstance(magnitude, Fraction):
+        result = 0x7F80_0000
+    elif 0 < magnitude < Fraction(2) ** -126:
+        result = int(magnitude * 2 ** 149)
+    else:
+        result = packed(magnitude, form, 0) if magnitude else 0
+    return result | negative << 31
+
+
 def is_wide(name: str, values: Values) -> bool:
     """Whether the result has two registers."""
     return name in ("I2F", "F2I") and values["destination"] & 3 == 3
@@ -121,6 +144,8 @@ def formula(name: str, values: Values, pattern: int) -> int:
                 result = typed(value, values["destination"])
         case "F2I":
             result = _f2i(pattern, values)
+        case "F2F":
+            result = _f2f(pattern & _WORD, values)
     return result & ((1 << 64) - 1 if is_wide(name, values) else _WORD)
 
 

@@ -68,12 +68,14 @@ def test_half_precision_is_refused(word):
 
 
 def test_the_zero_that_tests_of_64_bits_begin_with():
-    """Of RZ alone: from other registers it is floating point."""
-    word = encode("F2F.F32.F32", Rd=4, cc=1)
+    """Of RZ it is there without floating point, from other registers not."""
+    word = encode("F2F", "r", Rd=4, Rb=RZ, cc=1)
     warp, record = alone(word, {4: [7] * 32}, active=0xFFFF)
     assert vector(warp, 4) == [0] * 16 + [7] * 16
     assert record.condition == (0xFFFF, (1,) * 16 + (0,) * 16)
-    assert alone(word ^ 0xF0 << 20)[1].error is WarpError.ILLEGAL_INSTR_ENCODING
+    assert encoding_error(word, RZ, real=False) is WarpError.NONE
+    for other in (word ^ 0xF0 << 20, word ^ 1 << 45, encode("F2F", "c", Rd=4), encode("F2F", "i", Rd=4)):
+        assert encoding_error(other, RZ, real=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("content", [
@@ -87,9 +89,7 @@ def test_other_functions_and_half_floats_are_not_of_this_machine(content):
 
 
 def test_the_zero_that_tests_of_64_bits_begin_with_on_the_thread_model():
-    content = encode("F2F.F32.F32", Rd=0, cc=1)
+    content = encode("F2F", "r", Rd=0, Rb=RZ, cc=1)
     done = step(content, {0: 9}, condition=0b1110)
     assert (done.registers[0], done.condition) == (0, 1)
-    assert step(encode("F2F.F32.F32", Rd=0), {0: 9}, condition=0b1110).condition == 0b1110
-    with pytest.raises(FaultError, match="not an instruction of this machine"):
-        step(content ^ 0xF0 << 20)
+    assert step(encode("F2F", "r", Rd=0, Rb=RZ), {0: 9}, condition=0b1110).condition == 0b1110

@@ -9,7 +9,7 @@ upper word.
 from rtl.isa.kinds import FloatFormat
 
 from .decode import Instruction, semantics
-from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, round_to_integer
+from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity, not_a_number, round_to_integer
 from .integers import SIGN, TOP, WORD, ZERO, flags_of_result, signed
 from .state import Operation, Thread
 
@@ -89,15 +89,30 @@ def _integer_to_integer(i: Instruction) -> Operation:
     return operation
 
 
-@semantics("F2F.F32.F32")
-def _zero_to_condition(i: Instruction) -> Operation:
-    """The number in RZ as it is: what is wanted of it is CC."""
-    d, following, set_cc = i.destination(), i.next, i["cc"]
+@semantics("F2F")
+def _float_to_float(i: Instruction) -> Operation:
+    """The number, or an integer beside it."""
+    b, d, following, set_cc, saturate = i.source("b"), i.destination(), i.next, i["cc"], i["saturate"]
+    rounding, flush, absolute, negate = i["round"], i["flush"], i["absolute_b"], i["negate_b"]
 
     def operation(thread: Thread) -> int:
-        thread.values[d] = 0
+        number = decode(thread.values[b], SINGLE)
+        negative = (number[0] and not absolute) != bool(negate)
+        if len(number) == 3:
+            mantissa, exponent = number[1], number[2]
+            if flush and not mantissa >> SINGLE.fraction:
+                mantissa = 0
+            if rounding:
+                mantissa, exponent = abs(round_to_integer(negative, mantissa, exponent, Rounding(rounding & 3))), 0
+            result = encode(negative, mantissa, exponent, SINGLE, Rounding.NEAREST_EVEN)
+        else:
+            result = not_a_number(SINGLE) if number[1] is Special.NAN else infinity(negative, SINGLE)
+        if saturate:
+            nothing = negative or number[1] is Special.NAN
+            result = 0 if nothing else min(result, encode(False, 1, 0, SINGLE, Rounding.NEAREST_EVEN))
+        thread.values[d] = result
         if set_cc:
-            thread.condition = flags_of_result(0)
+            thread.condition = flags_of_result(result)
         return following
     return operation
 

@@ -114,9 +114,30 @@ def i2i(values: Values) -> Callable[[Sources], Outcome]:
     return run
 
 
-def f2f(_values: Values) -> Callable[[Sources], Outcome]:
-    """F2F.F32.F32 of RZ: zero, for the sake of CC."""
-    return lambda sources: Outcome(sources.b)
+_WHOLE = {4: np.rint, 5: np.floor, 6: np.ceil, 7: np.trunc}
+"""What F2F's rounding field does with a number."""
+
+
+def f2f(values: Values) -> Callable[[Sources], Outcome]:
+    """F2F.F32.F32: the number, or an integer beside it. A NaN is 0x7fffffff, or +0 with ``.SAT`` (ours)."""
+    sign, infinity = (np.uint32(getattr(_FORMATS[FloatFormat.F32], name)) for name in ("sign", "infinity"))
+    whole = _WHOLE.get(values["round"])
+
+    def run(sources: Sources) -> Outcome:
+        word = sources.b & ~sign if values["absolute_b"] else sources.b
+        word = word ^ sign if values["negate_b"] else word
+        if values["flush"]:
+            word = np.where(word & infinity == 0, word & sign, word)
+        nan = (word & ~sign) > infinity
+        if whole is not None:
+            with np.errstate(invalid="ignore"):
+                word = whole(word.view(np.float32)).view(np.uint32)
+        if values["saturate"]:
+            one = np.float32(1).view(np.uint32)
+            return Outcome(np.where(nan | (word & sign != 0), np.uint32(0), np.minimum(word, one)))
+        return Outcome(np.where(nan, ~sign, word))
+
+    return run
 
 
 def i2f(values: Values) -> Callable[[Sources], Outcome]:

@@ -30,6 +30,6 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "FFMA32I": single.ffma, "FMNMX": single.fmnmx, "FSETP": single.fsetp, "FSET": single.fset, "FCMP": single.fcmp,
     "FCHK": single.fchk,
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
-    "F2F.F32.F32": conversion.f2f, "MUFU": functions.mufu, "RRO": functions.rro,
+    "F2F": conversion.f2f, "MUFU": functions.mufu, "RRO": functions.rro,
 })
 """From an instruction's name to what makes its operation from the fields of a word that encoding_error lets pass."""

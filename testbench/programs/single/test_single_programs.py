@@ -137,6 +137,23 @@ def test_functions_are_as_near_as_the_manual_says(level):
             _near(found[7][usual], np.exp(a[usual]), relative=2 ** -16)
 
 
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_integers_beside_numbers(level):
+    """F2F's roundings of numbers of every kind, halves among them."""
+    first, _, _ = singles(random.Random(level), 512)
+    edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
+    x = np.array([*edges, *first], np.uint32).view(np.float32)[:512]
+    x[256:384] = np.arange(-64, 64, dtype=np.float32) / 2
+    with np.errstate(all="ignore"):
+        exact = np.array([np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.where(x > 0, np.minimum(x, 1), 0),
+                          np.floor(-x), np.ceil(np.abs(x)), x - np.floor(x)], np.float32).T
+    for left in on_both_models("whole", level, {"out": np.zeros((512, 8), np.float32), "in": x}, (8, 1, 1), (64, 1, 1)):
+        found = left.view(np.float32).reshape(512, 8)
+        assert np.array_equal(found, exact, equal_nan=True)
+        kept = ~np.isnan(exact)
+        assert np.array_equal(np.signbit(found)[kept], np.signbit(exact)[kept])
+
+
 def _rows(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     x = source.normal(0, 3, (2, 64)).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
@@ -210,7 +227,7 @@ def test_the_hardware_keeps_step_with_functions(kernel, level):
 
 
 @needs_compiled
-@pytest.mark.parametrize("kernel", ["roots", "functions"])
+@pytest.mark.parametrize("kernel", ["roots", "functions", "whole"])
 def test_the_hardware_keeps_step_with_any_number(kernel):
     """Slow paths of sqrt.rn and rcp.rn among them."""
     words, _, _ = singles(random.Random(6), 128)

@@ -1,0 +1,30 @@
+"""MUFU, RRO and F2F on both models: the same words, of numbers of every kind."""
+
+from random import Random
+
+import pytest
+
+from rtl.isa.kinds import FloatRange
+from rtl.params import WARP_THREADS
+from sim.model.thread import step
+from testbench.execute.singles import SINGLES, single
+from testbench.formulas.functions import BOUNDS
+from testbench.handmade import alone, encode, vector
+
+WORDS = [encode("MUFU", Rd=0, Ra=1, function=function.value, saturate=saturate, negate_a=negate)
+         for function in BOUNDS for saturate, negate in ((0, 0), (1, 0), (0, 1))]
+WORDS += [encode("RRO", "r", Rd=0, Rb=1, mode=mode.value, absolute_b=absolute)
+          for mode in FloatRange for absolute in (0, 1)]
+WORDS += [encode("F2F", "r", Rd=0, Rb=1, round=rounding, flush=flush, saturate=flush)
+          for rounding in (0, 4, 5, 6, 7) for flush in (0, 1)]
+
+
+@pytest.mark.parametrize("word", WORDS, ids=hex)
+def test_both_models_agree(word):
+    source = Random(word)
+    numbers = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
+    numbers += [single(source) for _ in range(5 * WARP_THREADS - len(numbers) % WARP_THREADS)]
+    for first in range(0, len(numbers), WARP_THREADS):
+        part = numbers[first:first + WARP_THREADS]
+        warp, _ = alone(word, {1: part})
+        assert vector(warp, 0) == [step(word, {1: number}).registers[0] for number in part], [hex(n) for n in part]

@@ -143,7 +143,8 @@ class Function(wiring.Component):
     def _reduced(self, m: Module, number: Value, negative: Value,
                  fixed: Value) -> tuple[Any, Signal, Signal, Signal]:
         """The third stage: what goes along, a fraction with its interval cut off, the row, a logarithm's exponent."""
-        passed, low, row = Signal(_Passed), Signal(DISTANCE_BITS), Signal(range(ROWS))
+        passed: Any = Signal(_Passed)
+        low, row = Signal(DISTANCE_BITS), Signal(range(ROWS))
         whole, given, exponent = Signal(_SPARE), SINGLE.fraction_of(number), SINGLE.exponent_of(number)
         turns, exponential = self._is(MultiFunction.SIN, MultiFunction.COS), self._is(MultiFunction.EX2)
         zero, infinite, nan, power = Signal(), Signal(), Signal(), Signal(signed(SINGLE.exponent + 1))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import gmpy2
+import gmpy2 as _gmpy2
 
 from rtl.isa import functions
 from rtl.isa.functions import COEFFICIENT_BITS, DISTANCE_BITS, UNIT, pack_row
@@ -22,6 +22,7 @@ __all__ = ["PATH", "main", "table_text", "value"]
 
 PATH = Path(functions.__file__).with_name("function_table.py")
 _PRECISION = 120
+gmpy2: Any = _gmpy2
 _ONE = 1 << UNIT
 _LARGEST = ((1 << DISTANCE_BITS - 1) - (1 << DISTANCE_BITS - 15), (_ONE >> 1) + (1 << UNIT - 25) + 1)
 """Where the largest significand is in its interval, and the least value that is rounded to more than 1 / 2."""

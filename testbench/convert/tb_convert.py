@@ -90,7 +90,7 @@ def check_functions(bench: Bench) -> None:
     for function in FUNCTIONS:
         for saturate in (0, 1):
             # Any number at all, and numbers from 2**-24 to 2**24.
-            words = np.concatenate([
+            words: Any = np.concatenate([
                 edges, source.integers(0, 1 << 32, count // 4, np.uint32),
                 source.integers(103 << 23, 151 << 23, count // 4, np.uint32) | source.choice(
                     np.array([0, 1 << 31], np.uint32), count // 4)])

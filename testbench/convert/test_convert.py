@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,8 +125,9 @@ def test_every_significand_is_near_enough(function):
 def _fused(a, b, c, *, negated: int = 0):
     """A * b + c, or c - a * b."""
     fields = {"flush": 0, "round": 0, "saturate": 0, "negate_b": negated, "negate_c": 0}
-    words = SimpleNamespace(**{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)})
-    return ffma(fields)(words).value.view(np.float32)
+    words: Any = SimpleNamespace(**{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)})
+    value: Any = ffma(fields)(words).value
+    return value.view(np.float32)
 
 
 def test_every_significand_has_its_reciprocal_and_its_root():
@@ -158,7 +160,8 @@ def test_a_dense_sample_is_near_enough(function, lowest, highest):
 def test_sines_of_radians_are_near_enough(function):
     """As compiled code makes them, by RRO."""
     words = np.linspace(-np.pi, np.pi, 1_000_003).astype(np.float32).view(np.uint32)
-    turns = rro({"mode": 0, "absolute_b": 0, "negate_b": 0})(SimpleNamespace(b=words)).value
+    read: Any = SimpleNamespace(b=words)
+    turns: Any = rro({"mode": 0, "absolute_b": 0, "negate_b": 0})(read).value
     found = calculated(function, turns).view(np.float32)
     exact = (np.sin if function is MultiFunction.SIN else np.cos)(words.view(np.float32).astype(np.float64))
     assert np.abs(found - exact).max() <= 2 ** -20.9

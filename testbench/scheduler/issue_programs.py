@@ -17,6 +17,8 @@ MIXED: Mapping[Kind, float] = {
     Kind.NOTHING: 1, Kind.DEPENDENCY: 2, Kind.REFUSED: 0.3}
 """All kinds, and how often each comes."""
 _SCOREBOARDS = 6
+_QUARTER = 0.1
+"""How many instructions of the lanes pass the full ones only."""
 
 
 def _planned(random: Random, kind: Kind, pc: int, scoreboards: int) -> Planned:
@@ -36,8 +38,10 @@ def _planned(random: Random, kind: Kind, pc: int, scoreboards: int) -> Planned:
             word = encode("DEPBAR", "at_most", scoreboard=at_most[0], count=at_most[1], wait=chosen, at_most=1)
         else:
             word = encode("DEPBAR", "zero", wait=chosen)
+    quarter = kind is Kind.LANES and random.random() < _QUARTER
     error = random.choice([WarpError.OOR_REG, WarpError.MMU_FAULT]) if kind is Kind.REFUSED else WarpError.NONE
-    return Planned(kind, control, pc, word, error, random.getrandbits(32), random.random() < 0.02, depends, at_most)
+    return Planned(kind, control, pc, word, error, random.getrandbits(32), random.random() < 0.02, depends, at_most,
+                   quarter)
 
 
 def random_program(random: Random, kinds: Mapping[Kind, float] = MIXED,

@@ -19,6 +19,7 @@ from .clients import SUPPLYING, lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .predicates import ThreadFlags
 from .slots import beat_place, beat_stage, lane_slot
+from .special import NO_NUMBER
 from .stages import LanePart, Operands
 
 __all__ = ["OperandStage"]
@@ -40,7 +41,7 @@ class OperandStage(Component):
     registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
         Registers, in the next cycle. Those of a blank row are 0.
     special_number, special : Out(8), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S3.
+        A special register that differs from thread to thread, of the beat in S3; NO_NUMBER, and 0, for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
     valid, stage, instruction, operands, part : Out
@@ -141,7 +142,7 @@ class OperandStage(Component):
         same = [Signal(32, name=f"same_{operand}") for operand in range(GATHER_REGISTERS)]
         m.d.comb += [
             present.eq(Cat(number != RZ for number in instruction.registers) & ~self.blank),
-            self.special_number.eq(instruction.special),
+            self.special_number.eq(Mux(is_special, instruction.special, NO_NUMBER)),
             reads[0].eq(present[0] & (instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
             is_special.eq((instruction.source_a == ValueSource.SPECIAL) & ~current.supplied)]
         supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in clients}
@@ -170,7 +171,7 @@ class OperandStage(Component):
             held = Cat(self._chosen[lane].predicates, 1)
             x, y, z = (held.bit_select(read.number, 1) ^ read.negated for read in instruction.predicates)
             m.d.comb += [
-                chosen.a.eq(words[0] | gated(self.special[lane], is_special) | supplied("values", lane)),
+                chosen.a.eq(words[0] | self.special[lane] | supplied("values", lane)),
                 chosen.b.eq(words[1]), chosen.c.eq(words[2]),
                 chosen.sources.eq(Cat(Mux(current.supplied, supplied("flags", lane), Mux(votes, current.verdict, x)),
                                       y, z))]

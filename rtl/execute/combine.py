@@ -77,7 +77,8 @@ class TermStage(wiring.Component):
         halves, shifted = (control.product == part for part in (ProductPart.HALVES, ProductPart.HALVES_SHIFTED))
         ones = control.one_a + control.one_b + control.one_c
         m.d.comb += [
-            shifter.word.eq(Cat(prepared.a[:32], prepared.shift.fill.replicate(31))),
+            shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
+                                Cat(prepared.a[:32], prepared.shift.fill.replicate(31)))),
             shifter.amount.eq(prepared.shift.amount),
             first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
                      | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)

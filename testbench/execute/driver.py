@@ -1,4 +1,5 @@
-"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later."""
+"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later; or a beat in
+parts, of what passes the full lanes only."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,8 +16,9 @@ from rtl.execute.instruction import LaneInstruction, OperandSource, ValueSource
 from rtl.execute.lanes import LANE_CYCLES, Lanes
 from rtl.execute.stages import Operands
 from rtl.isa.functions import ONE, TURN
+from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS
-from rtl.params import SmParams
+from rtl.params import QUARTERS, SmParams
 from sim.testbench import Bench
 from sim.waves import Traces
 
@@ -32,7 +34,7 @@ class DecodedLanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.decoder, self.lanes = LaneDecoder(params.float), Lanes(params)
-        super().__init__({**members_of(self.lanes, "operands", "results"), "word": In(WORD_BITS),
+        super().__init__({**members_of(self.lanes, "operands", "part", "results"), "word": In(WORD_BITS),
                           "instruction": Out(LaneInstruction)})
 
     def elaborate(self, platform: object) -> Module:
@@ -40,7 +42,8 @@ class DecodedLanes(Component):
         m.submodules.decoder, m.submodules.lanes = decoder, lanes = self.decoder, self.lanes
         m.d.comb += [decoder.word.eq(self.word), self.instruction.eq(decoder.instruction),
                      lanes.instruction.eq(decoder.instruction)]
-        m.d.comb += [lanes.operands.eq(self.operands), lanes.executes.eq(~0), self.results.eq(lanes.results)]
+        m.d.comb += [lanes.operands.eq(self.operands), lanes.part.eq(self.part), lanes.executes.eq(~0),
+                     self.results.eq(lanes.results)]
         return m
 
 
@@ -107,13 +110,22 @@ class LaneDriver:
     async def _drive(self, ctx: Any) -> None:
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
+            if beat is not None and quarter_rate(beat.word):
+                for number in range(QUARTERS):
+                    self._give(ctx, beat, number)
+                    if (done := under_way.popleft()) is not None:
+                        self._compare(ctx, *done)
+                    under_way.append(None)
+                    await ctx.tick()
+                ctx.set(self.dut.part, {"valid": 0, "number": 0})
             under_way.append(None if beat is None else (beat, self._give(ctx, beat)))
             if (done := under_way.popleft()) is not None:
                 self._compare(ctx, *done)
             await ctx.tick()
 
-    def _give(self, ctx: Any, beat: Beat) -> Any:
-        """Puts a beat on the inputs, as the instruction says that it wants it."""
+    def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
+        """Puts a beat on the inputs, as the instruction says that it wants it; of a part, the full lanes have the
+        operands of that one of their threads."""
         dut, before = self.dut, beat.before
         ctx.set(dut.word, beat.word)
         instruction = ctx.get(dut.instruction)
@@ -133,8 +145,13 @@ class LaneDriver:
                 if position == 0 and before.vote is not None:
                     holds = before.vote[thread]
                 sources[thread] |= holds << position
-        fields = {**dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
-                  "predicates": before.predicates}
+        fields = {name: list(values) for name, values in {
+            **dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
+            "predicates": before.predicates}.items()}
+        if part is not None:
+            ctx.set(dut.part, {"valid": 1, "number": part})
+            for values in fields.values():
+                values[::QUARTERS] = values[part::QUARTERS]
         ctx.set(dut.operands.as_value(), sum(
             value << _OPERANDS[name].offset + thread * _WIDTH
             for name, values in fields.items() for thread, value in enumerate(values)))
@@ -151,7 +168,7 @@ class LaneDriver:
         results = ctx.get(dut.results)
         for thread in after.threads:
             result = results[thread]
-            moved, moves = result.predicates, result.predicates_written
+            moved, moves = result.value, result.predicates_written
             of = f"{what}: thread {thread}, from {self._shown(beat, instruction, thread)}"
             if after.values is not None:
                 expect(f"{of}: value", result.value, after.values[thread])

@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token, Transformer
-from lark.ast_utils import AsList, Ast, create_transformer
+from lark import Lark, Token
+from lark.ast_utils import AsList, Ast
 
-from .grammar import SourceError, parse_text, whole_number
+from .grammar import Leaf, Number, Placed, SourceError, make_parser, parse_text
 
 __all__ = [
     "Absolute",
@@ -31,8 +30,10 @@ __all__ = [
     "Instruction",
     "Kernel",
     "Label",
+    "Leaf",
     "Mark",
     "NamedSection",
+    "Number",
     "Operand",
     "Param",
     "Raw",
@@ -45,71 +46,51 @@ __all__ = [
     "Symbols",
     "Targets",
     "Variable",
-    "number",
+    "at_most",
     "parse",
 ]
 
 
 @dataclass(frozen=True)
-class Minus(Ast):
+class Minus(Placed):
     """A term that is subtracted."""
 
-    term: Token
+    term: Leaf
 
 
 @dataclass(frozen=True)
-class Sum(Ast, AsList):
+class Sum(Placed, AsList):
     """Numbers and names, added and subtracted."""
 
-    items: list[Token | Minus]
+    items: list[Leaf | Minus]
 
     @property
-    def terms(self) -> Iterator[tuple[int, Token]]:
+    def terms(self) -> Iterator[tuple[int, Leaf]]:
         """The terms, with 1 or -1 before each."""
         for item in self.items:
             yield (-1, item.term) if isinstance(item, Minus) else (1, item)
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return next(self.terms)[1]
-
 
 @dataclass(frozen=True)
-class Brackets(Ast):
+class Brackets(Placed):
     """``[sum]``."""
 
     inner: Sum
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
-
 
 @dataclass(frozen=True)
-class ConstantPlace(Ast):
+class ConstantPlace(Placed):
     """``c[bank][offset]``."""
 
     bank: Sum
     offset: Sum
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.bank.token
-
 
 @dataclass(frozen=True)
-class Set(Ast, AsList):
+class Set(Placed, AsList):
     """``{5,0}``."""
 
-    members: list[Token]
-
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.members[0]
+    members: list[Number]
 
 
 @dataclass(frozen=True)
@@ -128,36 +109,26 @@ class Real(Ast):
 
 
 @dataclass(frozen=True)
-class Absolute(Ast):
+class Absolute(Placed):
     """``|operand|``."""
 
     inner: "Operand"
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
-
 
 @dataclass(frozen=True)
-class Signs(Ast, AsList):
+class Signs(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
 
 
 @dataclass(frozen=True)
-class Operand(Ast):
+class Operand(Placed):
     """What stands between two commas."""
 
     signs: Signs
     core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
     suffix: Token | None = None
-
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.signs.items[0] if self.signs.items else self.core.token
 
 
 @dataclass(frozen=True)
@@ -179,7 +150,7 @@ class Guard(Ast):
 class Places(Ast, AsList):
     """Labels and offsets."""
 
-    items: list[Token]
+    items: list[Leaf]
 
 
 @dataclass(frozen=True)
@@ -211,10 +182,10 @@ class Raw(Ast):
     """``.raw``: an instruction word as a number."""
 
     control: Token | None
-    word: Token
+    word: Number
 
     @property
-    def token(self) -> Token:
+    def token(self) -> Number:
         """Where it stands."""
         return self.word
 
@@ -252,7 +223,7 @@ class Amount(Ast):
     """``.registers`` and its like."""
 
     kind: Token
-    number: Token
+    number: Number
 
 
 @dataclass(frozen=True)
@@ -260,8 +231,8 @@ class Param(Ast):
     """``.param``."""
 
     name: Token
-    size: Token
-    at: Token | None
+    size: Number
+    at: Number | None
 
 
 @dataclass(frozen=True)
@@ -269,8 +240,8 @@ class Shared(Ast):
     """``.shared``."""
 
     name: Token | None
-    size: Token
-    align: Token | None
+    size: Number
+    align: Number | None
 
 
 @dataclass(frozen=True)
@@ -278,10 +249,10 @@ class Bank(Ast):
     """``.const``: constants of a bank, or one named object among them."""
 
     token: Token
-    number: Token | None
+    number: Number | None
     name: Token | None
-    align: Token | None
-    at: Token | None
+    align: Number | None
+    at: Number | None
     binding: Token | None
 
 
@@ -290,9 +261,9 @@ class Variable(Ast):
     """``.global``."""
 
     name: Token
-    size: Token | None
-    align: Token | None
-    at: Token | None
+    size: Number | None
+    align: Number | None
+    at: Number | None
     binding: Token | None
 
 
@@ -304,10 +275,10 @@ class Values(Ast, AsList):
 
 
 @dataclass(frozen=True)
-class Generic(Ast):
+class Generic(Placed):
     """``generic(name)``: a generic address."""
 
-    token: Token
+    operator: Token
     inner: Sum
 
 
@@ -330,7 +301,7 @@ class Data(Ast):
 class Info(Ast):
     """``.info``: a record for the loader."""
 
-    attribute: Token
+    attribute: Leaf
     format: Token | None
     values: Values | None
 
@@ -347,9 +318,9 @@ class NamedSection(Ast):
     """``.section``: a section that is carried as it is."""
 
     name: Token
-    kind: Token
-    align: Token | None
-    entry: Token | None
+    kind: Number
+    align: Number | None
+    entry: Number | None
 
 
 @dataclass(frozen=True)
@@ -370,27 +341,16 @@ Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Para
              | Info | Mark | NamedSection | Symbols)
 
 
-class _Start(Transformer):
-    """The whole text is its statements."""
-
-    def start(self, statements: list[Statement]) -> list[Statement]:
-        """All statements in order."""
-        return statements
-
-
 @cache
 def _parser() -> Lark:
-    grammar = (files("sim.toolchain") / "sass.lark").read_text()
-    return Lark(grammar, parser="lalr", maybe_placeholders=True,
-                transformer=create_transformer(sys.modules[__name__], _Start()))
+    return make_parser("sim.toolchain", "sass.lark", sys.modules[__name__])
 
 
-def number(token: Token, largest: int | None = None) -> int:
-    """The value of a number; SourceError when it is larger than that."""
-    value = whole_number(token, token)
-    if largest is not None and value > largest:
-        raise SourceError(token, f"{token} is too large: {largest:#x} at most")
-    return value
+def at_most(number: Number, largest: int) -> int:
+    """A number; SourceError when it is larger than that."""
+    if number > largest:
+        raise SourceError(number, f"{number} is too large: {largest:#x} at most")
+    return int(number)
 
 
 def parse(text: str) -> list[Statement]:

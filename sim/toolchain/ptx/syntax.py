@@ -6,12 +6,11 @@ Every class is the rule of its name, its fields are what the rule lists. What na
 import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token, Transformer
-from lark.ast_utils import AsList, Ast, create_transformer
+from lark import Lark, Token
+from lark.ast_utils import AsList, Ast
 
-from sim.toolchain.grammar import SourceError, parse_text, whole_number
+from sim.toolchain.grammar import Number, Placed, SourceError, make_parser, parse_text, whole_number
 
 __all__ = [
     "Address",
@@ -76,7 +75,7 @@ class Target(Ast):
 class AddressSize(Ast):
     """``.address_size``."""
 
-    bits: Token
+    bits: Number
 
 
 @dataclass(frozen=True)
@@ -119,44 +118,28 @@ class Signed(Ast):
     operand: "Term"
 
 
-Term = Token | Name | Element | Group | Generic | Signed
+Term = Token | Number | Name | Element | Group | Generic | Signed
 
 
 @dataclass(frozen=True)
-class Expression(Ast, AsList):
+class Expression(Placed, AsList):
     """Terms with an operator between each two. A name alone is one, too."""
 
     items: list[Term]
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        first = self.items[0]
-        return first if isinstance(first, Token) else first.token
-
 
 @dataclass(frozen=True)
-class Address(Ast):
+class Address(Placed):
     """``[expression]``."""
 
     inner: Expression
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
-
 
 @dataclass(frozen=True)
-class Vector(Ast, AsList):
+class Vector(Placed, AsList):
     """``{a, b}``."""
 
     items: "list[OperandNode]"
-
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.items[0].token
 
 
 OperandNode = Expression | Address | Vector
@@ -166,7 +149,7 @@ OperandNode = Expression | Address | Vector
 class Align(Ast):
     """``.align``."""
 
-    bytes: Token
+    bytes: Number
 
 
 @dataclass(frozen=True)
@@ -194,7 +177,7 @@ class Dimensions(Ast, AsList):
 class Range(Ast):
     """``<10>``."""
 
-    count: Token
+    count: Number
 
 
 @dataclass(frozen=True)
@@ -342,19 +325,9 @@ class Function(Ast):
 Item = Version | Target | AddressSize | Function | Variable
 
 
-class _Start(Transformer):
-    """The whole text is its items."""
-
-    def start(self, items: list[Item]) -> list[Item]:
-        """All items in order."""
-        return items
-
-
 @cache
 def _parser() -> Lark:
-    grammar = (files("sim.toolchain.ptx") / "ptx.lark").read_text()
-    return Lark(grammar, parser="lalr", maybe_placeholders=True, lexer_callbacks={"NUMBER": _with_value},
-                transformer=create_transformer(sys.modules[__name__], _Start()))
+    return make_parser("sim.toolchain.ptx", "ptx.lark", sys.modules[__name__], _number)
 
 
 def parse(text: str) -> list[Item]:
@@ -362,8 +335,8 @@ def parse(text: str) -> list[Item]:
     return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
 
 
-def _with_value(token: Token) -> Token:
-    """A whole number whose value is an integer; SourceError where it has more than 64 bits or is none of its base."""
+def _number(token: Token) -> Number:
+    """A whole number; SourceError where it has more than 64 bits or is none of its base."""
     text = token.removesuffix("U")
     octal = len(text) > 1 and text.isdigit() and text[0] == "0"
     if octal and not set(text) <= set("01234567"):
@@ -371,8 +344,7 @@ def _with_value(token: Token) -> Token:
     value = whole_number(token, text, 8 if octal else 0)
     if value >= 1 << 64:
         raise SourceError(token, f"{token} does not fit 64 bits")
-    token.value = value
-    return token
+    return Number(token, value)
 
 
 def lone_name(node: OperandNode) -> Name | None:

@@ -15,7 +15,7 @@ from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.placing import fit
-from sim.command import Parser, add_cache_option
+from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
@@ -36,7 +36,7 @@ BOARD = "board"
 T = TypeVar("T", bound=Any)
 
 
-class LaunchError(Exception):
+class LaunchError(CommandError):
     """A launch that the machine has no room for: one line that says why."""
 
 

@@ -44,12 +44,9 @@ def _size(value: int) -> SmParams:
 class Board(HostedMachine):
     """A machine on a board.
 
-    Attributes
-    ----------
-    clock : int
-        Hz.
-    size : int
-        Bytes of memory.
+    Attributes:
+        clock: Hz.
+        size: Bytes of memory.
     """
 
     remote = True

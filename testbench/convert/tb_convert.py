@@ -18,8 +18,6 @@ from testbench.convert.driver import ConvertDriver
 from testbench.handmade import ALL
 from testbench.words import encode
 
-__all__ = ["check_corners", "check_crowd", "check_forms", "check_types", "record", "run"]
-
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 ALL_REPORTED = 0xFFFF_FFFF
 

@@ -17,9 +17,7 @@ from rtl.execute.stages import Operands
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.params import SmParams
 from sim.testbench import Bench
-from sim.waves import Traces
-
-__all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
+from testbench.driver import UnitDriver
 
 _OPERANDS = data.Layout.cast(Operands)
 _WIDTH = Shape.cast(Operands).width
@@ -82,33 +80,28 @@ class Beat:
     after: Expected
 
 
-class LaneDriver:
+class LaneDriver(UnitDriver):
     """Feeds beats to the lanes and compares.
 
-    Attributes
-    ----------
-    dut : DecodedLanes
-        What is tested.
-    counts : dict[str, int]
-        Threads compared, by instruction.
+    Attributes:
+        dut: What is tested.
+        counts: Threads compared, by instruction.
     """
 
     def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
-        self.dut: Any = DecodedLanes(SmParams(lanes=lanes))
+        super().__init__(bench, DecodedLanes(SmParams(lanes=lanes)))
         self.counts: dict[str, int] = {}
-        self._bench, self._lanes, self._beats = bench, lanes, beats
-
-    def run(self, traces: Traces | None = None) -> int:
-        """Simulates all beats; returns the cycles."""
-        return self._bench.simulate(self.dut, [self._drive], traces=traces)
+        self._lanes, self._beats = lanes, beats
 
     async def _drive(self, ctx: Any) -> None:
+        """All beats."""
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
             under_way.append(None if beat is None else (beat, self._give(ctx, beat)))
             if (done := under_way.popleft()) is not None:
+                self._happened()
                 self._compare(ctx, *done)
-            await ctx.tick()
+            await self._tick(ctx)
 
     def _give(self, ctx: Any, beat: Beat) -> Any:
         """Puts a beat on the inputs, as the instruction says that it wants it."""
@@ -138,7 +131,7 @@ class LaneDriver:
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
         """Compares what comes out with what the beat expects."""
-        dut, after, expect = self.dut, beat.after, self._bench.expect
+        dut, after, expect = self.dut, beat.after, self.bench.expect
         what = f"{beat.name} {beat.word:016x}"
         expect(f"{what}: destination", instruction.destination, after.destination)
         expect(f"{what}: writes CC", instruction.writes_cc, int(after.conditions is not None))

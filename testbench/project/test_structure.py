@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 UNITS = ("barrier", "convert", "crs", "execute", "fetch", "flow", "host", "issue", "launch", "memory", "trap")
 
 LAYERS = (
-    {"collector", "command", "ecp5", "toolchain"},
+    {"command"},
+    {"collector", "ecp5", "toolchain"},
     {"engine", "launch", "bitstream", "verilog"},
     {"kernels", "model", "waves"},
     {"machine"},

@@ -102,12 +102,12 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
 
 
-def _check_instructions(module: Module, entry: str | None, preset: str, real: bool) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``real``:
+def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool) -> None:
+    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``:
     ProgramError."""
     for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ, real) is WarpError.ILLEGAL_INSTR_ENCODING:
-            why = "" if find(word) not in FLOATING or real else f": preset {preset} has no floating point"
+        if encoding_error(word, RZ, floats) is WarpError.ILLEGAL_INSTR_ENCODING:
+            why = "" if find(word) not in FLOATING or floats else f": preset {preset} has no floating point"
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
             raise ProgramError(
                 f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}{why}")
@@ -147,12 +147,12 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     """
     module = read_program(options.program)
     name, params = machine_of(options.preset, board)
-    _check_instructions(module, options.entry, name, params.float)
+    _check_instructions(module, options.entry, name, params.floats)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(
             module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
-            local=local, crs=crs, dynamic_shared=options.shared, memory=memory), real=params.float))
+            local=local, crs=crs, dynamic_shared=options.shared, memory=memory), floats=params.floats))
         launch: Launch = made if isinstance(made, Launch) else made.launch
         return launch, made     # pyright: ignore[reportReturnType]
 

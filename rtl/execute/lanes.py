@@ -38,7 +38,7 @@ class Lanes(Component):
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
-        self.lanes = [Lane(params.float) for _ in range(params.lanes)]
+        self.lanes = [Lane(params.floats) for _ in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -84,7 +84,7 @@ _PLACES = _register_places()
 
 class Predecoder(wiring.Component):
     """Reads the instruction table; combinational. Refuses what rtl.isa.legality.encoding_error refuses on a machine
-    with floating point (``real``), or without.
+    with floating point (``floats``), or without.
 
     Members
     -------
@@ -98,8 +98,8 @@ class Predecoder(wiring.Component):
     registers: In(9)
     predecoded: Out(Predecoded)
 
-    def __init__(self, real: bool) -> None:
-        self._forms = tuple(form for form in FORMS if real or form not in FLOATING)
+    def __init__(self, floats: bool) -> None:
+        self._forms = tuple(form for form in FORMS if floats or form not in FLOATING)
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:

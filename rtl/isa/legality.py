@@ -116,15 +116,15 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int, real: bool = True) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``real``: the
-    machine has floating point (a knob of :class:`~rtl.params.SmParams`).
+def encoding_error(word: int, registers: int, floats: bool = True) -> WarpError:
+    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
+    the machine has floating point (a knob of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or (form in FLOATING and not real):
+    if form is None or (form in FLOATING and not floats):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
     if any(rule(values) for rule in rules(form)):

@@ -27,7 +27,7 @@ class DecodedLanes(Component):
     """The decoder and the lanes."""
 
     def __init__(self, params: SmParams) -> None:
-        self.decoder, self.lanes = LaneDecoder(params.float), Lanes(params)
+        self.decoder, self.lanes = LaneDecoder(params.floats), Lanes(params)
         super().__init__({**members_of(self.lanes, "operands", "results"), "word": In(WORD_BITS),
                           "instruction": Out(LaneInstruction)})
 

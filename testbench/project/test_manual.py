@@ -32,8 +32,9 @@ ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"
 DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
-PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), MANUAL, *(ROOT / name / "README.md" for name in (
-    "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+         *(ROOT / name / "README.md" for name in (
+             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
     *sorted(DOCS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",

@@ -21,8 +21,10 @@ from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
 from sim.launch.memory import Memory
 from sim.launch.programs import SUFFIXES, read_program
+from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.reach import reached
+from sim.toolchain.runtime.supply import supplied
 from sim.toolchain.spelling import ILLEGAL, spell
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
@@ -33,6 +35,8 @@ DEFAULT_PRESET = "default"
 """What is simulated unless something else is asked for."""
 BOARD = "board"
 """The engine that is no engine: a board at a serial port."""
+_OF_BOARD = 16
+"""The part of a board's memory that a kernel's output and its heap get, at most, unless more is asked for."""
 T = TypeVar("T", bound=Any)
 
 
@@ -55,6 +59,8 @@ class LaunchOptions:
     crs: int | None
     local: int | None
     shared: int
+    output: int | None
+    heap: int | None
     port: str | None
     baud: int
 
@@ -100,6 +106,10 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--crs", metavar="BYTES", type=_bytes, help="call/return stack of a warp in memory")
     parser.add_argument("--local", metavar="BYTES", type=_bytes, help="local memory of a thread")
     parser.add_argument("--shared", metavar="BYTES", type=_bytes, default=0, help="dynamic shared memory of a CTA")
+    parser.add_argument("--output", metavar="BYTES", type=_bytes, help="room for what a kernel prints "
+                        f"(default: {OUTPUT_DEFAULT})")
+    parser.add_argument("--heap", metavar="BYTES", type=_bytes, help="room for what a kernel allocates "
+                        f"(default: {HEAP_DEFAULT})")
 
 
 def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool) -> None:
@@ -145,14 +155,17 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     """The program of the options, and what ``finish`` makes of it once it is placed in memory: a launch, or something
     that has one as its attribute ``launch``. BoardError when it does not fit into the board's memory.
     """
-    module = read_program(options.program)
+    module = supplied(read_program(options.program))
     name, params = machine_of(options.preset, board)
+    output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
+                    for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
     _check_instructions(module, options.entry, name, params.floats)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(
             module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
-            local=local, crs=crs, dynamic_shared=options.shared, memory=memory), floats=params.floats))
+            local=local, crs=crs, dynamic_shared=options.shared, memory=memory, output=output, heap=heap),
+            floats=params.floats))
         launch: Launch = made if isinstance(made, Launch) else made.launch
         return launch, made     # pyright: ignore[reportReturnType]
 

@@ -19,6 +19,7 @@ from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.launch import Launch
 from sim.launch.memory import Memory
+from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.launch_options import (
     BOARD,
     LaunchOptions,
@@ -36,6 +37,7 @@ from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.hardware import describe_hardware
+from sim.report.output import output_of
 from sim.report.run import describe
 
 __all__ = ["Options", "RunError", "main", "results"]
@@ -129,14 +131,25 @@ def results(launch: Launch, memory: Memory, status: str, cycles: int, instructio
             error_status: dict[str, object]) -> dict[str, object]:
     """What ``--json`` writes."""
     buffers = {name: _words(memory.read(base, size)) for name, (base, size) in launch.buffers.items()}
-    return {"status": status, "cycles": cycles, "instructions": instructions, "buffers": buffers, "esr": error_status}
+    output = output_of(memory, launch.output)
+    printed = {} if launch.output is None else {"output": output.text, "assertions": output.failed}
+    return {"status": status, "cycles": cycles, "instructions": instructions, "buffers": buffers, **printed,
+            "esr": error_status}
+
+
+def _report(launch: Launch, memory: Memory, text: str) -> None:
+    """Prints what the kernel has printed, then what the run came to."""
+    output = output_of(memory, launch.output)
+    if output.text:
+        print_text(output.text if output.text.endswith("\n") else f"{output.text}\n")
+    print_text("\n".join([text, *output.lines()]) + "\n")
 
 
 def _on_model(options: Options, launch: Launch) -> dict[str, object]:
     """Runs on the reference machine; prints what it came to."""
     machine = Machine(launch, warps=PRESETS[options.preset].warps)
     result = _run(machine, options.max_cycles)
-    print_text(f"{describe(machine, result)}\n")
+    _report(launch, machine.memory, describe(machine, result))
     return results(launch, machine.memory, result.status, result.instructions, result.instructions,
                    _of_model(machine))
 
@@ -155,13 +168,13 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
     if options.check and result.status == "ok":
         reference = Machine(launch, warps=board.params.warps)
         if _run(reference, _LIMIT).status == "ok":
-            where = memory_difference(board.memory, reference.memory)
+            where = memory_difference(board.memory, reference.memory, (OUTPUT_MEMORY, HEAP_MEMORY))
             difference = None if where is None else f"difference    memory at the end: {where}"
         else:
             difference = "difference    the reference machine does not end as the board does"
         if difference is not None:
             result.status = "error"
-    print_text(f"{describe_hardware(launch, board, result, difference)}\n")
+    _report(launch, board.memory, describe_hardware(launch, board, result, difference))
     written = results(launch, board.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
     return written | ({"difference": difference} if difference is not None else {})
 
@@ -179,7 +192,7 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
             difference = f"difference    memory at the end: {where}"
         if difference is not None:
             result.status = "error"
-    print_text(f"{describe_hardware(launch, hardware, result, difference)}\n")
+    _report(launch, hardware.memory, describe_hardware(launch, hardware, result, difference))
     if vcd is not None:
         print_text(f"waveform      {vcd}\n")
     written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))

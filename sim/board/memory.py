@@ -3,6 +3,7 @@
 from rtl.isa.tokens import LINE_BYTES
 from sim.launch import LOCAL_MEMORY
 from sim.launch.memory import Memory, MemoryFaultError
+from sim.launch.runtime import HEAP_MEMORY
 
 from .link import Link
 
@@ -31,10 +32,10 @@ class BoardMemory(Memory):
         return other
 
     def load(self) -> None:
-        """Writes what the launch has placed to the board. Of local memory nobody may expect anything."""
+        """Writes what the launch has placed to the board. Nobody may expect anything of local memory and heap."""
         lines = {}
         for name, (base, size) in self.regions.items():
-            if name != LOCAL_MEMORY:
+            if name not in (LOCAL_MEMORY, HEAP_MEMORY):
                 for line in range(base - base % LINE_BYTES, base + size, LINE_BYTES):
                     lines[line] = self._content.read(line, LINE_BYTES), _ALL
         self._send(lines)

@@ -7,6 +7,7 @@ from rtl.layouts import LaunchRejection
 from sim.firmware.save_area import SavedWarp
 from sim.firmware.trap_handler import SaveArea
 from sim.machine.host import Host
+from sim.report.output import output_of
 from sim.report.run import buffer_lines
 
 from .breakpoints import Breakpoints
@@ -41,10 +42,12 @@ class Session:
         self.cycles: int | None = None
         self._watch = watch
         self._machine: DebuggedMachine | None = None
+        self._shown = 0
 
     async def begin(self, host: Host) -> None:
         """A grid has been launched: takes over before it starts."""
         self.breakpoints.forget_memory()
+        self._shown = 0
         self._machine = DebuggedMachine(host, self.area, self.breakpoints, self._watch.look)
         await self._machine.hold()
         await self._machine.plant()
@@ -112,15 +115,16 @@ class Session:
         """What the machine has come to, after it was let go."""
         machine = self.machine
         self._watch.rest()
+        lines = self._printed()
         match machine.state:
             case State.OVER:
-                return await self._end()
+                return lines + await self._end()
             case State.RUNNING:
-                return [f"the grid runs, {machine.host.cycles:,} cycles so far"]
+                return [*lines, f"the grid runs, {machine.host.cycles:,} cycles so far"]
             case State.HELD:
-                return ["no warp lives"]
+                return [*lines, "no warp lives"]
         self._refocus()
-        warps, lines = machine.warps, []
+        warps = machine.warps
         if interrupted:
             lines.append("interrupted")
         if ended := sorted(set(stepped) - warps.keys()):
@@ -136,6 +140,13 @@ class Session:
         pc = address_of(self.warp())
         line = self.code.line(pc, "->")
         return [*lines, f"warp {self.warp_number} at {self.code.place(pc)}", *([] if line in lines else [line])]
+
+    def _printed(self) -> list[str]:
+        """What the kernel has printed, and which assertions have failed, since it was asked last."""
+        output = output_of(self.machine.memory, self.area.launch.output)
+        new = output.text[self._shown:]
+        self._shown = len(output.text)
+        return [*new.splitlines(), *output.lines()]
 
     def _reasons(self) -> dict[str, list[int]]:
         """The warps that stopped by themselves, by reason."""

@@ -13,7 +13,9 @@ from rtl.isa.tokens import CRS_GRANULE
 from rtl.launch.plan import ROW_GRANULE, SHARED_GRANULE
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, SmParams
 from sim.launch.memory import Memory
+from sim.launch.runtime import allot
 from sim.toolchain.module import SHARED_BANK, Data, Kernel, Module, PatchKind, ProgramError
+from sim.toolchain.runtime.supply import supplied
 
 PROGRAM_BASE = 0x1_0000_0000
 """Address of pc 0 (ours)."""
@@ -68,6 +70,7 @@ class Launch:
     per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
     place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
     ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point.
+    ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
     """
 
     kernel: Kernel
@@ -88,6 +91,7 @@ class Launch:
     trap_handler: int | None = None
     bank_addresses: Mapping[int, int] = field(default_factory=dict)
     floats: bool = True
+    output: int | None = None
 
     @property
     def threads(self) -> int:
@@ -186,13 +190,16 @@ def _driver_words(grid: tuple[int, int, int], block: tuple[int, int, int], local
 
 def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | None = None,
             grid: tuple[int, int, int] = (1, 1, 1), block: tuple[int, int, int] = (32, 1, 1), local: int | None = None,
-            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None) -> Launch:
+            crs: int | None = None, dynamic_shared: int = 0, memory: Memory | None = None, output: int | None = None,
+            heap: int | None = None) -> Launch:
     """Places ``module`` and the arguments' buffers in a fresh memory, or in an empty one that is given, and makes the
     launch of one grid.
 
-    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT.
-    Raises ProgramError when the program or the arguments do not fit.
+    ``local`` and ``crs`` default to the larger of what the binary asks for and LOCAL_DEFAULT, CRS_DEFAULT; ``output``
+    and ``heap``, of a program that has the runtime, to its own defaults. Raises ProgramError when the program or the
+    arguments do not fit.
     """
+    module = supplied(module)
     kernel = module.kernel(entry)
     arguments = list(arguments)
     if min(*grid, *block) < 1:
@@ -231,12 +238,14 @@ def prepare(module: Module, arguments: Iterable[Argument] = (), *, entry: str | 
              for number, data in (*module.constants.items(), *kernel.constants.items())}
     for number, base in bank_addresses.items():
         memory.write(base, banks[number])
+    output_variable = allot(memory, {name: addresses[name] for name in module.data.symbols}, output, heap)
     parameters = _parameters(module, kernel, arguments, {name: base for name, (base, _) in buffers.items()})
     banks[0] = _driver_words(grid, block, local, dynamic_shared, kernel.parameter_base,
                              bank_addresses.get(SHARED_BANK, 0)) + parameters
     return Launch(kernel, memory, PROGRAM_BASE, len(module.code.content), kernel.entry, grid, block,
                   MappingProxyType(banks), kernel.registers, kernel.barriers, shared, local,
-                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses))
+                  crs, MappingProxyType(buffers), bank_addresses=MappingProxyType(bank_addresses),
+                  output=output_variable)
 
 
 def lacking(launch: Launch, params: SmParams) -> tuple[str, int] | None:

@@ -229,6 +229,31 @@ def test_what_threads_do_together_at_the_end_of_a_function_they_meet_for():
     assert words_left(module, 32, 32, 0, oracle=False) == [_voting(t) for t in range(32)]
 
 
+_MANY = 24
+
+
+def _helped(n: int, x: int) -> int:
+    return x if n == 0 else 3 * _helped(n - 1, x) + sum((x + at) * (x + (at + 7) % _MANY) for at in range(_MANY))
+
+
+def test_a_function_keeps_what_those_that_it_calls_change():
+    """One that calls itself keeps registers for its callers, and calls one that needs many."""
+    sums = "".join(f"add.u32 v{at}, x, {at};" for at in range(_MANY))
+    products = "".join(f"mad.lo.u32 r, v{at}, v{(at + 7) % _MANY}, r;" for at in range(_MANY))
+    functions = f"""
+.func (.reg .b32 r) many(.reg .b32 x) {{ .reg .b32 v<{_MANY}>; {sums} mov.u32 r, 0; {products} ret; }}
+.func (.reg .b32 r) f(.reg .b32 n, .reg .b32 x)
+{{ .reg .pred p; .reg .b32 a, b, c; setp.eq.u32 p, n, 0; mov.b32 r, x; @p ret;
+ call (b), many, (x); sub.u32 a, n, 1; call (c), f, (a, x); mad.lo.u32 r, c, 3, b; ret; }}
+"""
+    kept = [f".reg .b32 k<{_MANY}>;", *(f"mad.lo.u32 k{at}, t, t, {at};" for at in range(_MANY))]
+    added = "".join(f"add.u32 r2, r2, k{at};" for at in range(_MANY))
+    body = f"{' '.join(kept)} call (r2), f, (r1, t); {added} st.global.u32 [d1], r2; ret;"
+    head, mark, kernel = _ptx(body).partition(".visible")
+    expected = [_helped(2, t) + sum(t * t + at for at in range(_MANY)) & 0xFFFF_FFFF for t in range(8)]
+    assert words_left(compiled(head + functions + mark + kernel), 8, 8, 2) == expected
+
+
 def test_recursion_counts_its_tokens_often():
     tokens = re.findall(r"\.crs (\d+)", _text("k08_fib_recursion"))
     assert int(tokens[0]) >= 32 * 16

@@ -23,6 +23,7 @@ from testbench.engine.designs import needs_compiled
 from testbench.refusal import refused
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
+PRINTS = str(PROGRAMS / "runtime" / "hello.O3.cubin")
 FIBONACCI = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
 BARRIER = """.kernel k
 .param out 8
@@ -128,6 +129,15 @@ def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
     assert (deleted, states) == ("breakpoint 1 deleted\n", "no breakpoints\n")
     assert "the grid is over" in over
     assert memory == plain[1]
+
+
+@needs_compiled
+def test_what_a_kernel_prints_is_shown_when_it_stops(debug):
+    _, first, second, over = debug(PRINTS, "break vprintf", "run", "continue", "continue", block=2)
+    printed = ["thread  0 of block 0: shared, global, 1073741824", "thread  1 of block 0: shared, global, 2147483648"]
+    assert first.startswith("breakpoint 1: warp 0\n") and " vprintf\n" in first
+    assert second.splitlines()[:2] == printed
+    assert over.splitlines()[0] == "bcd1" and "the grid is over" in over.splitlines()[1]
 
 
 @needs_compiled

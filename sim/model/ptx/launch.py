@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from sim.launch import LOCAL_DEFAULT, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES, Argument, Scalar
 from sim.launch.memory import Memory
+from sim.launch.runtime import allot
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import AddressOf, Function, PtxModule, Register, Space, Variable, parameter_offsets
 
@@ -161,6 +162,7 @@ def place(module: PtxModule, arguments: Iterable[Argument] = (), *, entry: str |
     memory.write(base, _content(data, size, base, addresses, generic))
     constant_bank = _content(variables[Space.CONST], constants, 0, addresses, generic)
     memory.write(constant_base, constant_bank)
+    allot(memory, {variable.name: addresses[variable.name] for variable in data}, None, None)
     return PtxLaunch(module, function, _arguments(module, function, arguments, buffers), memory,
                      constant_bank, constant_base, MappingProxyType(addresses), grid, block, shared + dynamic_shared,
                      dynamic_shared, local, MappingProxyType(buffers), undefined)

@@ -3,24 +3,22 @@
 Arguments are in R4 and up, double words in even registers, at most up to R15; those that find no place there are on
 the stack, the first at the caller's stack pointer. Results are in R4 and up likewise, and on the stack behind the
 arguments. R1 is the stack pointer, which points to the function's frame; the stack grows down. A function called by its
-address, or one that calls itself, keeps R16 and up. Others keep nothing that they do not know to be needed: their
-callers know which registers they use.
+address, by other files, or by itself keeps R2, R16 and up. Others keep nothing that they do not know to be needed:
+their callers know which registers they use.
 """
 
 from dataclasses import dataclass
 
 from sim.toolchain.ptx.module import Register, Signature, Variable
 
-__all__ = ["ARGUMENT_REGISTERS", "FIRST_KEPT", "FRAME_ALIGNMENT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
+__all__ = ["ARGUMENT_REGISTERS", "FRAME_ALIGNMENT", "STACK_POINTER", "STANDARD_CLOBBERS", "Places"]
 
 STACK_POINTER = 1
-FIRST_KEPT = 16
-"""The first register that a function of the standard kind keeps."""
-ARGUMENT_REGISTERS = range(4, FIRST_KEPT)
+STANDARD_CLOBBERS = frozenset({0, 3, *range(4, 16)})
+"""What a call of a function of the standard kind may change. It keeps all others."""
+ARGUMENT_REGISTERS = range(4, 16)
 FRAME_ALIGNMENT = 16
 """Frames are multiples of the widest access, in bytes."""
-STANDARD_CLOBBERS = frozenset(range(FIRST_KEPT)) - {STACK_POINTER}
-"""What a call of such a function may change."""
 
 
 def _words(parameter: Register | Variable) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 import networkx as nx
 
 from sim.toolchain.module import ProgramError
-from sim.toolchain.ptx.module import PtxModule
+from sim.toolchain.ptx.module import Linkage, PtxModule
 
 from .abi import STANDARD_CLOBBERS
 from .allocate import REGISTERS, allocate
@@ -30,17 +30,17 @@ from .unroll import unroll
 __all__ = ["compile_module"]
 
 
-def compile_module(module: PtxModule, registers: int = REGISTERS) -> str:
-    """Assembly text of a module, which uses at most so many registers. ProgramError says what it cannot translate, and
-    where that stands.
+def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
+    """Assembly text of a module, which uses at most so many registers. Others may call the visible functions of a
+    ``library``. ProgramError says what it cannot translate, and where that stands.
     """
     try:
-        return _text(module, registers)
+        return _text(module, registers, library)
     except CompileError as error:
         raise ProgramError(f"{module.name}:{error.line}:{error.column}: {error}") from error
 
 
-def _text(module: PtxModule, registers: int) -> str:
+def _text(module: PtxModule, registers: int, library: bool) -> str:
     layout = Layout.of(module)
     functions = {name: select_function(function, layout) for name, function in module.functions.items()
                  if function.body is not None}
@@ -55,6 +55,8 @@ def _text(module: PtxModule, registers: int) -> str:
                 raise CompileError(place.line, place.column, f"{function.name} calls {callee}, which has no body here")
             graph.add_edge(function.name, callee)
     _find_standard(layout, functions, graph)
+    for name, function in functions.items() if library else ():
+        function.standard = not function.entry and module.functions[name].linkage is Linkage.VISIBLE
     finished: dict[str, Finished] = {}
     for group in nx.strongly_connected_components(graph):
         for name in sorted(group):

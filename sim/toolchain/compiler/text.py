@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .abi import FIRST_KEPT, FRAME_ALIGNMENT, STACK_POINTER
+from .abi import FRAME_ALIGNMENT, STACK_POINTER, STANDARD_CLOBBERS
 from .convergence import Plan
 from .emit import Printer
 from .ir import Block, Function, Op, Source, Value
@@ -29,8 +29,11 @@ class Finished:
     @classmethod
     def of(cls, function: Function, registers: Mapping[Value, int], plan: Plan) -> "Finished":
         """With its frame laid out."""
-        used = sorted({number for value, number in registers.items() if not value.predicate})
-        saved = [number for number in used if number >= FIRST_KEPT] if function.standard else []
+        saved: list[int] = []
+        if function.standard:
+            used = {number for value, number in registers.items() if not value.predicate}
+            changed = used.union(*(op.clobbers for op in function.ops()))
+            saved = sorted(changed - STANDARD_CLOBBERS - {STACK_POINTER})
         saves_at = aligned(function.frame, 4)
         frame = aligned(saves_at + 4 * len(saved), FRAME_ALIGNMENT)
         return cls(function, registers, plan, frame, saved, saves_at)

@@ -6,15 +6,17 @@ Everything is declared before it is named, except labels. Ours, where the descri
 - ``.function`` is read as ``.func``;
 - a guard before braces guards all that is in them, by a branch around them;
 - a function's body that can be left at its end returns there;
-- a function that is named needs a body: there is nothing else to link with.
+- a function that is named needs a body, here or in the runtime (:mod:`sim.toolchain.runtime`).
 """
 
+from functools import cache
 from pathlib import Path
 
 from lark import Token
 
 from sim.toolchain.grammar import Place, SourceError, whole_number
 from sim.toolchain.module import ProgramError
+from sim.toolchain.runtime import FUNCTIONS, OUTPUT, runtime_text
 
 from . import syntax
 from .control import branch_table, call_table
@@ -62,6 +64,11 @@ def parse_ptx(text: str, name: str) -> PtxModule:
         raise ProgramError(f"{name}: braces, parentheses or signs are nested too deeply") from None
 
 
+@cache
+def _runtime() -> PtxModule:
+    return parse_ptx(runtime_text(), "the runtime")
+
+
 class _Module:
     """A module as far as it is read."""
 
@@ -92,11 +99,30 @@ class _Module:
                     self._needs_header(item.space)
                     self.variables += declare(item, self.scope, self.names, None)
         for declared in self.declared.values():
-            if declared.used is not None and not declared.defined:
+            if declared.used is not None and not declared.defined and not self._supply(declared):
                 raise SourceError(declared.used, f"{declared.reference.name} is declared and named, but has no body")
         if self.version is None or self.target is None:
             raise ProgramError(f"{self.name}: expected .version and .target first")
         return PtxModule(self.name, self.version, self.target, self.functions, tuple(self.variables))
+
+    def _supply(self, declared: Declared) -> bool:
+        """Takes a function of the runtime and all that it calls, if it is one; tells whether it is."""
+        name = declared.reference.name
+        if name not in FUNCTIONS:
+            return False
+        runtime = _runtime()
+        if not _same(declared.signature, runtime.functions[name].signature):
+            raise SourceError(declared.name, f"{name} takes and gives something else")
+        if not any(variable.name == OUTPUT for variable in self.variables):
+            self.variables += runtime.variables
+        waiting = [name]
+        while waiting:
+            function = runtime.functions[waiting.pop()]
+            self.functions[function.name] = function
+            waiting += [item.call.target.name for item in function.body or ()
+                        if isinstance(item, Instruction) and item.call is not None
+                        and isinstance(item.call.target, FunctionRef) and item.call.target.name not in self.functions]
+        return True
 
     def _version(self, item: syntax.Version) -> None:
         major, _, minor = item.number.partition(".")

@@ -1,0 +1,165 @@
+"""What a kernel has printed, and which of its assertions have failed: the runtime's records as text."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sim.launch.memory import Memory, MemoryFaultError
+from sim.toolchain.runtime import FAILED, PRINTED
+
+__all__ = ["Output", "output_of"]
+
+_LONG, _SHORT = "Ljlqtz", "h"
+_HEAD = struct.Struct("<II")
+_PLACE = struct.Struct("<7I4x")
+_LONGEST = 1 << 16
+"""Bytes of a format, at most."""
+
+
+@dataclass
+class Output:
+    """What is in a kernel's output. ``lost`` records found no room there."""
+
+    text: str = ""
+    failed: list[str] = field(default_factory=list)
+    lost: int = 0
+
+    def lines(self) -> list[str]:
+        """What there is to say of it but the text."""
+        lost = [f"output        {self.lost} more records found no room: more bytes with --output"] if self.lost else []
+        return [*(f"assertion     {line}" for line in self.failed), *lost]
+
+
+def output_of(memory: Memory, variable: int | None) -> Output:
+    """The output whose variable is at that address; nothing without one."""
+    found = Output()
+    if variable is None:
+        return found
+    address, size, used, found.lost = (memory.read_number(variable + 8 * index, 8) for index in range(4))
+    content = memory.read(address, min(size, used)) if used else b""
+    at = 0
+    while at + _HEAD.size <= len(content):
+        bytes_, kind = _HEAD.unpack_from(content, at)
+        record = content[at:at + bytes_]
+        if kind not in (PRINTED, FAILED) or len(record) < bytes_ or bytes_ % 8 or not bytes_:
+            break       # the machine was stopped before all of it was written
+        if kind == PRINTED:
+            found.text += _printed(record, memory)
+        else:
+            found.failed.append(_failed(record))
+        at += bytes_
+    return found
+
+
+class _Record:
+    """A record as far as it has been read."""
+
+    def __init__(self, content: bytes, at: int) -> None:
+        self._content, self._at = content, at
+
+    def number(self) -> int:
+        """The next double word."""
+        self._at += 8
+        return int.from_bytes(self._content[self._at - 8:self._at], "little")
+
+    def text(self) -> str:
+        """The next text."""
+        end = self._content.find(b"\0", self._at)
+        found = self._content[self._at:end if end >= 0 else None]
+        self._at += (len(found) + 8) & -8
+        return found.decode(errors="replace")
+
+
+def _printed(content: bytes, memory: Memory) -> str:
+    address = int.from_bytes(content[8:16], "little")
+    record = _Record(content, 16)
+    return "".join(_pieces(_text_at(memory, address) if address else record.text(), record))
+
+
+def _text_at(memory: Memory, address: int) -> str:
+    """A format that lies in memory."""
+    found = bytearray()
+    try:
+        while len(found) < _LONGEST and (byte := memory.read(address + len(found), 1)) != b"\0":
+            found += byte
+    except MemoryFaultError:
+        pass
+    return found.decode(errors="replace")
+
+
+def _pieces(text: str, record: _Record) -> Iterator[str]:
+    """A format's text with its arguments in their places, by the rules by which the runtime has copied them."""
+    at = 0
+    while (begin := text.find("%", at)) >= 0:
+        yield text[at:begin]
+        at, shape, size = begin + 1, "", ""
+        while at < len(text):
+            char = text[at]
+            at += 1
+            if char == "%":
+                yield "%"
+                break
+            if char == "*":
+                shape += str(_signed(record.number(), 32))
+            elif not "A" <= char <= "z":
+                shape += char
+            elif char in _LONG or char in _SHORT:
+                size += char
+            else:
+                yield _converted(shape, size, char, record)
+                break
+        else:
+            return
+    yield text[at:]
+
+
+def _signed(number: int, bits: int) -> int:
+    number &= (1 << bits) - 1
+    return number - (number >> bits - 1 << bits)
+
+
+def _converted(shape: str, size: str, kind: str, record: _Record) -> str:
+    """One argument as C writes it; a conversion that C does not know stays as it is."""
+    if kind == "s":
+        return f"%{shape}s" % record.text()
+    number = record.number()
+    bits = 64 if any(char in _LONG for char in size) else 32 >> size.count(_SHORT)
+    match kind:
+        case "d" | "i":
+            return _whole(shape, "d", _signed(number, bits))
+        case "u" | "o" | "x" | "X":
+            return _whole(shape, kind, number & (1 << bits) - 1)
+        case "c":
+            return f"%{shape}c" % (number & 0xFF)
+        case "p":
+            return f"%{shape}s" % f"{number:#x}"
+        case "e" | "E" | "f" | "F" | "g" | "G" | "a" | "A":
+            value: float = struct.unpack("<d", number.to_bytes(8, "little"))[0]
+            return f"%{shape}s" % value.hex() if kind in "aA" else f"%{shape}{kind}" % value
+        case _:
+            return f"%{shape}{size}{kind}"
+
+
+def _whole(shape: str, kind: str, number: int) -> str:
+    """A whole number. Unlike Python's, C's digits that are asked for rule out zeros before the width, an octal number
+    has one zero before it, and 0 has no prefix."""
+    if "." in shape:
+        flags = len(shape) - len(shape.lstrip("-+ #0"))
+        shape = shape[:flags].replace("0", "") + shape[flags:]
+    for needless in "#" if kind == "d" else "+ ":
+        shape = shape.replace(needless, "")
+    if "#" not in shape or (number and kind != "o"):
+        return f"%{shape}{kind}" % number
+    shape = shape.replace("#", "")
+    found = f"%{shape}{kind}" % number
+    if found.lstrip().startswith("0"):
+        return found
+    return f"%{shape.partition('.')[0]}.{len(f'{number:o}') + 1}o" % number
+
+
+def _failed(content: bytes) -> str:
+    line, *place = _PLACE.unpack_from(content, _HEAD.size)
+    record = _Record(content, _HEAD.size + _PLACE.size)
+    file, function, text = record.text(), record.text(), record.text()
+    block, thread = (",".join(map(str, part)) for part in (place[:3], place[3:]))
+    return f"{file}:{line}: {function}: block: [{block}], thread: [{thread}] Assertion `{text}` failed."

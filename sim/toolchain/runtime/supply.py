@@ -1,0 +1,60 @@
+"""The runtime for binaries: its functions, compiled once, behind a program's own."""
+
+from dataclasses import replace
+from functools import cache
+
+from sim.toolchain.assembler import assemble
+from sim.toolchain.compiler import compile_module
+from sim.toolchain.cubin import load
+from sim.toolchain.module import Data, Kernel, Module, Patch
+from sim.toolchain.object_file import CODE_GRANULE
+from sim.toolchain.ptx.front_end import parse_ptx
+
+from . import FUNCTIONS, runtime_text
+
+__all__ = ["supplied"]
+
+_NAME = "the runtime"
+
+
+def supplied(module: Module) -> Module:
+    """The program with the runtime, if it calls functions of that which it does not have; otherwise as it is."""
+    if not any(patch.symbol in FUNCTIONS and patch.symbol not in module.code.symbols for patch in module.code.patches):
+        return module
+    runtime = _runtime()
+    own = runtime.kernel()
+    code = _joined(module.code, runtime.code, CODE_GRANULE)
+    at = len(code.content) - len(runtime.code.content)
+    return replace(
+        module, code=code, data=_joined(module.data, runtime.data, runtime.data.alignment),
+        sections=(*module.sections, *(range(at + extent.start, at + extent.stop) for extent in runtime.sections)),
+        kernels={name: _with(kernel, own) for name, kernel in module.kernels.items()})
+
+
+@cache
+def _runtime() -> Module:
+    """The runtime as a program, whose functions have the names by which others call them."""
+    found = load(assemble(compile_module(parse_ptx(runtime_text(), _NAME), library=True), _NAME))
+    prefix = f"${found.kernel().name}$"
+    return replace(found, code=replace(
+        found.code, symbols={name.removeprefix(prefix): place for name, place in found.code.symbols.items()},
+        patches=tuple(_plain(patch, prefix) for patch in found.code.patches)))
+
+
+def _plain(patch: Patch, prefix: str) -> Patch:
+    return replace(patch, symbol=patch.symbol.removeprefix(prefix))
+
+
+def _joined(first: Data, second: Data, granule: int) -> Data:
+    """One behind the other."""
+    at = -(-len(first.content) // granule) * granule
+    return Data(
+        first.content.ljust(at, b"\0") + second.content, max(first.alignment, second.alignment),
+        {**{name: at + place for name, place in second.symbols.items()}, **first.symbols},
+        (*first.patches, *(replace(patch, offset=at + patch.offset) for patch in second.patches)))
+
+
+def _with(kernel: Kernel, runtime: Kernel) -> Kernel:
+    """The kernel with what the runtime needs beside it: it may be called from the deepest place."""
+    return replace(kernel, registers=max(kernel.registers, runtime.registers), local=kernel.local + runtime.local,
+                   crs=kernel.crs + runtime.crs if kernel.crs else 0)

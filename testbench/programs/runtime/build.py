@@ -1,0 +1,42 @@
+"""Makes the files of the kernels that call the runtime from their sources.
+
+    python -m testbench.programs.runtime.build [--check]
+
+Needs ``pip install -e '.[cuda]'``. With ``--check`` nothing is written: files that would change are named (exit code
+1).
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sim.command import OutputError, Parser, write_file
+from testbench.programs.cuda.build import compiled
+from testbench.programs.cuda.nvidia import CompilerError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = Parser("testbench.programs.runtime.build", "Compiles the kernels.")
+    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
+    options = parser.parse_args(arguments)
+    changed = []
+    try:
+        for source in sorted(Path(__file__).parent.glob("*.cu")):
+            for path, content in compiled(source):
+                if not path.exists() or path.read_bytes() != content:
+                    changed.append(path.name)
+                    if not options.check:
+                        write_file(path, content)
+    except (CompilerError, OutputError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    for name in changed:
+        print(name)
+    return 1 if changed and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,9 +1,10 @@
 """What the parsers share: numbers and errors with their places, and what a grammar expected as a sentence has it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, dataclass_transform
 
 from lark import Lark, Token, Transformer
 from lark.ast_utils import Ast, create_transformer
@@ -11,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from .module import ProgramError
 
-__all__ = ["Leaf", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "whole_number"]
+__all__ = ["Leaf", "Node", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "whole_number"]
 
 _LONGEST = 256
 """Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
@@ -68,7 +69,15 @@ Leaf = Token | Number
 """What a tree ends in."""
 
 
-class Placed(Ast):
+@dataclass_transform(frozen_default=True)
+class Node(Ast):
+    """A rule of a grammar: a class is that of its name, and its fields, which stay as they are, are what it lists."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Placed(Node):
     """A rule that stands where the first of its parts does."""
 
     @property

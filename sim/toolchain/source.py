@@ -6,13 +6,12 @@ assembler's business.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from lark import Lark, Token
-from lark.ast_utils import AsList, Ast
+from lark.ast_utils import AsList
 
-from .grammar import Leaf, Number, Placed, SourceError, make_parser, parse_text
+from .grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse_text
 
 __all__ = [
     "Absolute",
@@ -51,14 +50,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
 class Minus(Placed):
     """A term that is subtracted."""
 
     term: Leaf
 
 
-@dataclass(frozen=True)
 class Sum(Placed, AsList):
     """Numbers and names, added and subtracted."""
 
@@ -71,14 +68,12 @@ class Sum(Placed, AsList):
             yield (-1, item.term) if isinstance(item, Minus) else (1, item)
 
 
-@dataclass(frozen=True)
 class Brackets(Placed):
     """``[sum]``."""
 
     inner: Sum
 
 
-@dataclass(frozen=True)
 class ConstantPlace(Placed):
     """``c[bank][offset]``."""
 
@@ -86,43 +81,37 @@ class ConstantPlace(Placed):
     offset: Sum
 
 
-@dataclass(frozen=True)
 class Set(Placed, AsList):
     """``{5,0}``."""
 
     members: list[Number]
 
 
-@dataclass(frozen=True)
-class Half(Ast):
+class Half(Node):
     """``32@lo(name)``: half of an address."""
 
     token: Token
     inner: Sum
 
 
-@dataclass(frozen=True)
-class Real(Ast):
+class Real(Node):
     """A floating-point number."""
 
     token: Token
 
 
-@dataclass(frozen=True)
 class Absolute(Placed):
     """``|operand|``."""
 
     inner: "Operand"
 
 
-@dataclass(frozen=True)
 class Signs(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
 class Operand(Placed):
     """What stands between two commas."""
 
@@ -131,38 +120,33 @@ class Operand(Placed):
     suffix: Token | None = None
 
 
-@dataclass(frozen=True)
-class Operands(Ast, AsList):
+class Operands(Node, AsList):
     """All operands of an instruction."""
 
     items: list[Operand]
 
 
-@dataclass(frozen=True)
-class Guard(Ast):
+class Guard(Node):
     """``@!P0``."""
 
     negated: Token | None
     predicate: Token
 
 
-@dataclass(frozen=True)
-class Places(Ast, AsList):
+class Places(Node, AsList):
     """Labels and offsets."""
 
     items: list[Leaf]
 
 
-@dataclass(frozen=True)
-class Targets(Ast):
+class Targets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
     places: Places | None
 
 
-@dataclass(frozen=True)
-class Instruction(Ast):
+class Instruction(Node):
     """An instruction."""
 
     control: Token | None
@@ -177,8 +161,7 @@ class Instruction(Ast):
         return self.mnemonic
 
 
-@dataclass(frozen=True)
-class Raw(Ast):
+class Raw(Node):
     """``.raw``: an instruction word as a number."""
 
     control: Token | None
@@ -190,44 +173,38 @@ class Raw(Ast):
         return self.word
 
 
-@dataclass(frozen=True)
-class Label(Ast):
+class Label(Node):
     """``name:``."""
 
     name: Token
 
 
-@dataclass(frozen=True)
-class Kernel(Ast):
+class Kernel(Node):
     """``.kernel``."""
 
     name: Token
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Function(Ast):
+class Function(Node):
     """``.function``."""
 
     name: Token
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class End(Ast):
+class End(Node):
     """``.end``."""
 
 
-@dataclass(frozen=True)
-class Amount(Ast):
+class Amount(Node):
     """``.registers`` and its like."""
 
     kind: Token
     number: Number
 
 
-@dataclass(frozen=True)
-class Param(Ast):
+class Param(Node):
     """``.param``."""
 
     name: Token
@@ -235,8 +212,7 @@ class Param(Ast):
     at: Number | None
 
 
-@dataclass(frozen=True)
-class Shared(Ast):
+class Shared(Node):
     """``.shared``."""
 
     name: Token | None
@@ -244,8 +220,7 @@ class Shared(Ast):
     align: Number | None
 
 
-@dataclass(frozen=True)
-class Bank(Ast):
+class Bank(Node):
     """``.const``: constants of a bank, or one named object among them."""
 
     token: Token
@@ -256,8 +231,7 @@ class Bank(Ast):
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Variable(Ast):
+class Variable(Node):
     """``.global``."""
 
     name: Token
@@ -267,14 +241,12 @@ class Variable(Ast):
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Values(Ast, AsList):
+class Values(Node, AsList):
     """Numbers and names between commas."""
 
     items: list[Sum]
 
 
-@dataclass(frozen=True)
 class Generic(Placed):
     """``generic(name)``: a generic address."""
 
@@ -282,23 +254,20 @@ class Generic(Placed):
     inner: Sum
 
 
-@dataclass(frozen=True)
-class DataValues(Ast, AsList):
+class DataValues(Node, AsList):
     """Numbers, names and generic addresses between commas."""
 
     items: list[Sum | Generic]
 
 
-@dataclass(frozen=True)
-class Data(Ast):
+class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
     values: DataValues
 
 
-@dataclass(frozen=True)
-class Info(Ast):
+class Info(Node):
     """``.info``: a record for the loader."""
 
     attribute: Leaf
@@ -306,15 +275,13 @@ class Info(Ast):
     values: Values | None
 
 
-@dataclass(frozen=True)
-class Mark(Ast):
+class Mark(Node):
     """``.coop_group``, ``.warp_wide``: what is to be known of the next instruction."""
 
     kind: Token
 
 
-@dataclass(frozen=True)
-class NamedSection(Ast):
+class NamedSection(Node):
     """``.section``: a section that is carried as it is."""
 
     name: Token
@@ -323,15 +290,13 @@ class NamedSection(Ast):
     entry: Number | None
 
 
-@dataclass(frozen=True)
-class Names(Ast, AsList):
+class Names(Node, AsList):
     """Names between commas."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Symbols(Ast):
+class Symbols(Node):
     """``.symbols``: the order of the symbol table."""
 
     names: Names

@@ -4,13 +4,12 @@ Every class is the rule of its name, its fields are what the rule lists. What na
 """
 
 import sys
-from dataclasses import dataclass
 from functools import cache
 
 from lark import Lark, Token
-from lark.ast_utils import AsList, Ast
+from lark.ast_utils import AsList
 
-from sim.toolchain.grammar import Number, Placed, SourceError, make_parser, parse_text, whole_number
+from sim.toolchain.grammar import Node, Number, Placed, SourceError, make_parser, parse_text, whole_number
 
 __all__ = [
     "Address",
@@ -50,68 +49,59 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Version(Ast):
+class Version(Node):
     """``.version``."""
 
     number: Token
 
 
-@dataclass(frozen=True)
-class Names(Ast, AsList):
+class Names(Node, AsList):
     """Names between commas."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Target(Ast):
+class Target(Node):
     """``.target``."""
 
     names: Names
 
 
-@dataclass(frozen=True)
-class AddressSize(Ast):
+class AddressSize(Node):
     """``.address_size``."""
 
     bits: Number
 
 
-@dataclass(frozen=True)
-class Name(Ast):
+class Name(Node):
     """A name, with ``.x`` behind it where it is an element of a vector."""
 
     token: Token
     component: Token | None
 
 
-@dataclass(frozen=True)
-class Element(Ast):
+class Element(Node):
     """``name[expression]``."""
 
     token: Token
     index: "Expression"
 
 
-@dataclass(frozen=True)
-class Group(Ast):
+class Group(Node):
     """``(a, b)``."""
 
     token: Token
     operands: "Operands"
 
 
-@dataclass(frozen=True)
-class Generic(Ast):
+class Generic(Node):
     """``generic(name)``."""
 
     token: Token
     group: Group
 
 
-@dataclass(frozen=True)
-class Signed(Ast):
+class Signed(Node):
     """An operator before its one operand."""
 
     token: Token
@@ -121,21 +111,18 @@ class Signed(Ast):
 Term = Token | Number | Name | Element | Group | Generic | Signed
 
 
-@dataclass(frozen=True)
 class Expression(Placed, AsList):
     """Terms with an operator between each two. A name alone is one, too."""
 
     items: list[Term]
 
 
-@dataclass(frozen=True)
 class Address(Placed):
     """``[expression]``."""
 
     inner: Expression
 
 
-@dataclass(frozen=True)
 class Vector(Placed, AsList):
     """``{a, b}``."""
 
@@ -145,43 +132,37 @@ class Vector(Placed, AsList):
 OperandNode = Expression | Address | Vector
 
 
-@dataclass(frozen=True)
-class Align(Ast):
+class Align(Node):
     """``.align``."""
 
     bytes: Number
 
 
-@dataclass(frozen=True)
-class Traits(Ast, AsList):
+class Traits(Node, AsList):
     """Types and alignments of a declaration, and what is told about pointers."""
 
     items: list[Token | Align]
 
 
-@dataclass(frozen=True)
-class Dimension(Ast):
+class Dimension(Node):
     """``[4]`` or ``[]``."""
 
     length: Expression | None
 
 
-@dataclass(frozen=True)
-class Dimensions(Ast, AsList):
+class Dimensions(Node, AsList):
     """All dimensions of an array."""
 
     items: list[Dimension]
 
 
-@dataclass(frozen=True)
-class Range(Ast):
+class Range(Node):
     """``<10>``."""
 
     count: Number
 
 
-@dataclass(frozen=True)
-class Braces(Ast, AsList):
+class Braces(Node, AsList):
     """``{a, {b, c}}``: initial values."""
 
     items: "list[Initial]"
@@ -190,8 +171,7 @@ class Braces(Ast, AsList):
 Initial = Expression | Braces
 
 
-@dataclass(frozen=True)
-class Declarator(Ast):
+class Declarator(Node):
     """One name that a declaration declares."""
 
     name: Token
@@ -200,15 +180,13 @@ class Declarator(Ast):
     initial: Initial | None = None
 
 
-@dataclass(frozen=True)
-class Declarators(Ast, AsList):
+class Declarators(Node, AsList):
     """All names that a declaration declares."""
 
     items: list[Declarator]
 
 
-@dataclass(frozen=True)
-class Variable(Ast):
+class Variable(Node):
     """A declaration of registers or variables."""
 
     linkage: Token | None
@@ -217,8 +195,7 @@ class Variable(Ast):
     declarators: Declarators
 
 
-@dataclass(frozen=True)
-class Parameter(Ast):
+class Parameter(Node):
     """A parameter or result."""
 
     space: Token
@@ -227,22 +204,19 @@ class Parameter(Ast):
     dimensions: Dimensions
 
 
-@dataclass(frozen=True)
-class Parameters(Ast, AsList):
+class Parameters(Node, AsList):
     """``(a, b)`` of a function."""
 
     items: list[Parameter]
 
 
-@dataclass(frozen=True)
-class Label(Ast):
+class Label(Node):
     """``name:``."""
 
     name: Token
 
 
-@dataclass(frozen=True)
-class Table(Ast):
+class Table(Node):
     """``name: .branchtargets`` or ``.calltargets``, and the names."""
 
     name: Token
@@ -250,8 +224,7 @@ class Table(Ast):
     members: Names
 
 
-@dataclass(frozen=True)
-class Prototype(Ast):
+class Prototype(Node):
     """``name: .callprototype``. The name in its middle means nothing."""
 
     name: Token
@@ -260,30 +233,26 @@ class Prototype(Ast):
     parameters: Parameters | None
 
 
-@dataclass(frozen=True)
-class Guard(Ast):
+class Guard(Node):
     """``@p`` or ``@!p``."""
 
     negated: Token | None
     predicate: Token
 
 
-@dataclass(frozen=True)
-class Modifiers(Ast, AsList):
+class Modifiers(Node, AsList):
     """``.lo.u32``."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Operands(Ast, AsList):
+class Operands(Node, AsList):
     """All operands of an instruction."""
 
     items: list[OperandNode]
 
 
-@dataclass(frozen=True)
-class Instruction(Ast):
+class Instruction(Node):
     """An instruction."""
 
     guard: Guard | None
@@ -292,15 +261,13 @@ class Instruction(Ast):
     operands: Operands
 
 
-@dataclass(frozen=True)
-class Body(Ast, AsList):
+class Body(Node, AsList):
     """``{ ... }``."""
 
     statements: "list[Statement]"
 
 
-@dataclass(frozen=True)
-class Block(Ast):
+class Block(Node):
     """A scope in a body, and the guard of all that is in it."""
 
     guard: Guard | None
@@ -310,8 +277,7 @@ class Block(Ast):
 Statement = Variable | Label | Table | Prototype | Instruction | Block
 
 
-@dataclass(frozen=True)
-class Function(Ast):
+class Function(Node):
     """A function or entry; without a body it is declared only."""
 
     linkage: Token | None

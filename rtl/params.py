@@ -11,6 +11,7 @@ __all__ = [
     "LINE_ADDRESS_BITS",
     "LOCAL_WINDOW",
     "PRESETS",
+    "QUARTERS",
     "SHARED_WINDOW",
     "WARP_THREADS",
     "WINDOW_BYTES",
@@ -23,6 +24,10 @@ ADDRESS_BITS = 40
 """Width of a byte address in memory."""
 LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 """Width of the address of a line, the unit of the memory port."""
+QUARTERS = 4
+"""Lanes of which one is full: what only such a lane can do passes the lanes in so many parts of a beat."""
+_SEEN = 5
+"""Cycles after the lanes are free again, until everything that such an instruction has written is seen by everybody."""
 SHARED_WINDOW = 0x0100_0000
 """Generic address of shared memory's first byte (ours: a driver chooses it)."""
 LOCAL_WINDOW = 0x0200_0000
@@ -82,6 +87,17 @@ class SmParams:
     def beats(self) -> int:
         """Cycles in which the 32 threads of a warp pass the lanes."""
         return WARP_THREADS // self.lanes
+
+    @property
+    def quarter_cycles(self) -> int:
+        """Cycles in which an instruction that passes the full lanes only has the lanes: its parts, and one in which
+        results are handed over."""
+        return QUARTERS * self.beats + 1
+
+    @property
+    def quarter_stall(self) -> int:
+        """Cycles from such an instruction to the warp's next one, at least, whatever its stall count says."""
+        return self.quarter_cycles + _SEEN
 
     @property
     def row_bits(self) -> int:

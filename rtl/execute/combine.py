@@ -22,6 +22,13 @@ _ONE = 0x3F80_0000
 class TermStage(wiring.Component):
     """Logic, shifts, permutations, products and first sums; combinational.
 
+    Parameters
+    ----------
+    full : bool
+        Of a full lane.
+    real : bool
+        Whole words are multiplied for floating point.
+
     Members
     -------
     control : In(LaneControl)
@@ -36,18 +43,56 @@ class TermStage(wiring.Component):
     product: Out(64)
     terms: Out(Terms)
 
+    def __init__(self, *, full: bool, real: bool) -> None:
+        self._full, self._real = full, real
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, prepared, terms = self.control, self.prepared, self.terms
-        m.submodules.permuter = permuter = BytePermuter()
         self._decide(m)
-        product, low_zero = self._product(m)
-        sum_of_two, logic, first, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(32), Signal(8)
+        sum_of_two, logic, table, one_more = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8), prepared.one_more
+        if self._full:
+            one_more = one_more | (control.distance & prepared.less)
         m.d.comb += [
-            permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c),
             table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
-            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, control.one_b | (control.distance & prepared.less))),
-            logic.eq(_looked_up(table, prepared))]
+            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, one_more)), logic.eq(_looked_up(table, prepared)),
+            terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
+            terms.conditions.eq(prepared.conditions)]
+        if self._full or self._real:
+            self._multiply(m)
+        (self._terms if self._full else self._simple_terms)(m, sum_of_two, logic)
+        return m
+
+    def _simple_terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
+        """The terms of an ordinary lane. What the first one is not is 0, logic by its table."""
+        control, prepared, terms = self.control, self.prepared, self.terms
+        m.submodules.shifter = shifter = Shifter(32)
+        moved, low, first = shifter.moved, prepared.products[0][:32], Signal(PREPARED_SUM_BITS)
+
+        def gated(value: Value, holds: Value) -> Value:
+            return value & holds.replicate(len(value))
+
+        shifts, sums = (control.first == FirstTerm.SHIFT) & prepared.shift.counts, control.first == FirstTerm.SUM
+        halves, shifted = (control.product == part for part in (ProductPart.HALVES, ProductPart.HALVES_SHIFTED))
+        ones = control.one_a + control.one_b + control.one_c
+        m.d.comb += [
+            shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
+                                Cat(prepared.a[:32], prepared.shift.fill.replicate(31)))),
+            shifter.amount.eq(prepared.shift.amount),
+            first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
+                     | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
+                     | gated(low, halves) | Cat(Const(0, 16), gated(low[:16], shifted))),
+            terms.x.eq(first),
+            terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
+            terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
+
+    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
+        """The terms of a full lane."""
+        control, prepared, terms, first = self.control, self.prepared, self.terms, Signal(32)
+        m.submodules.permuter = permuter = BytePermuter()
+        product, low_zero = self._product(m)
+        m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
                 m.d.comb += first.eq(logic)
@@ -74,10 +119,7 @@ class TermStage(wiring.Component):
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
                 prepared.c[:32] & control.add_c.replicate(32), prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
-                          | (control.complete & low_zero)),
-            terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
-            terms.conditions.eq(prepared.conditions)]
-        return m
+                          | (control.complete & low_zero))]
 
     def _decide(self, m: Module) -> None:
         """The thread's decision and its opposite."""
@@ -91,16 +133,22 @@ class TermStage(wiring.Component):
             self.terms.decision.eq(joined(control.combine, holds, prepared.joined)),
             self.terms.opposite.eq(joined(control.combine, ~holds, prepared.joined))]
 
+    def _multiply(self, m: Module) -> None:
+        """The product of whole words."""
+        low, upper_b, upper_a, high = self.prepared.products
+        upper = Signal(48)
+        m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
+                     self.product.eq(Cat(low[:16], upper))]
+
     def _product(self, m: Module) -> tuple[Signal, Signal]:
         """The part of the product, or of its complement; whether the product's low word is zero."""
-        control, (low, upper_b, upper_a, high) = self.control, self.prepared.products
-        product, upper, low_zero = Signal(32), Signal(48), Signal()
-        m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
-                     self.product.eq(Cat(low[:16], upper)), low_zero.eq(~Cat(low[:16], upper[:16]).any())]
+        control, low, upper = self.control, self.prepared.products[0], self.product[16:]
+        product, low_zero = Signal(32), Signal()
+        m.d.comb += low_zero.eq(~self.product[:32].any())
         complement = control.complement.replicate(32)
         with m.Switch(control.product):
             with m.Case(ProductPart.LOW):
-                m.d.comb += product.eq(Cat(low[:16], upper[:16]) ^ complement)
+                m.d.comb += product.eq(self.product[:32] ^ complement)
             with m.Case(ProductPart.HIGH):
                 m.d.comb += product.eq(upper[16:] ^ complement)
             with m.Case(ProductPart.HALVES):

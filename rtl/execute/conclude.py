@@ -20,7 +20,7 @@ assert _WINDOW_BITS == 24, "a byte tells an address's window"
 
 
 class ResultStage(wiring.Component):
-    """The result, its flags, its predicates; combinational.
+    """The result, its flags, its predicates; combinational. ``full``: of a full lane.
 
     Members
     -------
@@ -36,6 +36,10 @@ class ResultStage(wiring.Component):
     real: In(32)
     result: Out(LaneResult)
 
+    def __init__(self, *, full: bool) -> None:
+        self._full = full
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, terms, result = self.control, self.terms, self.result
@@ -47,13 +51,16 @@ class ResultStage(wiring.Component):
             less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
 
         # The result: one of these words, the others are gated.
-        bounded, chooses, takes_x, sums = Signal(), Signal(), Signal(), Signal()
+        bounded, chooses, takes_x, sums, chosen = Signal(), Signal(), Signal(), Signal(), Signal(32)
+        if self._full:
+            m.d.comb += [
+                chooses.eq(control.smaller | control.larger), takes_x.eq(less ^ control.larger),
+                chosen.eq((x[:32] & (chooses & takes_x).replicate(32))
+                          | (~y[:32] & (chooses & ~takes_x).replicate(32)))]
         m.d.comb += [
-            bounded.eq(control.saturate & overflow), chooses.eq(control.smaller | control.larger),
-            takes_x.eq(less ^ control.larger), sums.eq(~bounded & ~chooses & ~control.floating.real),
+            bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & ~control.floating.real),
             value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
-                     | (x[:32] & (chooses & takes_x).replicate(32)) | (~y[:32] & (chooses & ~takes_x).replicate(32))
-                     | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
+                     | chosen | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
                      | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
                      | (self.real & control.floating.real.replicate(32)))]
 
@@ -65,14 +72,15 @@ class ResultStage(wiring.Component):
             flags.overflow.eq(control.carries & Mux(control.three, total[33], overflow))]
         with m.If(control.verdict):
             m.d.comb += [flags.zero.eq(terms.equal), flags.carry.eq(~terms.less)]
-        with m.Elif(control.unpack):
-            m.d.comb += flags.eq((old.as_value() & ~terms.b[:4]) | (value[:4] & terms.b[:4]))
+        if self._full:
+            with m.If(control.unpack):
+                m.d.comb += flags.eq((old.as_value() & ~terms.b[:4]) | (value[:4] & terms.b[:4]))
 
         # Predicates.
-        to_predicates = control.unpack & ~control.of_condition
-        m.d.comb += [
-            result.predicates.eq(value), result.predicates_written.eq(Mux(to_predicates, terms.b, 0)),
-            result.q.eq(terms.opposite)]
+        m.d.comb += result.q.eq(terms.opposite)
+        if self._full:
+            to_predicates = control.unpack & ~control.of_condition
+            m.d.comb += result.predicates_written.eq(Mux(to_predicates, terms.b, 0))
         with m.Switch(control.predicate):
             with m.Case(PredicateResult.TRUE):
                 m.d.comb += result.p.eq(1)
@@ -84,8 +92,9 @@ class ResultStage(wiring.Component):
                 m.d.comb += result.p.eq(terms.decision)
             with m.Case(PredicateResult.OUTSIDE):
                 m.d.comb += result.p.eq(~_inside(value[_WINDOW_BITS:]))
-            with m.Case(PredicateResult.OUTSIDE_HIGH):
-                m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))
+            if self._full:
+                with m.Case(PredicateResult.OUTSIDE_HIGH):
+                    m.d.comb += result.p.eq(~zero | ~_inside(terms.low_byte))
         return m
 
 

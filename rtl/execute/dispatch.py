@@ -27,7 +27,6 @@ from rtl.layouts import (
     register_gather,
     register_write,
     reported,
-    scoreboard_event,
 )
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
@@ -39,8 +38,10 @@ from .vote import Vote
 
 __all__ = ["DispatchStage"]
 
-_PASSING_WORD = BY_NAME["VOTE"][0].default
-"""An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do."""
+_VOTE = BY_NAME["VOTE"][0]
+_PASSING_WORD = _VOTE.fields["Pc"].put(_VOTE.default, PT)
+"""An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do. It has no x
+itself."""
 
 
 class DispatchStage(Component):
@@ -70,7 +71,9 @@ class DispatchStage(Component):
         What goes to another unit, now or when its registers have been read.
     completed : Out(completion)
         What is complete when the last beat of the slot is written, or would be.
-    passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
+    passed : Out(1)
+        What ``completed`` tells of lets go of scoreboards then.
+    gathered : Out(Event of operands_read)
         What lets go of registers; in the cycle of the slot.
     error : Out(error_event)
     clears_status : Out(1)
@@ -88,8 +91,7 @@ class DispatchStage(Component):
             "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
             "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
-            "completed": Out(completion(params)), "passed": Out(Event(scoreboard_event(params))),
-            "gathered": Out(Event(operands_read(params))),
+            "completed": Out(completion(params)), "passed": Out(1), "gathered": Out(Event(operands_read(params))),
             "error": Out(error_event(params)), "clears_status": Out(1)})
         self.selection = ThreadSelection()
 
@@ -124,22 +126,21 @@ class DispatchStage(Component):
         m.d.comb += self.clears_status.eq(
             computes & selection.computing.any() & (self.decoded.source_a == ValueSource.SPECIAL)
             & (self.decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
-        self._to_lanes(m, failed)
+        self._to_lanes(m, computes, failed)
         self._to_units(m, missing)
-        completed, passed = self.completed, self.passed.payload
+        completed = self.completed
         m.d.comb += [
             completed.valid.eq(computes | refused | (writes & write.last)),
             completed.warp.eq(Mux(writes, write.warp, instruction.warp)),
             completed.serial.eq(Mux(writes, write.serial, instruction.serial)),
             completed.write_barrier.eq(Mux(writes, write.barrier, instruction.write_barrier)),
-            completed.read_barrier.eq(Mux(writes, NO_BARRIER, instruction.read_barrier)), passed.completes.eq(1),
-            self.passed.valid.eq(completed.valid | valid & (instruction.kind == InstructionKind.TRAP)),
+            completed.read_barrier.eq(Mux(writes, NO_BARRIER, instruction.read_barrier)),
+            self.passed.eq(completed.valid | valid & (instruction.kind == InstructionKind.TRAP)),
             self.gathered.valid.eq(gathers & gather.last)]
-        pass_on(m, completed, passed, "warp", "write_barrier", "read_barrier")
         pass_on(m, gather, self.gathered.payload, "warp", "barrier")
         return m
 
-    def _to_lanes(self, m: Module, failed: Value) -> None:
+    def _to_lanes(self, m: Module, computes: Value, failed: Value) -> None:
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
         m.submodules.vote = vote = Vote()
         slot, decoded, selection = self.slot, self.decoded, self.selection
@@ -156,13 +157,13 @@ class DispatchStage(Component):
             slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
             slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
             slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
-            slot.collects.eq(self.collects), slot.gather.eq(gathers), slot.reader.eq(self.gather.payload.client),
-            slot.read_index.eq(gather.index), slot.supplied.eq(writes), slot.client.eq(client),
-            slot.index.eq(write.index), slot.sources.eq(selection.sources)]
+            slot.collects.eq(self.collects), slot.quarter.eq(computes & instruction.quarter), slot.gather.eq(gathers),
+            slot.reader.eq(self.gather.payload.client), slot.read_index.eq(gather.index), slot.supplied.eq(writes),
+            slot.client.eq(client), slot.index.eq(write.index), slot.verdict.eq(vote.verdict)]
 
         # Values that are no register's.
         m.d.comb += [
-            vote.mode.eq(decoded.vote), vote.threads.eq(selection.computing), vote.predicate.eq(selection.sources[0])]
+            vote.mode.eq(decoded.vote), vote.threads.eq(selection.computing), vote.predicate.eq(selection.predicate)]
         with m.If(writes):
             m.d.comb += slot.uniform.eq(Mux(client == LaneClient.FLOW, self.flow_value, 0))
         with m.Elif(decoded.source_a == ValueSource.SPECIAL):
@@ -170,7 +171,7 @@ class DispatchStage(Component):
         with m.Elif(decoded.source_a == ValueSource.NEXT_PC):
             m.d.comb += slot.uniform.eq(instruction.pc + INSTRUCTION_BYTES)
         with m.Elif(decoded.source_a == ValueSource.BALLOT):
-            m.d.comb += [slot.uniform.eq(vote.ballot), slot.sources[0].eq(vote.verdict.replicate(WARP_THREADS))]
+            m.d.comb += slot.uniform.eq(vote.ballot)
 
         # What reads for others, and operations.
         with m.If(reads):
@@ -190,7 +191,7 @@ class DispatchStage(Component):
             "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")]
         m.d.comb += [
             record.active.eq(self.active), record.guard.eq(selection.guard),
-            record.predicate.eq(selection.barrier_predicate), record.operands[0].eq(instruction.constant),
+            record.predicate.eq(selection.predicate), record.operands[0].eq(instruction.constant),
             record.same.eq(~0)]
         with m.If(selection.misaligned):
             m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)

@@ -17,32 +17,30 @@ __all__ = ["Lane"]
 
 
 class Lane(wiring.Component):
-    """Takes operands every cycle and gives the result three cycles later. ``real``: it has floating point.
+    """Takes operands every cycle and has the result in the third one. ``full``: it can do what has a quarter of the
+    others' rate; ``real``: it has floating point.
 
     Members
     -------
     first, second, third : In(LaneControl)
         The control signals of the instruction that is in that stage.
     operands : In(Operands)
-    executes : In(1)
-        The thread in the third stage executes its instruction.
     result : Out(LaneResult)
-        From a register. The value is 0 where the thread does not execute the instruction.
+        Combinational, of the third stage.
     """
 
     first: In(LaneControl)
     second: In(LaneControl)
     third: In(LaneControl)
     operands: In(Operands)
-    executes: In(1)
     result: Out(LaneResult)
 
-    def __init__(self, real: bool) -> None:
+    def __init__(self, *, full: bool, real: bool) -> None:
         self._real = real
         super().__init__()
-        self.prepare = OperandStage()
-        self.combine = TermStage()
-        self.conclude = ResultStage()
+        self.prepare = OperandStage(full=full, real=real)
+        self.combine = TermStage(full=full, real=real)
+        self.conclude = ResultStage(full=full)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -51,11 +49,8 @@ class Lane(wiring.Component):
         m.submodules.conclude = conclude = self.conclude
         m.d.comb += [
             prepare.control.eq(self.first), prepare.operands.eq(self.operands), combine.control.eq(self.second),
-            conclude.control.eq(self.third)]
-        m.d.sync += [
-            combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms), self.result.eq(conclude.result)]
-        with m.If(~self.executes):
-            m.d.sync += self.result.value.eq(0)
+            conclude.control.eq(self.third), self.result.eq(conclude.result)]
+        m.d.sync += [combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms)]
         if self._real:
             self._floating_point(m)
         return m

@@ -1,16 +1,18 @@
 """All lanes: a beat of a warp's threads every cycle."""
 
-from amaranth.hdl import Module, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.params import SmParams
+from rtl.params import QUARTERS, SmParams
 
 from .control import LaneControl
 from .instruction import LaneInstruction
 from .lane import Lane
-from .stages import LaneResult, Operands
+from .stages import LanePart, LaneResult, Operands
 
 __all__ = ["LANE_CYCLES", "Lanes"]
 
@@ -24,30 +26,47 @@ class Lanes(Component):
     Results come LANE_CYCLES after what they are made of, from registers. They are those of threads that execute the
     instruction, with a value of 0 where one does not; what is written is for others to know.
 
+    The first one of every QUARTERS lanes is full. What only such a lane can do passes it in parts, of one of the four
+    threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the last one.
+
     Members
     -------
     instruction : In(LaneInstruction)
     operands : In(Operands for each lane)
+    part : In(LanePart)
+        What the full lanes have ``operands`` of: with a part, of the thread of that lane.
     executes : In(1 bit for each lane)
-        In the third stage: the thread executes the instruction.
+        In the third stage, of a part in the cycle after it: the thread executes the instruction.
     results : Out(LaneResult for each lane)
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
-            "executes": In(params.lanes),
+            "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
-        self.lanes = [Lane(params.floats) for _ in range(params.lanes)]
+        self.lanes = [Lane(full=number % QUARTERS == 0, real=params.floats) for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         second, third = Signal(LaneControl), Signal(LaneControl)
         m.d.sync += [second.eq(self.instruction.control), third.eq(second)]
+        part: Any = self.part
+        for number in range(LANE_CYCLES):
+            later = Signal(LanePart, name=f"part_{number}")
+            m.d.sync += later.eq(part)
+            part = later
         for number, lane in enumerate(self.lanes):
             m.submodules[f"lane_{number}"] = lane
             m.d.comb += [
                 lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
-                lane.operands.eq(self.operands[number]), lane.executes.eq(self.executes[number]),
-                self.results[number].eq(lane.result)]
+                lane.operands.eq(self.operands[number])]
+            group, place = divmod(number, QUARTERS)
+            if place == 0:
+                of_part = Signal.like(lane.result.as_value(), name=f"of_part_{group}")
+                m.d.sync += of_part.eq(lane.result)
+            with m.If(~part.valid | (part.number == place)):
+                m.d.sync += self.results[number].eq(Mux(part.valid, of_part, lane.result.as_value()))
+                with m.If(~self.executes[number]):
+                    m.d.sync += self.results[number].value.eq(0)
         return m

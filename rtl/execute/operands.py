@@ -12,17 +12,17 @@ from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
-from rtl.params import SmParams
+from rtl.one_hot import chosen_of
+from rtl.params import QUARTERS, SmParams
 
 from .clients import SUPPLYING, lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
 from .predicates import ThreadFlags
 from .slots import beat_place, beat_stage, lane_slot
-from .stages import Operands
+from .special import NO_NUMBER
+from .stages import LanePart, Operands
 
 __all__ = ["OperandStage"]
-
-_FLAG_BITS = Flags.as_shape().size
 
 
 class OperandStage(Component):
@@ -36,14 +36,17 @@ class OperandStage(Component):
         What is read in this cycle, of the beat in S2.
     flags : In(ThreadFlags for each lane)
         Predicates and CC of that beat, in the same cycle.
+    ends : Out(1)
+        S3: the last part of an instruction that passes the full lanes only.
     registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
         Registers, in the next cycle. Those of a blank row are 0.
     special_number, special : Out(8), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S3.
+        A special register that differs from thread to thread, of the beat in S3; NO_NUMBER, and 0, for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
-    valid, stage, instruction, operands : Out
-        S4: for the lanes, Operands for each, and what goes beside them.
+    valid, stage, instruction, operands, part : Out
+        S4: for the lanes, Operands for each, and what goes beside them. Of a ``part`` what goes beside them comes so
+        much later that it meets the results of the beat.
     supplied_conditions : Out(Flags for each lane)
         S4: CC from a unit.
     """
@@ -58,32 +61,34 @@ class OperandStage(Component):
             "starts": In(1), "slot": In(lane_slot(params)), "place": Out(beat_place(params)),
             "rows": Out(data.ArrayLayout(params.row_bits, GATHER_REGISTERS)), "flags": In(each(ThreadFlags)),
             "registers": In(data.ArrayLayout(each(32), GATHER_REGISTERS)), "blank": In(GATHER_REGISTERS),
-            "special_number": Out(8), "special": In(each(32)),
+            "special_number": Out(8), "special": In(each(32)), "ends": Out(1), "part": Out(LanePart),
             **{client.name.lower(): Out(lane_data_port(client, params)) for client in SUPPLYING},
             "valid": Out(1), "stage": Out(beat_stage(params)), "instruction": Out(LaneInstruction),
             "operands": Out(each(Operands)), "supplied_conditions": Out(each(Flags))})
         self._first = [Signal(32, name=f"first_{lane}") for lane in range(params.lanes)]
+        self._chosen: list[Any] = [Signal(Operands, name=f"chosen_{lane}") for lane in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         lanes, last_beat = self._params.lanes, self._params.beats - 1
         slot, current = self.slot, Signal(lane_slot(self._params))
         going, beat = Signal(), Signal.like(self.place.beat)
+        part: Any = Signal(LanePart)
         flags = Signal.like(self.flags)
 
-        # S2: the first beat, or another one of what is in S3.
-        goes_on, ends = Signal(), Signal()
+        # S2: the first beat, or another one of what is in S3, or another part of that.
+        goes_on, whole = Signal(), Signal()
         m.d.comb += [
-            ends.eq(beat == last_beat), goes_on.eq(going & ~ends),
+            part.valid.eq(going & current.quarter), whole.eq(~part.valid | (part.number == QUARTERS - 1)),
+            self.ends.eq(part.valid & whole & (beat == last_beat)), goes_on.eq(going & ~(whole & (beat == last_beat))),
             self.place.warp.eq(Mux(self.starts, slot.warp, current.warp)),
-            self.place.beat.eq(Mux(self.starts, 0, beat + 1)),
+            self.place.beat.eq(Mux(self.starts, 0, beat + whole)),
             self.rows.eq(Mux(self.starts, slot.rows.as_value(), current.rows.as_value()))]
         m.d.sync += [going.eq(self.starts | goes_on), beat.eq(self.place.beat), flags.eq(self.flags)]
         with m.If(self.starts):
             m.d.sync += current.eq(slot)
-        with m.Elif(goes_on):
+        with m.Elif(goes_on & whole):
             m.d.sync += current.threads.eq(current.threads >> lanes)
-            m.d.sync += [source.eq(source >> lanes) for source in current.sources]
         clients = {client: getattr(self, client.name.lower()) for client in SUPPLYING}
         for client, port in clients.items():
             wants, still_wants = slot.supplied & (slot.client == client), current.supplied & (current.client == client)
@@ -93,17 +98,32 @@ class OperandStage(Component):
 
         # S3: what was read.
         self._choose(m, current, clients)
-        m.d.sync += [self.valid.eq(going), self.instruction.eq(current.instruction)]
-        for thread, operands in zip(flags, self.operands, strict=True):
-            m.d.sync += [operands.predicates.eq(thread.predicates), operands.conditions.eq(thread.condition)]
-        stage, instruction = self.stage, current.instruction
-        m.d.sync += [
-            stage.writing.eq(current.supplied | ~(current.gather | current.collects)),
-            stage.collects.eq(current.collects), stage.place.warp.eq(current.warp), stage.serial.eq(current.serial),
-            stage.place.beat.eq(beat),
-            stage.threads.eq(current.threads), stage.row.eq(current.first_row + instruction.destination),
-            stage.register.eq(instruction.destination), stage.p.eq(instruction.p), stage.q.eq(instruction.q),
-            stage.writes_cc.eq(instruction.writes_cc), stage.supplied.eq(current.supplied)]
+        m.d.sync += [self.instruction.eq(current.instruction), self.part.eq(part)]
+        with m.If(part.valid):
+            m.d.sync += part.number.eq(part.number + 1)
+        for thread, chosen in zip(flags, self._chosen, strict=True):
+            m.d.comb += [chosen.predicates.eq(thread.predicates), chosen.conditions.eq(thread.condition)]
+        # A full lane takes the operands of the three others, in which they stay, behind its own.
+        of_part = Signal(QUARTERS)
+        m.d.comb += of_part.eq(Cat(part.number == number for number in range(QUARTERS)))
+        for number, (chosen, operands) in enumerate(zip(self._chosen, self.operands, strict=True)):
+            if number % QUARTERS:
+                m.d.sync += operands.eq(chosen)
+            else:
+                sources = [chosen, *(self.operands[number + place] for place in range(1, QUARTERS))]
+                m.d.sync += operands.eq(chosen_of(of_part, [source.as_value() for source in sources]))
+
+        # A beat in parts is behind the results of the last one; until then what goes beside it stays.
+        stage, instruction, passed = self.stage, current.instruction, Signal()
+        m.d.sync += [passed.eq(part.valid & whole), self.valid.eq(passed | (going & ~current.quarter))]
+        with m.If(~current.quarter | (part.number == 1)):
+            m.d.sync += [
+                stage.writing.eq(current.supplied | ~(current.gather | current.collects)),
+                stage.collects.eq(current.collects), stage.place.warp.eq(current.warp), stage.serial.eq(current.serial),
+                stage.place.beat.eq(beat), stage.threads.eq(current.threads),
+                stage.row.eq(current.first_row + instruction.destination), stage.register.eq(instruction.destination),
+                stage.p.eq(instruction.p), stage.q.eq(instruction.q), stage.writes_cc.eq(instruction.writes_cc),
+                stage.supplied.eq(current.supplied)]
 
         # S4: what was gathered. Operand a may be what is written beside it.
         for client in GATHERING:
@@ -118,42 +138,42 @@ class OperandStage(Component):
     def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
         """Operands of the beat in S3."""
         instruction, lanes = current.instruction, self._params.lanes
-        present = Signal(GATHER_REGISTERS)
-        m.d.comb += [present.eq(Cat(number != RZ for number in instruction.registers) & ~self.blank),
-                     self.special_number.eq(instruction.special)]
-        is_register, is_special = Signal(), Signal()
+        present, reads, is_special = Signal(GATHER_REGISTERS), Signal(GATHER_REGISTERS), Signal()
+        same = [Signal(32, name=f"same_{operand}") for operand in range(GATHER_REGISTERS)]
         m.d.comb += [
-            is_register.eq((instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
+            present.eq(Cat(number != RZ for number in instruction.registers) & ~self.blank),
+            self.special_number.eq(Mux(is_special, instruction.special, NO_NUMBER)),
+            reads[0].eq(present[0] & (instruction.source_a == ValueSource.REGISTER) & ~current.supplied),
             is_special.eq((instruction.source_a == ValueSource.SPECIAL) & ~current.supplied)]
         supplies = {client: Signal(name=f"supplies_{client.name.lower()}") for client in clients}
         m.d.comb += [chosen.eq(current.supplied & (current.client == client)) for client, chosen in supplies.items()]
 
-        def supplied(name: str, lane: int, width: int) -> Any:
+        def gated(value: Any, holds: Any) -> Any:
+            return value & holds.replicate(len(value))
+
+        def supplied(name: str, lane: int) -> Any:
             """What a unit supplies for a lane; 0 if none does."""
-            return reduce(or_, (Cat(getattr(port, name)[lane]) & supplies[client].replicate(width)
+            return reduce(or_, (gated(Cat(getattr(port, name)[lane]), supplies[client])
                                 for client, port in clients.items()))
 
-        registers = [[Signal(32, name=f"register{operand}_{lane}") for lane in range(lanes)]
-                     for operand in range(GATHER_REGISTERS)]
-        for operand, values in enumerate(registers):
-            m.d.comb += [value.eq(Mux(present[operand], self.registers[operand][lane], 0))
-                         for lane, value in enumerate(values)]
-        m.d.sync += [first.eq(value) for first, value in zip(self._first, registers[0], strict=True)]
+        # What is the same in all lanes, and 0 where it is not wanted; so each lane adds its register.
+        votes = instruction.source_a == ValueSource.BALLOT
+        uniform = (instruction.source_a != ValueSource.REGISTER) | current.supplied
+        m.d.comb += same[0].eq(gated(current.uniform, uniform))
+        for operand, source in ((1, instruction.source_b), (2, instruction.source_c)):
+            m.d.comb += [
+                reads[operand].eq(present[operand] & (source == OperandSource.REGISTER)),
+                same[operand].eq(gated(current.constant, source == OperandSource.CONSTANT)
+                                 | gated(instruction.immediate, source == OperandSource.IMMEDIATE))]
         for lane in range(lanes):
-            own = current.uniform & (~is_register).replicate(32)
-            special = self.special[lane] & is_special.replicate(32)
-            m.d.sync += self.operands[lane].a.eq(Mux(is_register, registers[0][lane],
-                                            own | special | supplied("values", lane, 32)))
-            x, y, z = (source[lane] for source in current.sources)
-            m.d.sync += [
-                self.operands[lane].sources.eq(Cat(Mux(current.supplied, supplied("flags", lane, 1), x), y, z)),
-                self.supplied_conditions[lane].eq(supplied("conditions", lane, _FLAG_BITS))]
-        for operand, source, values in ((1, instruction.source_b, [lane.b for lane in self.operands]),
-                                        (2, instruction.source_c, [lane.c for lane in self.operands])):
-            with m.Switch(source):
-                with m.Case(OperandSource.REGISTER):
-                    m.d.sync += [value.eq(read) for value, read in zip(values, registers[operand], strict=True)]
-                with m.Case(OperandSource.CONSTANT):
-                    m.d.sync += [value.eq(current.constant) for value in values]
-                with m.Default():
-                    m.d.sync += [value.eq(instruction.immediate) for value in values]
+            registers, chosen = [values[lane] for values in self.registers], self._chosen[lane]
+            words = [gated(word, wanted) | other for word, wanted, other in zip(registers, reads, same, strict=True)]
+            held = Cat(self._chosen[lane].predicates, 1)
+            x, y, z = (held.bit_select(read.number, 1) ^ read.negated for read in instruction.predicates)
+            m.d.comb += [
+                chosen.a.eq(words[0] | self.special[lane] | supplied("values", lane)),
+                chosen.b.eq(words[1]), chosen.c.eq(words[2]),
+                chosen.sources.eq(Cat(Mux(current.supplied, supplied("flags", lane), Mux(votes, current.verdict, x)),
+                                      y, z))]
+            m.d.sync += [self._first[lane].eq(gated(registers[0], present[0])),
+                         self.supplied_conditions[lane].eq(supplied("conditions", lane))]

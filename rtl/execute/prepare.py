@@ -8,7 +8,7 @@ from rtl.isa.kinds import Boolean
 
 from .control import LaneControl, Part, Truth
 from .permute import byte_picks
-from .shift_plan import ShiftPlanner
+from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import Operands, Prepared
 from .sums import sum_with_carry
 
@@ -23,6 +23,13 @@ def joined(operation: Value, first: Value, second: Value) -> Value:
 
 class OperandStage(wiring.Component):
     """Parts, complements and factors; the difference of a and b; plans for shifts and permutations; combinational.
+
+    Parameters
+    ----------
+    full : bool
+        Of a full lane.
+    real : bool
+        Whole words are multiplied for floating point.
 
     Members
     -------
@@ -39,15 +46,57 @@ class OperandStage(wiring.Component):
     holds: In(1)
     prepared: Out(Prepared)
 
+    def __init__(self, *, full: bool, real: bool) -> None:
+        self._full, self._real = full, real
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.shifts = shifts = ShiftPlanner()
         control, operands, prepared = self.control, self.operands, self.prepared
         a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
         negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
         factors = self._factors(m)
+        term_a = self._terms(m, factors) if self._full else self._simple_terms(m)
 
-        # The three terms.
+        # How a and b, or c and zero, relate.
+        difference = Signal(34)
+        borrows_not = Mux(control.extended, flags.carry, 1)
+        m.d.comb += difference.eq(sum_with_carry(
+            Cat(a, negative_a.replicate(2)), ~Cat(b, negative_b.replicate(2)), borrows_not))
+        less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
+        m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
+                     equal.eq(~difference.any() & undecided & (~control.extended | flags.zero))]
+        if self._full:
+            with m.If(control.truth == Truth.SIGN):
+                m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
+
+        # What else there is to decide by.
+        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
+        tested = control.condition.bit_select(flags.as_value(), 1) if self._full else Const(0)
+        of_predicates = control.truth == Truth.PREDICATES
+        m.d.comb += [
+            prepared.less.eq(less), prepared.equal.eq(equal),
+            prepared.given.eq(Mux(control.floating.decides, self.holds,
+                                  Mux(of_predicates, joined(control.combine_first, x, y), tested))),
+            prepared.joined.eq(Mux(of_predicates, z, x)),
+            prepared.conditions.eq(flags)]
+
+        m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
+        m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
+        if isinstance(shifts, ShiftPlanner):
+            m.d.comb += [
+                prepared.a.eq(Mux(control.distance, difference ^ difference[33].replicate(34), term_a)),
+                prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
+                prepared.picks.as_value().eq(byte_picks(control.permute, b)), shifts.c.eq(prepared.c),
+                shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1)))]
+        else:
+            m.d.comb += prepared.a.eq(term_a)
+        return m
+
+    def _terms(self, m: Module, factors: tuple[Signal, Signal]) -> Signal:
+        """The three terms; returns a, with its carry."""
+        control, operands, prepared = self.control, self.operands, self.prepared
+        a, b, c = operands.a, operands.b, operands.c
         part_a, part_b, part_c = Signal(32), Signal(32), Signal(32)
         for part, select, word, other in ((part_a, control.part_a, a, a[::-1]), (part_b, control.part_b, b, Const(0)),
                                           (part_c, control.part_c, c, Const(0))):
@@ -65,38 +114,28 @@ class OperandStage(wiring.Component):
             term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
             prepared.b.eq(part_b ^ control.negate_b.replicate(32)),
             one_more.eq(control.one_c | (control.pair_negative & ~a.any())
-                        | (control.three & control.add_carry & flags.overflow)),
+                        | (control.three & control.add_carry & operands.conditions.overflow)),
             prepared.c.eq(sum_with_carry(part_c ^ control.negate_c.replicate(32),
-                                         Cat(Const(0, 16), self._correction(m, factors)), one_more))]
+                                         Cat(Const(0, 16), self._correction(m, factors)), one_more)),
+            prepared.one_more.eq(control.one_b)]
+        return term_a
 
-        # How a and b, or c and zero, relate.
-        difference = Signal(34)
-        borrows_not = Mux(control.extended, flags.carry, 1)
-        m.d.comb += difference.eq(sum_with_carry(
-            Cat(a, negative_a.replicate(2)), ~Cat(b, negative_b.replicate(2)), borrows_not))
-        less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
-        with m.If(control.truth == Truth.SIGN):
-            m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
-        with m.Else():
-            m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
-                         equal.eq(~difference.any() & undecided & (~control.extended | flags.zero))]
-
-        # What else there is to decide by.
-        x, y, z = operands.sources[0], operands.sources[1], operands.sources[2]
-        tested = control.condition.bit_select(flags.as_value(), 1)
-        of_predicates = control.truth == Truth.PREDICATES
+    def _simple_terms(self, m: Module) -> Signal:
+        """The same of an ordinary lane: a may come in the opposite order, for shifts to the left too; one is added to
+        no more than two of the terms, one to the sum of a and b and one to that of all."""
+        control, operands, prepared = self.control, self.operands, self.prepared
+        a, b, c = operands.a, operands.b, operands.c
+        part_a, part_c, term_a = Signal(32), Signal(32), Signal(32)
+        high = control.part_c == Part.HIGH
+        ones = Cat(control.one_a, control.one_b, control.one_c)
         m.d.comb += [
-            prepared.a.eq(Mux(control.distance, difference ^ difference[33].replicate(34), term_a)),
-            prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b), prepared.less.eq(less),
-            prepared.equal.eq(equal),
-            prepared.given.eq(Mux(control.floating.decides, self.holds,
-                                  Mux(of_predicates, joined(control.combine_first, x, y), tested))),
-            prepared.joined.eq(Mux(of_predicates, z, x)),
-            prepared.conditions.eq(flags), prepared.picks.as_value().eq(byte_picks(control.permute, b)),
-            shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), shifts.c.eq(prepared.c),
-            shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1))),
-            prepared.shift.eq(shifts.plan)]
-        return m
+            part_a.eq(Mux((control.part_a == Part.OTHER) ^ control.left, a[::-1], a)),
+            part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & (control.part_c == Part.WORD).replicate(16))
+                      ^ control.negate_c.replicate(32)),
+            term_a.eq(part_a ^ control.negate_a.replicate(32)), prepared.b.eq(b ^ control.negate_b.replicate(32)),
+            prepared.c.eq(Cat(part_c[:16], (part_c[16:] + (b[:16] & control.add_high_b.replicate(16)))[:16])),
+            prepared.one_more.eq(ones.any() | (control.three & control.add_carry & operands.conditions.overflow))]
+        return term_a
 
     def _factors(self, m: Module) -> tuple[Signal, Signal]:
         """The low factors, which may be any halves; makes the products."""
@@ -110,7 +149,9 @@ class OperandStage(wiring.Component):
             m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
             pairs.append((low_factor, Cat(word[16:], is_signed & word[31])))
         products = [factor_a.as_signed() * factor_b.as_signed() for factor_a in pairs[0] for factor_b in pairs[1]]
-        m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=True)]
+        if not (self._full or self._real):
+            products = products[:1]
+        m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=False)]
         return pairs[0][0], pairs[1][0]
 
     def _correction(self, m: Module, factors: tuple[Signal, Signal]) -> Signal:

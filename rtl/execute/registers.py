@@ -85,7 +85,8 @@ class RegisterFile(Component):
             all_lanes.eq(written.fills & Mux(written.place.beat == 0, found.data, was_blank)),
             self.clear.ready.eq(~all_lanes), write.en.eq(all_lanes | self.clear.valid),
             write.addr.eq(Mux(all_lanes, written.row, self.clear.payload)), write.data.eq(~all_lanes)]
-        m.d.sync += was_blank.eq(all_lanes)
+        with m.If(written.fills):
+            m.d.sync += was_blank.eq(all_lanes)
 
         # Of what is read, likewise.
         m.d.sync += first.eq(self.beat == 0)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .control import LaneControl, ShiftCount
 from .stages import ShiftPlan
 
-__all__ = ["ShiftPlanner"]
+__all__ = ["ShiftPlanner", "WordShiftPlanner"]
 
 _BYTES = 4
 _TAKE_A, _TAKE_C = 1, 2
@@ -84,6 +84,39 @@ class ShiftPlanner(wiring.Component):
             plan.mask.eq(kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits)),
             plan.other.eq(Mux(control.insert, c, 0) | Mux(
                 control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
+        return m
+
+
+class WordShiftPlanner(wiring.Component):
+    """Shifts of a word, for an ordinary lane; combinational.
+
+    A shift to the left is one of the word in the opposite order to the right, whose outcome comes in the opposite
+    order as well.
+
+    Members
+    -------
+    control : In(LaneControl)
+    a, b : In
+        The operands, a as it is shifted.
+    plan : Out(ShiftPlan)
+        Its ``amount``, ``fill`` and ``counts``.
+    """
+
+    control: In(LaneControl)
+    a: In(32)
+    b: In(32)
+    plan: Out(ShiftPlan)
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        control, plan, b = self.control, self.plan, self.b
+        counted, outside, sign = control.count != ShiftCount.FIXED, Signal(), self.a[31] & control.signed_a
+        # By 32 and more: the sign, as by 31, or nothing.
+        m.d.comb += [
+            outside.eq(counted & ~control.wrap & b[5:].any()),
+            plan.amount.eq(Mux(counted, b[:5], control.shift) | outside.replicate(5)),
+            plan.fill.eq(Mux(control.left, control.negate_a, sign)),
+            plan.counts.eq(~outside | control.signed_a)]
         return m
 
 

@@ -15,9 +15,10 @@ __all__ = ["beat_place", "beat_stage", "beat_write", "lane_slot"]
 def lane_slot(params: SmParams) -> data.StructLayout:
     """An instruction or an operation of a unit that begins to pass the lanes, from S2 to S3.
 
-    ``threads`` execute it. ``sources`` are its predicate operands after negation. ``first_row`` is that of the warp's
-    R0, ``rows`` are those of its register operands. ``constant`` is its constant operand; ``uniform`` is operand a
-    where it is no register and the same in all threads. ``collects``: it reads for the collector, and writes nothing.
+    ``threads`` execute it. ``verdict``: that of a vote. ``first_row`` is that of the warp's R0, ``rows`` are those of
+    its register operands. ``constant`` is its constant operand; ``uniform`` is operand a where it is no register and
+    the same in all threads. ``collects``: it reads for the collector, and writes nothing. ``quarter``: it passes the
+    full lanes only.
 
     Operations of units: a ``gather`` reads ``rows`` for ``reader``, who has marked it with ``read_index``, and writes
     nothing by itself. What is written may be ``supplied``: ``client``, who has marked it with ``index``, has the
@@ -25,9 +26,10 @@ def lane_slot(params: SmParams) -> data.StructLayout:
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "instruction": LaneInstruction, "threads": WARP_THREADS,
-        "sources": data.ArrayLayout(WARP_THREADS, 3), "first_row": params.row_bits,
+        "verdict": 1, "first_row": params.row_bits,
         "rows": data.ArrayLayout(params.row_bits, GATHER_REGISTERS), "constant": 32, "uniform": 32, "collects": 1,
-        "gather": 1, "reader": LaneClient, "read_index": 4, "supplied": 1, "client": LaneClient, "index": 4})
+        "quarter": 1, "gather": 1, "reader": LaneClient, "read_index": 4, "supplied": 1, "client": LaneClient,
+        "index": 4})
 
 
 def beat_stage(params: SmParams) -> data.StructLayout:

@@ -20,9 +20,12 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, 
 
 from .slots import beat_place
 
-__all__ = ["SpecialValues"]
+__all__ = ["NO_NUMBER", "SpecialValues"]
 
 _NUMBER_BITS = 8
+NO_NUMBER = (1 << _NUMBER_BITS) - 1
+"""Of no special register."""
+assert NO_NUMBER not in set(SpecialRegister)
 _CLOCK_BITS = 64
 
 

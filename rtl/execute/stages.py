@@ -5,8 +5,9 @@ from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
+from rtl.params import QUARTERS
 
-__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "LaneResult", "Operands", "Prepared", "ShiftPlan", "Terms"]
+__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "LanePart", "LaneResult", "Operands", "Prepared", "ShiftPlan", "Terms"]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
@@ -36,6 +37,9 @@ class ShiftPlan(data.Struct):
     amount: unsigned(5)
     mask: unsigned(32)
     other: unsigned(32)
+    fill: unsigned(1)
+    """Of an ordinary lane, which shifts a as it is prepared: what comes from above; and whether the outcome counts."""
+    counts: unsigned(1)
 
 
 class Prepared(data.Struct):
@@ -44,6 +48,8 @@ class Prepared(data.Struct):
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
     c: unsigned(33)
+    one_more: unsigned(1)
+    """One is added to the sum of a and b."""
     negative_a: unsigned(1)
     """The operand is signed and below zero; b likewise."""
     negative_b: unsigned(1)
@@ -77,6 +83,13 @@ class Terms(data.Struct):
     conditions: Flags
 
 
+class LanePart(data.Struct):
+    """What the full lanes do in a cycle: if ``valid``, thread ``number`` of each four."""
+
+    valid: unsigned(1)
+    number: range(QUARTERS)
+
+
 class LaneResult(data.Struct):
     """What an instruction gives for a thread."""
 
@@ -84,5 +97,5 @@ class LaneResult(data.Struct):
     p: unsigned(1)
     q: unsigned(1)
     conditions: Flags
-    predicates: unsigned(PT)
     predicates_written: unsigned(PT)
+    """Those that take the low bits of the value."""

@@ -30,7 +30,7 @@ class ThreadSelection(wiring.Component):
     -------
     word : In(64)
     decoded : In(LaneInstruction)
-        Its quad mask and predicate operands, for an instruction of the lanes.
+        Its quad mask and predicate operand x, for an instruction of the lanes; elsewhere PT is its x.
     active, predicates, conditions, live : In
         Of the warp; see PredicateFile.
     guard : Out(32)
@@ -39,10 +39,8 @@ class ThreadSelection(wiring.Component):
         Those that execute it if it is one of the lanes.
     collecting : Out(32)
         Those that execute it if it is one whose registers are collected.
-    sources : Out(32 bits for each of x, y, z)
-        The predicate operands of an instruction of the lanes, after negation.
-    barrier_predicate : Out(32)
-        The one of BAR, after negation; all ones elsewhere.
+    predicate : Out(32)
+        Predicate operand x of an instruction of the lanes, or the one of BAR, after negation; all ones elsewhere.
     misaligned : Out(1)
         The constant operand is not a word of its bank.
     """
@@ -56,8 +54,7 @@ class ThreadSelection(wiring.Component):
     guard: Out(WARP_THREADS)
     computing: Out(WARP_THREADS)
     collecting: Out(WARP_THREADS)
-    sources: Out(data.ArrayLayout(WARP_THREADS, 3))
-    barrier_predicate: Out(WARP_THREADS)
+    predicate: Out(WARP_THREADS)
     misaligned: Out(1)
 
     def elaborate(self, platform: object) -> Module:
@@ -67,7 +64,7 @@ class ThreadSelection(wiring.Component):
         masks = [*self.predicates, _EVERYBODY]
         fields = {name: field_of(self.word, field) for name, field in FIELDS.items()}
 
-        guard = Signal(WARP_THREADS)
+        guard, x = Signal(WARP_THREADS), self.decoded.predicates[0]
 
         def operand(number: Any, negated: Any) -> Any:
             there = self.live | (number == PT).replicate(WARP_THREADS)
@@ -80,8 +77,7 @@ class ThreadSelection(wiring.Component):
             self.guard.eq(guard & ((test.passed & self.live) | (test.of_none.replicate(WARP_THREADS) & ~self.live))),
             self.collecting.eq(self.active & self.guard),
             self.computing.eq(self.active & guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
-            self.barrier_predicate.eq(Mux(common.votes, operand(fields["Pc"], fields["Pc_not"]), _EVERYBODY)),
+            self.predicate.eq(operand(Mux(common.votes, fields["Pc"], x.number),
+                                      Mux(common.votes, fields["Pc_not"], x.negated))),
             self.misaligned.eq(common.misaligned)]
-        m.d.comb += [source.eq(operand(read.number, read.negated))
-                     for source, read in zip(self.sources, self.decoded.predicates, strict=True)]
         return m

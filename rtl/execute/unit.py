@@ -1,10 +1,10 @@
 """The execute unit, joined."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.layouts import (
     Event,
     GridConfiguration,
@@ -159,7 +159,8 @@ class ExecuteUnit(Component):
         self.join(m, operands, *(client.name.lower() for client in SUPPLYING))
 
         # S4 to S6: the lanes.
-        m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands)]
+        m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands),
+                     lanes.part.eq(operands.part)]
 
         # S7: results.
         m.d.comb += [
@@ -205,17 +206,29 @@ class ExecuteUnit(Component):
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
-        """Everything takes the time of the last beat, so that no two are complete in one cycle."""
+        """Everything takes the time of the last beat, so that no two are complete in one cycle; what passes the full
+        lanes only that of its last part, when nothing else may be complete."""
+        leaving, ends = self.dispatch_stage, self.operands.ends
         stages = _COMPLETION_CYCLES + self._params.beats - 1
         width = completion(self._params).size
-        line = Signal(width * stages)
-        m.d.sync += line.eq(Cat(line[width:], self.dispatch_stage.completed))
+        line, later, completed = Signal(width * stages), Signal(width), Signal(completion(self._params))
+        passed = Signal(scoreboard_event(self._params))
+        m.d.comb += [completed.eq(Mux(ends, later, leaving.completed.as_value())), passed.completes.eq(1)]
+        pass_on(m, completed, passed, "warp", "write_barrier", "read_barrier")
+        with m.If(leaving.slot.quarter):
+            m.d.sync += later.eq(leaving.completed)
+            m.d.comb += completed.valid.eq(0)
+        m.d.sync += [
+            line.eq(Cat(line[width:], completed)),
+            Assert(~(ends & leaving.passed), "something else is complete with what passed the full lanes")]
         m.d.comb += self.completion.eq(line[:width])
 
         # Who waits for it may be selected in time for its operands.
-        for name in ("passed", "gathered"):
-            event, told = getattr(self.dispatch_stage, name), getattr(self, name)
-            here = Cat(event.payload, event.valid)
+        events = {"passed": (passed, (leaving.passed & ~leaving.slot.quarter) | ends),
+                  "gathered": (leaving.gathered.payload, leaving.gathered.valid)}
+        for name, (payload, valid) in events.items():
+            told = getattr(self, name)
+            here = Cat(payload, valid)
             early = Signal(len(here) * self._params.beats, name=f"early_{name}")
             m.d.sync += early.eq(Cat(early, here)[len(here):])
             m.d.comb += Cat(told.payload, told.valid).eq(early[:len(here)])

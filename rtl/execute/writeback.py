@@ -80,7 +80,7 @@ class WriteBack(Component):
             writes, named = writing & stage.threads[lane], result.predicates_written
             m.d.comb += [
                 write.written[lane].eq((p | q | named) & writes.replicate(PT)),
-                write.predicates[lane].eq((result.predicates & named) | (p & ~q & result.p.replicate(PT))
+                write.predicates[lane].eq((result.value[:PT] & named) | (p & ~q & result.p.replicate(PT))
                                           | (q & result.q.replicate(PT)))]
 
         report = self.report

@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.errors import WarpError
 from rtl.isa.floating import FLOATING
 from rtl.isa.legality import register_groups, rules
+from rtl.isa.rate import quarter_rules
 from rtl.isa.syntax import RZ, WORD_BITS, Constant, Field, Form, Pipe, Register, Target
 from rtl.isa.table import FORMS
 from rtl.layouts import InstructionKind
@@ -64,9 +65,11 @@ CONSTANT_FIELDS = tuple(dict.fromkeys(where for form in FORMS if (where := _cons
 
 
 class Predecoded(data.Struct):
-    """What is known of a word. ``error`` is a warp error's code, for REFUSED."""
+    """What is known of a word. ``error`` is a warp error's code, for REFUSED. ``quarter``: it passes the full lanes
+    only."""
 
     kind: InstructionKind
+    quarter: unsigned(1)
     error: unsigned(ERROR_BITS)
     constant: range(len(CONSTANT_FIELDS) + 1)
     """0: no constant operand at a fixed address; otherwise its place among CONSTANT_FIELDS, from 1."""
@@ -115,11 +118,14 @@ class Predecoder(wiring.Component):
         refused = ~_any(found.values()) | self._where(
             found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in rules(form)))
         beyond, misaligned = self._registers(found)
+        quarter = self._where(
+            found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in quarter_rules(form)))
         kind = reduce(or_, (Mux(_any(found[form] for form in self._forms if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))
         places = (Mux(_any(found[form] for form in self._forms if _constant(form) == where), index + 1, 0)
                   for index, where in enumerate(CONSTANT_FIELDS))
-        m.d.comb += [self.predecoded.constant.eq(reduce(or_, places)), self.predecoded.kind.as_value().eq(kind)]
+        m.d.comb += [self.predecoded.constant.eq(reduce(or_, places)), self.predecoded.kind.as_value().eq(kind),
+                     self.predecoded.quarter.eq(quarter)]
         with m.If(refused | beyond | misaligned):
             m.d.comb += [
                 self.predecoded.kind.eq(InstructionKind.REFUSED),

@@ -199,4 +199,5 @@ class ConstantResolver(Component):
                 instruction.word.eq(stored.word), instruction.kind.eq(stored.predecoded.kind),
                 instruction.control.as_value().eq(left.group.codes.word_select(slot, CODE_BITS)),
                 instruction.error.as_value().eq(stored.predecoded.error),
+                instruction.quarter.eq(stored.predecoded.quarter),
                 instruction.constant.eq(values[slot].value), instruction.constant_missing.eq(values[slot].missing)]

@@ -11,7 +11,7 @@ from rtl.layouts import CounterEvents, RegisterAccess
 __all__ = ["Counters"]
 
 _BITS = 64
-_RECENT_BITS = 8
+_RECENT_BITS = 6
 """Width of what a counter has counted since its last turn. It must not run over between two turns, of which the host's
 writes may take some."""
 

@@ -12,8 +12,9 @@ FAVOUR_INTERVAL = 8
 
 
 def window_cycles(beats: int) -> int:
-    """Cycles for which a favoured warp goes before all others: the lanes are free several times."""
-    return max(16, 4 * beats)
+    """Cycles for which a favoured warp goes before all others: the lanes become free several times, or once behind what
+    passes the full ones only."""
+    return max(16, 8 * beats)
 
 
 class Order:

@@ -12,8 +12,8 @@ __all__ = ["BUFFERED_GROUPS", "COMPLETE", "COUNTER_BITS", "COUNTS", "NEEDS", "RE
 
 BUFFERED_GROUPS = 2
 """Groups of a warp that issue has room for."""
-TIME_BITS = 4
-"""Width of the time, which stall counts are compared with."""
+TIME_BITS = 6
+"""Width of the time, which stall counts are compared with, and what takes their place."""
 COUNTER_BITS = 6
 COMPLETE, RESULTS = SCOREBOARDS, SCOREBOARDS + 1
 """Behind a warp's scoreboards: whether instructions are not complete, and whether flow results are to come."""
@@ -43,6 +43,8 @@ class Head(data.Struct):
     """It passes the lanes."""
     collected: unsigned(1)
     """Its operands are collected."""
+    quarter: unsigned(1)
+    """It passes the full lanes only."""
     short: unsigned(1)
     """The warp's next instruction may issue two cycles later."""
 

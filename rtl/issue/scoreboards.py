@@ -24,6 +24,8 @@ _FULL_BITS = 3
 """A counter is as good as full when its upper bits are ones."""
 _PLACES, _UNDER_WAY = 16, 8
 """Of a queue of events; and those that may still come when it is full: from selection on."""
+_TURN_BITS = 4
+"""Of the time: in one of so many cycles neither queue is asked."""
 
 
 class Scoreboards(Component):
@@ -120,7 +122,7 @@ class Scoreboards(Component):
         m.d.comb += [
             passed.arriving.valid.eq(self.lanes.valid & ((passing.write_barrier != NO_BARRIER)
                                                          | (passing.read_barrier != NO_BARRIER))),
-            passed.arriving.payload.eq(passing), passed.head.ready.eq(free & (self.time != 0)),
+            passed.arriving.payload.eq(passing), passed.head.ready.eq(free & (self.time[:_TURN_BITS] != 0)),
             gathers.arriving.valid.eq(self.gathered.valid & (self.gathered.payload.barrier != NO_BARRIER)),
             gathers.arriving.payload.eq(self.gathered.payload), read.write_barrier.eq(NO_BARRIER),
             read.read_barrier.eq(gathers.head.payload.barrier),

@@ -14,7 +14,7 @@ from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BY
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS, Form
 from rtl.isa.table import BY_NAME
-from rtl.layouts import UNITS, Event, InstructionKind, fetched_group, is_kind
+from rtl.layouts import UNITS, ControlBits, Event, InstructionKind, fetched_group, is_kind
 from rtl.params import SmParams
 from rtl.word import field_of
 from rtl.words import Words
@@ -27,6 +27,8 @@ DEPENDENCY_FORMS: dict[str, Form] = {form.variant: form for form in BY_NAME["DEP
 """The forms of DEPBAR: "zero", and "at_most" with a limit for one scoreboard."""
 _SHORT = 2
 """Cycles between two instructions of a warp, at least."""
+_LONGEST = (1 << ControlBits.as_shape()["stall"].width) - 1
+"""The longest stall count."""
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
 _LAST = GROUP_INSTRUCTIONS - 1
 
@@ -36,6 +38,7 @@ class StoredInstruction(data.Struct):
 
     word: unsigned(WORD_BITS)
     kind: InstructionKind
+    quarter: unsigned(1)
     error: WarpError
     constant: unsigned(32)
     constant_missing: unsigned(1)
@@ -123,7 +126,7 @@ class InstructionStore(Component):
         write, read = code.write_barrier, code.read_barrier
         zero, at_most = (DEPENDENCY_FORMS[variant].fields for variant in ("zero", "at_most"))
         silent, dependency, barriers = Signal(), Signal(), Signal(SCOREBOARDS)
-        pass_on(m, fetched, stored, "word", "kind", "error", "constant", "constant_missing")
+        pass_on(m, fetched, stored, "word", "kind", "quarter", "error", "constant", "constant_missing")
         m.d.comb += [
             silent.eq(is_kind(kind, lambda rule: rule.silent)), dependency.eq(kind == InstructionKind.DEPENDENCY),
             barriers.eq(Mux(silent, 0, Cat((write == each) | (read == each) for each in range(SCOREBOARDS)))),
@@ -137,7 +140,8 @@ class InstructionStore(Component):
             head.collected.eq(is_kind(kind, lambda rule: rule.collected)),
             head.need.eq(reduce(or_, (
                 Mux(is_kind(kind, lambda rule, unit=unit: rule.unit == unit), NEEDS.index(unit), 0) for unit in UNITS),
-                Mux(barriers.any() & is_kind(kind, lambda rule: rule.unit is None), NEEDS.index("events"), 0))),
+                Mux((barriers.any() | (kind == InstructionKind.REFUSED))
+                    & is_kind(kind, lambda rule: rule.unit is None), NEEDS.index("events"), 0))),
 
             # What it changes.
             after.resume.eq(is_kind(kind, lambda rule: rule.after == "resumed")),
@@ -145,8 +149,10 @@ class InstructionStore(Component):
                                             | fetched.constant_missing)),
             after.results.eq(is_kind(kind, lambda rule: rule.after == "result")),
             after.limit.eq(dependency & field_of(word, at_most["at_most"]).any()),
-            head.short.eq((code.stall <= _SHORT) & ~after.as_value().any()), control.no_yield.eq(code.no_yield),
-            control.rest.eq(Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)),
+            head.quarter.eq(fetched.quarter), control.no_yield.eq(code.no_yield),
+            head.short.eq((code.stall <= _SHORT) & ~head.quarter & ~after.as_value().any()),
+            control.rest.eq(Mux(head.quarter, max(self._params.quarter_stall, _LONGEST) - _SHORT,
+                                Mux(code.stall <= _SHORT, 1, code.stall - _SHORT))),
             control.raises.eq(Cat(barriers, ~silent, is_kind(kind, lambda rule: rule.unit == "flow")))]
         return head, control, stored
 

@@ -137,7 +137,8 @@ class IssueUnit(Component):
     def _select(self, m: Module, taken: Signal, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
         one, and its number."""
-        beats, count, chooser, room = self._params.beats, self._params.warps, self.chooser, self.behind.room
+        params, chooser, room = self._params, self.chooser, self.behind.room
+        beats, count = params.beats, params.warps
         lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
@@ -148,18 +149,25 @@ class IssueUnit(Component):
             selected.eq(wanted & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
         instead = (room & ~operates).replicate(count)
         if beats == 1:
-            m.d.comb += [first[0].eq(self._first(lanes | others)), taken.eq(first[0] & instead)]
+            m.d.comb += [first[0].eq(self._first(lanes & free.replicate(count) | others)), taken.eq(first[0] & instead)]
             m.d.sync += self.store.warp.eq(number_of(first[0]))
         else:
             m.d.comb += [first[0].eq(self._first(lanes)), first[1].eq(self._first(others)),
                          taken.eq(Mux(passes, first[0], first[1] & instead))]
             m.d.sync += self.store.warp.eq(Mux(passes, *map(number_of, first)))
-            busy = Signal(beats - 1)
-            m.d.sync += [busy.eq(Cat(passes | goes, busy)), free.eq(~(passes | goes | busy[:-1].any()))]
+
+        # The lanes are busy for a cycle a beat, or for as long as the full ones take.
+        begins, beyond, busy = Signal(), Signal(range(params.quarter_cycles)), Signal(beats - 1)
+        m.d.comb += begins.eq(passes & (first[0] & lanes & self._all("quarter")).any())
+        m.d.sync += [
+            beyond.eq(Mux(begins, params.quarter_cycles - 1, beyond - beyond.any())), busy.eq(Cat(passes | goes, busy)),
+            free.eq(~(begins | (beyond > 1) | busy[:-1].any() | (passes | goes if beats > 1 else 0)))]
 
         # One collects at a time.
         collected, recent = self._all("collected"), Signal(_COLLECTING_CYCLES)
-        quiet, lowers = ~recent.any() & ~self.collecting, self.scoreboards.room
+        # What the full lanes have done is complete in the cycle in which nothing else may be: what is selected beside
+        # its last part.
+        quiet, lowers = ~recent.any() & ~self.collecting, self.scoreboards.room & (beyond != 2)
         also = {"flow": quiet, "barrier": quiet, "trap": lowers}
         m.d.sync += recent.eq(Cat((first[0] & collected).any() & passes, recent))
         m.d.comb += [
@@ -207,7 +215,7 @@ class IssueUnit(Component):
         pass_on(m, store.instruction, left, *StoredInstruction.as_shape().members)
         m.d.comb += left.pc.eq(store.pc)
         with m.If(moves):
-            m.d.comb += [left.word.eq(0), left.constant_missing.eq(0),
+            m.d.comb += [left.word.eq(0), left.quarter.eq(0), left.constant_missing.eq(0),
                          left.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         self.last.write(m, self.instruction.valid, left.warp, left.pc)
         pass_on(m, left, done, "warp", "serial")

@@ -52,6 +52,8 @@ class ReadyWarp(Component):
         Beside ``others``: what would be selected is no instruction, but takes the place of one.
     collected : Out(1)
         Operands of the next instruction are collected.
+    quarter : Out(1)
+        It passes the full lanes only, if it passes the lanes.
     room, live, drained : Out(1)
         There is a place for a group that none has claimed; launched and not ended; nothing of it is in flight.
     begins : Out(1)
@@ -65,7 +67,7 @@ class ReadyWarp(Component):
         super().__init__({
             "own": In(OfWarp), "told": In(OfAll), "reason": Out(WaitReason),
             **{name: Out(1) for name in (
-                "begun", "brought", "lanes", "others", "injected", "collected", "room", "live", "drained",
+                "begun", "brought", "lanes", "others", "injected", "collected", "quarter", "room", "live", "drained",
                 "begins", "stall", "scoreboard", "unit", "fetch", "held")}})
         self.runs = Signal()
         self.after: Any = Signal(After)
@@ -142,7 +144,7 @@ class ReadyWarp(Component):
             leaves.eq(own.issued & self.last), behind.eq(stored[1] | stored[0] & ~leaves),
             self.begun.eq(own.arrives & ~valid & ~behind), brought.eq(own.offered & ~valid & behind),
             self.brought.eq(self.begun | brought & ~told.busy), self.collected.eq(self.head.collected),
-            self.room.eq(self.runs & (~claimed[-1] | leaves))]
+            self.quarter.eq(self.head.quarter), self.room.eq(self.runs & (~claimed[-1] | leaves))]
         with m.If(self.brought):
             m.d.sync += [self.head.eq(told.bus), self.needs.eq(told.needs), self.last.eq(told.last)]
         for (first, second), comes in ((stored, own.arrives), (claimed, own.claimed)):

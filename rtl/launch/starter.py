@@ -109,21 +109,22 @@ class WarpStarter(Component):
         """Walks through the block, a thread a cycle; it goes on from one warp of the CTA to the next."""
         thread, block = self.thread.payload, self.grid.block
         lane, x, y, z = Signal(range(WARP_THREADS)), Signal(16), Signal(16), Signal(16)
-        left = Signal.like(self.threads)
-        end_x, end_y = x + 1 == block.x, y + 1 == block.y
+        left, left_x, left_y = Signal.like(self.threads), Signal(16), Signal(16)
+        end_x, end_y = ~left_x.any(), ~left_y.any()
         m.d.comb += [
             self.thread.valid.eq(counting), thread.warp.eq(self.taken), thread.thread.eq(lane), thread.x.eq(x),
             thread.y.eq(y), thread.z.eq(z)]
         with m.If(self.begin):
-            m.d.sync += [x.eq(0), y.eq(0), z.eq(0), left.eq(self.threads)]
+            m.d.sync += [
+                x.eq(0), y.eq(0), z.eq(0), left.eq(self.threads), left_x.eq(block.x - 1), left_y.eq(block.y - 1)]
         with m.If(counting):
             m.d.sync += [
-                lane.eq(lane + 1), x.eq(Mux(end_x, 0, x + 1)), created.eq(created[1:]),
-                created[-1].eq(left.any())]
+                lane.eq(lane + 1), x.eq(Mux(end_x, 0, x + 1)), left_x.eq(Mux(end_x, block.x, left_x) - 1),
+                created.eq(created[1:]), created[-1].eq(left.any())]
             with m.If(left.any()):
                 m.d.sync += left.eq(left - 1)
             with m.If(end_x):
-                m.d.sync += y.eq(Mux(end_y, 0, y + 1))
+                m.d.sync += [y.eq(Mux(end_y, 0, y + 1)), left_y.eq(Mux(end_y, block.y, left_y) - 1)]
                 with m.If(end_y):
                     m.d.sync += z.eq(z + 1)
             with m.If(lane == WARP_THREADS - 1):

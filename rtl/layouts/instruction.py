@@ -50,6 +50,8 @@ class FetchedInstruction(data.Struct):
     word: unsigned(WORD_BITS)
     control: ControlBits
     kind: InstructionKind
+    quarter: unsigned(1)
+    """It passes the full lanes only, if it is for the lanes."""
     error: WarpError
     """Why nobody can execute it, for REFUSED."""
     constant: unsigned(32)
@@ -71,10 +73,11 @@ def redirect(params: SmParams) -> data.StructLayout:
 
 
 def issued(params: SmParams) -> data.StructLayout:
-    """An instruction that was issued. ``pc`` is its own address, never a group's."""
+    """An instruction that was issued. ``pc`` is its own address, never a group's. ``quarter``: of one for the lanes, it
+    passes the full ones only."""
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,
-        "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
+        "quarter": 1, "error": WarpError, "constant": 32, "constant_missing": 1, "write_barrier": 3, "read_barrier": 3})
 
 
 def dispatched(params: SmParams) -> data.StructLayout:

@@ -55,6 +55,9 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("predicate: ISETP to operand", "ISETP.NE.AND P1, PT, R5, RZ, P1"),
     InstructionClass("predicate: ISETP to guard", "@!P1 ISETP.NE.AND P1, PT, R5, RZ, PT"),
     InstructionClass("product: IMUL to IMUL", "IMUL R5, R5, R5"),
+    InstructionClass("field: BFE to BFE", "BFE R5, R5, R6"),
+    InstructionClass("bytes: PRMT to PRMT", "PRMT R5, R5, R6, R5"),
+    InstructionClass("address: LEA.HI to LEA.HI", "LEA.HI R5, R5, R6, R5, 0x2"),
     InstructionClass("conversion: POPC to POPC", "POPC R5, R5"),
     InstructionClass("conversion: I2I to I2I", "I2I.U32.U16 R5, R5"),
     InstructionClass("S2R", "S2R R5, SR_LANEID"),
@@ -89,6 +92,8 @@ CLASSES: tuple[InstructionClass, ...] = (
         ("LDS, no conflict", "LDS R#, [R4]", _OWN_PLACE, _SHARED_EACH),
         ("STS, no conflict", "STS [R4], R5", _OWN_PLACE, _SHARED_EACH),
         ("ATOMS, consecutive words", "ATOMS.ADD R#, [R4], R5", _OWN_PLACE, _SHARED_EACH),
+        ("IADD", "IADD R#, R5, 0x1", "", ""),
+        ("PRMT", "PRMT R#, R5, R6, R5", "", ""),
         ("SHFL", "SHFL.BFLY PT, R#, R5, 0x1, 0x1f", "", ""),
         ("POPC", "POPC R#, R5", "", ""))),
 )

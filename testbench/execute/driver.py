@@ -1,4 +1,5 @@
-"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later."""
+"""Instruction words through decoder and lanes, a beat every cycle, and what comes out three cycles later; or a beat in
+parts, of what passes the full lanes only."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,8 +15,9 @@ from rtl.execute.decode import LaneDecoder
 from rtl.execute.instruction import LaneInstruction, OperandSource
 from rtl.execute.lanes import LANE_CYCLES, Lanes
 from rtl.execute.stages import Operands
+from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS
-from rtl.params import SmParams
+from rtl.params import QUARTERS, SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver
 
@@ -28,7 +30,7 @@ class DecodedLanes(Component):
 
     def __init__(self, params: SmParams) -> None:
         self.decoder, self.lanes = LaneDecoder(params.floats), Lanes(params)
-        super().__init__({**members_of(self.lanes, "operands", "results"), "word": In(WORD_BITS),
+        super().__init__({**members_of(self.lanes, "operands", "part", "results"), "word": In(WORD_BITS),
                           "instruction": Out(LaneInstruction)})
 
     def elaborate(self, platform: object) -> Module:
@@ -36,7 +38,8 @@ class DecodedLanes(Component):
         m.submodules.decoder, m.submodules.lanes = decoder, lanes = self.decoder, self.lanes
         m.d.comb += [decoder.word.eq(self.word), self.instruction.eq(decoder.instruction),
                      lanes.instruction.eq(decoder.instruction)]
-        m.d.comb += [lanes.operands.eq(self.operands), lanes.executes.eq(~0), self.results.eq(lanes.results)]
+        m.d.comb += [lanes.operands.eq(self.operands), lanes.part.eq(self.part), lanes.executes.eq(~0),
+                     self.results.eq(lanes.results)]
         return m
 
 
@@ -97,14 +100,22 @@ class LaneDriver(UnitDriver):
         """All beats."""
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
+            if beat is not None and quarter_rate(beat.word):
+                for number in range(QUARTERS):
+                    self._give(ctx, beat, number)
+                    if (done := under_way.popleft()) is not None:
+                        self._compare(ctx, *done)
+                    under_way.append(None)
+                    await self._tick(ctx)
+                ctx.set(self.dut.part, {"valid": 0, "number": 0})
             under_way.append(None if beat is None else (beat, self._give(ctx, beat)))
             if (done := under_way.popleft()) is not None:
-                self._happened()
                 self._compare(ctx, *done)
             await self._tick(ctx)
 
-    def _give(self, ctx: Any, beat: Beat) -> Any:
-        """Puts a beat on the inputs, as the instruction says that it wants it."""
+    def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
+        """Puts a beat on the inputs, as the instruction says that it wants it; of a part, the full lanes have the
+        operands of that one of their threads."""
         dut, before = self.dut, beat.before
         ctx.set(dut.word, beat.word)
         instruction = ctx.get(dut.instruction)
@@ -122,8 +133,13 @@ class LaneDriver(UnitDriver):
                 if position == 0 and before.vote is not None:
                     holds = before.vote[thread]
                 sources[thread] |= holds << position
-        fields = {**dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
-                  "predicates": before.predicates}
+        fields = {name: list(values) for name, values in {
+            **dict(zip("abc", operands, strict=True)), "conditions": before.conditions, "sources": sources,
+            "predicates": before.predicates}.items()}
+        if part is not None:
+            ctx.set(dut.part, {"valid": 1, "number": part})
+            for values in fields.values():
+                values[::QUARTERS] = values[part::QUARTERS]
         ctx.set(dut.operands.as_value(), sum(
             value << _OPERANDS[name].offset + thread * _WIDTH
             for name, values in fields.items() for thread, value in enumerate(values)))
@@ -131,6 +147,7 @@ class LaneDriver(UnitDriver):
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
         """Compares what comes out with what the beat expects."""
+        self._happened()
         dut, after, expect = self.dut, beat.after, self.bench.expect
         what = f"{beat.name} {beat.word:016x}"
         expect(f"{what}: destination", instruction.destination, after.destination)
@@ -140,7 +157,7 @@ class LaneDriver(UnitDriver):
         results = ctx.get(dut.results)
         for thread in after.threads:
             result = results[thread]
-            moved, moves = result.predicates, result.predicates_written
+            moved, moves = result.value, result.predicates_written
             of = f"{what}: thread {thread}, from {self._shown(beat, instruction, thread)}"
             if after.values is not None:
                 expect(f"{of}: value", result.value, after.values[thread])

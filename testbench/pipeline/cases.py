@@ -7,7 +7,7 @@ from rtl.isa.kinds import BarrierMode, BarrierReduction, Compare, VoteMode
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, LaneClient
-from rtl.params import WARP_THREADS
+from rtl.params import QUARTERS, WARP_THREADS
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
 from testbench.words import encode, move
 
@@ -24,7 +24,7 @@ _ZERO, _CARRY = 1, 4
 
 def _quiet(p: Pipeline) -> Script:
     """Until nothing is under way."""
-    yield from p.wait(14 + p.params.beats)
+    yield from p.wait(14 + p.params.quarter_cycles)
 
 
 def _mask(flags: list[int]) -> int:
@@ -291,6 +291,32 @@ def together(p: Pipeline) -> Script:
     p.bench.expect("completions in order", [event.serial for _, event in p.completions[done:]], serials)
 
 
+def parts(p: Pipeline) -> Script:
+    """What passes the full lanes only: how slow it is, its beats written as a whole, complete in a cycle of its own."""
+    beats, numbers = p.params.beats, Data(list(_THREADS))
+    yield from _wake(p, 0)
+    p.write(1, numbers)
+    yield from _quiet(p)
+    done, begin, serials = len(p.completions), p.cycle, []
+    product = p.issue(encode("IMUL", "i", Rd=1, Ra=1, imm=0x10001))
+    for later in range(1, p.params.quarter_cycles):
+        yield
+        if later != QUARTERS * beats:
+            serials.append(p.issue(0, warp=1, kind=InstructionKind.REFUSED, error=WarpError.PC_WRAP))
+    yield
+    follower = p.issue(move(2, 9), warp=1)
+    yield from p.wait(p.params.quarter_stall - p.params.quarter_cycles)
+    reader = p.issue(encode("IADD", "i", Rd=2, Ra=1, imm=1))
+    yield from _quiet(p)
+    products = [0x10001 * thread for thread in _THREADS]
+    p.bench.expect("products", p.written[product].values, products)
+    p.bench.expect("beats of them", p.written[product].beats, beats)
+    p.bench.expect("what reads them", p.written[reader].values, [value + 1 for value in products])
+    complete = {event.serial: cycle for cycle, event in p.completions[done:]}
+    p.bench.expect("completions", sorted(complete), sorted([product, *serials, follower, reader]))
+    p.bench.expect("cycle of its completion", complete[product], begin + RESULT - 1 + 5 * beats - 1)
+
+
 def flow_reads(p: Pipeline) -> Script:
     """What the flow unit reads goes to a register, when it is this instruction's result."""
     read, push = encode("GETCRSPTR", Rd=6), encode("SSY", "i", target=64)
@@ -347,6 +373,6 @@ def results(p: Pipeline) -> Script:
     p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {0})
 
 
-CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together,
+CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,
          flow_reads)
 """All of them."""

@@ -12,6 +12,7 @@ from rtl.execute.unit import ExecuteUnit
 from rtl.fetch.predecode import kind_of
 from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.errors import WarpError
+from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ
 from rtl.isa.table import find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
@@ -98,7 +99,8 @@ class Pipeline(UnitDriver):
             kind = kind_of(form)
         self.serial = (self.serial + 1) % (1 << 16)
         self._put("instruction", {
-            "warp": warp, "serial": self.serial, "pc": pc, "word": word, "kind": kind, "error": error,
+            "warp": warp, "serial": self.serial, "pc": pc, "word": word, "kind": kind,
+            "quarter": quarter_rate(word), "error": error,
             "constant": constant, "constant_missing": missing, "write_barrier": write_barrier,
             "read_barrier": read_barrier})
         return self.serial

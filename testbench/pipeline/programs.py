@@ -15,6 +15,7 @@ from rtl.isa.control_code import (
     instruction_address,
     unpack,
 )
+from rtl.isa.rate import quarter_rate
 from rtl.isa.table import find
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import SmParams
@@ -63,8 +64,9 @@ class KernelLives:
                      if warp.barrier is None and self._next[warp.slot] <= pipeline.cycle]
             if ready and free <= pipeline.cycle:
                 warp = min(ready, key=lambda warp: self._next[warp.slot])
+                quarter = quarter_rate(word_at(self.machine, warp))
                 yield from self._step(warp)
-                free = pipeline.cycle + pipeline.params.beats
+                free = pipeline.cycle + (pipeline.params.quarter_cycles if quarter else pipeline.params.beats)
             yield
 
     def _launch(self, warp: Warp) -> Script:
@@ -93,6 +95,8 @@ class KernelLives:
         constant, missing = constant_of(self.machine, form, values) if kind is InstructionKind.LANES else (0, False)
         record = self.machine.retire(slot)
         self._next[slot] = pipeline.cycle + max(control.stall, 1)
+        if quarter_rate(word):
+            self._next[slot] = pipeline.cycle + pipeline.params.quarter_stall
         if kind is InstructionKind.LANES:
             serial = pipeline.issue(word, warp=slot, pc=record.pc, constant=constant, missing=missing,
                                     write_barrier=control.write_barrier, read_barrier=control.read_barrier)

@@ -15,6 +15,7 @@ from rtl.isa.control_code import NO_BARRIER
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
+from rtl.isa.rate import quarter_rate
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ, Form
 from rtl.isa.table import find
@@ -159,12 +160,17 @@ class RandomLives:
         serial = pipeline.issue(word, warp=number, pc=record.pc, constant=constant, missing=missing,
                                 write_barrier=barriers[0], read_barrier=barriers[1])
         self._sent(number, serial, f"{record.pc:#x} {spell(word)}", record, barriers)
+        results = flags = cycle + RESULT_CYCLES
+        flags += pipeline.params.beats - 1
+        if quarter_rate(word):
+            self._free, results = cycle + pipeline.params.quarter_cycles, cycle + pipeline.params.quarter_stall
+            flags = results
         for register in used.writes:
-            ready["register", register] = cycle + RESULT_CYCLES
+            ready["register", register] = results
         for predicate in used.predicate_writes:
-            ready["predicate", predicate] = cycle + RESULT_CYCLES + pipeline.params.beats - 1
+            ready["predicate", predicate] = flags
         if used.writes_cc:
-            ready["cc",] = cycle + RESULT_CYCLES
+            ready["cc",] = results
         return True
 
     def _sent(self, number: int, serial: int, name: str, record: Retirement, barriers: tuple[int, int]) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
+from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, Constant, Form, Values
-from rtl.params import WARP_THREADS
+from rtl.params import QUARTERS, WARP_THREADS
 from sim.launch import Launch
 from sim.model.action import constant_address
 from sim.model.retirement import Retirement
@@ -109,6 +110,8 @@ class Ledger:
         """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
         pipeline = self._pipeline
         ends = pipeline.cycle + RESULT_CYCLES - 1 + pipeline.params.beats - 1
+        if quarter_rate(record.word):
+            ends += QUARTERS * pipeline.params.beats
         self._expected[serial] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
                                           barriers, ends)
 

@@ -75,7 +75,7 @@ def test_how_soon_results_are_seen(lanes):
 
 
 def test_random():
-    report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 150, 2))
+    report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 220, 2))
     assert report.checks["instructions and operations compared"] > 100
 
 

@@ -9,7 +9,7 @@ from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
 from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
 from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
-from rtl.params import SmParams
+from rtl.params import QUARTERS, SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
@@ -85,7 +85,7 @@ class IssueDriver(UnitDriver):
     def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
         super().__init__(bench, IssueUnit(params))
         self.params, self.program, self.behaviour = params, program, behaviour
-        self.model = IssueModel(params.warps, params.beats, window_cycles(params.beats))
+        self.model = IssueModel(params, window_cycles(params.beats))
         self.selected: list[tuple[int, Selection]] = []
         self._past: deque[_Cycle] = deque()
         self._warps = [_Feeding() for _ in range(params.warps)]
@@ -168,7 +168,7 @@ class IssueDriver(UnitDriver):
         except RuleError as error:
             bench.fail(f"cycle {cycle}: {error}")
         if planned is not None:
-            for name in ("pc", "word", "kind", "error", "constant"):
+            for name in ("pc", "word", "kind", "quarter", "error", "constant"):
                 bench.expect(f"{name} of an instruction at {planned.pc:#x}", instruction[name], getattr(planned, name))
             bench.expect("missing", bool(instruction.constant_missing), planned.missing)
             bench.expect("barriers", (instruction.write_barrier, instruction.read_barrier), planned.barriers)
@@ -204,7 +204,7 @@ class IssueDriver(UnitDriver):
         if rule.silent:
             return
         if rule.unit is None or kind is Kind.TRAP:
-            due = then + LATENCY + self.params.beats
+            due = then + LATENCY + self.params.beats * (1 + planned.quarter * QUARTERS)
             self._lanes.append((due, number, planned.barriers, True))
         else:
             self._answer(then, due, number, planned)
@@ -345,8 +345,8 @@ class IssueDriver(UnitDriver):
         group = self.program(warp, base)
         return {
             "warp": warp, "pc": base, "first": len(group) - len(present), "instructions": [
-                {"word": planned.word, "kind": planned.kind, "error": planned.error, "constant": planned.constant,
-                 "constant_missing": planned.missing, "control": {
+                {"word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
+                 "constant": planned.constant, "constant_missing": planned.missing, "control": {
                      name: getattr(planned.control, name)
                      for name in ("stall", "no_yield", "write_barrier", "read_barrier", "wait", "reuse")}}
                 for planned in group]}

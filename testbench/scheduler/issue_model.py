@@ -21,6 +21,7 @@ from rtl.isa.errors import WarpError
 from rtl.issue import FAVOUR_INTERVAL, OPERATIONS
 from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
+from rtl.params import QUARTERS, SmParams
 
 APART = 2
 """Cycles between two instructions of a warp, at least."""
@@ -36,7 +37,8 @@ class RuleError(Exception):
 
 @dataclass(frozen=True)
 class Planned:
-    """An instruction that waits. ``depends``: the scoreboards of a DEPBAR; ``at_most``: one of them, and its bound."""
+    """An instruction that waits. ``depends``: the scoreboards of a DEPBAR; ``at_most``: one of them, and its bound.
+    ``quarter``: it passes the full lanes only."""
 
     kind: Kind
     control: ControlCode
@@ -47,6 +49,7 @@ class Planned:
     missing: bool = False
     depends: frozenset[int] = frozenset()
     at_most: tuple[int, int] | None = None
+    quarter: bool = False
 
     @property
     def barriers(self) -> tuple[int, int]:
@@ -137,14 +140,14 @@ class IssueModel:
         waits: For each warp, the longest time for which others were selected while it could have been.
     """
 
-    def __init__(self, warps: int, beats: int, window: int) -> None:
-        self.warps = [_Warp() for _ in range(warps)]
-        self.waits = [0] * warps
-        self._beats, self._window = beats, window
+    def __init__(self, params: SmParams, window: int) -> None:
+        self.warps = [_Warp() for _ in range(params.warps)]
+        self.waits = [0] * params.warps
+        self._params, self._beats, self._window = params, params.beats, window
         self.cycle = 0
         self.redirected: list[int] = []
         self._before = Inputs()
-        self._lanes_at = self._collect_at = 0
+        self._lanes_at = self._collect_at = self._complete_at = 0
         self._tops: deque[int | None] = deque([None] * 4, maxlen=4)
         self._top: int | None = None
         self._refused = dict.fromkeys(OPERATIONS, 0)
@@ -183,7 +186,8 @@ class IssueModel:
         """What a warp would issue, if it could."""
         if not warp.queue:
             return None
-        return warp.queue[0] if kind is None else replace(warp.queue[0], kind=kind, word=0, missing=False)
+        own = warp.queue[0]
+        return own if kind is None else replace(own, kind=kind, word=0, missing=False, quarter=False)
 
     def may(self, warp: _Warp, planned: Planned, held: bool, inputs: Inputs) -> bool:
         """Whether an instruction may be selected now, but for the lanes, if ``inputs`` were those of the cycle
@@ -236,6 +240,8 @@ class IssueModel:
         if number not in ready:
             raise RuleError(f"warp {number}: {planned.kind} may not be selected")
         lanes = KIND_RULES[planned.kind].lanes
+        if planned.kind in (Kind.REFUSED, Kind.TRAP) and self.cycle == self._complete_at:
+            raise RuleError(f"warp {number}: {planned.kind} is complete with what passed the full lanes")
         # Those who could have been selected for long, among the same: what passes the lanes goes first.
         rivals = [other for other in ready if self.warps[other].able > SURE
                   and (KIND_RULES[heads[other].kind].lanes == lanes or self._beats == 1)]
@@ -285,7 +291,8 @@ class IssueModel:
         warp.claims -= planned.last
         kind, control = planned.kind, planned.control
         rule = KIND_RULES[kind]
-        warp.issued, warp.earliest = self.cycle, self.cycle + max(control.stall, 1)
+        least = self._params.quarter_stall if planned.quarter else 1
+        warp.issued, warp.earliest = self.cycle, self.cycle + max(control.stall, least)
         warp.behind = planned.next_pc
         warp.raised.update(planned.raises)
         warp.in_flight += not rule.silent
@@ -299,7 +306,9 @@ class IssueModel:
         if policy is Policy.ROUND_ROBIN or yields:
             warp.place = self.cycle
         if rule.lanes:
-            self._lanes_at = self.cycle + self._beats
+            self._lanes_at = self.cycle + (self._params.quarter_cycles if planned.quarter else self._beats)
+        if planned.quarter:
+            self._complete_at = self.cycle + QUARTERS * self._beats
         if rule.collected:
             self._collect_at = self.cycle + 1 + COLLECTING
 

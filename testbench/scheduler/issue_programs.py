@@ -17,7 +17,7 @@ MIXED: Mapping[Kind, float] = {
 _SCOREBOARDS = 6
 
 
-def _planned(random: Random, kind: Kind, pc: int, scoreboards: int) -> Planned:
+def _planned(random: Random, kind: Kind, pc: int, scoreboards: int, quarters: float) -> Planned:
     """A random instruction."""
     slow = kind in (Kind.MEMORY, Kind.CONVERSION, Kind.BARRIER_READ, Kind.FLOW_READ)
     chance = 0.8 if slow else 0.1
@@ -34,19 +34,22 @@ def _planned(random: Random, kind: Kind, pc: int, scoreboards: int) -> Planned:
             word = encode("DEPBAR", "at_most", scoreboard=at_most[0], count=at_most[1], wait=chosen, at_most=1)
         else:
             word = encode("DEPBAR", "zero", wait=chosen)
+    quarter = kind is Kind.LANES and random.random() < quarters
     error = random.choice([WarpError.OOR_REG, WarpError.MMU_FAULT]) if kind is Kind.REFUSED else WarpError.NONE
-    return Planned(kind, control, pc, word, error, random.getrandbits(32), random.random() < 0.02, depends, at_most)
+    return Planned(kind, control, pc, word, error, random.getrandbits(32), random.random() < 0.02, depends, at_most,
+                   quarter)
 
 
 def random_program(random: Random, kinds: Mapping[Kind, float] = MIXED,
-                   scoreboards: int = _SCOREBOARDS) -> Callable[[int, int], list[Planned]]:
-    """Random groups with so many scoreboards, the same whenever a warp comes by again."""
+                   scoreboards: int = _SCOREBOARDS, quarters: float = 0.1) -> Callable[[int, int], list[Planned]]:
+    """Random groups with so many scoreboards, the same whenever a warp comes by again. Of the instructions of the lanes
+    so many pass the full ones only."""
     known: dict[tuple[int, int], list[Planned]] = {}
 
     def group(warp: int, pc: int) -> list[Planned]:
         if (warp, pc) not in known:
             chosen = random.choices(list(kinds), list(kinds.values()), k=GROUP_INSTRUCTIONS)
-            known[warp, pc] = [_planned(random, kind, pc + INSTRUCTION_BYTES * (slot + 1), scoreboards)
+            known[warp, pc] = [_planned(random, kind, pc + INSTRUCTION_BYTES * (slot + 1), scoreboards, quarters)
                                for slot, kind in enumerate(chosen)]
         return known[warp, pc]
 

@@ -82,8 +82,9 @@ def check_rules(bench: Bench) -> None:
 def check_edges(bench: Bench) -> None:
     """Loads that all wait for the scoreboard that each raises. Loads that fill a scoreboard, which stop before it is
     full. Indexed branches among pushes of other warps, which wait while the branch's operands are collected.
-    Instructions of the trap unit, which wait for the results of pushes before them. One scoreboard, often raised and
-    lowered at the same time.
+    Instructions of the trap unit, which wait for the results of pushes before them. Refused ones and those of the trap
+    unit, beside which nothing that passes the full lanes only may be complete. One scoreboard, often raised and lowered
+    at the same time.
     """
     driver = IssueDriver(bench, SmParams(warps=2), same_program(
         Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)), Behaviour(room=1.0, launches=1.0, operations=0.0))
@@ -97,6 +98,10 @@ def check_edges(bench: Bench) -> None:
     program = random_program(bench.random, {Kind.PUSH: 6, Kind.FLOW_INDEXED: 1})
     driver = IssueDriver(bench, SmParams(warps=4, lanes=32), program, Behaviour(room=1.0, operations=0.0, ends=0.0))
     _issue(bench, "indexed branches among pushes", driver, 800)
+    for lanes in (8, 32):
+        program = random_program(bench.random, {Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0)
+        driver = IssueDriver(bench, SmParams(lanes=lanes), program, Behaviour(room=1.0, operations=0.0, launches=1.0))
+        _issue(bench, "what passes the full lanes only among what is refused", driver, 1000)
     for lanes in (8, 32):
         program = random_program(bench.random, {Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1)
         driver = IssueDriver(bench, SmParams(warps=2, lanes=lanes), program, Behaviour(room=1.0, branches=0.0))

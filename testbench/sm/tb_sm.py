@@ -26,6 +26,7 @@ from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS
 from testbench.programs.cuda.runs import complaints as cuda_complaints
 from testbench.sm.driver import LIMIT, SmDriver
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases, launch_text
+from testbench.sm.quarter import close_program
 from testbench.sm.random_programs import Program, random_program, shrink
 from testbench.words import contents
 
@@ -159,6 +160,12 @@ def check_errors(bench: Bench, driver: SmDriver, cases: Iterable[ErrorCase]) -> 
             driver.run(bench, f"{case.name}, not reported", case.launch(), status=silent.status, report_mask=0)
 
 
+def check_close(bench: Bench, driver: SmDriver) -> None:
+    """What passes the full lanes only, close to other instructions."""
+    driver.run(bench, f"a quarter's rate, {driver.params.lanes} lanes", close_program(bench.random))
+    bench.checked("programs at a quarter of the rate")
+
+
 def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
     """Random programs; one that fails is reported as the smallest that still does."""
     for number in bench.progress(range(count), "random programs"):
@@ -183,6 +190,7 @@ def check_machines(bench: Bench) -> None:
     """Machines with other numbers of warps and lanes."""
     for params in MACHINES:
         driver = SmDriver(params, bench.engine)
+        check_close(bench, driver)
         check_kernels(bench, driver, itertools.product(RUNS, LEVELS))
         check_random(bench, driver, 50, 12)
 
@@ -207,6 +215,7 @@ def run(bench: Bench) -> None:
                     (1,) if slow else _LATENCIES)
     if not slow:
         check_grid(bench, driver)
+    check_close(bench, driver)
     check_errors(bench, driver, itertools.islice(error_cases(), 3) if slow else error_cases())
     check_random(bench, driver, 1 if slow else 400 if bench.thorough else 16, 1 if slow else 12)
     if bench.thorough:

@@ -1,5 +1,6 @@
 """The whole machine: its testbench, and differences that the comparison must find."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 import sim.machine.hardware
 import sim.machine.hosted
 from rtl.isa.errors import WarpError
+from rtl.params import PRESETS
 from sim.engine import PysimEngine, choose
 from sim.kernels.manifest import RUNS, build
 from sim.machine.lockstep import Lockstep
 from sim.testbench import run
 from testbench.sm import tb_sm
+from testbench.sm.driver import SmDriver
 from testbench.sm.errors import error_cases
 from testbench.sm.random_programs import random_program, shrink
 
@@ -53,6 +56,13 @@ def test_any_policy_and_any_latency_leave_the_same(driver):
 @fast
 def test_more_ctas_than_there_is_room_for(driver):
     passes(lambda bench: tb_sm.check_grid(bench, driver))
+
+
+@fast
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+def test_what_passes_the_full_lanes_only(lanes):
+    few = SmDriver(replace(PRESETS["tiny"], lanes=lanes), ENGINE)
+    passes(lambda bench: tb_sm.check_close(bench, few))
 
 
 @fast

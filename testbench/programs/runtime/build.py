@@ -14,8 +14,6 @@ from sim.command import OutputError, Parser, write_file
 from testbench.programs.cuda.build import compiled
 from testbench.programs.cuda.nvidia import CompilerError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""

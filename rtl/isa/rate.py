@@ -1,0 +1,47 @@
+"""Which instructions of the lanes have a quarter of the others' rate (ours): the one list that everybody reads.
+
+Of four lanes one is full. What only a full lane can do takes a warp four times as many cycles: compiled code needs it
+less often, and in every lane it would be more than half of what a lane is.
+"""
+
+from collections.abc import Callable
+
+from .kinds import HalfSelect, ProductAddend, SumShift
+from .syntax import PT, Form, Values
+from .table import find
+
+__all__ = ["quarter_rate", "quarter_rules"]
+
+_NAMES = frozenset({
+    "IMUL", "IMUL32I", "IMAD", "IMAD32I", "PRMT", "BFE", "BFI", "SHF.L", "SHF.R", "VMNMX", "VABSDIFF", "ICMP", "CSET",
+    "CSETP", "P2R", "R2P"})
+"""Products of words, permutations, fields, pairs, bounded distances, signs, tests of CC, packed predicates."""
+_HALVES = ("half_a", "half_b", "half_c")
+_NEGATIONS = ("negate_a", "negate_b", "negate_c")
+
+
+def _other_than(name: str, usual: int) -> Callable[[Values], bool]:
+    return lambda values: values[name] != usual
+
+
+def quarter_rules(form: Form) -> tuple[Callable[[Values], bool], ...]:
+    """The instruction passes the full lanes only if one of these holds of its fields; each looks at few. Of sums of
+    three those of halves, those that shift, and those that negate all three; of products of halves those that are
+    corrected for signs; of high words of scaled addresses those that are negated, or tested."""
+    if form.name in _NAMES:
+        return (lambda _values: True,)
+    if form.name == "XMAD":
+        return (lambda values: values["addend"] == ProductAddend.CSFU.value,)
+    if form.name == "LEA.HI":
+        return _other_than("negate_a", 0), _other_than("Pd", PT)
+    if form.name != "IADD3":
+        return ()
+    usual = {"shift": SumShift.NONE.value, **dict.fromkeys(_HALVES, HalfSelect.WORD.value)}
+    return (lambda values: all(values[name] for name in _NEGATIONS),
+            *(_other_than(name, code) for name, code in usual.items() if name in form.fields))
+
+
+def quarter_rate(word: int) -> bool:
+    """Whether the instruction passes the full lanes only."""
+    form = find(word)
+    return form is not None and any(rule(form.values(word)) for rule in quarter_rules(form))

@@ -30,6 +30,8 @@ _SYNTHESIS = f"chformal -remove\ndelete t:$print\n{FOR_SIZE}"
 """Assertions and prints are for simulation."""
 _SYNTHESIS_OPTIONS = "-nowidelut"
 """For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
+_ROUTER = "router2"
+"""nextpnr's own choice, router1, would need hours for a whole machine."""
 COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
            "mult18x18d": "MULT18X18D"}
 """What is counted: key in results, type of cell."""
@@ -118,7 +120,7 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     say("elaboration")
     plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
                             synth_opts=_SYNTHESIS_OPTIONS,
-                            nextpnr_opts=f"--timing-allow-fail --report {_REPORT}")
+                            nextpnr_opts=f"--timing-allow-fail --router {_ROUTER} --report {_REPORT}")
     plan.extract(folder)
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))
     result = Bitstream(board, preset, f"{platform.device}, {platform.package}, speed grade {platform.speed}",

@@ -42,8 +42,8 @@ write_json timing.json
 """
 """Second names of nets are removed before the mapping, which confuses some of them with bits of others."""
 FOR_SIZE = "scratchpad -set abc9.script +&scorr;&sweep;&syn2;&syn2;&syn2;&dch,-f;&if,{W},{D};&mfs"
-"""How ABC maps logic to LUTs for size: it rewrites the logic three times before it covers it. That saves 5 % of the LUTs
-of a lane. As few LUTs as possible (``&if,-a``) would save 2 % more, and cost a sixth of its clock rate."""
+"""How ABC maps logic to LUTs for size: it rewrites the logic three times before it covers it. That saves 5 % of the
+LUTs of a lane. As few LUTs as possible (``&if,-a``) would save 2 % more, and cost a sixth of its clock rate."""
 _COMMANDS = {False: "synth_ecp5 -top top", True: "synth_ecp5 -nowidelut -top top"}
 """For speed; and for a small netlist, without the multiplexers between LUTs (PFUMX, L6MUX21), with which yosys makes
 wide selections up to three times as large."""

@@ -55,7 +55,7 @@ class SmParams:
         Groups of three instructions in the instruction cache: a power of two from 16 on.
     constant_words : int
         32-bit words in the constant cache: a power of two from 64 on.
-    float : bool
+    floats : bool
         Whether the lanes have single precision; without it its instructions raise ILLEGAL_INSTR_ENCODING.
     """
 
@@ -65,7 +65,7 @@ class SmParams:
     shared_bytes: int = 16384
     instruction_groups: int = 256
     constant_words: int = 1024
-    float: bool = True
+    floats: bool = True
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
@@ -112,10 +112,10 @@ class SmParams:
 
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
-                     float=False),
+                     floats=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
     "default": SmParams(warps=8, lanes=8),
-    "integer": SmParams(warps=8, lanes=8, float=False),
+    "integer": SmParams(warps=8, lanes=8, floats=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
 """Named machines: for proofs and tests of parts, for tests of all, for boards, and the real one's size."""

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from sim.command import CALLED
+
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
@@ -26,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = f"no command {name}" if name else "which command?"
         print(f"warpstack: {what}; there are {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
-    return import_module(COMMANDS[name]).main(rest[:-1])
+    before = CALLED.set(f"warpstack {name}")
+    try:
+        return import_module(COMMANDS[name]).main(rest[:-1])
+    finally:
+        CALLED.reset(before)
 
 
 def _first_line(module: str) -> str:

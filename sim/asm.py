@@ -5,33 +5,31 @@ line on stderr says what and where, and no file is written.
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
-from sim.command import OutputError, Parser, write_file
+from sim.command import Parser, write_file
 from sim.toolchain.assembler import assemble, read_text
 from sim.toolchain.elf_writer import write_object
-from sim.toolchain.module import ProgramError
 
 __all__ = ["main"]
 
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m sim.asm", description="Assembles a program into a cubin.")
+    parser = Parser("sim.asm", "Assembles a program into a cubin.")
     parser.add_argument("input", metavar="IN", help="assembly text")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the cubin to write")
     return parser
 
 
+def _assemble(options: Namespace) -> None:
+    write_file(options.output, write_object(assemble(read_text(options.input), options.input)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        write_file(options.output, write_object(assemble(read_text(options.input), options.input)))
-    except (OutputError, ProgramError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _assemble, bare=True)
 
 
 if __name__ == "__main__":

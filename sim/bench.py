@@ -16,17 +16,16 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
-from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine
+from sim.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
 from sim.benchmarks.ptx import PtxRow, ptx_table, total
 from sim.benchmarks.roofline import QUICK, RooflineRow, left_out, roofline_table
 from sim.benchmarks.speed import AIMS, SpeedRow, speed_rows
 from sim.benchmarks.table import table
 from sim.benchmarks.throughput import AIM, ThroughputRow, throughput_table
-from sim.board.errors import BoardError
 from sim.board.machine import Board
-from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
-from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
+from sim.engine import ENGINES, Engine, chosen_engine
 from sim.launch_options import BOARD, add_board_options, open_board
 from sim.machine.memory_service import LATENCY
 
@@ -42,8 +41,8 @@ _SPEED_TURNS = {"pysim": 1, "compiled": 60}
 """Turns of the loop that take some seconds on each engine."""
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m sim.bench", description="Measures the machine in simulation.")
+def _parser() -> Parser:
+    parser = Parser("sim.bench", "Measures the machine in simulation.")
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
                         help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")
@@ -165,44 +164,39 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
     return figures
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+def _run(options: argparse.Namespace) -> None:
     for name in options.only:
         if name not in _BENCHMARKS:
-            parser.error(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
+            raise CommandError(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
     if options.preset not in MACHINES:
-        parser.error(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
+        raise CommandError(f"no preset {options.preset}; there are {', '.join(MACHINES)}")
     if options.ptx and options.only:
-        parser.error(f"--ptx measures the compiler alone, not {options.only[0]}")
+        raise CommandError(f"--ptx measures the compiler alone, not {options.only[0]}")
     if options.svg is not None and (options.ptx or options.engine == BOARD
                                     or "roofline" not in (options.only or _BENCHMARKS)):
-        parser.error("--svg draws the roofline, which is not measured")
+        raise CommandError("--svg draws the roofline, which is not measured")
     if options.engine == BOARD and (others := [name for name in options.only if name not in _ON_BOARDS]):
-        parser.error(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
-    try:
-        if options.svg is not None:
-            check_plotter()
-            check_file(options.svg)
-        if options.json is not None:
-            check_file(options.json)
-        if options.ptx:
-            rows = ptx_table()
-            figures = _Figures(ptx=[row.record() for row in rows])
-            print_text(_ptx_text(rows))
-        elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
-            figures = _measure_board(options, board)
-        else:
-            engine, hint = choose(options.engine, cached=options.cached)
-            if hint is not None:
-                print(hint, file=sys.stderr)
-            figures = _measure(options, MACHINES[options.preset], engine)
-        if options.json is not None:
-            write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
-    except (BenchmarkError, BoardError, EngineError, OutputError) as error:
-        parser.error(str(error))
-    return 0
+        raise CommandError(f"{others[0]} is not measured on boards, {' and '.join(_ON_BOARDS)} are")
+    if options.svg is not None:
+        check_plotter()
+        check_file(options.svg)
+    if options.json is not None:
+        check_file(options.json)
+    if options.ptx:
+        rows = ptx_table()
+        figures = _Figures(ptx=[row.record() for row in rows])
+        print_text(_ptx_text(rows))
+    elif (board := open_board(options.engine, options.port, options.baud, options.preset)) is not None:
+        figures = _measure_board(options, board)
+    else:
+        figures = _measure(options, MACHINES[options.preset], chosen_engine(options, sys.stderr.write))
+    if options.json is not None:
+        write_file(options.json, (json.dumps(figures, indent=2) + "\n").encode())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _run)
 
 
 if __name__ == "__main__":

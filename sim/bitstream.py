@@ -48,22 +48,13 @@ _LOADER = ("OPENFPGALOADER", "openFPGALoader")
 class Bitstream:
     """A bitstream, and what it came to.
 
-    Attributes
-    ----------
-    board, preset, device : str
-    wanted : float
-        MHz of the machine's clock.
-    units : dict[str, dict[str, int]]
-        Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
-    used : dict[str, tuple[int, int]]
-        Of the device, by kind: what is used, and what there is.
-    timings : list[Timing]
-        Of the machine's clock, for each seed that was tried.
-    clocks : dict[int, dict[str, tuple[float, float]]]
-        By seed, for each clock: MHz that are reached, and that are wanted.
-    tools : dict[str, str]
-    path : Path
-        Of the bitstream.
+    Attributes:
+        wanted: MHz of the machine's clock.
+        units: Cells by unit, by the keys of COLUMNS. A cell of logic counts for the unit whose signal it makes.
+        used: Of the device, by kind: what is used, and what there is.
+        timings: Of the machine's clock, for each seed that was tried.
+        clocks: By seed, for each clock: MHz that are reached, and that are wanted.
+        path: Of the bitstream.
     """
 
     board: str

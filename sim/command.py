@@ -1,23 +1,48 @@
-"""What the commands of this package share: how arguments are refused, and how results are written."""
+"""What the commands of this package share: how they are called and refuse, and how results are written."""
 
 import argparse
 import errno
 import os
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
-__all__ = ["OutputError", "OutputFile", "Parser", "add_cache_option", "check_file", "is_whole", "make_folder",
-           "print_text", "write_file"]
+__all__ = ["CALLED", "CommandError", "OutputError", "OutputFile", "Parser", "add_cache_option", "check_file",
+           "is_whole", "make_folder", "print_text", "write_file"]
+
+CALLED: ContextVar[str | None] = ContextVar("CALLED", default=None)
+"""What the command is called as, if not by its module."""
 
 
-class OutputError(Exception):
+class CommandError(Exception):
+    """What keeps a command from its work: one line that says what is wrong, and where."""
+
+
+class OutputError(CommandError):
     """Results that can't be written: one line that says where to, and why."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses a command's arguments; a wrong one gets one line on stderr and exit code 2."""
+    """A command: what ``python -m`` calls by the name of a module."""
+
+    def __init__(self, module: str, description: str) -> None:
+        super().__init__(prog=CALLED.get() or f"python -m {module}", description=description)
+
+    def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
+        """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and
+        exit code 2, as wrong arguments do; a ``bare`` one, about a place in a file, without the command's name.
+        """
+        options = self.parse_args(arguments)
+        try:
+            return body(options) or 0
+        except CommandError as error:
+            if not bare:
+                self.error(str(error))
+            print(error, file=sys.stderr)
+            return 2
 
     def error(self, message: str) -> NoReturn:
         """Ends the program."""

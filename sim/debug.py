@@ -9,18 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rtl.params import PRESETS
-from sim.board.errors import BoardError
 from sim.board.machine import Board
-from sim.command import OutputError, Parser, print_text
-from sim.debugger.errors import DebuggerError
+from sim.command import Parser, print_text
 from sim.debugger.places import Places
 from sim.debugger.session import Session
-from sim.debugger.terminal import Batch, BatchError, Terminal, read_batch
+from sim.debugger.terminal import Batch, Terminal, read_batch
 from sim.debugger.watch import Watch
-from sim.engine import ENGINES, EngineError, choose
+from sim.engine import ENGINES, chosen_engine
 from sim.firmware.trap_handler import SaveArea, install_trap_handler
 from sim.launch import Launch
-from sim.launch.arguments import ArgumentError
 from sim.launch_options import (
     LaunchError,
     LaunchOptions,
@@ -33,7 +30,6 @@ from sim.launch_options import (
 from sim.machine.hardware import Hardware
 from sim.machine.host import Host
 from sim.machine.hosted import HostedMachine
-from sim.toolchain.module import ProgramError
 
 __all__ = ["main"]
 
@@ -50,7 +46,7 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m sim.debug", description="Debugs a kernel through the registers of the hardware.")
+    parser = Parser("sim.debug", "Debugs a kernel through the registers of the hardware.")
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
     parser.add_argument("--batch", metavar="FILE",
                         help="take the commands from a file, one a line, # for comments; - for standard input")
@@ -82,24 +78,18 @@ def _debug(session: Session, source: Batch | Terminal, machine: HostedMachine, w
         machine.run(session.area.launch, _LIMIT, driver=drive)
 
 
+def _run(options: Options) -> None:
+    watch = Watch()
+    batch = None if options.batch is None else read_batch(options.batch)
+    board = open_board(options.engine, options.port, options.baud, options.preset)
+    session = _session(options, watch, board)
+    machine = board or Hardware(PRESETS[options.preset], chosen_engine(options))
+    _debug(session, batch or Terminal(session), machine, watch)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    parser = _parser()
-    options, watch = Options(**vars(parser.parse_args(arguments))), Watch()
-    try:
-        batch = None if options.batch is None else read_batch(options.batch)
-        machine = board = open_board(options.engine, options.port, options.baud, options.preset)
-        session = _session(options, watch, board)
-        if machine is None:
-            engine, advice = choose(options.engine, cached=options.cached)
-            if advice is not None:
-                print_text(f"{advice}\n")
-            machine = Hardware(PRESETS[options.preset], engine)
-        _debug(session, batch or Terminal(session), machine, watch)
-    except (ArgumentError, BatchError, BoardError, DebuggerError, EngineError, LaunchError, OutputError,
-            ProgramError) as error:
-        parser.error(str(error))
-    return 0
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _run(Options(**vars(options))))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sim.command import OutputError, Parser, print_text
+from sim.command import Parser, print_text
 from sim.toolchain.disassembly import disassembly, raw_disassembly
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.listing import listing
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m sim.dis", description="Prints the machine code of a cubin as text.")
+    parser = Parser("sim.dis", "Prints the machine code of a cubin as text.")
     parser.add_argument("input", metavar="IN", help="a cubin")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--raw", action="store_true", help="IN is bare code: groups of 32 bytes")
@@ -40,14 +40,9 @@ def _text(path: str, raw: bool, source: bool) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        print_text(_text(options.input, options.raw, options.source))
-    except (OutputError, ProgramError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: print_text(_text(options.input, options.raw, options.source)),
+                         bare=True)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from sim.command import CommandError
+
 __all__ = ["DEVICE", "FOR_SIZE", "CriticalPath", "FpgaError", "Timing", "cells", "critical_path", "missing_tool",
            "pack", "place_and_route", "run_tool", "synthesize", "versions"]
 
@@ -52,7 +54,7 @@ _PORTS = {"DI": "data", "M": "data", "CE": "enable", "LSR": "reset", "WRE": "wri
 """What the inputs of registers and memories are for."""
 
 
-class FpgaError(Exception):
+class FpgaError(CommandError):
     """A tool that is missing or failed; one line that says which and why."""
 
 
@@ -116,14 +118,10 @@ def pack(folder: Path) -> dict[str, int]:
 class CriticalPath:
     """The slowest path from register to register.
 
-    Attributes
-    ----------
-    start, end : str
-        Where: a register or a memory.
-    levels : int
-        Cells of logic on it.
-    logic, routing : float
-        Nanoseconds in cells, set-up included, and between them.
+    Attributes:
+        start, end: Where: a register or a memory.
+        levels: Cells of logic on it.
+        logic, routing: Nanoseconds in cells, set-up included, and between them.
     """
 
     start: str

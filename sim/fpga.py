@@ -25,8 +25,8 @@ from rtl.fpga.harness import TimingHarness
 from rtl.fpga.units import UNITS
 from rtl.params import PRESETS
 from sim.bitstream import build, check_loader, constraints, load, missing_boards
-from sim.command import OutputError, Parser, check_file, make_folder, write_file
-from sim.ecp5 import DEVICE, FpgaError, Timing, cells, missing_tool, pack, place_and_route, synthesize, versions
+from sim.command import CommandError, Parser, check_file, make_folder, write_file
+from sim.ecp5 import DEVICE, Timing, cells, missing_tool, pack, place_and_route, synthesize, versions
 from sim.verilog import verilog_of
 
 __all__ = ["Measurement", "main", "measure"]
@@ -51,16 +51,11 @@ COUNTED = {
 class Measurement:
     """What a unit needs, and how fast it is.
 
-    Attributes
-    ----------
-    unit, preset, small : str, str, bool
-        What was measured; whether it was synthesized for size.
-    size : dict[str, int]
-        The keys of COUNTED.
-    timings : list[Timing]
-        One for each seed.
-    tools : dict[str, str]
-        Their versions.
+    Attributes:
+        unit, preset, small: What was measured; whether it was synthesized for size.
+        size: The keys of COUNTED.
+        timings: One for each seed.
+        tools: Their versions.
     """
 
     unit: str
@@ -146,8 +141,8 @@ def _memory(text: str) -> int | str:
     return text if text == SDRAM else int(text)
 
 
-def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
-    parser = Parser(prog="python -m sim.fpga", description="Builds the bitstream of a board, measures the size and the "
+def _parser() -> Parser:
+    parser = Parser("sim.fpga", "Builds the bitstream of a board, measures the size and the "
                     "clock rate of a unit, or writes Verilog of the machine.")
     parser.add_argument("board", nargs="?", metavar="BOARD", help=f"of {', '.join(BOARDS)}")
     parser.add_argument("--unit", help=f"which: {', '.join(UNITS)}")
@@ -167,25 +162,28 @@ def _read(arguments: Sequence[str] | None) -> tuple[Parser, Any]:
     parser.add_argument("--load", action="store_true", default=None, help="program the board, by openFPGALoader")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the results there as well")
     parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/fpga/NAME-PRESET")
-    options = parser.parse_args(arguments)
+    return parser
+
+
+def _check(options: Any) -> None:
+    """Refuses what does not go together; the preset is settled."""
     given = [name for name in ("board", "unit", "verilog") if getattr(options, name) is not None]
     if len(given) != 1:
-        parser.error("one of BOARD, --unit and --verilog is wanted"
+        raise CommandError("one of BOARD, --unit and --verilog is wanted"
                      + (f", not {' and '.join(given)}" if given else ""))
     for what, names in (("board", BOARDS), ("unit", UNITS)):
         if getattr(options, what) not in (None, *names):
-            parser.error(f"no {what} {getattr(options, what)}; there are {', '.join(names)}")
+            raise CommandError(f"no {what} {getattr(options, what)}; there are {', '.join(names)}")
     for flag in ("clock", "memory", "video", "load", "lpf"):
         if getattr(options, flag) is not None and options.board is None:
-            parser.error(f"--{flag} is for boards")
+            raise CommandError(f"--{flag} is for boards")
     for flag in (*_KNOBS, "small"):
         if getattr(options, flag) and options.unit is None:
-            parser.error(f"--{flag} is for units")
+            raise CommandError(f"--{flag} is for units")
     if options.preset is None:
         options.preset = "default" if options.board is None else BOARDS[options.board].preset
     if options.preset not in PRESETS:
-        parser.error(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
-    return parser, options
+        raise CommandError(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
 
 
 def _measure(options: Any) -> int:
@@ -229,19 +227,22 @@ def _verilog(options: Any) -> int:
     return 0
 
 
+def _run(options: Any) -> int:
+    _check(options)
+    if (reason := missing_tool()) or (reason := missing_boards() if options.board is not None else None):
+        raise CommandError(reason)
+    for path in (options.json, options.verilog, options.lpf):
+        if path is not None:
+            check_file(path)
+    try:
+        return (_measure if options.unit is not None else _build if options.board is not None else _verilog)(options)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser, options = _read(arguments)
-    if (reason := missing_tool()) or (reason := missing_boards() if options.board is not None else None):
-        parser.error(reason)
-    try:
-        for path in (options.json, options.verilog, options.lpf):
-            if path is not None:
-                check_file(path)
-        work = _measure if options.unit is not None else _build if options.board is not None else _verilog
-        return work(options)
-    except (FpgaError, OutputError, ValueError) as error:
-        parser.error(str(error))
+    return _parser().run(arguments, _run)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.placing import fit
-from sim.command import Parser, add_cache_option
+from sim.command import CommandError, Parser, add_cache_option
 from sim.engine import current_name
 from sim.launch import Launch, lacking, prepare
 from sim.launch.arguments import parse_arguments
@@ -39,7 +39,7 @@ _OF_BOARD = 16
 T = TypeVar("T", bound=Any)
 
 
-class LaunchError(Exception):
+class LaunchError(CommandError):
     """A launch that the machine has no room for: one line that says why."""
 
 
@@ -111,13 +111,13 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         f"(default: {HEAP_DEFAULT})")
 
 
-def _check_instructions(module: Module, entry: str | None, preset: str, real: bool) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``real``:
+def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool) -> None:
+    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``:
     ProgramError."""
     for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ, real) is WarpError.ILLEGAL_INSTR_ENCODING:
+        if encoding_error(word, RZ, floats) is WarpError.ILLEGAL_INSTR_ENCODING:
             form = find(word)
-            lacks = form is not None and not real and is_floating(form, form.values(word))
+            lacks = form is not None and not floats and is_floating(form, form.values(word))
             why = f": preset {preset} has no floating point" if lacks else ""
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
             raise ProgramError(
@@ -160,13 +160,13 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     name, params = machine_of(options.preset, board)
     output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
-    _check_instructions(module, options.entry, name, params.float)
+    _check_instructions(module, options.entry, name, params.floats)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(
             module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
             local=local, crs=crs, dynamic_shared=options.shared, memory=memory, output=output, heap=heap),
-            real=params.float))
+            floats=params.floats))
         launch: Launch = made if isinstance(made, Launch) else made.launch
         return launch, made     # pyright: ignore[reportReturnType]
 

@@ -5,41 +5,39 @@ the text or with a file; one line on stderr says what and where, and no file is 
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from sim.collector import collector_off
-from sim.command import OutputError, Parser, write_file
+from sim.command import Parser, write_file
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import assembly_of_ptx, object_of_ptx
-from sim.toolchain.module import ProgramError
 
 __all__ = ["main"]
 
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m sim.ptx", description="Compiles a program in PTX into a cubin.")
+    parser = Parser("sim.ptx", "Compiles a program in PTX into a cubin.")
     parser.add_argument("input", metavar="IN", help="PTX text")
     parser.add_argument("-o", "--output", metavar="OUT", required=True,
                         help="the cubin to write; with suffix .sass, the assembly text")
     return parser
 
 
+def _compile(options: Namespace) -> None:
+    with collector_off():
+        if Path(options.output).suffix == ".sass":
+            content = assembly_of_ptx(options.input).encode()
+        else:
+            content = write_object(object_of_ptx(options.input))
+    write_file(options.output, content)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        with collector_off():
-            if Path(options.output).suffix == ".sass":
-                content = assembly_of_ptx(options.input).encode()
-            else:
-                content = write_object(object_of_ptx(options.input))
-        write_file(options.output, content)
-    except (OutputError, ProgramError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _compile, bare=True)
 
 
 if __name__ == "__main__":

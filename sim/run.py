@@ -14,17 +14,14 @@ from tqdm import tqdm
 
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS
-from sim.board.errors import BoardError
 from sim.board.machine import Board
-from sim.command import OutputError, Parser, check_file, print_text, write_file
-from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.command import CommandError, Parser, check_file, print_text, write_file
+from sim.engine import ENGINES, Engine, chosen_engine
 from sim.launch import Launch
-from sim.launch.arguments import ArgumentError
 from sim.launch.memory import Memory
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.launch_options import (
     BOARD,
-    LaunchError,
     LaunchOptions,
     add_launch_options,
     check_size,
@@ -42,7 +39,6 @@ from sim.report.error_status import decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
 from sim.report.run import describe
-from sim.toolchain.module import ProgramError
 
 __all__ = ["Options", "RunError", "main", "results"]
 
@@ -53,7 +49,7 @@ _STEP = 10_000
 """Instructions of the reference machine between two moves of the progress bar."""
 
 
-class RunError(Exception):
+class RunError(CommandError):
     """A run that can't be started: one line that says why."""
 
 
@@ -69,7 +65,7 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m sim.run", description="Runs a kernel and reports what it left in its buffers.")
+    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.")
     add_launch_options(parser, (*ENGINES, MODEL),
                        "what simulates the hardware; model: the reference machine instead")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
@@ -203,29 +199,25 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
     return written | ({"difference": difference} if difference is not None else {})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    parser = _parser()
-    options = Options(**vars(parser.parse_args(arguments)))
-    try:
-        _check(options)
-        board = open_board(options.engine, options.port, options.baud, options.preset)
-        _, launch = prepared(options, lambda launch: launch, board)
-        check_size(launch, *machine_of(options.preset, board))
-        if board is not None:
-            written = _on_board(options, launch, board)
-        elif options.engine == MODEL:
-            written = _on_model(options, launch)
-        else:
-            engine, advice = choose(options.engine, cached=options.cached)
-            if advice is not None:
-                print_text(f"{advice}\n")
-            written = _on_hardware(options, launch, engine)
-        if options.json is not None:
-            write_file(options.json, f"{json.dumps(written)}\n".encode())
-    except (RunError, ArgumentError, BoardError, EngineError, LaunchError, OutputError, ProgramError) as error:
-        parser.error(str(error))
+def _work(options: Options) -> int:
+    _check(options)
+    board = open_board(options.engine, options.port, options.baud, options.preset)
+    _, launch = prepared(options, lambda launch: launch, board)
+    check_size(launch, *machine_of(options.preset, board))
+    if board is not None:
+        written = _on_board(options, launch, board)
+    elif options.engine == MODEL:
+        written = _on_model(options, launch)
+    else:
+        written = _on_hardware(options, launch, chosen_engine(options))
+    if options.json is not None:
+        write_file(options.json, f"{json.dumps(written)}\n".encode())
     return 0 if written["status"] == "ok" else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from sim.command import OutputError, Parser, add_cache_option, check_file, print_text
-from sim.engine import ENGINES, Engine, EngineError, choose
+from sim.command import CommandError, Parser, add_cache_option, check_file, print_text
+from sim.engine import ENGINES, Engine, chosen_engine
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
 
@@ -59,8 +59,8 @@ def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = 
     return run(unit, _body(path, folder), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m sim.run_tb", description="Runs the testbench of a unit of the hardware.")
+def _parser() -> Parser:
+    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.")
     parser.add_argument("unit", nargs="?", help="which; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the testbenches")
     parser.add_argument("--all", action="store_true",
@@ -79,35 +79,31 @@ def _list(known: dict[str, Path]) -> None:
     print_text("".join(f"{unit:{width}}  {title_of(path)}\n" for unit, path in known.items()))
 
 
-def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
-    """The command; returns its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+def _run(options: argparse.Namespace, folder: Path) -> int:
     known = testbenches(folder)
     if options.list:
         _list(known)
         return 0
     if options.unit is None and not options.all:
-        parser.error(f"which testbench? there are {', '.join(known)}")
+        raise CommandError(f"which testbench? there are {', '.join(known)}")
     if options.unit is not None and options.unit not in known:
-        parser.error(f"no testbench {options.unit}; there are {', '.join(known)}")
+        raise CommandError(f"no testbench {options.unit}; there are {', '.join(known)}")
     if options.unit is None and options.vcd is not None:
-        parser.error("--vcd names one file, and there are several testbenches")
-    failed = False
-    try:
-        engine, hint = choose(options.engine, cached=options.cached)
-        if hint is not None:
-            print(hint, file=sys.stderr)
-        for unit in [options.unit] if options.unit else known:
-            vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
-            if vcd is not None:
-                check_file(vcd, folders=True)
-            report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
-            print_text(f"{report.text()}\n")
-            failed |= not report.passed
-    except (EngineError, OutputError) as error:
-        parser.error(str(error))
+        raise CommandError("--vcd names one file, and there are several testbenches")
+    failed, engine = False, chosen_engine(options, sys.stderr.write)
+    for unit in [options.unit] if options.unit else known:
+        vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
+        if vcd is not None:
+            check_file(vcd, folders=True)
+        report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
+        print_text(f"{report.text()}\n")
+        failed |= not report.passed
     return int(failed)
+
+
+def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _run(options, folder))
 
 
 if __name__ == "__main__":

@@ -54,18 +54,12 @@ class CheckError(Exception):
 class Bench:
     """A testbench's way to simulate and to report.
 
-    Attributes
-    ----------
-    seed : int
-        What the random numbers start from.
-    random : random.Random
-        The random numbers of this run.
-    thorough : bool
-        Whether the long form of the checks was asked for.
-    engine : type[Engine]
-        What simulates.
-    report : Report
-        What was found so far.
+    Attributes:
+        seed: What the random numbers start from.
+        random: The random numbers of this run.
+        thorough: Whether the long form of the checks was asked for.
+        engine: What simulates.
+        report: What was found so far.
     """
 
     def __init__(self, name: str, engine: type[Engine], *, seed: int = 0, thorough: bool = False,
@@ -87,21 +81,14 @@ class Bench:
                  clock: float = PERIOD, traces: Traces | None = None, name: str = "", limit: int = 1_000_000) -> int:
         """Simulates ``dut`` until all ``testbenches`` have ended; returns the clock cycles that took.
 
-        Parameters
-        ----------
-        dut : Elaboratable
-            What to simulate; a combinational loop in it is named.
-        testbenches, background : Iterable[async function]
-            Amaranth testbenches, in the order in which they act; ``background`` ones, which act first, may go on
-            for ever.
-        clock : float
-            Period of the clock of the domain ``sync``, in seconds.
-        traces : Traces | None
-            What to record, see :mod:`sim.waves.traces`.
-        name : str
-            Tells the waveforms of several simulations of one testbench apart.
-        limit : int
-            A run that is not over after so many cycles has failed.
+        Parameters:
+            dut: What to simulate; a combinational loop in it is named.
+            testbenches, background: Amaranth testbenches, in the order in which they act; ``background`` ones, which
+                act first, may go on for ever.
+            clock: Period of the clock of the domain ``sync``, in seconds.
+            traces: What to record, see :mod:`sim.waves.traces`.
+            name: Tells the waveforms of several simulations of one testbench apart.
+            limit: A run that is not over after so many cycles has failed.
         """
         simulator = make_simulator(dut, self.engine)
         simulator.add_clock(clock)
@@ -204,22 +191,14 @@ def run(name: str, body: Callable[[Bench], None], engine: type[Engine], *, seed:
         vcd: Path | None = None, title: str = "") -> Report:
     """Runs a testbench. Failed checks and assertions, in it or in the hardware, are reported; other errors are raised.
 
-    Parameters
-    ----------
-    name : str
-        The unit, as it is called on the command line.
-    body : Callable[[Bench], None]
-        The testbench's ``run``.
-    engine : type[Engine]
-        What simulates, see :func:`sim.engine.choose`.
-    seed : int
-        What its random numbers start from.
-    thorough : bool
-        Whether to run the long form.
-    vcd : Path | None
-        Where its waveform goes; None: nowhere.
-    title : str
-        What it checks, in one line.
+    Parameters:
+        name: The unit, as it is called on the command line.
+        body: The testbench's ``run``.
+        engine: What simulates, see :func:`sim.engine.choose`.
+        seed: What its random numbers start from.
+        thorough: Whether to run the long form.
+        vcd: Where its waveform goes; None: nowhere.
+        title: What it checks, in one line.
     """
     bench = Bench(name, engine, seed=seed, thorough=thorough, vcd=vcd, title=title)
     start = time.monotonic()

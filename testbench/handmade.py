@@ -12,10 +12,8 @@ from sim.model.retirement import Retirement
 from sim.model.state import Warp
 from sim.model.vector.lanes import Condition
 from sim.model.warp import Machine
-from testbench.words import NOP, address, encode, place
+from testbench.words import address, encode, place
 from testbench.words import launch as launch_words
-
-__all__ = ["ALL", "NOP", "Program", "address", "alone", "encode", "launch", "machine", "place", "vector", "warp_of"]
 
 ALL = 0xFFFF_FFFF
 """Every thread."""

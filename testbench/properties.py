@@ -5,8 +5,6 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis.strategies import SearchStrategy
 
-__all__ = ["for_many"]
-
 
 def for_many(*strategies: SearchStrategy) -> Callable[[Callable], Callable]:
     """Runs a test on many inputs, the same ones each time."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-__all__ = ["refused"]
-
 
 def refused(capsys: pytest.CaptureFixture[str], command: Callable[[Sequence[str]], object],
             arguments: Sequence[str], *, silent: bool = True) -> str:

@@ -10,8 +10,6 @@ from sim.engine import Engine, choose
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
 
-__all__ = ["CLOCK", "combinational", "passes", "simulate"]
-
 CLOCK = MappingProxyType({"sync": 1e-8})
 """Domain -> period of its clock, in seconds."""
 

@@ -14,9 +14,6 @@ from sim.launch import Argument, Buffer, Launch, prepare
 from sim.toolchain.module import Data, Kernel, Module, Parameter
 from sim.toolchain.object_file import PARAMETER_BASE
 
-__all__ = ["FINISH", "NOP", "START", "STORE", "address", "branch", "code", "compare", "contents", "encode",
-           "launch", "move", "offset", "place", "results"]
-
 _NEGATED = 8
 _CONTROL_WORD = pack([ControlCode(stall=1)] * GROUP_INSTRUCTIONS)
 

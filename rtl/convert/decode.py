@@ -34,7 +34,7 @@ assert (FloatFormat.F32.value, FloatFormat.F64.value) == (_WORD, _DOUBLE)
 
 
 class ConversionDecoder(wiring.Component):
-    """Reads the instruction table; combinational. ``real``: the machine has floating point.
+    """Reads the instruction table; combinational. ``floats``: the machine has floating point.
 
     Members
     -------
@@ -61,8 +61,8 @@ class ConversionDecoder(wiring.Component):
     operand: Out(WORD_BITS)
     destination: Out(8)
 
-    def __init__(self, real: bool) -> None:
-        self._real = real
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -89,7 +89,7 @@ class ConversionDecoder(wiring.Component):
         if form.name == "F2F" and form.variant == "r":
             # The zero in RZ is one as an integer, too, and several at once: that alone is there without floating point.
             zero = (field_of(word, fields["Rb"]) == RZ) & ~field_of(word, fields["negate_b"])
-            with m.If(zero | (not self._real)):
+            with m.If(zero | (not self._floats)):
                 m.d.comb += instruction.operation.eq(ConversionOperation.INTEGER_TO_INTEGER)
         for name, size, signed in (("source", instruction.size, instruction.signed),
                                    ("destination", instruction.to_size, instruction.to_signed)):

@@ -56,7 +56,8 @@ class _Passed(data.Struct):
 
 
 class Function(wiring.Component):
-    """Stages with a register each, which a number passes in FUNCTION_STAGES cycles. Without ``real`` there is RCP only.
+    """Stages with a register each, which a number passes in FUNCTION_STAGES cycles. Without ``floats``
+    there is RCP only.
 
     A subnormal number is a zero.
 
@@ -77,18 +78,18 @@ class Function(wiring.Component):
     negative: In(1)
     value: Out(Shiftable)
 
-    def __init__(self, real: bool) -> None:
-        self._real = real
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         number, negative = _delayed(m, self.number, 2), _delayed(m, self.negative, 2)
         passed, fraction, row, logarithm = self._reduced(
-            m, number, negative, self._fixed(m) if self._real else Const(0, _FIXED_BITS))
+            m, number, negative, self._fixed(m) if self._floats else Const(0, _FIXED_BITS))
 
         # Fourth: the table.
-        depth = ROWS if self._real else 1 << INTERVAL_BITS[MultiFunction.RCP]
+        depth = ROWS if self._floats else 1 << INTERVAL_BITS[MultiFunction.RCP]
         m.submodules.table = table = memory.Memory(
             shape=unsigned(sum(COEFFICIENT_BITS)), depth=depth, init=[pack_row(entry) for entry in rows()[:depth]])
         port, found, d = table.read_port(), Signal(sum(COEFFICIENT_BITS)), Signal(signed(DISTANCE_BITS))
@@ -120,7 +121,7 @@ class Function(wiring.Component):
 
     def _is(self, *functions: MultiFunction) -> Value:
         """Whether the function is one of these."""
-        if not self._real:
+        if not self._floats:
             return Const(int(MultiFunction.RCP in functions), 1)
         found = [self.function == function for function in functions]
         return Cat(found).any()

@@ -31,14 +31,14 @@ class ConversionQueue(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._layout, self._real = conversion_entry(params), params.float
+        self._layout, self._floats = conversion_entry(params), params.floats
         super().__init__({
             "dispatch": In(data.StructLayout({"valid": 1, "payload": dispatched(params)})), "report_mask": In(32),
             "room": Out(1), "entry": Out(stream.Signature(self._layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = ConversionDecoder(self._real)
+        m.submodules.decoder = decoder = ConversionDecoder(self._floats)
         m.submodules.places = places = DispatchQueue(self._layout)
         arriving, taken = self.dispatch.payload, places.arriving.payload
         threads = arriving.active & arriving.guard

@@ -15,7 +15,7 @@ RESULT_STAGES = 4
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each. Without ``real`` there is no F2F.
+    """Four stages with a register each. Without ``floats`` there is no F2F.
 
     Members
     -------
@@ -30,8 +30,8 @@ class ConversionResult(wiring.Component):
     shifted: In(Shiftable)
     result: Out(DOUBLE_BITS)
 
-    def __init__(self, real: bool) -> None:
-        self._real = real
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -60,7 +60,7 @@ class ConversionResult(wiring.Component):
             with m.Case(ConversionOperation.FUNCTION):
                 self._function(m, kept, odd, half, rest, rounded)
             with m.Case(ConversionOperation.FLOAT_TO_FLOAT):
-                if self._real:
+                if self._floats:
                     self._whole(m, integer[1:WORD_BITS], kept, odd, half, rest, rounded, up)
             with m.Default():
                 m.d.comb += [kept.eq(integer[1:]), odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky),

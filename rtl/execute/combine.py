@@ -26,7 +26,7 @@ class TermStage(wiring.Component):
     ----------
     full : bool
         Of a full lane.
-    real : bool
+    floats : bool
         Whole words are multiplied for floating point.
 
     Members
@@ -43,8 +43,8 @@ class TermStage(wiring.Component):
     product: Out(64)
     terms: Out(Terms)
 
-    def __init__(self, *, full: bool, real: bool) -> None:
-        self._full, self._real = full, real
+    def __init__(self, *, full: bool, floats: bool) -> None:
+        self._full, self._floats = full, floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -59,7 +59,7 @@ class TermStage(wiring.Component):
             sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, one_more)), logic.eq(_looked_up(table, prepared)),
             terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
             terms.conditions.eq(prepared.conditions)]
-        if self._full or self._real:
+        if self._full or self._floats:
             self._multiply(m)
         (self._terms if self._full else self._simple_terms)(m, sum_of_two, logic)
         return m

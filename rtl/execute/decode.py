@@ -34,7 +34,7 @@ _OTHER_VALUES = {"S2R": ValueSource.SPECIAL, "CS2R": ValueSource.SPECIAL, "LEPC"
 
 
 class LaneDecoder(wiring.Component):
-    """Reads the instruction table; combinational. ``real``: the lanes have floating point.
+    """Reads the instruction table; combinational. ``floats``: the lanes have floating point.
 
     Members
     -------
@@ -46,8 +46,8 @@ class LaneDecoder(wiring.Component):
     word: In(WORD_BITS)
     instruction: Out(LaneInstruction)
 
-    def __init__(self, real: bool) -> None:
-        self._forms = tuple(form for form in LANE_FORMS if real or form.name not in FLOAT_OPERATIONS)
+    def __init__(self, floats: bool) -> None:
+        self._forms = tuple(form for form in LANE_FORMS if floats or form.name not in FLOAT_OPERATIONS)
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:

@@ -18,7 +18,7 @@ __all__ = ["Lane"]
 
 class Lane(wiring.Component):
     """Takes operands every cycle and has the result in the third one. ``full``: it can do what has a quarter of the
-    others' rate; ``real``: it has floating point.
+    others' rate; ``floats``: it has floating point.
 
     Members
     -------
@@ -35,11 +35,11 @@ class Lane(wiring.Component):
     operands: In(Operands)
     result: Out(LaneResult)
 
-    def __init__(self, *, full: bool, real: bool) -> None:
-        self._real = real
+    def __init__(self, *, full: bool, floats: bool) -> None:
+        self._floats = floats
         super().__init__()
-        self.prepare = OperandStage(full=full, real=real)
-        self.combine = TermStage(full=full, real=real)
+        self.prepare = OperandStage(full=full, floats=floats)
+        self.combine = TermStage(full=full, floats=floats)
         self.conclude = ResultStage(full=full)
 
     def elaborate(self, platform: object) -> Module:
@@ -51,7 +51,7 @@ class Lane(wiring.Component):
             prepare.control.eq(self.first), prepare.operands.eq(self.operands), combine.control.eq(self.second),
             conclude.control.eq(self.third), self.result.eq(conclude.result)]
         m.d.sync += [combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms)]
-        if self._real:
+        if self._floats:
             self._floating_point(m)
         return m
 

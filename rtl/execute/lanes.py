@@ -45,7 +45,7 @@ class Lanes(Component):
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
-        self.lanes = [Lane(full=number % QUARTERS == 0, real=params.float) for number in range(params.lanes)]
+        self.lanes = [Lane(full=number % QUARTERS == 0, floats=params.floats) for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

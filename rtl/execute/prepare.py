@@ -28,7 +28,7 @@ class OperandStage(wiring.Component):
     ----------
     full : bool
         Of a full lane.
-    real : bool
+    floats : bool
         Whole words are multiplied for floating point.
 
     Members
@@ -46,8 +46,8 @@ class OperandStage(wiring.Component):
     holds: In(1)
     prepared: Out(Prepared)
 
-    def __init__(self, *, full: bool, real: bool) -> None:
-        self._full, self._real = full, real
+    def __init__(self, *, full: bool, floats: bool) -> None:
+        self._full, self._floats = full, floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -149,7 +149,7 @@ class OperandStage(wiring.Component):
             m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
             pairs.append((low_factor, Cat(word[16:], is_signed & word[31])))
         products = [factor_a.as_signed() * factor_b.as_signed() for factor_a in pairs[0] for factor_b in pairs[1]]
-        if not (self._full or self._real):
+        if not (self._full or self._floats):
             products = products[:1]
         m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=False)]
         return pairs[0][0], pairs[1][0]

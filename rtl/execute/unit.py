@@ -119,7 +119,7 @@ class ExecuteUnit(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = LaneDecoder(self._params.float)
+        m.submodules.decoder = decoder = LaneDecoder(self._params.floats)
         m.submodules.registers = registers = self.registers
         m.submodules.predicates = predicates = self.predicates
         m.submodules.masks = masks = self.masks

@@ -51,7 +51,7 @@ class InstructionCache(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._rows, self._real = params.instruction_groups, params.float
+        self._rows, self._floats = params.instruction_groups, params.floats
         self.lines = params.instruction_groups // LINE_GROUPS
         """Lines in the cache."""
         super().__init__({
@@ -88,7 +88,7 @@ class InstructionCache(Component):
             m.d.sync += coming.eq(missed)
 
         # Fill: a word a cycle, first found out what it is, then put into its row.
-        m.submodules.predecoder = predecoder = Predecoder(self._real)
+        m.submodules.predecoder = predecoder = Predecoder(self._floats)
         arriving, known = Signal(line_part()), Signal(line_part())
         instruction: Any = Signal(StoredInstruction)
         m.d.comb += [predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers)]

@@ -87,7 +87,7 @@ _PLACES = _register_places()
 
 class Predecoder(wiring.Component):
     """Reads the instruction table; combinational. Refuses what rtl.isa.legality.encoding_error refuses on a machine
-    with floating point (``real``), or without.
+    with floating point (``floats``), or without.
 
     Members
     -------
@@ -101,9 +101,9 @@ class Predecoder(wiring.Component):
     registers: In(9)
     predecoded: Out(Predecoded)
 
-    def __init__(self, real: bool) -> None:
-        self._real = real
-        self._forms = tuple(form for form in FORMS if real or form not in FLOATING)
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
+        self._forms = tuple(form for form in FORMS if floats or form not in FLOATING)
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -118,7 +118,7 @@ class Predecoder(wiring.Component):
 
         refused = ~_any(found.values()) | self._where(
             found, ((form, Outcomes(form, rule).when(bool))
-                    for form in self._forms for rule in rules(form, self._real)))
+                    for form in self._forms for rule in rules(form, self._floats)))
         beyond, misaligned = self._registers(found)
         quarter = self._where(
             found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in quarter_rules(form)))

@@ -95,7 +95,7 @@ class BoardRegisters(Component):
 
     def __init__(self, params: SmParams, clock: int, memory: int) -> None:
         size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
-        size |= params.float << _SIZE_BITS * len(SIZES)
+        size |= params.floats << _SIZE_BITS * len(SIZES)
         self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "CLOCK": clock, "MEMORY": memory}
         super().__init__({
             "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),

@@ -110,10 +110,10 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
 
 
 @cache
-def rules(form: Form, real: bool = True) -> tuple[Callable[[Values], bool], ...]:
+def rules(form: Form, floats: bool = True) -> tuple[Callable[[Values], bool], ...]:
     """Field values of which one of these holds make no instruction that this machine has, which has floating point if
-    ``real``."""
-    refusals = REFUSALS if real else (*REFUSALS, *_WITHOUT_FLOATS)
+    ``floats``."""
+    refusals = REFUSALS if floats else (*REFUSALS, *_WITHOUT_FLOATS)
     ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
     return (*form.rules, *ours)
 
@@ -134,18 +134,18 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int, real: bool = True) -> WarpError:
-    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``real``: the
-    machine has floating point (a knob of :class:`~rtl.params.SmParams`).
+def encoding_error(word: int, registers: int, floats: bool = True) -> WarpError:
+    """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
+    the machine has floating point (a knob of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or (form in FLOATING and not real):
+    if form is None or (form in FLOATING and not floats):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
-    if any(rule(values) for rule in rules(form, real)):
+    if any(rule(values) for rule in rules(form, floats)):
         return WarpError.ILLEGAL_INSTR_ENCODING
     used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):

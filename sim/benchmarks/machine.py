@@ -9,6 +9,7 @@ from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, unpack
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.board.machine import Board
 from sim.board.placing import fit
+from sim.command import CommandError
 from sim.engine import CompiledEngine, Engine
 from sim.engine.tape import Tape
 from sim.launch import Buffer, Launch, Scalar, prepare
@@ -33,7 +34,7 @@ _LIMIT = 5_000_000
 _BUFFER = bytes(4096)
 
 
-class BenchmarkError(Exception):
+class BenchmarkError(CommandError):
     """A program of a benchmark that does not run to its end: one line that says which, and how it ended."""
 
 
@@ -84,19 +85,12 @@ def stall_cycles(module: Module) -> int:
 class BenchmarkMachine:
     """A machine, built once, for one launch after the other.
 
-    Parameters
-    ----------
-    params : SmParams
-    engine : type[Engine] or Board
-        What simulates it, or a board that has it.
+    Parameters:
+        engine: What simulates it, or a board that has it.
 
-    Attributes
-    ----------
-    params : SmParams
-    cycles : int
-        Simulated in the last run, with what comes before and after the grid.
-    requests : int
-        To memory, in the last run.
+    Attributes:
+        cycles: Simulated in the last run, with what comes before and after the grid.
+        requests: To memory, in the last run.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine] | Board) -> None:

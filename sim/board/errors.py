@@ -1,7 +1,9 @@
 """What can be wrong with a board."""
 
+from sim.command import CommandError
+
 __all__ = ["BoardError"]
 
 
-class BoardError(Exception):
+class BoardError(CommandError):
     """A board that is not there, does not answer, or is not what was asked for: one line that says so."""

@@ -83,18 +83,12 @@ def open_port(name: str, baud: int = BAUD) -> Serial:
 class Link:
     """The host's end of the line.
 
-    Parameters
-    ----------
-    port : Serial
-    name : str
-        Of the port, for messages.
-    silence : float
-        Seconds without a byte after which a request is repeated for the first time.
+    Parameters:
+        name: Of the port, for messages.
+        silence: Seconds without a byte after which a request is repeated for the first time.
 
-    Attributes
-    ----------
-    repeated : int
-        Requests that were made again.
+    Attributes:
+        repeated: Requests that were made again.
     """
 
     def __init__(self, port: Serial, name: str, silence: float = _SILENCE) -> None:

@@ -38,18 +38,15 @@ def _size(value: int) -> SmParams:
     """The machine that the register SIZE tells of."""
     register = BOARD_REGISTERS["SIZE"]
     return SmParams(**{name: 1 << _field(register, name.upper(), value) for name in SIZES},
-                    float=bool(_field(register, "FLOAT", value)))
+                    floats=bool(_field(register, "FLOAT", value)))
 
 
 class Board(HostedMachine):
     """A machine on a board.
 
-    Attributes
-    ----------
-    clock : int
-        Hz.
-    size : int
-        Bytes of memory.
+    Attributes:
+        clock: Hz.
+        size: Bytes of memory.
     """
 
     remote = True

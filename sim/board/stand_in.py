@@ -36,14 +36,10 @@ Maker = Callable[[int], Any]
 class _Cable(Component):
     """A board and the other end of its serial line: bytes that a simulation puts into one ring, and takes from another.
 
-    Attributes
-    ----------
-    put, taken : Signal
-        How many bytes were put into the ring; how many the board has.
-    given : Signal
-        How many bytes the board has put into the other.
-    outgoing, incoming : memory.Memory
-        The rings.
+    Attributes:
+        put, taken: How many bytes were put into the ring; how many the board has.
+        given: How many bytes the board has put into the other.
+        outgoing, incoming: The rings.
     """
 
     def __init__(self, params: SmParams, clock: int, make_memory: Maker, video: Maker | None) -> None:
@@ -79,22 +75,13 @@ class StandIn:
 
     Time stands still for it while nobody talks to it and no grid runs. The clocks of video are that of the machine.
 
-    Parameters
-    ----------
-    params : SmParams
-    engine : type[Engine]
-        What simulates it.
-    memory, video : Callable[[int], Component]
-        See :class:`~rtl.fpga.machine.BoardMachine`.
-    clock : int
-        Hz.
+    Parameters:
+        engine: What simulates it.
+        memory, video: See :class:`~rtl.fpga.machine.BoardMachine`.
+        clock: Hz.
 
-    Attributes
-    ----------
-    machine : BoardMachine
-    simulator : Simulator
-    port : str
-        What a host opens.
+    Attributes:
+        port: What a host opens.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine], memory: Maker = BlockMemory, video: Maker | None = None,

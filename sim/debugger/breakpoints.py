@@ -23,10 +23,8 @@ def _trap() -> int:
 class Breakpoints:
     """Numbered breakpoints. They are in memory from :meth:`plant` to :meth:`lift`; the caches do not know.
 
-    Parameters
-    ----------
-    base : int
-        Where pc 0 is in memory.
+    Parameters:
+        base: Where pc 0 is in memory.
     """
 
     def __init__(self, base: int) -> None:

@@ -1,7 +1,9 @@
 """What can be wrong with a command."""
 
+from sim.command import CommandError
+
 __all__ = ["DebuggerError"]
 
 
-class DebuggerError(Exception):
+class DebuggerError(CommandError):
     """A command that can't be carried out: one line that says why."""

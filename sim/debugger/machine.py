@@ -68,20 +68,12 @@ class Why:
 class DebuggedMachine:
     """What a debugger does with a grid, through the registers and the trap handler's save area.
 
-    Parameters
-    ----------
-    host : Host
-    area : SaveArea
-        The trap handler must be installed.
-    breakpoints : Breakpoints
-    watch : Callable[[int], bool]
-        Told now and then how many cycles have passed; says whether the user wants the machine to stop.
+    Parameters:
+        area: The trap handler must be installed.
+        watch: Told now and then how many cycles have passed; says whether the user wants the machine to stop.
 
-    Attributes
-    ----------
-    state : State
-    ran : set[int]
-        Warps that have run since they were looked at last.
+    Attributes:
+        ran: Warps that have run since they were looked at last.
     """
 
     def __init__(self, host: Host, area: SaveArea, breakpoints: Breakpoints, watch: Callable[[int], bool]) -> None:

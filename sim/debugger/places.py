@@ -23,12 +23,10 @@ def number(text: str, what: str) -> int:
 class Places:
     """The functions of a program.
 
-    Parameters
-    ----------
-    symbols : Mapping[str, int]
-        Their pcs, by name. A function that belongs to a kernel, ``$kernel$function``, is found by its last name, too.
-    size : int
-        Bytes of the program.
+    Parameters:
+        symbols: Their pcs, by name. A function that belongs to a kernel, ``$kernel$function``, is found by its last
+            name, too.
+        size: Bytes of the program.
     """
 
     def __init__(self, symbols: Mapping[str, int], size: int) -> None:

@@ -23,25 +23,15 @@ __all__ = ["Session"]
 class Session:
     """What commands work on. Most of it is there only while there is a machine.
 
-    Parameters
-    ----------
-    area : SaveArea
-        Of the launch, with its trap handler.
-    places : Places
-    watch : Watch
-        Who lets the user wait.
+    Parameters:
+        area: Of the launch, with its trap handler.
+        watch: Who lets the user wait.
 
-    Attributes
-    ----------
-    breakpoints : Breakpoints
-    warp_number, thread : int
-        What is looked at: a warp slot, a thread of it.
-    starts : bool
-        The user wants another grid, which starts at once, and
-    cycles : int or None
-        runs for at most so many cycles.
-    leaves : bool
-        The user wants no other grid.
+    Attributes:
+        warp_number, thread: What is looked at: a warp slot, a thread of it.
+        starts: The user wants another grid, which starts at once, and
+        cycles: runs for at most so many cycles.
+        leaves: The user wants no other grid.
     """
 
     def __init__(self, area: SaveArea, places: Places, watch: Watch) -> None:

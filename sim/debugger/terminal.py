@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sim.command import print_text
+from sim.command import CommandError, print_text
 
 from .commands import COMMANDS, command_of, execute
 from .errors import DebuggerError
@@ -15,7 +15,7 @@ __all__ = ["PROMPT", "Batch", "BatchError", "Terminal", "read_batch"]
 PROMPT = "(warpstack) "
 
 
-class BatchError(Exception):
+class BatchError(CommandError):
     """A file of commands that can't be carried out: one line that says where and why."""
 
 

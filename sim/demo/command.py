@@ -14,13 +14,12 @@ from tqdm import tqdm
 
 from rtl.fpga.video import VGA
 from rtl.params import PRESETS
-from sim.board.errors import BoardError
 from sim.board.machine import Board
-from sim.command import OutputError, Parser, add_cache_option, check_file, print_text, write_file
+from sim.command import CommandError, Parser, add_cache_option, check_file, print_text, write_file
 from sim.demo.machine import BoardRunner, DemoError, HardwareRunner, ModelRunner, Runner
-from sim.demo.picture import PictureError, Style, as_text, check_png, colours, png, style_of
+from sim.demo.picture import Style, as_text, check_png, colours, png, style_of
 from sim.demo.scenes import SCENES, Size
-from sim.engine import ENGINES, EngineError, choose, current_name
+from sim.engine import ENGINES, chosen_engine, current_name
 from sim.launch_options import BOARD, add_board_options, number_from_one, open_board
 
 __all__ = ["main"]
@@ -43,7 +42,7 @@ def _size(text: str) -> Size:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m sim.demo", description="Draws with a kernel, and shows the picture.")
+    parser = Parser("sim.demo", "Draws with a kernel, and shows the picture.")
     parser.add_argument("scene", metavar="SCENE", choices=SCENES,
                         help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()))
     parser.add_argument("--size", metavar="WxH", type=_size, help=f"in pixels (default: {_SIZE}, for a board's "
@@ -76,10 +75,7 @@ def _draw(options: Any, bar: "tqdm[Any]", board: Board | None) -> None:
     elif options.engine == MODEL:
         runner = ModelRunner(params, bar.update)
     else:
-        engine, advice = choose(options.engine, cached=options.cached)
-        if advice is not None:
-            print_text(f"{advice}\n")
-        runner = HardwareRunner(params, engine, bar.update, check=options.check)
+        runner = HardwareRunner(params, chosen_engine(options), bar.update, check=options.check)
     steps, style = options.steps or scene.steps, style_of(sys.stdout)
     picture, shown = None, 0
     for picture in scene.pictures(runner, size, steps, options.seed):
@@ -100,23 +96,23 @@ def _draw(options: Any, bar: "tqdm[Any]", board: Board | None) -> None:
                    f"not on the screen, which shows {', '.join(map(str, _SCREEN))}\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+def _run(options: Any) -> int:
+    if options.check and options.engine == MODEL:
+        raise CommandError("--check needs hardware, which the engine model does not have")
+    if options.png is not None:
+        check_png()
+        check_file(options.png)
+    board = open_board(options.engine, options.port, options.baud, options.preset)
     try:
-        if options.check and options.engine == MODEL:
-            parser.error("--check needs hardware, which the engine model does not have")
-        if options.png is not None:
-            check_png()
-            check_file(options.png)
-        board = open_board(options.engine, options.port, options.baud, options.preset)
         with tqdm(desc=options.scene, unit=" instructions" if options.engine == MODEL else " cycles", unit_scale=True,
                   disable=None, leave=False) as bar:
             _draw(options, bar, board)
     except DemoError as error:
         print_text(f"{error}\n")
         return 1
-    except (BoardError, EngineError, OutputError, PictureError) as error:
-        parser.error(str(error))
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _run)

@@ -32,12 +32,9 @@ class DemoError(Exception):
 class Runner(Protocol):
     """Runs launches.
 
-    Attributes
-    ----------
-    unit : str
-        What ``cycles`` counts.
-    cycles : int
-        Of all launches so far.
+    Attributes:
+        unit: What ``cycles`` counts.
+        cycles: Of all launches so far.
     """
 
     unit: str

@@ -9,6 +9,7 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.command import CommandError
 from sim.demo.scenes import Picture
 
 __all__ = ["PictureError", "Style", "as_text", "colours", "png", "style_of"]
@@ -20,7 +21,7 @@ _CUBE = 16
 """First of the 216 colours that terminals have with 6 levels of red, green and blue."""
 
 
-class PictureError(Exception):
+class PictureError(CommandError):
     """A picture that can't be written: one line that says why."""
 
 

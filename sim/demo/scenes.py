@@ -51,14 +51,10 @@ class Size:
 class Scene:
     """A program that draws.
 
-    Attributes
-    ----------
-    about : str
-        What it draws; what ``--steps`` counts.
-    steps : int
-        How many, unless that is said.
-    pictures : Callable[[Run, Size, int, int], Iterator[Picture]]
-        Its pictures, by what runs its launches, size, steps, and what random numbers start from.
+    Attributes:
+        about: What it draws; what ``--steps`` counts.
+        steps: How many, unless that is said.
+        pictures: Its pictures, by what runs its launches, size, steps, and what random numbers start from.
     """
 
     about: str

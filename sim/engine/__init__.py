@@ -24,6 +24,10 @@ What differs: on the compiled engine a wait for a change of a signal (``ctx.chan
 only, never glitches, and clocks that the design makes itself are refused.
 """
 
+from collections.abc import Callable
+from typing import Any
+
+from sim.command import print_text
 from sim.engine.base import Change, Engine, Observer, Sink
 from sim.engine.cache import switch
 from sim.engine.clock import Ran, engine_of, observe, observe_all, run_cycles, stop
@@ -34,8 +38,8 @@ from sim.engine.pysim import PysimEngine
 from sim.engine.start import make_simulator
 
 __all__ = ["ENGINES", "Change", "CombinationalCycle", "CompiledEngine", "Engine", "EngineError", "Observer",
-           "PysimEngine", "Ran", "Sink", "choose", "current_name", "engine_of", "make_simulator", "observe",
-           "observe_all", "run_cycles", "stop"]
+           "PysimEngine", "Ran", "Sink", "choose", "chosen_engine", "current_name", "engine_of", "make_simulator",
+           "observe", "observe_all", "run_cycles", "stop"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (PysimEngine, CompiledEngine)}
 """Name -> engine."""
@@ -67,3 +71,12 @@ def choose(name: str = "auto", *, cached: bool = True) -> tuple[type[Engine], st
     if reason := ENGINES[name].missing():
         raise EngineError(f"engine {name}: {reason}")
     return ENGINES[name], None
+
+
+def chosen_engine(options: Any, tell: Callable[[str], object] = print_text) -> type[Engine]:
+    """The engine that a command line asks for by its options ``engine`` and ``cached``; that there is a faster one is
+    told."""
+    engine, advice = choose(options.engine, cached=options.cached)
+    if advice is not None:
+        tell(f"{advice}\n")
+    return engine

@@ -33,11 +33,8 @@ class Edge:
 class Edges:
     """Sorts what happens by clock and module.
 
-    Attributes
-    ----------
-    edges : list[Edge]
-    checks : list[str]
-        Statements of checks that belong to no clock.
+    Attributes:
+        checks: Statements of checks that belong to no clock.
     """
 
     def __init__(self, netlist: Any, lowering: Lowering, effects: Effects, expressions: Expressions) -> None:

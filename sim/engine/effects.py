@@ -59,15 +59,7 @@ class Check:
 
 
 class Effects:
-    """The effects of a netlist.
-
-    Attributes
-    ----------
-    nexts : list[Next]
-    resets : list[Reset]
-    ports : list[PortNodes]
-    checks : list[Check]
-    """
+    """The effects of a netlist."""
 
     def __init__(self, netlist: Any, lowering: Lowering) -> None:
         self._lowering = lowering

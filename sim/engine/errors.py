@@ -1,9 +1,11 @@
 """What goes wrong with an engine."""
 
+from sim.command import CommandError
+
 __all__ = ["EngineError", "FineLoopError"]
 
 
-class EngineError(Exception):
+class EngineError(CommandError):
     """An engine that cannot be used here, or not for this design; one line that says why and what to do."""
 
 

@@ -19,17 +19,11 @@ def _ones(width: int) -> str:
 class Expressions:
     """Writes expressions.
 
-    Parameters
-    ----------
-    graph : Graph
-    memories : mapping of int to MemoryWords
-    place_of : mapping of int to int
-        Where nodes are that are kept.
+    Parameters:
+        place_of (mapping of int to int): Where nodes are that are kept.
 
-    Attributes
-    ----------
-    local : dict[int, str]
-        Nodes that are variables of the function that is being written, by name.
+    Attributes:
+        local: Nodes that are variables of the function that is being written, by name.
     """
 
     def __init__(self, graph: Graph, memories: Mapping[int, MemoryWords], place_of: Mapping[int, int]) -> None:

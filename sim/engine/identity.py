@@ -41,12 +41,10 @@ class _UncertainError(Exception):
 class Identity:
     """Of a design that was not elaborated yet.
 
-    Attributes
-    ----------
-    digest : str
-        Equal for designs that elaborate to the same netlist and are compiled to the same model.
-    signals, memories, elaboratables : list
-        Those that can be reached from the design's object, in an order that designs with equal digests share.
+    Attributes:
+        digest: Equal for designs that elaborate to the same netlist and are compiled to the same model.
+        signals, memories, elaboratables: Those that can be reached from the design's object, in an order that designs
+            with equal digests share.
     """
 
     digest: str

@@ -47,20 +47,12 @@ class Trace:
 class Layout:
     """All there is to know of a compiled design.
 
-    Attributes
-    ----------
-    library : Path
-        The compiled model.
-    settles : bool
-        More than rising clock edges has an effect on what is kept.
-    messages : list[Message]
-        The prints and checks, by number.
-    domains : dict of ClockDomain
-        Those of the top module.
-    signals : SignalDict of Trace
-    memories : list of MemoryData and MemoryPlace
-    inputs : list[Signal]
-        Those that the design uses and does not drive.
+    Attributes:
+        library: The compiled model.
+        settles: More than rising clock edges has an effect on what is kept.
+        messages: The prints and checks, by number.
+        domains (dict of ClockDomain): Those of the top module.
+        inputs: Those that the design uses and does not drive.
     """
 
     library: Path

@@ -55,15 +55,10 @@ class _Output:
 class Lowering:
     """Makes nodes for the cells of a netlist as they are asked for. Cells of ``fine`` are taken apart bit by bit.
 
-    Attributes
-    ----------
-    graph : Graph
-    states : list[tuple[int, Part]]
-        By place: which cell, and which bits of it, a kept word is.
-    memories : dict[int, MemoryWords]
-        By the number of the memory's cell.
-    modules : list[int]
-        The module that needed each node first.
+    Attributes:
+        states: By place: which cell, and which bits of it, a kept word is.
+        memories: By the number of the memory's cell.
+        modules: The module that needed each node first.
     """
 
     def __init__(self, netlist: Any, fine: set[int]) -> None:

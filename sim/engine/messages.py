@@ -33,16 +33,11 @@ class _Value:
 class Message:
     """A print or a check of a design.
 
-    Attributes
-    ----------
-    kind : str
-        ``print``, ``assert``, ``assume`` or ``cover``.
-    place : str
-        Of its source, ``file:line``.
-    clocked : bool
-        It belongs to a clock.
-    chunks : tuple of str and values
-        What it says.
+    Attributes:
+        kind: ``print``, ``assert``, ``assume`` or ``cover``.
+        place: Of its source, ``file:line``.
+        clocked: It belongs to a clock.
+        chunks (tuple of str and values): What it says.
     """
 
     kind: str
@@ -78,14 +73,10 @@ class Message:
 class Messages:
     """What the prints and checks of a design, by number, have to say.
 
-    Attributes
-    ----------
-    text : str
-        What was printed and not taken yet.
-    failure : tuple[str, str] or None
-        Place and message of the first failed assertion.
-    combinational : bool
-        Some of them belong to no clock.
+    Attributes:
+        text: What was printed and not taken yet.
+        failure: Place and message of the first failed assertion.
+        combinational: Some of them belong to no clock.
     """
 
     def __init__(self, messages: Sequence[Message]) -> None:

@@ -91,16 +91,11 @@ class MemoryField:
 class Model:
     """One instance of a compiled design.
 
-    Attributes
-    ----------
-    words, rows
-        The kept words; those of all memories.
-    fresh : bool
-        Whether computed values are up to date.
-    settles : bool
-        Whether every change of an input needs a step, not only rising clock edges.
-    path : Path
-        The library.
+    Attributes:
+        words, rows: The kept words; those of all memories.
+        fresh: Whether computed values are up to date.
+        settles: Whether every change of an input needs a step, not only rising clock edges.
+        path: The library.
     """
 
     def __init__(self, path: Path, messages: Messages, settles: bool) -> None:

@@ -44,21 +44,12 @@ def readers_first(functions: Sequence[Sequence[Word]], sources: Callable[[int], 
 class Registers:
     """Writes functions that find next values.
 
-    Parameters
-    ----------
-    graph : Graph
-    expressions : Expressions
-    place_of : mapping of int to int
-        Where nodes are that are kept.
-    wakes : Wakes
-    sources : callable
-        The places that the expression of a node reads.
-    inputs : collection of int
-        Nodes of the design's inputs.
-    widths : sequence of int
-        Of the places of registers.
-    late : collection of int
-        Places whose old value something may need beside the function that finds the new one.
+    Parameters:
+        place_of (mapping of int to int): Where nodes are that are kept.
+        sources (callable): The places that the expression of a node reads.
+        inputs (collection of int): Nodes of the design's inputs.
+        widths (sequence of int): Of the places of registers.
+        late (collection of int): Places whose old value something may need beside the function that finds the new one.
     """
 
     def __init__(self, graph: Graph, expressions: Expressions, place_of: Mapping[int, int], wakes: Wakes,

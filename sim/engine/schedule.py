@@ -86,28 +86,17 @@ class Cluster:
 class Schedule:
     """Decides what is kept and computes the order.
 
-    Parameters
-    ----------
-    graph : Graph
-    modules : sequence of int
-        The module of each node.
-    nexts : iterable of int
-        Next values of registers.
-    roots : iterable of int
-        What memories, checks and asynchronous resets need.
-    shown : iterable of int
-        What signals show.
+    Parameters:
+        modules (sequence of int): The module of each node.
+        nexts (iterable of int): Next values of registers.
+        roots (iterable of int): What memories, checks and asynchronous resets need.
+        shown (iterable of int): What signals show.
 
-    Attributes
-    ----------
-    clusters : list[Cluster]
-        What is computed whenever its inputs change, in order.
-    looked_at : list[Cluster]
-        What is computed when somebody looks: what only signals need.
-    kept : set[int]
-        Nodes that are computed once, beside states.
-    placed : set[int]
-        Those that somebody needs beside the cluster that computes them.
+    Attributes:
+        clusters: What is computed whenever its inputs change, in order.
+        looked_at: What is computed when somebody looks: what only signals need.
+        kept: Nodes that are computed once, beside states.
+        placed: Those that somebody needs beside the cluster that computes them.
     """
 
     def __init__(self, graph: Graph, modules: Sequence[int], nexts: Iterable[int], roots: Iterable[int],

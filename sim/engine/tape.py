@@ -21,12 +21,9 @@ class Tape:
     Numbers of 64 bits: a letter, then what ``replay.cc`` reads behind it. Memories that are written from outside and
     checks of no clock are not noted.
 
-    Attributes
-    ----------
-    library
-        The model's.
-    cycles : int
-        That the clock loop has run.
+    Attributes:
+        library: The model's.
+        cycles: That the clock loop has run.
     """
 
     def __init__(self, library: Any, words: Any) -> None:

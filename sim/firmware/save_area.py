@@ -73,15 +73,10 @@ class ThreadArea:
 class SavedWarp:
     """A warp that a handler has saved, read from memory, and changed there.
 
-    Parameters
-    ----------
-    memory : Memory
-        The machine's.
-    launch : Launch
-        What runs.
-    threads : ThreadArea
-    record : int
-        Address of the warp's record.
+    Parameters:
+        memory: The machine's.
+        launch: What runs.
+        record: Address of the warp's record.
     """
 
     def __init__(self, memory: Memory, launch: Launch, threads: ThreadArea, record: int) -> None:

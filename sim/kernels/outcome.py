@@ -86,14 +86,10 @@ class Thread:
 class Inputs:
     """What a run's kernel is given.
 
-    Attributes
-    ----------
-    run : Run
-        The manifest's entry.
-    buffers : dict[str, np.ndarray]
-        Copies of the buffers' first contents, to be changed at will.
-    values : dict[str, int]
-        The scalar parameters; unsigned ones as they are, signed ones with their sign.
+    Attributes:
+        run: The manifest's entry.
+        buffers (dict[str, np.ndarray]): Copies of the buffers' first contents, to be changed at will.
+        values: The scalar parameters; unsigned ones as they are, signed ones with their sign.
     """
 
     def __init__(self, run: Run, level: str) -> None:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from sim.command import CommandError
 from sim.launch import Argument, Buffer, Scalar
 
 __all__ = ["ArgumentError", "parse_argument", "parse_arguments"]
@@ -27,7 +28,7 @@ _MOST_BYTES = 1 << 30
 """The largest buffer that is made."""
 
 
-class ArgumentError(Exception):
+class ArgumentError(CommandError):
     """An argument that can't be read: one line that says why."""
 
 

@@ -69,7 +69,7 @@ class Launch:
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
     per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
     place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
-    ``trap_handler`` is the pc of a trap handler, None when there is none. ``real``: the machine has floating point.
+    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point.
     ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
     """
 
@@ -90,7 +90,7 @@ class Launch:
     check_api_calls: bool = False
     trap_handler: int | None = None
     bank_addresses: Mapping[int, int] = field(default_factory=dict)
-    real: bool = True
+    floats: bool = True
     output: int | None = None
 
     @property

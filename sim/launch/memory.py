@@ -24,17 +24,12 @@ class Memory:
 
     Memory comes in lines of 64 bytes, as the machine asks for it: of a line that is mapped in part, all bytes exist.
 
-    Parameters
-    ----------
-    heap : int
-        Where the ranges that are allocated begin.
-    gap : int
-        Bytes between them, so that what runs off one of them faults.
+    Parameters:
+        heap: Where the ranges that are allocated begin.
+        gap: Bytes between them, so that what runs off one of them faults.
 
-    Attributes
-    ----------
-    regions : dict[str, tuple[int, int]]
-        Name, first address and size in bytes of every range that was allocated.
+    Attributes:
+        regions: Name, first address and size in bytes of every range that was allocated.
     """
 
     def __init__(self, heap: int = 0x2_0000_0000, gap: int = _PAGE_BYTES) -> None:

@@ -59,37 +59,23 @@ class _Run:
 class Hardware(HostedMachine):
     """The machine in simulation. It runs one launch after the other, each from its reset.
 
-    Parameters
-    ----------
-    params : SmParams
-        The machine.
-    engine : type[Engine]
-        What simulates it.
-    check : bool
-        Whether every instruction is compared with the reference machine.
-    vcd : Path or None
-        Where a waveform goes, with a save file beside it; for one launch.
-    policy : Policy
-        Which warp issues first.
-    latency : int
-        Of memory, in cycles.
-    disorder : int or None
-        A seed: memory takes its time and performs requests in any order that the port allows, see
-        :class:`~sim.machine.memory_service.MemoryService`.
-    watched : Callable[[Sm], sequence]
-        Signals of the machine that are observed in each cycle, and who is told: see :func:`~sim.engine.observe_all`.
+    Parameters:
+        params: The machine.
+        engine: What simulates it.
+        check: Whether every instruction is compared with the reference machine.
+        vcd: Where a waveform goes, with a save file beside it; for one launch.
+        policy: Which warp issues first.
+        latency: Of memory, in cycles.
+        disorder: A seed: memory takes its time and performs requests in any order that the port allows, see
+            :class:`~sim.machine.memory_service.MemoryService`.
+        watched (Callable[[Sm], sequence]): Signals of the machine that are observed in each cycle, and who is told: see
+            :func:`~sim.engine.observe_all`.
 
-    Attributes
-    ----------
-    policy, latency, disorder
-        As above; of the next run.
-    harness : Harness
-    memory : Memory
-        The hardware's memory, in the last run.
-    lockstep : Lockstep or None
-        The comparison of the last run.
-    cycles : int
-        Of the last run, so far.
+    Attributes:
+        policy, latency, disorder: As above; of the next run.
+        memory: The hardware's memory, in the last run.
+        lockstep: The comparison of the last run.
+        cycles: Of the last run, so far.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine], *, check: bool = False, vcd: Path | None = None,

@@ -62,10 +62,8 @@ class HostAccess(Protocol):
 class Host:
     """The host's side of a run.
 
-    Attributes
-    ----------
-    memory : Memory
-        The machine's.
+    Attributes:
+        memory: The machine's.
     """
 
     def __init__(self, hardware: HostAccess) -> None:

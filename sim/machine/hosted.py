@@ -51,18 +51,12 @@ class HardwareResult:
 class HostedMachine(ABC):
     """What runs launches, one after the other, each from the machine's reset.
 
-    Attributes
-    ----------
-    params : SmParams
-        The machine.
-    policy : Policy
-        Which warp issues first in the next run.
-    memory : Memory
-        The machine's memory, in the last run.
-    lockstep : Lockstep or None
-        The comparison of the last run, if there is one.
-    cycles : int
-        Of the last run, so far.
+    Attributes:
+        params: The machine.
+        policy: Which warp issues first in the next run.
+        memory: The machine's memory, in the last run.
+        lockstep: The comparison of the last run, if there is one.
+        cycles: Of the last run, so far.
     """
 
     memory: Memory

@@ -118,29 +118,21 @@ class _DifferenceError(Exception):
 class Lockstep:
     """Follows a run of the hardware with the reference machine.
 
-    Parameters
-    ----------
-    launch : Launch
-        What runs; its memory is this machine's own, not the hardware's.
-    params : SmParams
-        The hardware.
-    report_mask : int
-        Bit n: warp errors of code n are reported.
+    Parameters:
+        launch: What runs; its memory is this machine's own, not the hardware's.
+        params: The hardware.
+        report_mask: Bit n: warp errors of code n are reported.
 
-    Attributes
-    ----------
-    difference : Difference or None
-        The first one; nothing is compared after it.
-    compared, moved : int
-        Instructions that were the same on both sides; how often warps have entered and left the trap.
-    host : Host
-        The registers of the reference machine, for those that the hardware's host writes, too; what it says of the
-        whole machine's trap means nothing.
+    Attributes:
+        difference: The first one; nothing is compared after it.
+        compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
+        host: The registers of the reference machine, for those that the hardware's host writes, too; what it says of
+            the whole machine's trap means nothing.
     """
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(
-            replace(launch, real=params.float), warps=params.warps, report_mask=report_mask, follows=True)
+            replace(launch, floats=params.floats), warps=params.warps, report_mask=report_mask, follows=True)
         self.host = Host(self.machine)
         self.difference: Difference | None = None
         self.compared = self.moved = 0

@@ -40,12 +40,9 @@ class _Request:
 class MemoryServer:
     """Serves a memory port from a :class:`Memory`, one request and one answer a cycle at most.
 
-    Attributes
-    ----------
-    reads, writes : int
-        Requests taken.
-    depths : Counter[int]
-        How many requests were not answered yet when one was taken, with this one.
+    Attributes:
+        reads, writes: Requests taken.
+        depths: How many requests were not answered yet when one was taken, with this one.
     """
 
     def __init__(self, port: Any, memory: Memory, behaviour: MemoryBehaviour, random: Random) -> None:

@@ -39,19 +39,14 @@ class _Request:
 class MemoryService:
     """Serves a :class:`MemoryLatch` from a memory.
 
-    Parameters
-    ----------
-    latency : int
-        Cycles from a request to its answer.
-    disorder : Random or None
-        None: requests are performed when they are made, and answered one after the other. Else memory does what the
-        port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between; requests of
-        different tags overtake each other, those of one tag do not.
+    Parameters:
+        latency: Cycles from a request to its answer.
+        disorder: None: requests are performed when they are made, and answered one after the other. Else memory does
+            what the port allows: a request takes from 1 to ``latency`` cycles and is performed at any time in between;
+            requests of different tags overtake each other, those of one tag do not.
 
-    Attributes
-    ----------
-    reads, writes : int
-        Requests so far.
+    Attributes:
+        reads, writes: Requests so far.
     """
 
     def __init__(self, latch: MemoryLatch, memory: Memory, latency: int = LATENCY,

@@ -74,10 +74,8 @@ class _Member:
 class EventReader:
     """Turns changes of the interface's signals, as an engine's observer tells them, into events.
 
-    Attributes
-    ----------
-    signals : list
-        What is to be observed, in the order in which changes number them.
+    Attributes:
+        signals: What is to be observed, in the order in which changes number them.
     """
 
     def __init__(self, port: Any) -> None:

@@ -18,20 +18,13 @@ __all__ = ["Action", "Core", "Maker", "constant_address"]
 class Core(Protocol):
     """What the actions of instructions see of the machine.
 
-    Attributes
-    ----------
-    launch : Launch
-        What runs.
-    memory : Memory
-        Global memory, and in it everything else but shared memory.
-    clock : int
-        What the clock registers read.
-    raised : set[str]
-        Events for the global error status.
-    slots : int
-        Warp slots.
-    traps : Traps
-        Who traps, and what became of it.
+    Attributes:
+        launch: What runs.
+        memory: Global memory, and in it everything else but shared memory.
+        clock: What the clock registers read.
+        raised: Events for the global error status.
+        slots: Warp slots.
+        traps: Who traps, and what became of it.
     """
 
     launch: Launch

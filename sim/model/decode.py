@@ -50,11 +50,11 @@ def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
     """The action of a word that has an error instead."""
 
 
-def decode(word: int, registers: int, real: bool = True) -> Instruction:
-    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``real``: it has floating
+def decode(word: int, registers: int, floats: bool = True) -> Instruction:
+    """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``floats``: it has floating
     point.
     """
-    error = encoding_error(word, registers, real)
+    error = encoding_error(word, registers, floats)
     if error is not WarpError.NONE:
         return Instruction(word, error, _refused)
     form = find(word)

@@ -28,19 +28,13 @@ class ErrorStatus:
 class ErrorLog:
     """Keeps what the host's registers show.
 
-    Attributes
-    ----------
-    first : ErrorStatus or None
-        The first error since the host cleared it, else the first BPT.TRAP; its reasons are not kept up to date.
-    errors : list[ErrorStatus]
-        All errors, which the registers do not tell.
-    raised : set[str]
-        Bits of the global error status, by name.
-    trap_reasons : set[int]
-        Reasons of BPT.TRAP.
-    address : int
-        What HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It stays when the host
-        clears ``first`` (ours).
+    Attributes:
+        first: The first error since the host cleared it, else the first BPT.TRAP; its reasons are not kept up to date.
+        errors: All errors, which the registers do not tell.
+        raised: Bits of the global error status, by name.
+        trap_reasons: Reasons of BPT.TRAP.
+        address: What HWW_WARP_ESR_PC shows: of an error the instruction, of a BPT.TRAP the one behind it. It stays when
+            the host clears ``first`` (ours).
     """
 
     def __init__(self) -> None:

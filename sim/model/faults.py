@@ -12,12 +12,9 @@ __all__ = ["WarpFaultError", "memory_faults"]
 class WarpFaultError(Exception):
     """An instruction that raises a warp error. It has changed nothing.
 
-    Attributes
-    ----------
-    error : WarpError
-        What the error status will tell.
-    detail : str
-        What else helps a reader: the thread and its address.
+    Attributes:
+        error: What the error status will tell.
+        detail: What else helps a reader: the thread and its address.
     """
 
     def __init__(self, error: WarpError, detail: str = "") -> None:

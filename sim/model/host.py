@@ -42,10 +42,6 @@ class Host:
     """Reads and writes registers of a machine that does not follow another one.
 
     What is written takes effect at once: warps that run enter the trap, those that wait leave it.
-
-    Parameters
-    ----------
-    machine : Machine
     """
 
     def __init__(self, machine: Machine) -> None:

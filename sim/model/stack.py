@@ -47,21 +47,14 @@ def decode_token(content: bytes) -> StackToken:
 class CallReturnStack:
     """Tokens of one warp.
 
-    Parameters
-    ----------
-    memory : Memory
-        Where the lines that leave the chip go.
-    size : int
-        Bytes of the region in memory; 0 for a stack that exists on chip alone.
-    region : int
-        Address of the region.
+    Parameters:
+        memory: Where the lines that leave the chip go.
+        size: Bytes of the region in memory; 0 for a stack that exists on chip alone.
+        region: Address of the region.
 
-    Attributes
-    ----------
-    depth : int
-        Tokens on the stack, holes included.
-    in_trap : bool
-        The trap handler runs, which may fill the reserved tokens.
+    Attributes:
+        depth: Tokens on the stack, holes included.
+        in_trap: The trap handler runs, which may fill the reserved tokens.
     """
 
     def __init__(self, memory: Memory, size: int, region: int) -> None:

@@ -67,18 +67,12 @@ class Barrier:
 class Cta:
     """A CTA that runs.
 
-    Attributes
-    ----------
-    index : tuple[int, int, int]
-        Its place in the grid.
-    shared : bytearray
-        Its shared memory.
-    warps : list[Warp]
-        Those of its warps that have not terminated.
-    barriers : list[Barrier]
-        Its barriers by number; the last one is BAR.SYNCALL's.
-    keeps_reference : bool
-        A thread has left by EXIT.KEEPREFCOUNT.
+    Attributes:
+        index: Its place in the grid.
+        shared (bytearray): Its shared memory.
+        warps: Those of its warps that have not terminated.
+        barriers: Its barriers by number; the last one is BAR.SYNCALL's.
+        keeps_reference: A thread has left by EXIT.KEEPREFCOUNT.
     """
 
     def __init__(self, index: tuple[int, int, int], launch: Launch) -> None:
@@ -92,40 +86,24 @@ class Cta:
 class Warp:
     """A warp, from its launch to its end. All its state may be set by hand before it is stepped.
 
-    Attributes
-    ----------
-    slot, number : int
-        Its slot in the machine, and its number in the CTA.
-    pc : int
-        Of the next instruction; a group's address means its first instruction.
-    masks : WarpMasks
-        Active and disabled threads. Threads that the launch did not create count as killed (ours).
-    registers : array of uint32, 256 by 32
-        Registers by number, of every thread; RZ's are 0. They start as zeros (ours).
-    predicates : list[int]
-        P0 to P6 and PT as masks of threads.
-    condition : Condition
-        CC.
-    stack : CallReturnStack
-        The tokens.
-    api_call_depth : int
-        Counted calls that are open, modulo 256.
-    kill_future_branch : bool
-        Branches with ``.LMT`` are taken by nobody.
-    traps_masked : bool
-        IDE.DI is in force.
-    in_trap : bool
-        It is in the trap: executes its handler, waits or is paused.
-    trap : TrapState
-        What brought it there, and what it waits for.
-    barrier : int or None
-        The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
-    reduction : int
-        The last result of BAR.RED or BAR.SCAN.
-    thread_index : array, 3 by 32
-        x, y and z of every thread in the block.
-    terminated : bool
-        It has ended.
+    Attributes:
+        slot, number: Its slot in the machine, and its number in the CTA.
+        pc: Of the next instruction; a group's address means its first instruction.
+        masks: Active and disabled threads. Threads that the launch did not create count as killed (ours).
+        registers (array of uint32, 256 by 32): Registers by number, of every thread; RZ's are 0. They start as zeros
+            (ours).
+        predicates: P0 to P6 and PT as masks of threads.
+        condition: CC.
+        stack: The tokens.
+        api_call_depth: Counted calls that are open, modulo 256.
+        kill_future_branch: Branches with ``.LMT`` are taken by nobody.
+        traps_masked: IDE.DI is in force.
+        in_trap: It is in the trap: executes its handler, waits or is paused.
+        trap: What brought it there, and what it waits for.
+        barrier: The barrier that it waits at; SYNCALL_BARRIER at BAR.SYNCALL.
+        reduction: The last result of BAR.RED or BAR.SCAN.
+        thread_index (array, 3 by 32): x, y and z of every thread in the block.
+        terminated: It has ended.
     """
 
     def __init__(self, slot: int, number: int, cta: Cta, launch: Launch, local_base: int) -> None:

@@ -155,7 +155,7 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     more than ``max_instructions`` have been executed (give or take a turn).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
-    program = Program(code, launch.banks, launch.registers, launch.real)
+    program = Program(code, launch.banks, launch.registers, launch.floats)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     width, height, depth = launch.grid
     for z, y, x in product(range(depth), range(height), range(width)):
@@ -209,7 +209,7 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
     size = -(-(pc + INSTRUCTION_BYTES) // GROUP_BYTES) * GROUP_BYTES
     code = bytearray(size)
     code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
-    program = Program(bytes(code), launch.banks, launch.registers, launch.real)
+    program = Program(bytes(code), launch.banks, launch.registers, launch.floats)
     cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
     group, following = cta.groups[0], []
     threads = group.threads[:len(before)]

@@ -18,25 +18,17 @@ _AT = {name: _LAYOUT[name].offset for name in ("failed", "reasons", "stepped", "
 class TrapState:
     """Of one warp, beside ``traps_masked`` and ``in_trap``.
 
-    Attributes
-    ----------
-    error : WarpError
-        The first that was reported since the warp last left the trap; NONE when there was none.
-    reasons : set[int]
-        Of BPT.TRAP, since then.
-    stepping, done, stepped : bool
-        A single step is to do; it is done, which is a cause; the warp has entered the trap behind it.
-    saved_pc : int or None
-        Where to come back to, unless that is the next instruction.
-    last_pc : int
-        Of the instruction executed last.
-    framed : bool
-        The trap handler runs, with a frame on the stack. Without, a warp that is in the trap can only be paused, or
-        wait to be released.
-    paused, quiet : bool
-        It is paused; by BPT.PAUSE_QUIET.
-    returning : ReturnFromTrapMode or None
-        It waits at RTT.
+    Attributes:
+        error: The first that was reported since the warp last left the trap; NONE when there was none.
+        reasons: Of BPT.TRAP, since then.
+        stepping, done, stepped: A single step is to do; it is done, which is a cause; the warp has entered the trap
+            behind it.
+        saved_pc: Where to come back to, unless that is the next instruction.
+        last_pc: Of the instruction executed last.
+        framed: The trap handler runs, with a frame on the stack. Without, a warp that is in the trap can only be
+            paused, or wait to be released.
+        paused, quiet: It is paused; by BPT.PAUSE_QUIET.
+        returning: It waits at RTT.
     """
 
     error: WarpError = WarpError.NONE

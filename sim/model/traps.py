@@ -30,29 +30,18 @@ __all__ = ["Traps"]
 class Traps:
     """The traps of a machine.
 
-    Parameters
-    ----------
-    slots : list[Warp or None]
-        The machine's warps.
-    log : ErrorLog
-        What happens is noted there.
-    reports : Callable
-        Whether an error is reported.
-    end : Callable
-        Frees the slot of a warp that has ended.
-    handler : int or None
-        Pc of the trap handler.
+    Parameters:
+        slots: The machine's warps.
+        log: What happens is noted there.
+        reports: Whether an error is reported.
+        end: Frees the slot of a warp that has ended.
+        handler: Pc of the trap handler.
 
-    Attributes
-    ----------
-    handler : int or None
-        May be set.
-    single_step : bool
-        Warps that leave the trap do one instruction and trap again. May be set.
-    stop : bool
-        The host's stop trigger: warps trap as long as it is set. May be set.
-    trapping, urgent : bool
-        The machine is in a trap; for a cause that nobody can mask.
+    Attributes:
+        handler: May be set.
+        single_step: Warps that leave the trap do one instruction and trap again. May be set.
+        stop: The host's stop trigger: warps trap as long as it is set. May be set.
+        trapping, urgent: The machine is in a trap; for a cause that nobody can mask.
     """
 
     def __init__(self, slots: Sequence[Warp | None], log: ErrorLog, reports: Callable[[WarpError], bool],

@@ -66,41 +66,25 @@ class Result:
 class Machine:
     """A streaming multiprocessor without time.
 
-    Parameters
-    ----------
-    launch : Launch
-        What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
-    warps : int
-        Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
-        lowest ones (ours).
-    report_mask : int
-        Bit n: warp errors of code n are reported. May be changed while the machine runs.
-    order : int or None
-        None: the ready warps take turns by slot. A number: the seed of a random order.
-    follows : bool
-        Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when :meth:`enter` and
-        :meth:`leave` do, as another machine does it.
+    Parameters:
+        launch: What to run. Its memory gets the blocks of the warp slots, so a launch serves one machine.
+        warps: Warp slots. A CTA starts, in the order of the grid, x first, when enough of them are free; it takes the
+            lowest ones (ours).
+        report_mask: Bit n: warp errors of code n are reported. May be changed while the machine runs.
+        order: None: the ready warps take turns by slot. A number: the seed of a random order.
+        follows: Whether CTAs start only when :meth:`start` says so, and warps enter and leave the trap when
+            :meth:`enter` and :meth:`leave` do, as another machine does it.
 
-    Attributes
-    ----------
-    memory : Memory
-        The launch's memory.
-    warps : list[Warp or None]
-        What is in the slots.
-    clock : int
-        Instructions retired; what the clock registers read. May be set, to follow another machine's.
-    instructions : int
-        Instructions retired.
-    traps : Traps
-        Who is in the trap, and what the host wants of it.
-    log : ErrorLog
-        What went wrong.
-    raised : set[str]
-        Bits of the global error status that are set, by name as in GlobalError.
-    trap_reasons : set[int]
-        Reasons of BPT.TRAP so far.
-    timeout : bool
-        Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
+    Attributes:
+        memory: The launch's memory.
+        warps: What is in the slots.
+        clock: Instructions retired; what the clock registers read. May be set, to follow another machine's.
+        instructions: Instructions retired.
+        traps: Who is in the trap, and what the host wants of it.
+        log: What went wrong.
+        raised: Bits of the global error status that are set, by name as in GlobalError.
+        trap_reasons: Reasons of BPT.TRAP so far.
+        timeout: Whether TIMEOUT is raised when live warps can't go on though no trap holds all of them: a watchdog.
 
     Raises ValueError when a CTA has more warps than there are slots.
     """
@@ -206,7 +190,7 @@ class Machine:
         with memory_faults():
             word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
         if word not in self._decoded:
-            self._decoded[word] = decode(word, self.launch.registers, self.launch.real)
+            self._decoded[word] = decode(word, self.launch.registers, self.launch.floats)
         return self._decoded[word]
 
     def retire(self, slot: int) -> Retirement:

@@ -13,26 +13,16 @@ __all__ = ["Report"]
 class Report:
     """What a testbench found.
 
-    Attributes
-    ----------
-    name, title : str
-        The unit, and what was checked in one line.
-    engine, seed
-        How it was run.
-    checks : dict[str, int]
-        What was checked, and how often.
-    figures : dict[str, tuple[float, str]]
-        What was measured: name -> value and unit.
-    tables : list[tuple[str, list[list]]]
-        Tables of figures: title, and rows, the first of which are the headings.
-    cycles : int
-        Clock cycles simulated, in all simulations.
-    waveforms : list[tuple[Path, Path | None]]
-        VCD files, and the save files that show them.
-    failure : str | None
-        The first difference; None when there is none.
-    seconds : float
-        How long it took.
+    Attributes:
+        name, title: The unit, and what was checked in one line.
+        engine, seed: How it was run.
+        checks: What was checked, and how often.
+        figures: What was measured: name -> value and unit.
+        tables: Tables of figures: title, and rows, the first of which are the headings.
+        cycles: Clock cycles simulated, in all simulations.
+        waveforms: VCD files, and the save files that show them.
+        failure: The first difference; None when there is none.
+        seconds: How long it took.
     """
 
     name: str

@@ -83,7 +83,7 @@ from .program import Code, Memory, Program, collect, label_place
 from .records import code_records, file_records
 from .relocation import GENERIC
 from .scope import CodeScope, FileScope
-from .source import SourceError, number, parse
+from .source import SourceError, parse
 
 __all__ = ["assemble", "read_sass", "read_text"]
 
@@ -173,8 +173,8 @@ class _Assembler:
             content, references = build_memory(Memory([piece], piece.size), self.scope, self.scope.addressed)
             if references:
                 raise SourceError(references[0][1].name, f"{node.name} can't hold addresses")
-            self._add(Section(str(node.name), number(node.kind), 0, content, len(content), piece.alignment,
-                              0 if node.entry is None else number(node.entry)))
+            self._add(Section(str(node.name), int(node.kind), 0, content, len(content), piece.alignment,
+                              int(node.entry or 0)))
         for bank, memory in self.program.banks.items():
             self._add_memory(constant_name(bank), memory, _CONSTANT_FLAGS)
         for code in self.program.codes:

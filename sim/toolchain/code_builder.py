@@ -16,7 +16,7 @@ from .operands import Reference
 from .program import Code, Line, label_place, line_address
 from .schedule import Slot, schedule
 from .scope import CodeScope, FileScope
-from .source import Instruction, SourceError, number, parse
+from .source import Instruction, Number, SourceError, at_most, parse
 
 __all__ = ["BuiltCode", "build_code"]
 
@@ -93,10 +93,10 @@ def _append(code: Code, text: str) -> None:
 def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int, Reference]]) -> tuple[int, int]:
     """The word and reuse bits of a line; notes what in it is still open."""
     if not isinstance(line.node, Instruction):
-        word = number(line.node.word)
+        word = line.node.word
         if word >> WORD_BITS:
-            raise SourceError(line.node.word, f"{line.node.word} does not fit {WORD_BITS} bits")
-        return word, 0
+            raise SourceError(word, f"{word} does not fit {WORD_BITS} bits")
+        return int(word), 0
     encoded = encode(line.node, address, scope)
     if encoded.reference is not None:
         references.append((address, encoded.reference))
@@ -107,7 +107,7 @@ def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets
     assert node.targets is not None
     places = node.targets.places.items if node.targets.places is not None else []
     return BranchTargets(address, BRANCH if node.targets.call is None else CALL,
-                         tuple(number(place, LARGEST_WORD) if place.type == "NUMBER" else scope.target(place)
+                         tuple(at_most(place, LARGEST_WORD) if isinstance(place, Number) else scope.target(place)
                                for place in places))
 
 

@@ -8,7 +8,7 @@ from lark import Token
 from .operands import Reference
 from .program import ELEMENT_BYTES, ZERO, Memory, Piece
 from .relocation import RelocationKind
-from .source import Generic, SourceError, Sum, number
+from .source import Generic, Number, SourceError, Sum
 
 __all__ = ["build_memory"]
 
@@ -41,15 +41,14 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
     for line in piece.data:
         for value in line.values.items:
             if line.kind == ZERO:
-                data += bytes(number(value.token))
+                data += bytes(value.token)
                 continue
-            if isinstance(value, Generic):
-                names = [token for _, token in value.inner.terms if token.type != "NUMBER"]
-                terms, kinds = value.inner, _GENERIC_ADDRESSES
-                if not names:
-                    raise SourceError(terms.token, "expected one address, and numbers added to it")
-            else:
-                names, terms, kinds = [token for _, token in value.terms if token in addressed], value, _ADDRESSES
+            generic = isinstance(value, Generic)
+            terms, kinds = (value.inner, _GENERIC_ADDRESSES) if generic else (value, _ADDRESSES)
+            names = [token for _, token in terms.terms
+                     if isinstance(token, Token) and (generic or token in addressed)]
+            if generic and not names:
+                raise SourceError(terms.token, "expected one address, and numbers added to it")
             if names:
                 references.append((piece.place + len(data), _reference(line.kind, terms, names, kinds)))
             total = 0 if names else _total(terms, scope)
@@ -61,7 +60,7 @@ def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tu
 
 
 def _total(value: Sum, scope: _Scope) -> int:
-    return sum(sign * (number(token) if token.type == "NUMBER" else scope.value(token)) for sign, token in value.terms)
+    return sum(sign * (token if isinstance(token, Number) else scope.value(token)) for sign, token in value.terms)
 
 
 def _reference(kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, RelocationKind]) -> Reference:
@@ -70,6 +69,7 @@ def _reference(kind: Token, value: Sum, names: list[Token], kinds: Mapping[str, 
     if str(kind) not in kinds:
         raise SourceError(names[0], f"{names[0]} has an address, for which {kind} has no room: "
                                     f"expected {' or '.join(kinds)}")
-    if any(token.type != "NUMBER" for _, token in others) or (-1, names[0]) in value.terms:
+    numbers = [sign * token for sign, token in others if isinstance(token, Number)]
+    if len(numbers) < len(others) or (-1, names[0]) in value.terms:
         raise SourceError(names[0], "expected one address, and numbers added to it")
-    return Reference(kinds[str(kind)], names[0], sum(sign * number(token) for sign, token in others))
+    return Reference(kinds[str(kind)], names[0], sum(numbers))

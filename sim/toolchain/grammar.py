@@ -1,14 +1,18 @@
-"""What the parsers share: errors with their places, and what a grammar expected as a sentence has it."""
+"""What the parsers share: numbers and errors with their places, and what a grammar expected as a sentence has it."""
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import ModuleType
+from typing import Any, Protocol, dataclass_transform
 
-from lark import Lark, Token
+from lark import Lark, Token, Transformer
+from lark.ast_utils import Ast, create_transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from .module import ProgramError
 
-__all__ = ["Place", "SourceError", "parse_text", "whole_number"]
+__all__ = ["Leaf", "Node", "Number", "Place", "Placed", "SourceError", "make_parser", "parse_text", "whole_number"]
 
 _LONGEST = 256
 """Characters of the longest number that is looked at (ours): more than 64 bits have in any base."""
@@ -34,6 +38,78 @@ class SourceError(ProgramError):
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
         self.line, self.column = place.line or 1, place.column or 1
+
+
+class Number(int):
+    """A whole number of a text: it knows where it stands, and is printed as it is written there."""
+
+    token: Token
+
+    def __new__(cls, token: Token, value: int | None = None) -> "Number":
+        """The number of this value; without one, that of the text. SourceError for too many digits."""
+        number = super().__new__(cls, whole_number(token, token) if value is None else value)
+        number.token = token
+        return number
+
+    def __str__(self) -> str:
+        return str(self.token)
+
+    @property
+    def line(self) -> int | None:
+        """From 1 on."""
+        return self.token.line
+
+    @property
+    def column(self) -> int | None:
+        """From 1 on."""
+        return self.token.column
+
+
+Leaf = Token | Number
+"""What a tree ends in."""
+
+
+@dataclass_transform(frozen_default=True)
+class Node(Ast):
+    """A rule of a grammar: a class is that of its name, and its fields, which stay as they are, are what it lists."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Placed(Node):
+    """A rule that stands where the first of its parts does."""
+
+    @property
+    def token(self) -> Any:
+        """Where it stands."""
+        return _first(self)
+
+
+def _first(part: Any) -> Leaf | None:
+    """Where a part of the text stands; None where there is nothing in it."""
+    if not isinstance(part, Placed | list):
+        return part if part is None or isinstance(part, Leaf) else part.token
+    parts = part if isinstance(part, list) else vars(part).values()
+    return next((found for inner in parts if (found := _first(inner)) is not None), None)
+
+
+class _Rules(Transformer):
+    """The whole text is a list; its numbers are numbers as soon as they are read."""
+
+    def __init__(self, number: Callable[[Token], Number]) -> None:
+        super().__init__()
+        self.NUMBER = number
+
+    def start(self, items: list[Any]) -> list[Any]:
+        """All of the text in order."""
+        return items
+
+
+def make_parser(package: str, grammar: str, rules: ModuleType, number: Callable[[Token], Number] = Number) -> Lark:
+    """The parser of the grammar in a file of a package, whose rules are the classes of a module."""
+    return Lark((files(package) / grammar).read_text(), parser="lalr", maybe_placeholders=True,
+                transformer=create_transformer(rules, _Rules(number)))
 
 
 def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mapping[str, str]) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from sim.command import CommandError
+
 __all__ = ["SHARED_BANK", "Data", "Kernel", "Module", "Parameter", "Patch", "PatchKind", "ProgramError"]
 
 
@@ -14,7 +16,7 @@ SHARED_BANK = 3
 """The constant bank that all kernels share: users' constants."""
 
 
-class ProgramError(Exception):
+class ProgramError(CommandError):
     """A program that can't be used: one line that names the file and what is wrong with it."""
 
 

@@ -30,7 +30,7 @@ from rtl.isa.syntax import Operand as FormOperand
 from .grammar import whole_number
 from .reals import real_bits
 from .relocation import RelocationKind, fit
-from .source import Absolute, Brackets, ConstantPlace, Half, Operand, Real, Set, SourceError, Sum, number
+from .source import Absolute, Brackets, ConstantPlace, Half, Leaf, Number, Operand, Real, Set, SourceError, Sum
 
 __all__ = ["NEXT", "Matcher", "MismatchError", "Reference", "Scope", "is_reserved", "predicate_number"]
 
@@ -70,7 +70,7 @@ class Reference:
 class MismatchError(Exception):
     """An operand that doesn't fit a form. A ``close`` one is of the right kind, but has something wrong."""
 
-    def __init__(self, token: Token, message: str, close: bool = False) -> None:
+    def __init__(self, token: Leaf, message: str, close: bool = False) -> None:
         super().__init__(message)
         self.token = token
         self.close = close
@@ -114,13 +114,13 @@ class Matcher:
                 error.index = index
                 raise
 
-    def put(self, field: str, value: int, token: Token) -> None:
+    def put(self, field: str, value: int, token: Leaf) -> None:
         """Sets a field. One that several operands share must be the same in all of them."""
         if self._set.setdefault(field, value) != value:
             raise MismatchError(token, f"{token} does not go with the operands before it", close=True)
         self.word = self.form.fields[field].put(self.word, value)
 
-    def _fit(self, field: str, value: int, token: Token, signed: bool = False) -> None:
+    def _fit(self, field: str, value: int, token: Leaf, signed: bool = False) -> None:
         """Sets a field to a number; one without a sign may use a signed field's sign bit, unless it's ``signed``."""
         bounds = self.form.fields[field].bounds
         if signed and not bounds[0] <= value <= bounds[-1]:
@@ -166,9 +166,9 @@ class Matcher:
     def _name(node: Operand, phrase: str) -> Token:
         """The name that an operand is, whatever signs it has."""
         terms = list(node.core.terms) if isinstance(node.core, Sum) else []
-        if len(terms) != 1 or terms[0][0] < 0 or terms[0][1].type != "WORD" or node.suffix:
+        if len(terms) != 1 or terms[0][0] < 0 or isinstance(name := terms[0][1], Number) or node.suffix:
             raise MismatchError(node.token, f"expected {phrase}")
-        return terms[0][1]
+        return name
 
     def _adjusted(self, adjust: Adjust, node: Operand, phrase: str) -> Operand:
         """Sets what the signs of a register or constant say; the operand inside of them."""
@@ -190,7 +190,7 @@ class Matcher:
         field = self.form.fields.get("plus_one")
         return field is not None and field.get(self.word) == _PLUS_ONE
 
-    def _part(self, adjust: Adjust, suffix: str, token: Token) -> None:
+    def _part(self, adjust: Adjust, suffix: str, token: Leaf) -> None:
         """Sets the part of a source that a suffix names."""
         texts = adjust.part_texts(self.form.values(self.word)) if adjust.select is not None else {0: ""}
         codes = {text: code for code, text in texts.items()}
@@ -235,8 +235,8 @@ class Matcher:
         meaning = meaning if meaning is not None else self._scope.value
         total = 0
         for position, (sign, token) in enumerate(node.terms):
-            if token.type == "NUMBER":
-                value = number(token)
+            if isinstance(token, Number):
+                value = token
             elif token == NEXT:
                 value = self._address + INSTRUCTION_BYTES
             elif is_reserved(token.split(".")[0]):
@@ -306,7 +306,8 @@ class Matcher:
                 raise ValueError(f"{node.token} is no floating-point number")
             return real_bits(text)
         except ValueError as error:
-            raise MismatchError(node.token, str(error), close=terms[0][1].type != "WORD") from error
+            close = not isinstance(node.core, Sum) or isinstance(terms[0][1], Number)
+            raise MismatchError(node.token, str(error), close) from error
 
     def _half(self, operand: Immediate, node: Half) -> None:
         """Half of an address, which the relocation fills in."""
@@ -317,10 +318,10 @@ class Matcher:
         self.put(operand.field, 0, node.token)
 
     def _refer(self, kind: RelocationKind, node: Sum) -> None:
-        names = [(sign, token) for sign, token in node.terms if token.type == "WORD"]
+        names = [(sign, token) for sign, token in node.terms if isinstance(token, Token)]
         if len(names) != 1 or names[0][0] < 0:
             raise MismatchError(node.token, "expected a name, and numbers added to it", close=True)
-        addend = sum(sign * number(token) for sign, token in node.terms if token.type == "NUMBER")
+        addend = sum(sign * token for sign, token in node.terms if isinstance(token, Number))
         self.reference = Reference(kind, names[0][1], addend)
 
     def _target(self, operand: Target, node: Operand) -> None:
@@ -340,7 +341,7 @@ class Matcher:
             if offset not in self.form.fields[operand.field].bounds:
                 raise MismatchError(place.token, f"{target:#x} is too far away", close=True)
             self.put(operand.field, offset, place.token)
-        elif any(token.type == "WORD" for _, token in place.terms) and not negative:
+        elif any(isinstance(token, Token) for _, token in place.terms) and not negative:
             self._refer(RelocationKind.ABS32_20, place)
         else:
             self._fit(operand.field, self._number(place, negative), place.token)
@@ -358,16 +359,16 @@ class Matcher:
         members = self._plain(node, Set, "a set of scoreboards such as {3,0}").members
         mask = 0
         for token in members:
-            if number(token) >= self.form.fields[field].width:
+            if token >= self.form.fields[field].width:
                 raise MismatchError(token, f"there is no scoreboard {token}", close=True)
-            mask |= 1 << number(token)
+            mask |= 1 << token
         self.put(field, mask, node.token)
 
 
-def _register_number(token: Token) -> tuple[int, list[str]] | None:
-    """Number and suffixes of a register's name, None for other names."""
-    match = _REGISTER.fullmatch(token)
-    if match is None:
+def _register_number(token: Leaf) -> tuple[int, list[str]] | None:
+    """Number and suffixes of a register's name, None for what is none."""
+    match = None if isinstance(token, Number) else _REGISTER.fullmatch(token)
+    if match is None or isinstance(token, Number):
         return None
     index = RZ if match[1] is None else whole_number(token, match[1], 10)
     if match[1] is not None and index >= RZ:

@@ -16,7 +16,7 @@ from .module import SHARED_BANK
 from .nvinfo import LARGEST_PARAMETER, LARGEST_WORD
 from .object_file import ALIGNMENTS, PARAMETER_BASE, Binding, Role, Section, SectionKind
 from .operands import NEXT, is_reserved
-from .source import Instruction, Raw, SourceError, Statement, number
+from .source import Instruction, Leaf, Number, Raw, SourceError, Statement, at_most
 
 __all__ = [
     "BANK_BYTES",
@@ -115,7 +115,7 @@ class Piece:
     @property
     def data_size(self) -> int:
         """Bytes of all data of the piece."""
-        return sum(number(value.token) if line.kind == ZERO else ELEMENT_BYTES[line.kind]
+        return sum(value.token if line.kind == ZERO else ELEMENT_BYTES[line.kind]
                    for line in self.data for value in line.values.items)
 
     @property
@@ -258,7 +258,7 @@ class _Collector:
             piece.size = piece.data_size
         return self.program
 
-    def _open(self, token: Token) -> Code:
+    def _open(self, token: Leaf) -> Code:
         """The open kernel or function."""
         if self.code is None:
             raise SourceError(token, f"{token} stands outside of any kernel: expected .kernel before it")
@@ -295,10 +295,10 @@ class _Collector:
         self.code.parts.append(Part(name, _binding(binding), len(self.code.lines)))
         self.code.labels[str(name)] = len(self.code.lines)
 
-    def _amount(self, kind: Token, given: Token) -> None:
+    def _amount(self, kind: Token, given: Number) -> None:
         code = self._open(kind)
         part = code.parts[-1]
-        value = number(given, _LARGEST_AMOUNTS.get(str(kind), LARGEST_WORD))
+        value = at_most(given, _LARGEST_AMOUNTS.get(str(kind), LARGEST_WORD))
         if kind == ".local":
             part.local = value
         elif kind == ".frame":
@@ -311,7 +311,7 @@ class _Collector:
         if not code.kernel:
             raise SourceError(node.name, f"{code.name} is no kernel: only kernels have parameters")
         self._define(node.name, code.name)
-        size = number(node.size, LARGEST_PARAMETER)
+        size = at_most(node.size, LARGEST_PARAMETER)
         alignment = natural_alignment(size)
         place = -(-code.parameter_bytes // alignment) * alignment if node.at is None else _size(node.at)
         if PARAMETER_BASE + place + size > BANK_BYTES:
@@ -319,7 +319,7 @@ class _Collector:
                                          f"{BANK_BYTES - PARAMETER_BASE:#x} bytes at most")
         code.parameters.append(Parameter(node.name, place, size))
 
-    def _shared(self, name: Token | None, size: Token, align: Token | None) -> None:
+    def _shared(self, name: Token | None, size: Number, align: Number | None) -> None:
         code = self._open(size if name is None else name)
         if not code.kernel:
             raise SourceError(size, f"{code.name} is no kernel: only kernels have shared memory")
@@ -328,9 +328,9 @@ class _Collector:
         code.shared.pieces.append(Piece(name, Binding.LOCAL, _alignment(align), None, _size(size)))
 
     def _bank(self, node: source.Bank) -> None:
-        bank = SHARED_BANK if node.number is None else number(node.number, _LARGEST_BANK)
-        if bank == 0:
-            raise SourceError(node.number or node.token, "bank 0 holds the parameters: expected another one")
+        bank = SHARED_BANK if node.number is None else at_most(node.number, _LARGEST_BANK)
+        if node.number == 0:
+            raise SourceError(node.number, "bank 0 holds the parameters: expected another one")
         owner: Program | Code = self.program
         if bank != SHARED_BANK:
             owner = self._open(node.token)
@@ -342,7 +342,7 @@ class _Collector:
         owner.banks.setdefault(bank, Memory()).pieces.append(self.piece)
 
     def _section(self, node: source.NamedSection) -> None:
-        kind = number(node.kind, LARGEST_WORD)
+        kind = at_most(node.kind, LARGEST_WORD)
         if kind < SectionKind.CUDA_INFO:
             raise SourceError(node.kind, f"{node.kind} is no kind of section that is carried: "
                                          f"{SectionKind.CUDA_INFO:#x} at least")
@@ -350,7 +350,7 @@ class _Collector:
             raise SourceError(node.name, f"{node.name} is a section that the assembler makes")
         self._define(node.name)
         if node.entry is not None:
-            number(node.entry, LARGEST_WORD)
+            at_most(node.entry, LARGEST_WORD)
         self.piece = Piece(None, Binding.LOCAL, _alignment(node.align), None)
         self.program.sections.append((node, self.piece))
 
@@ -358,10 +358,9 @@ class _Collector:
         if self.piece is None:
             raise SourceError(node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it")
         for value in node.values.items if node.kind == ZERO else ():
-            if not (isinstance(value, source.Sum) and len(value.items) == 1 and isinstance(value.items[0], Token)
-                    and value.token.type == "NUMBER"):
+            if not (isinstance(value, source.Sum) and len(value.items) == 1 and isinstance(value.items[0], Number)):
                 raise SourceError(value.token, "expected a number of bytes")
-            _size(value.token)
+            _size(value.items[0])
         self.piece.data.append(node)
 
 
@@ -369,23 +368,19 @@ def _binding(token: Token | None, default: int = Binding.LOCAL) -> int:
     return default if token is None else BINDINGS[token]
 
 
-def _size(token: Token | None) -> int:
+def _size(number: Number | None) -> int:
     """A number of bytes, 0 when none is given."""
-    value = 0 if token is None else number(token)
-    if value > _LARGEST:
-        raise SourceError(token, f"{token} bytes are too many: {_LARGEST:#x} at most")  # type: ignore[arg-type]
-    return value
+    if number is not None and number > _LARGEST:
+        raise SourceError(number, f"{number} bytes are too many: {_LARGEST:#x} at most")
+    return int(number or 0)
 
 
-def _place(token: Token | None) -> int | None:
-    return None if token is None else _size(token)
+def _place(number: Number | None) -> int | None:
+    return None if number is None else _size(number)
 
 
-def _alignment(token: Token | None) -> int | None:
-    if token is None:
-        return None
-    value = number(token)
-    if value not in ALIGNMENTS:
-        raise SourceError(token, f"{token} is no power of two up to {ALIGNMENTS[-1]:#x}")
-    return value
+def _alignment(number: Number | None) -> int | None:
+    if number is not None and number not in ALIGNMENTS:
+        raise SourceError(number, f"{number} is no power of two up to {ALIGNMENTS[-1]:#x}")
+    return None if number is None else int(number)
 

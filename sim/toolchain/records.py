@@ -13,7 +13,7 @@ from . import source
 from .nvinfo import LARGEST_ATTRIBUTE, Attribute, BranchTargets, Format, KernelParameter, Record
 from .object_file import PARAMETER_BASE, TOOLKIT
 from .program import Code, Part, Program, line_address
-from .source import SourceError, number
+from .source import Number, SourceError, at_most
 
 __all__ = ["CODE_MARKS", "FORMATS", "code_records", "file_records"]
 
@@ -110,8 +110,8 @@ def _with_given(found: list[Record], infos: Iterable[source.Info], symbols: Mapp
 
 def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
     """The record of an ``.info`` directive."""
-    if info.attribute.type == "NUMBER":
-        attribute = number(info.attribute, LARGEST_ATTRIBUTE)
+    if isinstance(info.attribute, Number):
+        attribute = at_most(info.attribute, LARGEST_ATTRIBUTE)
     elif info.attribute in Attribute.__members__:
         attribute = Attribute[info.attribute].value
     else:
@@ -129,9 +129,9 @@ def _info_value(value: source.Sum, symbols: Mapping[str, int], bits: int) -> int
     """A number, or the index of the symbol with a name."""
     total = 0
     for sign, token in value.terms:
-        if token.type == "WORD" and token not in symbols:
+        if not isinstance(token, Number) and token not in symbols:
             raise SourceError(token, f"{token} is no symbol of the file")
-        total += sign * (number(token) if token.type == "NUMBER" else symbols[token])
+        total += sign * (token if isinstance(token, Number) else symbols[token])
     if not 0 <= total < 1 << bits:
         raise SourceError(value.token, f"{total:#x} does not fit {bits} bits")
     return total

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from lark import Token
-
 from rtl.isa.control_code import NO_BARRIER, SCOREBOARDS, ControlCode
 from rtl.isa.syntax import Form, Pipe
 
+from .grammar import Place, SourceError
 from .latency import (
     LONGEST,
     SCOREBOARD_VISIBLE,
@@ -29,7 +28,6 @@ from .latency import (
     overwrite_distance,
     read_distance,
 )
-from .source import SourceError
 
 __all__ = ["Slot", "schedule"]
 
@@ -44,7 +42,7 @@ class Slot:
     """
 
     word: int
-    token: Token
+    token: Place
     reuse: int = 0
     control: ControlCode | None = None
     joins: bool = False

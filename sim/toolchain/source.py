@@ -6,14 +6,12 @@ assembler's business.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token, Transformer
-from lark.ast_utils import AsList, Ast, create_transformer
+from lark import Lark, Token
+from lark.ast_utils import AsList
 
-from .grammar import SourceError, parse_text, whole_number
+from .grammar import Leaf, Node, Number, Placed, SourceError, make_parser, parse_text
 
 __all__ = [
     "Absolute",
@@ -31,8 +29,10 @@ __all__ = [
     "Instruction",
     "Kernel",
     "Label",
+    "Leaf",
     "Mark",
     "NamedSection",
+    "Number",
     "Operand",
     "Param",
     "Raw",
@@ -45,153 +45,108 @@ __all__ = [
     "Symbols",
     "Targets",
     "Variable",
-    "number",
+    "at_most",
     "parse",
 ]
 
 
-@dataclass(frozen=True)
-class Minus(Ast):
+class Minus(Placed):
     """A term that is subtracted."""
 
-    term: Token
+    term: Leaf
 
 
-@dataclass(frozen=True)
-class Sum(Ast, AsList):
+class Sum(Placed, AsList):
     """Numbers and names, added and subtracted."""
 
-    items: list[Token | Minus]
+    items: list[Leaf | Minus]
 
     @property
-    def terms(self) -> Iterator[tuple[int, Token]]:
+    def terms(self) -> Iterator[tuple[int, Leaf]]:
         """The terms, with 1 or -1 before each."""
         for item in self.items:
             yield (-1, item.term) if isinstance(item, Minus) else (1, item)
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return next(self.terms)[1]
 
-
-@dataclass(frozen=True)
-class Brackets(Ast):
+class Brackets(Placed):
     """``[sum]``."""
 
     inner: Sum
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
 
-
-@dataclass(frozen=True)
-class ConstantPlace(Ast):
+class ConstantPlace(Placed):
     """``c[bank][offset]``."""
 
     bank: Sum
     offset: Sum
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.bank.token
 
-
-@dataclass(frozen=True)
-class Set(Ast, AsList):
+class Set(Placed, AsList):
     """``{5,0}``."""
 
-    members: list[Token]
-
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.members[0]
+    members: list[Number]
 
 
-@dataclass(frozen=True)
-class Half(Ast):
+class Half(Node):
     """``32@lo(name)``: half of an address."""
 
     token: Token
     inner: Sum
 
 
-@dataclass(frozen=True)
-class Real(Ast):
+class Real(Node):
     """A floating-point number."""
 
     token: Token
 
 
-@dataclass(frozen=True)
-class Absolute(Ast):
+class Absolute(Placed):
     """``|operand|``."""
 
     inner: "Operand"
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
 
-
-@dataclass(frozen=True)
-class Signs(Ast, AsList):
+class Signs(Placed, AsList):
     """What stands before an operand: ``!``, ``~``, ``-``."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Operand(Ast):
+class Operand(Placed):
     """What stands between two commas."""
 
     signs: Signs
     core: Sum | Brackets | ConstantPlace | Absolute | Set | Half | Real
     suffix: Token | None = None
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.signs.items[0] if self.signs.items else self.core.token
 
-
-@dataclass(frozen=True)
-class Operands(Ast, AsList):
+class Operands(Node, AsList):
     """All operands of an instruction."""
 
     items: list[Operand]
 
 
-@dataclass(frozen=True)
-class Guard(Ast):
+class Guard(Node):
     """``@!P0``."""
 
     negated: Token | None
     predicate: Token
 
 
-@dataclass(frozen=True)
-class Places(Ast, AsList):
+class Places(Node, AsList):
     """Labels and offsets."""
 
-    items: list[Token]
+    items: list[Leaf]
 
 
-@dataclass(frozen=True)
-class Targets(Ast):
+class Targets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
     places: Places | None
 
 
-@dataclass(frozen=True)
-class Instruction(Ast):
+class Instruction(Node):
     """An instruction."""
 
     control: Token | None
@@ -206,161 +161,142 @@ class Instruction(Ast):
         return self.mnemonic
 
 
-@dataclass(frozen=True)
-class Raw(Ast):
+class Raw(Node):
     """``.raw``: an instruction word as a number."""
 
     control: Token | None
-    word: Token
+    word: Number
 
     @property
-    def token(self) -> Token:
+    def token(self) -> Number:
         """Where it stands."""
         return self.word
 
 
-@dataclass(frozen=True)
-class Label(Ast):
+class Label(Node):
     """``name:``."""
 
     name: Token
 
 
-@dataclass(frozen=True)
-class Kernel(Ast):
+class Kernel(Node):
     """``.kernel``."""
 
     name: Token
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Function(Ast):
+class Function(Node):
     """``.function``."""
 
     name: Token
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class End(Ast):
+class End(Node):
     """``.end``."""
 
 
-@dataclass(frozen=True)
-class Amount(Ast):
+class Amount(Node):
     """``.registers`` and its like."""
 
     kind: Token
-    number: Token
+    number: Number
 
 
-@dataclass(frozen=True)
-class Param(Ast):
+class Param(Node):
     """``.param``."""
 
     name: Token
-    size: Token
-    at: Token | None
+    size: Number
+    at: Number | None
 
 
-@dataclass(frozen=True)
-class Shared(Ast):
+class Shared(Node):
     """``.shared``."""
 
     name: Token | None
-    size: Token
-    align: Token | None
+    size: Number
+    align: Number | None
 
 
-@dataclass(frozen=True)
-class Bank(Ast):
+class Bank(Node):
     """``.const``: constants of a bank, or one named object among them."""
 
     token: Token
-    number: Token | None
+    number: Number | None
     name: Token | None
-    align: Token | None
-    at: Token | None
+    align: Number | None
+    at: Number | None
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Variable(Ast):
+class Variable(Node):
     """``.global``."""
 
     name: Token
-    size: Token | None
-    align: Token | None
-    at: Token | None
+    size: Number | None
+    align: Number | None
+    at: Number | None
     binding: Token | None
 
 
-@dataclass(frozen=True)
-class Values(Ast, AsList):
+class Values(Node, AsList):
     """Numbers and names between commas."""
 
     items: list[Sum]
 
 
-@dataclass(frozen=True)
-class Generic(Ast):
+class Generic(Placed):
     """``generic(name)``: a generic address."""
 
-    token: Token
+    operator: Token
     inner: Sum
 
 
-@dataclass(frozen=True)
-class DataValues(Ast, AsList):
+class DataValues(Node, AsList):
     """Numbers, names and generic addresses between commas."""
 
     items: list[Sum | Generic]
 
 
-@dataclass(frozen=True)
-class Data(Ast):
+class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
     values: DataValues
 
 
-@dataclass(frozen=True)
-class Info(Ast):
+class Info(Node):
     """``.info``: a record for the loader."""
 
-    attribute: Token
+    attribute: Leaf
     format: Token | None
     values: Values | None
 
 
-@dataclass(frozen=True)
-class Mark(Ast):
+class Mark(Node):
     """``.coop_group``, ``.warp_wide``: what is to be known of the next instruction."""
 
     kind: Token
 
 
-@dataclass(frozen=True)
-class NamedSection(Ast):
+class NamedSection(Node):
     """``.section``: a section that is carried as it is."""
 
     name: Token
-    kind: Token
-    align: Token | None
-    entry: Token | None
+    kind: Number
+    align: Number | None
+    entry: Number | None
 
 
-@dataclass(frozen=True)
-class Names(Ast, AsList):
+class Names(Node, AsList):
     """Names between commas."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Symbols(Ast):
+class Symbols(Node):
     """``.symbols``: the order of the symbol table."""
 
     names: Names
@@ -370,27 +306,16 @@ Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Para
              | Info | Mark | NamedSection | Symbols)
 
 
-class _Start(Transformer):
-    """The whole text is its statements."""
-
-    def start(self, statements: list[Statement]) -> list[Statement]:
-        """All statements in order."""
-        return statements
-
-
 @cache
 def _parser() -> Lark:
-    grammar = (files("sim.toolchain") / "sass.lark").read_text()
-    return Lark(grammar, parser="lalr", maybe_placeholders=True,
-                transformer=create_transformer(sys.modules[__name__], _Start()))
+    return make_parser("sim.toolchain", "sass.lark", sys.modules[__name__])
 
 
-def number(token: Token, largest: int | None = None) -> int:
-    """The value of a number; SourceError when it is larger than that."""
-    value = whole_number(token, token)
-    if largest is not None and value > largest:
-        raise SourceError(token, f"{token} is too large: {largest:#x} at most")
-    return value
+def at_most(number: Number, largest: int) -> int:
+    """A number; SourceError when it is larger than that."""
+    if number > largest:
+        raise SourceError(number, f"{number} is too large: {largest:#x} at most")
+    return int(number)
 
 
 def parse(text: str) -> list[Statement]:

@@ -13,6 +13,7 @@ of one scope that follow each other form a group.
 import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -23,7 +24,7 @@ from typing import Any, cast, get_args
 import pywellen
 import wavedrom
 
-from sim.command import OutputError, Parser, write_file
+from sim.command import CommandError, Parser, write_file
 from sim.waves.tracer import CLOCK
 from sim.waves.traces import NumberFormat
 
@@ -40,7 +41,7 @@ TEXT_COLORS = "3456789"
 """WaveDrom's filled bubbles, taken in turn for the texts of an enumeration."""
 
 
-class PictureError(Exception):
+class PictureError(CommandError):
     """Something that cannot be drawn; one line that says why."""
 
 
@@ -48,16 +49,11 @@ class PictureError(Exception):
 class Row:
     """A row of a picture.
 
-    Attributes
-    ----------
-    signal : str
-        Name below the root scope.
-    label : str
-        What to call it; the last part of the name, if empty.
-    when : str
-        A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
-    format : NumberFormat
-        How to show numbers.
+    Attributes:
+        signal: Name below the root scope.
+        label: What to call it; the last part of the name, if empty.
+        when: A one-bit signal; in cycles in which it is 0 the row has no value. Empty: it always has one.
+        format: How to show numbers.
     """
 
     signal: str
@@ -170,23 +166,20 @@ def draw(vcd: Path, rows: Sequence[Row], first: int, cycles: int, title: str = "
     return picture.tostring() + "\n"
 
 
+def _draw(options: Namespace) -> None:
+    write_file(options.output, draw(options.vcd, options.rows, options.first, options.cycles, options.title).encode())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser(prog="python -m sim.waves.picture", description="Draws some cycles of a waveform as SVG.")
+    parser = Parser("sim.waves.picture", "Draws some cycles of a waveform as SVG.")
     parser.add_argument("vcd", type=Path, help="waveform that sim.run_tb or sim.run wrote")
     parser.add_argument("rows", nargs="+", type=Row.parse, metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]")
     parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")
     parser.add_argument("--cycles", type=int, default=16, metavar="COUNT", help="default 16")
     parser.add_argument("--title", default="")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="SVG")
-    options = parser.parse_args(arguments)
-    try:
-        picture = draw(options.vcd, options.rows, options.first, options.cycles, options.title)
-        write_file(options.output, picture.encode())
-    except (OutputError, PictureError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    return 0
+    return parser.run(arguments, _draw, bare=True)
 
 
 if __name__ == "__main__":

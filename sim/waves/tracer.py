@@ -88,22 +88,14 @@ class _Signal:
 class Tracer:
     """Writes the waveform of one simulation. Make it before the simulation runs, close it whatever happens.
 
-    Parameters
-    ----------
-    simulator : Simulator
-        With an engine of :mod:`sim.engine`.
-    traces : Traces
-        What to record.
-    path : Path
-        The file; it appears when the tracer is closed.
-    period : float
-        Of the clock, in seconds.
-    root : str
-        The scope around everything.
-    domain : str
-        The clock domain whose cycles are recorded.
-    beside : sequence of signals and sink
-        What else is to be observed, by others.
+    Parameters:
+        simulator: With an engine of :mod:`sim.engine`.
+        traces: What to record.
+        path: The file; it appears when the tracer is closed.
+        period: Of the clock, in seconds.
+        root: The scope around everything.
+        domain: The clock domain whose cycles are recorded.
+        beside (sequence of signals and sink): What else is to be observed, by others.
     """
 
     def __init__(self, simulator: Any, traces: Traces, path: Path, *, period: float, root: str = "top",

@@ -33,16 +33,11 @@ class Trace:
 class Leaf:
     """Bits of a signal under a name.
 
-    Attributes
-    ----------
-    path : tuple[str, ...]
-        Scopes, then the name.
-    signal, start, width
-        Which bits.
-    format : NumberFormat
-        How a viewer shows numbers.
-    names : Mapping[int, str] | None
-        The names of values, for an enumeration.
+    Attributes:
+        path: Scopes, then the name.
+        signal, start, width: Which bits.
+        format: How a viewer shows numbers.
+        names: The names of values, for an enumeration.
     """
 
     path: tuple[str, ...]

@@ -20,13 +20,11 @@ from sim.model.state import Barrier
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.barrier.warps import ModelWarp, Use
+from testbench.driver import UnitDriver, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.handmade import ALL
 
-__all__ = ["BarrierDriver"]
-
 _MAKERS = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
-_QUIET = 2_000
 
 
 def _mask(warps: set[ModelWarp]) -> int:
@@ -46,41 +44,37 @@ class _UnderWay:
     """The warp does nothing else until the unit lets it go."""
 
 
-class BarrierDriver:
+class BarrierDriver(UnitDriver):
     """Plays what a source of instructions gives; the model executes each when it is dispatched.
 
     An instruction, the end of a warp and a withdrawal of the same CTA are kept apart, since the unit and the model may
     see them in a different order otherwise. Those of different CTAs meet freely.
 
-    Parameters
-    ----------
-    source : Callable[[BarrierDriver, ctx, bool, bool], None]
-        Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the unit has
-        room (first flag). The second flag is 0 when no new CTA may begin any more.
+    Parameters:
+        source: Called every cycle: may begin a warp, end one, ask for a withdrawal, or dispatch an instruction if the
+            unit has room (first flag). The second flag is 0 when no new CTA may begin any more.
 
-    Attributes
-    ----------
-    warps : list[ModelWarp | None]
-        By slot.
-    held : set[ModelWarp]
-        Warps that the unit has to let go first.
-    asked : ModelWarp or None
-        The warp whose withdrawal the unit is asked for.
-    done, released, withdrawn : int
-        Instructions compared; warps that were let go; arrivals that were taken back.
+    Attributes:
+        warps: By slot.
+        held: Warps that the unit has to let go first.
+        asked: The warp whose withdrawal the unit is asked for.
+        done, released, withdrawn: Instructions compared; warps that were let go; arrivals that were taken back.
     """
+
+    patience = 2_000
 
     def __init__(self, bench: Bench, source: Any, params: SmParams, *, report_mask: int, barriers: int = BARRIERS,
                  idle: float = 0.3, delay: int = 0) -> None:
-        self.bench, self.source, self.params = bench, source, params
+        dut = BarrierUnit(params)
+        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._written)
+        super().__init__(bench, dut, self.lanes)
+        self.source, self.params = source, params
         self.report_mask, self.barriers = report_mask, barriers
-        self.dut = BarrierUnit(params)
-        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, delay=delay, ended=self._written)
         self.warps: list[ModelWarp | None] = [None] * params.warps
         self.ctas: dict[int, Any] = {}
         self.held: set[ModelWarp] = set()
         self.asked: ModelWarp | None = None
-        self.done = self.released = self.withdrawn = self.cycle = 0
+        self.done = self.released = self.withdrawn = 0
         self._core: Any = SimpleNamespace(launch=SimpleNamespace(barriers=barriers))
         self._under_way: deque[_UnderWay] = deque()
         self._reads: dict[int, _UnderWay] = {}
@@ -100,25 +94,16 @@ class BarrierDriver:
         """Whether the unit has yet to see that a warp of the CTA has ended."""
         return cta.slot in self._ending
 
-    def run(self, cycles: int, *, traces: Any = None, name: str = "") -> int:
-        """Simulates until the source has nothing more after so many cycles; returns the cycles."""
-        async def drive(ctx: Any) -> None:
-            await self._drive(ctx, cycles)
-
-        return self.bench.simulate(self.dut, [drive], background=[self.lanes.serve], traces=traces, name=name)
-
     async def _drive(self, ctx: Any, cycles: int) -> None:
-        dut, quiet = self.dut, 0
+        """Until the source has nothing more after so many cycles."""
+        dut = self.dut
         ctx.set(dut.report_mask, self.report_mask)
         ctx.set(dut.barriers, self.barriers)
         sampled = (dut.room, dut.resume, dut.completion.as_value(), dut.error.as_value(), dut.waiting, dut.meeting,
                    dut.lost, dut.withdrawn.as_value())
-        async for _, _, *values in ctx.tick().sample(*sampled):
-            room, resume, completed, error, waiting, meeting, lost, withdrawn = values
-            self.cycle += 1
-            quiet += 1
+        async for room, resume, completed, error, waiting, meeting, lost, withdrawn in self._ticks(ctx, *sampled):
             if resume or completed & 1 or error & 1 or withdrawn & 1:
-                quiet = 0
+                self._happened()
             self._completed(completed, error)
             self._resumed(resume)
             self._withdrawn(ctx, withdrawn)
@@ -134,9 +119,11 @@ class BarrierDriver:
                 self.source(self, ctx, bool(room), self.cycle < cycles)
             elif not (self._under_way or self._reads or self._groups):
                 return
-            if quiet > _QUIET:
-                stuck = ", ".join(f"slot {item.warp.slot}: {spell(item.use.word)}" for item in self._under_way)
-                self.bench.fail(f"nothing happens any more; under way: {stuck or 'nothing'}")
+
+    def _due(self) -> list[str]:
+        return [f"slot {item.warp.slot}: {spell(item.use.word)}"
+                for item in (*self._under_way, *self._reads.values())] + [
+                    f"slots {sorted(warp.slot for warp in group)} go on" for group in self._groups]
 
     def begin(self, ctx: Any, slot: int, cta: int, warps: int, number: int) -> None:
         """Launches a warp."""
@@ -147,10 +134,7 @@ class BarrierDriver:
         warp = ModelWarp(slot, group, {}, [0] * 7 + [ALL])
         self.warps[slot] = warp
         group.warps.append(warp)
-        payload = self.dut.launch.payload
-        for port, value in ((payload.warp, slot), (payload.cta, cta), (payload.number, number),
-                            (payload.cta_warps, warps), (self.dut.launch.valid, 1)):
-            ctx.set(port, value)
+        offer(ctx, self.dut.launch, {"warp": slot, "cta": cta, "number": number, "cta_warps": warps})
 
     def end(self, ctx: Any, warp: ModelWarp) -> None:
         """A warp ends."""
@@ -176,8 +160,7 @@ class BarrierDriver:
         One that waits at no barrier gets no answer: it is asked for so many cycles.
         """
         self.asked, self._asked_until = warp, self.cycle + cycles
-        ctx.set(self.dut.withdraw.valid, 1)
-        ctx.set(self.dut.withdraw.warp, warp.slot)
+        ctx.set(self.dut.withdraw, {"valid": 1, "warp": warp.slot})
 
     def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
         """A warp executes an instruction."""
@@ -218,8 +201,7 @@ class BarrierDriver:
         bits = self._dispatched.const({
             "warp": warp.slot, "serial": self._serial, "pc": pc, "word": use.word, "kind": kind, "active": use.active,
             "guard": use.guard, "predicate": use.predicate, "operands": lowest, "write_barrier": 7, "read_barrier": 7})
-        ctx.set(self.dut.dispatch.payload, bits)
-        ctx.set(self.dut.dispatch.valid, 1)
+        offer(ctx, self.dut.dispatch, bits)
 
     def _waiting(self) -> set[ModelWarp]:
         return {warp for warp in self.warps if warp is not None and warp.barrier is not None}

@@ -17,8 +17,6 @@ from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import ModelWarp, Use
 from testbench.handmade import ALL, encode
 
-__all__ = ["RandomCtas", "check_random", "record", "run"]
-
 ALL_REPORTED = 0x00FF_FFFF
 _RA, _RB = 4, 5
 SYNCALL = encode("BAR", "all")

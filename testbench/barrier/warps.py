@@ -6,8 +6,6 @@ from typing import Any
 from rtl.isa.syntax import PT, RZ
 from testbench.handmade import ALL
 
-__all__ = ["ModelWarp", "Use"]
-
 
 @dataclass(eq=False)
 class ModelWarp:

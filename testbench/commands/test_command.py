@@ -1,8 +1,14 @@
 """How commands write their results: files as a whole or not at all, long texts to whoever wants to read them."""
 
 import os
+import re
+import runpy
 import subprocess
 import sys
+import tomllib
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,6 +25,19 @@ LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parents[1] / "progra
 
 FIBONACCI = ["--block", "12", "--arg", "buf:out=u32[12]"]
 SOURCE = ".kernel k\n        EXIT\n"
+SCRIPT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["warpstack"]
+MODULES = {name: module.removesuffix(".command").removesuffix(".__main__")
+           for name, module in warpstack.COMMANDS.items()}
+"""Command -> what ``python -m`` calls it by."""
+NOWHERE = "No such file or directory"
+BAD = {
+    "run": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "debug": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"),
+    "run_tb": (["none"], "PROGRAM: no testbench none; there are "), "bench": (["none"], "PROGRAM: no benchmark none; "),
+    "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"), "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
+    "dis": (["none"], f"none: {NOWHERE}"), "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
+    "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
+    "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: ")}
+"""Arguments that each command refuses, and how its line begins."""
 
 
 def names(folder: Path) -> list[str]:
@@ -194,17 +213,50 @@ def test_a_full_output_is_an_error():
 
 
 def test_wrong_arguments_get_one_line(capsys):
-    parser = Parser(prog="python -m sim.any")
+    parser = Parser("sim.any", "does anything")
     assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"
 
 
+def both_ways(name: str, arguments: Sequence[str], monkeypatch, capsys) -> tuple[object, str, str]:
+    """Exit code and what is printed by the installed script, without the program's name, which also decides where lines
+    are broken. It is the same when ``python -m`` runs the module; an error is one line."""
+    module, found = MODULES[name], []
+    package, function = SCRIPT.split(":")
+    ways: tuple[tuple[str, list[str], Callable[[], object]], ...] = (
+        (f"warpstack {name}", ["warpstack", name], lambda: sys.exit(getattr(import_module(package), function)())),
+        (f"python -m {module}", [module], lambda: runpy.run_module(module, run_name="__main__")))
+    for program, called, call in ways:
+        monkeypatch.setattr(sys, "argv", [*called, *arguments])
+        with pytest.raises(SystemExit) as done, warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)     # the module has been imported, too
+            call()
+        printed = capsys.readouterr()
+        assert printed.err.count("\n") == bool(printed.err)
+        found.append((done.value.code, *(" ".join(text.replace(program, "PROGRAM").split()) for text in printed)))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_what_is_documented_are_all_commands():
+    documented = re.findall(r"^\| `python -m ([\w.]+)` \|", (ROOT / "sim" / "README.md").read_text(), re.MULTILINE)
+    assert sorted(documented) == sorted(MODULES.values())
+
+
+@pytest.mark.parametrize("name", warpstack.COMMANDS)
+def test_a_command_gives_the_same_help_by_either_name(name, monkeypatch, capsys):
+    code, out, err = both_ways(name, ["--help"], monkeypatch, capsys)
+    assert (code, err) == (0, "") and out.startswith("usage: PROGRAM [-h]")
+
+
+@pytest.mark.parametrize("name", warpstack.COMMANDS)
+def test_a_command_refuses_the_same_by_either_name(name, monkeypatch, capsys):
+    unknown = ["--no-such-option", *BAD[name][0]]
+    for arguments, reason in (BAD[name], (unknown, "PROGRAM: unrecognized arguments: --no-such-option")):
+        code, out, err = both_ways(name, arguments, monkeypatch, capsys)
+        assert (code, out) == (2, "") and err.startswith(reason)
+
+
 def test_one_name_leads_to_all_commands(capsys):
-    for name, module in warpstack.COMMANDS.items():
-        with pytest.raises(SystemExit) as done:
-            warpstack.main([name, "--help"])
-        assert done.value.code == 0
-        name = module.removesuffix(".command").removesuffix(".__main__")
-        assert f"usage: python -m {name} " in capsys.readouterr().out
     assert warpstack.main(["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)

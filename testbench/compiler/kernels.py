@@ -19,8 +19,6 @@ from sim.toolchain.object_file import ObjectFile
 from sim.toolchain.ptx.front_end import read_ptx
 from testbench.compiler.runs import arguments
 
-__all__ = ["KERNELS", "complaints", "kernel_file", "kernel_launch", "kernel_module"]
-
 KERNELS = sorted({run.kernel for run in RUNS.values()})
 _BY_ADDRESS = "k12_callprototype_param"
 """Its parameter is a function's address: here the handle that the function has in code compiled here."""

@@ -7,8 +7,6 @@ to its width.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["LONGS", "OPERATIONS", "WORDS", "Operation"]
-
 WORDS = (0, 1, 2, 3, 7, 10, 0x7F, 0xFF, 0x1234, 0x8000, 0xFFFF, 0x10000, 0x12345678, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000,
          0x80000001, 0xDEADBEEF, 0xFFFF0000, 0xFFFFFFFE, 0xFFFFFFFF)
 """Numbers of 32 bits at which mistakes show."""

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-__all__ = ["THREADS", "Program", "structured", "unstructured"]
-
 THREADS = 40
 """Threads of a launch: a full warp and a part of one."""
 _MASK = 0xFFFF_FFFF

@@ -14,8 +14,6 @@ from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 
-__all__ = ["arguments", "compiled", "words_left"]
-
 
 def compiled(text: str, registers: int = REGISTERS) -> Module:
     """The program that PTX text becomes."""

@@ -25,9 +25,6 @@ from testbench.formulas.functions import BOUNDS, near
 from testbench.formulas.inputs import random_word as random_legal_word
 from testbench.handmade import ALL, alone
 
-__all__ = ["BANK_BYTES", "FUNCTIONS", "GUARD", "ConversionCase", "calculated", "case_of", "every_type", "random_case",
-           "random_word"]
-
 BANK = 3
 BANK_BYTES = 256
 _REGISTERS = 32

@@ -14,11 +14,9 @@ from rtl.layouts import InstructionKind, dispatched
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
-from sim.waves import Traces
 from testbench.convert.cases import ConversionCase
+from testbench.driver import UnitDriver
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
-
-__all__ = ["ConvertDriver"]
 
 _DISPATCH_CYCLES = 3
 """From an instruction's selection to its dispatch."""
@@ -39,40 +37,32 @@ class _Flying:
     operations: list[LaneOperation] = field(default_factory=list)
 
 
-class ConvertDriver:
+class ConvertDriver(UnitDriver):
     """Plays cases, each on a warp that has nothing else under way.
 
-    Parameters
-    ----------
-    bench : Bench
-        Whose random numbers decide when instructions come; reports differences.
-    params : SmParams
-        Sizes of the hardware.
-    cases : Iterable[ConversionCase]
-    idle : float
-        How often no instruction is selected although there is room, and the lanes have no time.
-    delay : int
-        Cycles by which the lanes are later.
-    report_mask : int
-        Errors that are reported.
+    Parameters:
+        bench: Whose random numbers decide when instructions come; reports differences.
+        params: Sizes of the hardware.
+        idle: How often no instruction is selected although there is room, and the lanes have no time.
+        delay: Cycles by which the lanes are later.
+        report_mask: Errors that are reported.
 
-    Attributes
-    ----------
-    done : int
-        Instructions that are complete.
-    cycles : dict[str, list[int]]
-        Name of an instruction -> cycles from its selection to its completion.
+    Attributes:
+        done: Instructions that are complete.
+        cycles: Name of an instruction -> cycles from its selection to its completion.
     """
 
     def __init__(self, bench: Bench, params: SmParams, cases: Iterable[ConversionCase], *, idle: float = 0.3,
                  delay: int = 0, report_mask: int = 0xFFFF_FFFF) -> None:
-        self.dut = ConversionUnit(params)
-        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, delay=delay, ended=self._ended)
+        dut = ConversionUnit(params)
+        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
+        super().__init__(bench, dut, self.lanes)
         self.done = 0
         self.cycles: dict[str, list[int]] = {}
-        self._bench = bench
         self._params = params
         self._cases = iter(cases)
+        self._case = next(self._cases, None)
+        self._coming = deque([0] * _DISPATCH_CYCLES)
         self._idle = idle
         self._report_mask = report_mask
         self._flying: deque[_Flying] = deque()
@@ -80,36 +70,41 @@ class ConvertDriver:
         self._serial = bench.random.randrange(_SERIALS)
         self._layout = data.StructLayout({"valid": 1, "payload": dispatched(params)})
 
-    def run(self, *, traces: Traces | None = None, name: str = "") -> int:
-        """Plays all cases; returns the cycles."""
-        return self._bench.simulate(self.dut, [self._play], background=[self.lanes.serve], traces=traces, name=name)
-
-    async def _play(self, ctx: Any) -> None:
-        dut, coming, case = self.dut, deque([0] * _DISPATCH_CYCLES), next(self._cases, None)
-        ctx.set(dut.report_mask, self._report_mask)
-        while case is not None or self._flying:
-            chosen = 0
-            idle = case is None or self._bench.random.random() < self._idle or not ctx.get(dut.room)
-            if not idle and case is not None and (warp := self._free_warp()) is not None:
-                chosen = self._select(case, warp)
-                case = next(self._cases, None)
-            coming.append(chosen)
-            ctx.set(dut.dispatch.as_value(), coming.popleft())
-            _, _, done, error = await ctx.tick().sample(dut.completion, dut.error)
+    async def _drive(self, ctx: Any) -> None:
+        """All cases."""
+        ctx.set(self.dut.report_mask, self._report_mask)
+        self._advance(ctx)
+        async for done, error in self._ticks(ctx, self.dut.completion, self.dut.error):
             if error.valid:
                 self._error(error)
             if done.valid:
                 self._complete(int(done.serial), int(done.warp), int(done.write_barrier), int(done.read_barrier), True)
+            if self._case is None and not self._flying:
+                return
+            self._advance(ctx)
+
+    def _due(self) -> list[str]:
+        return [self._name(flying) for flying in self._flying]
+
+    def _advance(self, ctx: Any) -> None:
+        """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
+        chosen, case = 0, self._case
+        idle = case is None or self.bench.random.random() < self._idle or not ctx.get(self.dut.room)
+        if not idle and case is not None and (warp := self._free_warp()) is not None:
+            chosen = self._select(case, warp)
+            self._case = next(self._cases, None)
+        self._coming.append(chosen)
+        ctx.set(self.dut.dispatch.as_value(), self._coming.popleft())
 
     def _free_warp(self) -> int | None:
         """A warp that has nothing under way."""
         free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
-        return self._bench.random.choice(sorted(free)) if free else None
+        return self.bench.random.choice(sorted(free)) if free else None
 
     def _select(self, case: ConversionCase, warp: int) -> int:
         """Bits of the dispatch of a case."""
         self._serial = (self._serial + 1) % _SERIALS
-        self._flying.append(_Flying(case, self._serial, warp, self.lanes.cycle))
+        self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
         for number, vector in case.before.items():
             self.lanes.registers[warp, number] = list(vector)
         self.lanes.conditions[warp] = [0] * WARP_THREADS
@@ -123,10 +118,10 @@ class ConvertDriver:
         """An operation of the lanes has taken effect."""
         flying = next((flying for flying in self._flying if flying.serial == operation.serial), None)
         if flying is None:
-            self._bench.fail(f"an operation of serial {operation.serial}, which is not under way")
+            self.bench.fail(f"an operation of serial {operation.serial}, which is not under way")
         flying.operations.append(operation)
         if operation.gather:
-            self._bench.expect(f"{self._name(flying)}: a gather right after dispatch",
+            self.bench.expect(f"{self._name(flying)}: a gather right after dispatch",
                                operation.cycle - flying.selected >= _GATHER_CYCLES, True)
         elif operation.last:
             self._complete(operation.serial, operation.warp, operation.barrier, _NO_BARRIER, False)
@@ -134,13 +129,13 @@ class ConvertDriver:
     def _error(self, event: Any) -> None:
         """A reported error, right before its instruction's completion."""
         flying = self._flying[0]
-        self._bench.expect(f"{self._name(flying)}: error, pc, warp", (WarpError(event.error), event.pc, event.warp),
+        self.bench.expect(f"{self._name(flying)}: error, pc, warp", (WarpError(event.error), event.pc, event.warp),
                            (flying.case.error, 8 * flying.serial, flying.warp))
         self._completed.add(flying.serial)
 
     def _complete(self, serial: int, warp: int, write_barrier: int, read_barrier: int, at_once: bool) -> None:
         """The oldest instruction is complete: compares what it has done."""
-        bench, flying = self._bench, self._flying.popleft()
+        bench, flying = self.bench, self._flying.popleft()
         case, where = flying.case, self._name(flying)
         bench.expect(f"{where}: completes as serial, warp", (serial, warp), (flying.serial, flying.warp))
         bench.expect(f"{where}: write barrier", write_barrier, case.write_barrier)
@@ -166,7 +161,8 @@ class ConvertDriver:
         if case.conditions is not None:
             bench.expect(f"{where}: CC", self.lanes.conditions[flying.warp], case.conditions)
         self.done += 1
-        self.cycles.setdefault(case.form.name, []).append(self.lanes.cycle - flying.selected)
+        self._happened()
+        self.cycles.setdefault(case.form.name, []).append(self.lanes.now - flying.selected)
 
     def _name(self, flying: _Flying) -> str:
         return f"{spell(flying.case.word)} ({flying.case.word:#018x}), serial {flying.serial}"

@@ -34,8 +34,6 @@ from testbench.execute.singles import SINGLES
 from testbench.handmade import ALL
 from testbench.words import encode
 
-__all__ = ["check_corners", "check_crowd", "check_forms", "check_functions", "check_types", "record", "run"]
-
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 ALL_REPORTED = 0xFFFF_FFFF
 

@@ -9,8 +9,6 @@ from rtl.layouts import StackOperation, ThreadCode
 from sim.model.retirement import StackToken
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, code_for, codes_of, push, unwind
 
-__all__ = ["CASES", "PENDING", "USER_LIMIT", "numbered", "pushed", "taken_off"]
-
 USER_LIMIT = 2 * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE
 """Tokens that user mode may hold in a region of two granules."""
 PENDING = (TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP)

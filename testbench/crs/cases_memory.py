@@ -9,8 +9,6 @@ from testbench.crs.cases import USER_LIMIT, numbered, pushed, taken_off
 from testbench.crs.reference import Outcome, Request, encode_token
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, push, unwind, whole_lines
 
-__all__ = ["CASES"]
-
 _FAULT = Outcome(error=WarpError.MMU_FAULT)
 _HOLE = bytes(TOKEN_BYTES)
 

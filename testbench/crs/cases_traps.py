@@ -23,8 +23,6 @@ from testbench.crs.steps import (
     whole_lines,
 )
 
-__all__ = ["CASES"]
-
 _PC = 0x4008
 _ACTIVE = 0x0000_00FF
 _SAVED = ((0x100, 0x200), (0x400, 0x800), (0x1000, 0x2000))

@@ -23,11 +23,8 @@ from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, StackReference, encode_token
 from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import PUSHES, Codes, Shown, Source, Start, Step, WarpStack, whole_lines
+from testbench.driver import UnitDriver
 
-__all__ = ["Driver", "WarpSignals"]
-
-PATIENCE = 4000
-"""Cycles without a request taken or a result, after which the stack is stuck."""
 _SETTLING = 8
 """Cycles from the last answer of memory until all that follows from it has been seen."""
 _UNWINDS = {StackOperation.UNWIND, StackOperation.POP_QUAD, StackOperation.RESTORE, StackOperation.CLEAR}
@@ -102,55 +99,45 @@ def _bits(layout: Any, values: Mapping[Any, Any]) -> int:
     return sum(int(getattr(value, "value", value)) << layout[name].offset for name, value in values.items())
 
 
-class Driver:
+class Driver(UnitDriver):
     """Drives a stack with one source of steps a warp.
 
     A request is put to the stack in a random order of the warps that have one, and stays until it is taken. All that
     comes back is compared with the reference: results, the depth after an unwind, the kill bit, the bytes in memory
     after a write-back, faults, and in the end the number of tokens that were pushed.
 
-    Parameters
-    ----------
-    bench : Bench
-        What simulates and reports.
-    params : SmParams
-        How many warps.
-    random : Random
-        Order of requests, and the memory's behaviour.
-    behaviour : MemoryBehaviour
-        The memory's.
-    failures : float
-        Chance that memory refuses a line.
-    gap : float
-        Chance that no request is made in a cycle in which one could be.
-    polite : bool
-        Requests are made only for warps that the stack says are ready.
+    Parameters:
+        bench: What simulates and reports.
+        params: How many warps.
+        random: Order of requests, and the memory's behaviour.
+        behaviour: The memory's.
+        failures: Chance that memory refuses a line.
+        gap: Chance that no request is made in a cycle in which one could be.
+        polite: Requests are made only for warps that the stack says are ready.
 
-    Attributes
-    ----------
-    dut : CallReturnStack
-        The hardware.
-    stacks : list[WarpStack]
-        By warp.
-    taken : list[int]
-        The cycle in which each request was taken.
-    statistics : StackStatistics
-        What was measured.
+    Attributes:
+        stacks: By warp.
+        taken: The cycle in which each request was taken.
+        statistics: What was measured.
     """
+
+    patience = 4000
 
     def __init__(self, bench: Bench, params: SmParams, random: Random, behaviour: MemoryBehaviour | None = None, *,
                  failures: float = 0.0, gap: float = 0.0, polite: bool = False) -> None:
-        self.dut: Any = CallReturnStack(params)
+        dut: Any = CallReturnStack(params)
         self.memory = StackMemory(random, failures)
+        self._behaviour = behaviour or MemoryBehaviour()
+        self._server = MemoryServer(dut.port, self.memory, self._behaviour, random)
+        super().__init__(bench, dut, self._server)
         self.stacks = [WarpStack(warp, self.memory) for warp in range(params.warps)]
         self.statistics = StackStatistics()
-        self._bench, self._random, self._gap, self._polite = bench, random, gap, polite
-        self._behaviour = behaviour or MemoryBehaviour()
+        self._random, self._gap, self._polite = random, gap, polite
         self._request_layout, self._result_layout = stack_request(params), stack_result(params)
         self._lanes: list[_Lane] = []
         self._asked: tuple[_Lane, Step] | None = None
         self.taken: list[int] = []
-        self._cycle = self._progress = self._pushed = 0
+        self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
 
     def run(self, starts: Sequence[Start], *, top: Any = None, traces: Traces | None = None, name: str = "",
@@ -162,22 +149,18 @@ class Driver:
         """
         self._signals = signals
         self._lanes = [_Lane(stack, start(stack)) for stack, start in zip(self.stacks, starts, strict=False)]
-        server = MemoryServer(self.dut.port, self.memory, self._behaviour, self._random)
-        self.statistics.cycles = self._bench.simulate(
-            self.dut if top is None else top, [self._drive], background=[server.serve], traces=traces, name=name)
-        self._check_totals(server)
+        self.statistics.cycles = super().run(top=top, traces=traces, name=name)
+        self._check_totals(self._server)
         return self.statistics
 
     async def _drive(self, ctx: Any) -> None:
-        """The testbench."""
         dut = self.dut
         rest = self._behaviour.latency[1] + _SETTLING
         self._ask(ctx)
-        ticks = ctx.tick().sample(
-            dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
+        ticks = self._ticks(
+            ctx, dut.request.ready, dut.killed, dut.events, dut.result_valid, Value.cast(dut.result),
             dut.committed.valid, dut.committed.payload, dut.write_fault.valid, dut.write_fault.payload)
-        async for _, _, taken, killed, events, has_result, result, left, stack, fault, fault_warp in ticks:
-            self._cycle += 1
+        async for taken, killed, events, has_result, result, left, stack, fault, fault_warp in ticks:
             self.statistics.count(events)
             self._check_left(bool(left), int(stack.warp), (int(stack.last) + 1) % (1 << DEPTH_BITS))
             if self._asked is not None:
@@ -195,14 +178,12 @@ class Driver:
                 rest -= 1
                 if not rest:
                     return
-            elif self._cycle - self._progress > PATIENCE:
-                self._bench.fail(self._stuck())
 
     def _ask(self, ctx: Any) -> None:
         """Puts the next request to the stack, if there is one."""
         free = [lane for lane in self._lanes if not lane.blocked and not lane.ended]
         if free and self._polite:
-            free = [lane for lane in free if self._cycle >= lane.ready]
+            free = [lane for lane in free if self.cycle >= lane.ready]
         if free and self._random.random() >= self._gap:
             self._random.shuffle(free)
             for lane in free:
@@ -243,26 +224,27 @@ class Driver:
         """The request was taken in this cycle: the reference does the same."""
         assert self._asked is not None
         lane, step = self._asked
-        self._asked, self._progress = None, self._cycle
-        self.taken.append(self._cycle)
+        self._asked = None
+        self._happened()
+        self.taken.append(self.cycle)
         self.statistics.operations += 1
         stack, request = lane.stack, step.request
-        self._bench.expect(f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill)
+        self.bench.expect(f"warp {stack.warp}: kill bit at {request.operation.name}", killed, stack.reference.kill)
         before = replace(stack.reference, tokens=list(stack.reference.tokens)) if step.may_fault else None
         if step.launch is not None:
             stack.reference, stack.local = replace(step.launch.reference, tokens=[], memory=[]), step.launch.local
         depth = stack.depth
         lane.outcome = stack.reference.apply(request) if step.fault is None else step.fault
-        lane.blocked, lane.ready = step.blocks, self._cycle + PUSH_CYCLES - 1
+        lane.blocked, lane.ready = step.blocks, self.cycle + PUSH_CYCLES - 1
         self._pushed += request.operation in PUSHES and stack.depth - depth
-        lane.pending.append(_Pending(step, lane.outcome, stack.depth, self._cycle, before))
+        lane.pending.append(_Pending(step, lane.outcome, stack.depth, self.cycle, before))
 
     def _finish(self, ctx: Any, result: Any) -> None:
         """A result is there: it is that of the oldest request of its warp that has none."""
         lane = self._lanes[result.warp]
-        self._progress = self._cycle
+        self._happened()
         if not lane.pending:
-            self._bench.fail(f"warp {result.warp}: a result without a request")
+            self.bench.fail(f"warp {result.warp}: a result without a request")
         done = lane.pending.popleft()
         step, stack = done.step, lane.stack
         operation = step.request.operation
@@ -272,10 +254,10 @@ class Driver:
             self._forgive(lane, done)
         else:
             self._compare(result, done)
-        self.statistics.latencies.setdefault(operation, []).append(self._cycle - done.since)
+        self.statistics.latencies.setdefault(operation, []).append(self.cycle - done.since)
         if operation in _LEAVES_DEPTH and step.request.enable and (
                 operation not in _UNWINDS or lane.outcome.resume or lane.outcome.empty):
-            lane.left = _Left(stack.depth, self._cycle + LEFT_CYCLES)
+            lane.left = _Left(stack.depth, self.cycle + LEFT_CYCLES)
         if operation is StackOperation.WRITE_BACK and step.fault is None and step.request.enable:
             self._check_memory(stack)
         lane.blocked &= bool(lane.pending)
@@ -294,16 +276,16 @@ class Driver:
                 got[name] = int(result[name])
         where = f"warp {result.warp}, {operation.name} at depth {done.depth}"
         for name, value in got.items():
-            self._bench.expect(f"{where}: {name}", value, getattr(outcome, name))
+            self.bench.expect(f"{where}: {name}", value, getattr(outcome, name))
         if outcome.codes is not None:
-            self._bench.expect(f"{where}: codes", result.codes.as_bits(), _code_bits(outcome.codes))
+            self.bench.expect(f"{where}: codes", result.codes.as_bits(), _code_bits(outcome.codes))
 
     def _check_fault(self, lane: _Lane, operation: StackOperation) -> None:
         """A step has failed because memory did. A refused line fails one unwind, and pushes before that."""
         lane.read_faults += operation not in PUSHES
         refused = sum(map(lane.stack.owns, self.memory.refused_reads))
         if lane.read_faults > refused or not refused:
-            self._bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
+            self.bench.fail(f"warp {lane.stack.warp}: MMU_FAULT, though memory has refused only {refused} lines")
 
     def _forgive(self, lane: _Lane, done: _Pending) -> None:
         """That was to be expected: nothing has happened, but that the trap handler is left."""
@@ -320,10 +302,10 @@ class Driver:
             if lane.left is None:
                 continue
             if valid and warp == lane.stack.warp:
-                self._bench.expect(f"warp {warp}: depth that is left", depth, lane.left.depth)
+                self.bench.expect(f"warp {warp}: depth that is left", depth, lane.left.depth)
                 lane.left = None
-            elif self._cycle >= lane.left.deadline:
-                self._bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")
+            elif self.cycle >= lane.left.deadline:
+                self.bench.fail(f"warp {lane.stack.warp}: nothing is said of depth {lane.left.depth}, which is left")
 
     def _check_memory(self, stack: WarpStack) -> None:
         """After a write-back memory has all tokens, and holes behind them up to a whole line."""
@@ -333,27 +315,26 @@ class Driver:
         for index in range(whole_lines(len(tokens))):
             got = stack.memory.read(stack.region + index * TOKEN_BYTES, TOKEN_BYTES)
             expected = encode_token(tokens[index]) if index < len(tokens) else bytes(TOKEN_BYTES)
-            self._bench.expect(f"warp {stack.warp}, token {index} of {len(tokens)} in memory",
+            self.bench.expect(f"warp {stack.warp}, token {index} of {len(tokens)} in memory",
                                got.hex(), expected.hex())
 
     def _check_totals(self, server: MemoryServer) -> None:
         """What can be said at the end."""
         events = self.statistics.events
-        self._bench.expect("tokens pushed", events["push"], self._pushed)
-        self._bench.expect("lines filled", events["fill"], server.reads)
-        self._bench.expect("lines spilled", events["spill"], server.writes)
+        self.bench.expect("tokens pushed", events["push"], self._pushed)
+        self.bench.expect("lines filled", events["fill"], server.reads)
+        self.bench.expect("lines spilled", events["spill"], server.writes)
         for lane in self._lanes:
-            self._bench.expect(f"warp {lane.stack.warp}: write faults", lane.write_faults,
+            self.bench.expect(f"warp {lane.stack.warp}: write faults", lane.write_faults,
                                sum(map(lane.stack.owns, self.memory.refused_writes)))
 
-    def _stuck(self) -> str:
-        """Who waits for what."""
+    def _due(self) -> list[str]:
         waiting = [f"warp {lane.stack.warp} for the result of {lane.pending[0].step.request.operation.name}"
                    for lane in self._lanes if lane.pending]
         if self._asked is not None:
             lane, step = self._asked
             waiting.append(f"warp {lane.stack.warp} for its {step.request.operation.name} to be taken")
-        return f"nothing goes on any more: {', '.join(waiting) or 'no warp has anything to do'}"
+        return waiting
 
     def _show(self, ctx: Any, warp: int, shown: Shown | None, depth: int | None = None) -> None:
         """Sets the warp's signals."""

@@ -6,8 +6,6 @@ All limits stand here; everything else in the testbench leaves time to the hardw
 from rtl.isa.tokens import TOKENS_PER_LINE
 from sim.machine.memory_port import MemoryBehaviour
 
-__all__ = ["LEFT_CYCLES", "LINE_PER_PUSHES", "PUSH_CYCLES", "REQUESTS_PER_CYCLE", "RESULT_CYCLES", "TOKEN_CYCLES"]
-
 RESULT_CYCLES = 3
 """From a request that is taken to its result."""
 TOKEN_CYCLES = 2

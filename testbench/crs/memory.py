@@ -4,8 +4,6 @@ from random import Random
 
 from sim.launch.memory import Memory, MemoryFaultError
 
-__all__ = ["StackMemory"]
-
 
 class StackMemory(Memory):
     """Memory for :class:`sim.machine.memory_port.MemoryServer`.
@@ -14,12 +12,9 @@ class StackMemory(Memory):
     on and can be compared. Where ``refusing`` says so all of them fail. The
     testbench's own ``read`` and ``put`` never do.
 
-    Attributes
-    ----------
-    refused_reads, refused_writes : list[int]
-        Addresses that it refused.
-    refusing : set[range]
-        Addresses that it refuses.
+    Attributes:
+        refused_reads, refused_writes: Addresses that it refused.
+        refusing: Addresses that it refuses.
     """
 
     def __init__(self, random: Random | None = None, failures: float = 0.0) -> None:

@@ -15,8 +15,6 @@ from sim.model.warp import Machine
 from testbench.crs.reference import Outcome, Request, StackReference
 from testbench.crs.steps import Codes, Shown, Source, Step, WarpStack, code_for, codes_of, whole_lines
 
-__all__ = ["ProgramQueue", "requests_of"]
-
 _LEAVES = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
            "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
 """What becomes of the threads that an instruction takes out of the active mask."""
@@ -77,23 +75,15 @@ class _Program:
 class ProgramQueue:
     """Runs programs on warps of the stack, as many at once as there is room for.
 
-    Parameters
-    ----------
-    programs : Iterable[tuple[str, Launch]]
-        Names and launches, in the order in which they begin.
-    warps : int
-        The hardware's; at least as many as a CTA has.
-    random : Random
-        Where memory is written back in between.
-    limit : int
-        Requests after which a program has been seen enough.
+    Parameters:
+        programs: Names and launches, in the order in which they begin.
+        warps: The hardware's; at least as many as a CTA has.
+        random: Where memory is written back in between.
+        limit: Requests after which a program has been seen enough.
 
-    Attributes
-    ----------
-    compared : int
-        Retired instructions whose outcome was compared.
-    written_back : int
-        Write-backs whose bytes were compared.
+    Attributes:
+        compared: Retired instructions whose outcome was compared.
+        written_back: Write-backs whose bytes were compared.
     """
 
     def __init__(self, programs: Iterable[tuple[str, Launch]], warps: int, random: Random, limit: int) -> None:

@@ -23,8 +23,6 @@ from testbench.crs.steps import (
     whole_lines,
 )
 
-__all__ = ["operations"]
-
 _GRANULES = (0, 1, 1, 2, 2, 6)
 _GRANULES_OF_FAULTS = (1, 1, 2)
 """So few that an unwind has a chance to come through."""

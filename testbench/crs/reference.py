@@ -16,8 +16,6 @@ from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
 from sim.model.retirement import StackToken
 
-__all__ = ["Outcome", "Request", "StackReference", "decode_token", "encode_token"]
-
 _WAITED_FOR = {TokenKind.BREAK, TokenKind.CONTINUE, TokenKind.RETURN, TokenKind.EXIT, TokenKind.LONGJMP}
 _HOLE = StackToken(TokenKind.NONE, 0, 0)
 _DEPTH_MASK = (1 << 17) - 1

@@ -11,8 +11,6 @@ from testbench.crs.limits import LINE_PER_PUSHES, PUSH_CYCLES, REQUESTS_PER_CYCL
 from testbench.crs.statistics import StackStatistics
 from testbench.crs.steps import Source, Start, WarpStack, push, unwind
 
-__all__ = ["check_hits", "check_pushes", "check_rate"]
-
 _PUSHES = 125
 _ROUNDS = 120
 """So many that the end, where few warps are left, counts little."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from rtl.layouts import StackEvents, StackOperation
 
-__all__ = ["StackStatistics", "Wait"]
-
 
 class Wait(Enum):
     """Why a request is not taken in a cycle."""
@@ -22,16 +20,11 @@ class Wait(Enum):
 class StackStatistics:
     """Measured in any number of simulations.
 
-    Attributes
-    ----------
-    cycles, operations : int
-        Clock cycles, and requests taken.
-    latencies : dict[StackOperation, list[int]]
-        Cycles from each request taken to its result.
-    waits, push_waits : Counter[Wait]
-        Cycles in which a request, or one that is a push, was not taken.
-    events : Counter[str]
-        How often each event of :class:`rtl.layouts.StackEvents` was there.
+    Attributes:
+        cycles, operations: Clock cycles, and requests taken.
+        latencies: Cycles from each request taken to its result.
+        waits, push_waits: Cycles in which a request, or one that is a push, was not taken.
+        events: How often each event of :class:`rtl.layouts.StackEvents` was there.
     """
 
     cycles: int = 0

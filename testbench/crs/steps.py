@@ -22,9 +22,6 @@ from sim.model.retirement import StackToken
 from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, Request, StackReference, decode_token
 
-__all__ = ["PUSHES", "Codes", "Launch", "Shown", "Source", "Start", "Step", "WarpStack", "aimed_at", "clear",
-           "code_for", "codes_of", "frame", "push", "restore", "unwind", "whole_lines"]
-
 Codes = tuple[ThreadCode, ...]
 """The code of each thread."""
 PUSHES = frozenset({StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL})
@@ -51,18 +48,13 @@ class Shown:
 class Step:
     """One request.
 
-    Attributes
-    ----------
-    request : Request
-        What is asked.
-    launch : Launch | None
-        Goes with LAUNCH.
-    fault : Outcome | None
-        What must become of it because memory fails, of which the reference knows nothing: its stack stays as it is.
-    may_fault : bool
-        MMU_FAULT, with nothing changed, is as good as what the reference says, if memory has refused a line.
-    before, after : Shown | None
-        For the waveform: while it is asked, and once its result is there.
+    Attributes:
+        request: What is asked.
+        launch: Goes with LAUNCH.
+        fault: What must become of it because memory fails, of which the reference knows nothing: its stack stays as it
+            is.
+        may_fault: MMU_FAULT, with nothing changed, is as good as what the reference says, if memory has refused a line.
+        before, after: For the waveform: while it is asked, and once its result is there.
     """
 
     request: Request
@@ -146,16 +138,11 @@ def clear() -> Step:
 class WarpStack:
     """A warp's stack as a testbench knows it.
 
-    Attributes
-    ----------
-    warp : int
-        Its slot.
-    memory : StackMemory
-        What lies behind the hardware.
-    reference : StackReference
-        The stack as it is after every step that was taken.
-    local : int
-        Granules of local memory before the stack's region.
+    Attributes:
+        warp: Its slot.
+        memory: What lies behind the hardware.
+        reference: The stack as it is after every step that was taken.
+        local: Granules of local memory before the stack's region.
     """
 
     def __init__(self, warp: int, memory: StackMemory) -> None:

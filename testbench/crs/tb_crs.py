@@ -25,20 +25,6 @@ from testbench.crs.statistics import StackStatistics, Wait
 from testbench.crs.steps import Source, Start, WarpStack
 from testbench.crs.traces import TracedStack
 
-__all__ = [
-    "PARTS",
-    "RECURSIVE",
-    "check_directed",
-    "check_faults",
-    "check_programs",
-    "check_random",
-    "check_recursion",
-    "check_speed",
-    "random_run",
-    "record",
-    "run",
-]
-
 CASES = stack_cases.CASES + stack_cases_memory.CASES + stack_cases_traps.CASES
 RECURSIVE = ("k08_fib_recursion", "k09_ackermann", "k46_noinline_multilevel")
 """Kernels that call themselves or call deeply; at O3."""
@@ -127,22 +113,22 @@ def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackS
     return driver.statistics
 
 
+def _check_random(bench: Bench, what: str, preset: str, count: int, failures: float, checked: str) -> StackStatistics:
+    statistics = StackStatistics()
+    for _ in bench.progress(range(30 if bench.thorough else 1), what):
+        statistics.add(random_run(bench, preset, count if bench.thorough else count // 2, failures))
+    bench.checked(checked, statistics.operations)
+    return statistics
+
+
 def check_random(bench: Bench) -> StackStatistics:
     """Random operations that mean something, against any memory."""
-    statistics = StackStatistics()
-    for _ in bench.progress(range(30 if bench.thorough else 1), "random operations"):
-        statistics.add(random_run(bench, "small", 3000 if bench.thorough else 1500, 0.0))
-    bench.checked("random operations", statistics.operations)
-    return statistics
+    return _check_random(bench, "random operations", "small", 3000, 0.0, "random operations")
 
 
 def check_faults(bench: Bench) -> StackStatistics:
     """Random operations with a memory that fails now and then."""
-    statistics = StackStatistics()
-    for _ in bench.progress(range(30 if bench.thorough else 1), "random faults"):
-        statistics.add(random_run(bench, "tiny", 1000 if bench.thorough else 500, 0.02))
-    bench.checked("random operations with faults of memory", statistics.operations)
-    return statistics
+    return _check_random(bench, "random faults", "tiny", 1000, 0.02, "random operations with faults of memory")
 
 
 def record(bench: Bench) -> None:

@@ -19,8 +19,6 @@ from sim.waves import Trace, Traces
 from testbench.crs.driver import WarpSignals
 from testbench.crs.steps import PUSHES
 
-__all__ = ["TracedStack"]
-
 _Observed = data.StructLayout({
     "operation": StackOperation, "taken": 1, "kind": TokenKind, "mask": WARP_THREADS, "resume": 1, "spill": 1,
     "fill": 1, "filled": 1, "cached": 3, "dirty": 3, "last": DEPTH_BITS, "busy": 1, "parked": 1, "coming": 1})
@@ -30,12 +28,9 @@ _Observed = data.StructLayout({
 class TracedStack(Elaboratable):
     """A stack, and what concerns each warp taken apart.
 
-    Attributes
-    ----------
-    signals : list[WarpSignals]
-        By warp; for the driver to set.
-    traces : Traces
-        The groups of the waveform.
+    Attributes:
+        signals: By warp; for the driver to set.
+        traces: The groups of the waveform.
     """
 
     def __init__(self, params: SmParams, stack: CallReturnStack) -> None:

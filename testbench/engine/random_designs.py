@@ -20,8 +20,6 @@ from amaranth.hdl import (
 )
 from amaranth.lib.memory import Memory
 
-__all__ = ["WIDEST", "RandomDesign", "random_value"]
-
 WIDEST = 150
 """Bits of the widest value."""
 _WIDTHS = (0, 1, 1, 2, 3, 5, 8, 16, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, WIDEST)
@@ -42,14 +40,10 @@ def random_value(chance: Random, shape: Shape) -> int:
 class RandomDesign(Elaboratable):
     """A design made of a seed.
 
-    Attributes
-    ----------
-    inputs : list[Signal]
-    shown : list[Signal]
-        All that it computes.
-    other_reset : Signal
-        The asynchronous reset of its second domain, ``other``, which is that of falling edges as is ``third``. With
-        ``one_clock`` all registers are in the domain ``sync`` instead.
+    Attributes:
+        shown: All that it computes.
+        other_reset: The asynchronous reset of its second domain, ``other``, which is that of falling edges as is
+            ``third``. With ``one_clock`` all registers are in the domain ``sync`` instead.
     """
 
     def __init__(self, seed: int, expressions: int = 8, *, one_clock: bool = False) -> None:

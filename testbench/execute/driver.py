@@ -20,9 +20,7 @@ from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS
 from rtl.params import QUARTERS, SmParams
 from sim.testbench import Bench
-from sim.waves import Traces
-
-__all__ = ["Beat", "DecodedLanes", "Expected", "LaneDriver", "Threads"]
+from testbench.driver import UnitDriver
 
 _OPERANDS = data.Layout.cast(Operands)
 _WIDTH = Shape.cast(Operands).width
@@ -33,7 +31,7 @@ class DecodedLanes(Component):
     """The decoder and the lanes."""
 
     def __init__(self, params: SmParams) -> None:
-        self.decoder, self.lanes = LaneDecoder(params.float), Lanes(params)
+        self.decoder, self.lanes = LaneDecoder(params.floats), Lanes(params)
         super().__init__({**members_of(self.lanes, "operands", "part", "results"), "word": In(WORD_BITS),
                           "instruction": Out(LaneInstruction)})
 
@@ -87,27 +85,21 @@ class Beat:
     after: Expected
 
 
-class LaneDriver:
+class LaneDriver(UnitDriver):
     """Feeds beats to the lanes and compares.
 
-    Attributes
-    ----------
-    dut : DecodedLanes
-        What is tested.
-    counts : dict[str, int]
-        Threads compared, by instruction.
+    Attributes:
+        dut: What is tested.
+        counts: Threads compared, by instruction.
     """
 
     def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
-        self.dut: Any = DecodedLanes(SmParams(lanes=lanes))
+        super().__init__(bench, DecodedLanes(SmParams(lanes=lanes)))
         self.counts: dict[str, int] = {}
-        self._bench, self._lanes, self._beats = bench, lanes, beats
-
-    def run(self, traces: Traces | None = None) -> int:
-        """Simulates all beats; returns the cycles."""
-        return self._bench.simulate(self.dut, [self._drive], traces=traces)
+        self._lanes, self._beats = lanes, beats
 
     async def _drive(self, ctx: Any) -> None:
+        """All beats."""
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
             if beat is not None and quarter_rate(beat.word):
@@ -116,12 +108,12 @@ class LaneDriver:
                     if (done := under_way.popleft()) is not None:
                         self._compare(ctx, *done)
                     under_way.append(None)
-                    await ctx.tick()
+                    await self._tick(ctx)
                 ctx.set(self.dut.part, {"valid": 0, "number": 0})
             under_way.append(None if beat is None else (beat, self._give(ctx, beat)))
             if (done := under_way.popleft()) is not None:
                 self._compare(ctx, *done)
-            await ctx.tick()
+            await self._tick(ctx)
 
     def _give(self, ctx: Any, beat: Beat, part: int | None = None) -> Any:
         """Puts a beat on the inputs, as the instruction says that it wants it; of a part, the full lanes have the
@@ -159,7 +151,8 @@ class LaneDriver:
 
     def _compare(self, ctx: Any, beat: Beat, instruction: Any) -> None:
         """Compares what comes out with what the beat expects."""
-        dut, after, expect = self.dut, beat.after, self._bench.expect
+        self._happened()
+        dut, after, expect = self.dut, beat.after, self.bench.expect
         what = f"{beat.name} {beat.word:016x}"
         expect(f"{what}: destination", instruction.destination, after.destination)
         expect(f"{what}: writes CC", instruction.writes_cc, int(after.conditions is not None))

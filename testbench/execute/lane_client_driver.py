@@ -14,8 +14,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
-
-__all__ = ["GATHERED_CYCLES", "READ_CYCLES", "WANTED_CYCLES", "WRITTEN_CYCLES", "LaneClientDriver", "LaneOperation"]
+from testbench.driver import UnitDriver
 
 WANTED_CYCLES = 2
 """From the cycle in which an operation is taken to the one in which the first beat's data are asked for."""
@@ -59,49 +58,36 @@ class _UnderWay:
     """What the unit has given for a write, beat by beat: values, flags, conditions."""
 
 
-class LaneClientDriver:
+class LaneClientDriver(UnitDriver):
     """Serves one unit's port. Operations take effect in the order in which they were taken.
 
     The beats of an operation follow each other without a gap. Those of two operations never meet, but for a gather and
     a write that were taken in one cycle: after that the port is not ready for the rest of their beats. All cycles are
     counted from the start of :meth:`serve`.
 
-    Parameters
-    ----------
-    bench : Bench
-        Whose random numbers decide when the port is ready.
-    params : SmParams
-        Sizes of the hardware.
-    port : interface of LaneClientPort or LaneWriterPort
-        The unit's.
-    idle : float
-        How often the port is not ready without a reason, from 0 on, less than 1.
-    delay : int
-        Cycles by which everything comes later than the lanes would do it.
-    ended : Callable[[LaneOperation], None]
-        Called when the last beat of an operation was handed over or written.
+    Parameters:
+        bench: Whose random numbers decide when the port is ready.
+        params: Sizes of the hardware.
+        port (interface of LaneClientPort or LaneWriterPort): The unit's.
+        idle: How often the port is not ready without a reason, from 0 on, less than 1.
+        delay: Cycles by which everything comes later than the lanes would do it.
+        ended: Called when the last beat of an operation was handed over or written.
 
-    Attributes
-    ----------
-    registers : dict[(warp, register), list[int]]
-        Of each thread; zeros unless set or written.
-    predicates : dict[(warp, predicate), int]
-        As masks.
-    conditions : dict[warp, list[int]]
-        CC of each thread, laid out as :class:`~rtl.isa.condition.Flags`.
-    cycle : int
-        How many clock edges were seen.
+    Attributes:
+        registers (dict[(warp, register), list[int]]): Of each thread; zeros unless set or written.
+        predicates (dict[(warp, predicate), int]): As masks.
+        conditions: CC of each thread, laid out as :class:`~rtl.isa.condition.Flags`.
+        now: The cycle that it is in: clock edges before it.
     """
 
     def __init__(self, bench: Bench, params: SmParams, port: Any, *, idle: float = 0.0, delay: int = 0,
                  ended: Callable[[LaneOperation], None] = lambda operation: None) -> None:
+        super().__init__(bench, port)
         self.registers: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
         self.predicates: dict[tuple[int, int], int] = defaultdict(int)
         self.conditions: dict[int, list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
-        self.cycle = 0
-        self._bench = bench
         self._params = params
-        self._port = port
+        self.now = 0
         self._idle = idle
         self._delay = delay
         self._ended = ended
@@ -118,8 +104,10 @@ class LaneClientDriver:
 
     async def serve(self, ctx: Any) -> None:
         """The testbench: for ever."""
-        port = self._port
+        port = self.dut
         while True:
+            self.now = self.cycle
+            self._happened()    # a unit may have nothing for it
             gathered = wanted = 0
             for under_way in self._under_way:
                 gathered |= self._gathered(under_way)
@@ -131,8 +119,8 @@ class LaneClientDriver:
             for kind in self._kinds:
                 ctx.set(getattr(port, kind).ready, kind in ready)
             streams = [getattr(port, kind) for kind in self._kinds]
-            _, _, *sampled = await ctx.tick().sample(
-                port.values.as_value(), port.flags, port.conditions.as_value(),
+            sampled = await self._tick(
+                ctx, port.values.as_value(), port.flags, port.conditions.as_value(),
                 *(stream.valid for stream in streams), *(stream.payload.as_value() for stream in streams))
             written, valid, payloads = sampled[:3], sampled[3:3 + len(streams)], sampled[3 + len(streams):]
             for under_way in self._under_way:
@@ -143,28 +131,27 @@ class LaneClientDriver:
             for kind, offers, payload in zip(self._kinds, valid, payloads, strict=True):
                 if offers and kind in ready:
                     self._take(kind, payload)
-            self.cycle += 1
 
     def _ready(self) -> set[str]:
         """The kinds of operations that the port is ready for in this cycle."""
-        if self.cycle < self._busy_until:
+        if self.now < self._busy_until:
             return set()
-        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
+        return {kind for kind in self._kinds if self.bench.random.random() >= self._idle}
 
     def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""
         fields: Any = self._layouts[kind].from_bits(bits)
-        common = (int(fields.index), bool(fields.last), int(fields.barrier), self.cycle)
+        common = (int(fields.index), bool(fields.last), int(fields.barrier), self.now)
         owner = (int(fields.warp), int(fields.serial))
         self._under_way.append(_UnderWay(
             LaneOperation(True, *owner, tuple(map(int, fields.registers)), *common) if kind == "gather" else
             LaneOperation(False, *owner, (int(fields.register),), *common, int(fields.predicate),
                           bool(fields.conditional), int(fields.threads))))
-        self._busy_until = self.cycle + self._params.beats
+        self._busy_until = self.now + self._params.beats
 
     def _age(self, under_way: _UnderWay) -> int:
         """Cycles since an operation was taken, but for the delay."""
-        return self.cycle - under_way.operation.cycle - self._delay
+        return self.now - under_way.operation.cycle - self._delay
 
     def _last_age(self, under_way: _UnderWay) -> int:
         """The age at which an operation ends."""

@@ -23,8 +23,6 @@ from testbench.formulas.integer import FORMULAS
 from testbench.handmade import machine, warp_of
 from testbench.words import NOP
 
-__all__ = ["formula_beats", "model_beats"]
-
 _REGISTERS = (0, 1, 2, 3, 4, 5)
 _SPECIAL = ("S2R", "CS2R", "LEPC")
 

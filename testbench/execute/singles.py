@@ -6,8 +6,6 @@ from random import Random
 
 import numpy as np
 
-__all__ = ["SINGLES", "single", "singles"]
-
 SINGLES = (0, 1, 2, 0x0040_0000, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x00FF_FFFF, 0x0100_0000, 0x33FF_FFFF,
            0x3400_0000, 0x3F7F_FFFF, 0x3F80_0000, 0x3F80_0001, 0x4B80_0000, 0x7E80_0000, 0x7F7F_FFFF, 0x7F80_0000,
            0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF)

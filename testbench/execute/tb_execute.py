@@ -14,8 +14,6 @@ from testbench.execute.driver import Beat, LaneDriver
 from testbench.execute.reference import formula_beats, model_beats
 from testbench.formulas.integer import FORMULAS
 
-__all__ = ["check_formulas", "check_model", "check_singles", "record", "run"]
-
 LANES = 4
 """Lanes of the machine that is tested: what a lane computes does not depend on how many there are."""
 SHOWN = ("IADD", "XMAD", "SHF.R", "ISETP", "LOP3.LUT")
@@ -62,7 +60,7 @@ def record(bench: Bench) -> None:
     """A few instructions, for the waveform."""
     forms = [form for form in LANE_FORMS if form.name in SHOWN]
     driver = LaneDriver(bench, LANES, model_beats(bench.random, LANES, 3, forms))
-    driver.run(_traces(driver))
+    driver.run(traces=_traces(driver))
 
 
 def _traces(driver: LaneDriver) -> Traces:

@@ -16,8 +16,6 @@ from testbench.flow.steps import ALL, FlowStep, Start, Stream, codes_of
 from testbench.formulas.condition import meanings
 from testbench.handmade import encode
 
-__all__ = ["directed", "unreported"]
-
 _IGNORED = encode("EXIT")
 """The word in whose place a warp is moved."""
 

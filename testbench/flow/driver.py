@@ -35,9 +35,8 @@ from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.crs.limits import TOKEN_CYCLES
+from testbench.driver import UnitDriver
 from testbench.flow.steps import FlowStep, Start, Stream
-
-__all__ = ["ALL_REPORTED", "ENTRY_CYCLES", "HIT_CYCLES", "PUSH_CYCLES", "FlowBench", "FlowDriver"]
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
@@ -138,42 +137,33 @@ class _Warp:
     """When its last request was; behind a push two cycles later at the earliest."""
 
 
-class FlowDriver:
+class FlowDriver(UnitDriver):
     """Plays streams on all warps of the hardware at once.
 
-    Parameters
-    ----------
-    bench : Bench
-        Whose random numbers decide which warp is next; reports differences.
-    warps : int
-        Of the hardware.
-    streams : Iterable[Stream]
-        Taken one after the other by warps that have nothing to do.
-    behaviour : MemoryBehaviour
-        Of the memory behind the stack.
-    report_mask : int
-        The hardware's.
-    idle : float
-        Chance that nothing is sent in a cycle.
+    Parameters:
+        bench: Whose random numbers decide which warp is next; reports differences.
+        warps: Of the hardware.
+        streams: Taken one after the other by warps that have nothing to do.
+        behaviour: Of the memory behind the stack.
+        report_mask: The hardware's.
+        idle: Chance that nothing is sent in a cycle.
 
-    Attributes
-    ----------
-    steps, depths : int
-        Results compared; stack pointers compared.
-    cycles : dict[str, list[int]]
-        By instruction: from the request to the cycle in which the warp's next may come.
-    gaps : dict[str, list[int]]
-        By instruction: from the request to the warp's next, less the cycles for each token but the first that it pops.
-    sent, busy_cycles : int
-        Requests, and the cycles from the first to the last.
+    Attributes:
+        steps, depths: Results compared; stack pointers compared.
+        cycles: By instruction: from the request to the cycle in which the warp's next may come.
+        gaps: By instruction: from the request to the warp's next, less the cycles for each token but the first that it
+            pops.
+        sent, busy_cycles: Requests, and the cycles from the first to the last.
     """
+
+    limit = 10_000_000
 
     def __init__(self, bench: Bench, warps: int, streams: Iterable[Stream], behaviour: MemoryBehaviour | None = None, *,
                  report_mask: int = ALL_REPORTED, idle: float = 0.05) -> None:
-        self.bench = bench
-        self.dut = FlowBench(SmParams(warps=warps, lanes=4))
+        dut = FlowBench(SmParams(warps=warps, lanes=4))
         self.memory = Memory()
-        self.server = MemoryServer(self.dut.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.server = MemoryServer(dut.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        super().__init__(bench, dut, self.server)
         self.steps = self.depths = self.sent = self.busy_cycles = 0
         self.cycles: dict[str, list[int]] = {}
         self.gaps: dict[str, list[int]] = {}
@@ -181,25 +171,18 @@ class FlowDriver:
         self._warps = [_Warp() for _ in range(warps)]
         self._report_mask = report_mask
         self._idle = idle
-        self._cycle = 0
         self._layout = flow_result(SmParams(warps=warps, lanes=4))
         self._last = 0
 
-    def run(self, *, traces: Any = None, name: str = "") -> int:
-        """Simulates until all streams have been played; returns the cycles."""
-        return self.bench.simulate(self.dut, [self._drive], background=[self.server.serve], traces=traces, name=name,
-                                   limit=10_000_000)
-
     async def _drive(self, ctx: Any) -> None:
+        """Until all streams have been played."""
         dut = self.dut
         ctx.set(dut.report_mask, self._report_mask)
         sent: tuple[int, bool] | None = None
         first = None
-        quiet = 0
         stack = Cat(dut.pushed, dut.pushed_warp), Cat(dut.committed, dut.committed_warp), dut.committed_depth
-        ticks = ctx.tick().sample(dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack)
-        async for _, _, ready, launch_ready, result_valid, result, pushed, committed, depth in ticks:
-            self._cycle += 1
+        ticks = self._ticks(ctx, dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack)
+        async for ready, launch_ready, result_valid, result, pushed, committed, depth in ticks:
             if pushed & 1:
                 self._warps[pushed >> 1].depth += 1
             if committed & 1:
@@ -209,24 +192,23 @@ class FlowDriver:
                 ctx.set(dut.launch_valid if sent[1] else dut.valid, 0)
                 sent = None
                 self.sent += 1
-                first = first or self._cycle
-                self.busy_cycles = self._cycle - first + 1
+                first = first or self.cycle
+                self.busy_cycles = self.cycle - first + 1
             if result_valid:
-                quiet = 0
+                self._happened()
                 self._result(result)
             for number, warp in enumerate(self._warps):
-                if warp.quiet_at == self._cycle and not warp.flying:
+                if warp.quiet_at == self.cycle and not warp.flying:
                     self._check_depth(number, warp)
             if sent is None and self.bench.random.random() >= self._idle:
                 sent = self._send(ctx)
-            quiet += 1
             flying = sent is not None or any(warp.flying for warp in self._warps)
-            if quiet > _QUIET_CYCLES and not flying and not self._left():
+            if self.cycle - self._happened_at >= _QUIET_CYCLES and not flying and not self._left():
                 break
-            if quiet > 20_000:
-                stuck = [f"warp {number} at {_name(warp.flying[0][0])}" for number, warp in enumerate(self._warps)
-                         if warp.flying]
-                self.bench.fail("no result for 20,000 cycles: " + ", ".join(stuck))
+
+    def _due(self) -> list[str]:
+        return [f"warp {number} at {_name(warp.flying[0][0])}" for number, warp in enumerate(self._warps)
+                if warp.flying]
 
     def _left(self) -> bool:
         """Whether anything is left to send."""
@@ -276,13 +258,13 @@ class FlowDriver:
         item = warp.stream.start if warp.position < 0 else warp.stream.steps[warp.position]
         steps = warp.stream.steps
         behind = warp.position > 0 and steps[warp.position - 1].pushes
-        served = max(self._cycle, warp.served_at + PUSH_CYCLES) if behind else self._cycle
+        served = max(self.cycle, warp.served_at + PUSH_CYCLES) if behind else self.cycle
         if isinstance(item, FlowStep) and warp.position > 0:
             position = warp.position - 1
             popped = steps[position - 1].depth - steps[position].depth if position else 0
             self.gaps.setdefault(steps[position].name, []).append(
                 served - warp.served_at - TOKEN_CYCLES * max(popped - 1, 0))
-        warp.flying.append((item, self._cycle))
+        warp.flying.append((item, self.cycle))
         warp.served_at = served
         warp.position += 1
         warp.blocked = isinstance(item, Start) or not item.pushes
@@ -301,7 +283,7 @@ class FlowDriver:
             expected = FlowStep(0, 0, item.pc, item.threads, _codes_at_start(item.threads))
         else:
             expected = item
-            self.cycles.setdefault(item.name, []).append(1 if item.pushes else self._cycle - accepted + 1)
+            self.cycles.setdefault(item.name, []).append(1 if item.pushes else self.cycle - accepted + 1)
         got = (WarpError(result.error), bool(result.terminated), bool(result.kept))
         bench.expect(f"{where}: error, end, reference kept", got, (expected.error, expected.terminated, expected.kept))
         if not expected.terminated:
@@ -319,7 +301,7 @@ class FlowDriver:
                          expected.memory.hex(" ", 16))
         self.steps += 1
         warp.blocked = warp.blocked and bool(warp.flying)
-        warp.quiet_at = self._cycle + _QUIET_CYCLES
+        warp.quiet_at = self.cycle + _QUIET_CYCLES
         warp.expected_depth, warp.done = expected.depth, where
 
     def _check_depth(self, number: int, warp: _Warp) -> None:

@@ -24,8 +24,6 @@ from testbench.flow.steps import ALL, Stream, retire, start_of
 from testbench.flow.traps import trap_step
 from testbench.handmade import encode, machine
 
-__all__ = ["random_streams"]
-
 _PC_SPACE = 1 << 32
 _INDEXES = range(4)
 """Registers that instructions read."""

@@ -21,8 +21,6 @@ from sim.model.vector.lanes import mask_of
 from sim.model.warp import Machine
 from testbench.crs.reference import encode_token
 
-__all__ = ["ALL", "FlowStep", "Start", "Stream", "codes_of", "retire", "start_of", "streams", "with_write_back"]
-
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _CODE_BITS = 3

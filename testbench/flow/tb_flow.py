@@ -23,8 +23,6 @@ from testbench.flow.random_programs import random_streams
 from testbench.flow.steps import FlowStep, Stream, streams
 from testbench.handmade import encode
 
-__all__ = ["check_directed", "check_programs", "check_random", "check_speed", "record", "run"]
-
 WRITE_BACK = encode("CCTLL", "stack")
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 LINE_A_PUSH = MemoryBehaviour(latency=(20, 20), interval=TOKENS_PER_LINE)

@@ -12,8 +12,6 @@ from sim.model.unwind import check_pc
 from sim.model.warp import Machine
 from testbench.flow.steps import FlowStep, codes_of
 
-__all__ = ["trap_step"]
-
 _RARE = 0.05
 
 

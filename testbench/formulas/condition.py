@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rtl.isa.condition import ConditionCode
 
-__all__ = ["meanings"]
-
 _BITS = 4
 """Width of the numbers; each pair of flags that a subtraction can leave comes up at this width."""
 _HALF, _ALL = 1 << _BITS - 1, 1 << _BITS

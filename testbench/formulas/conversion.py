@@ -6,8 +6,6 @@ from fractions import Fraction
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import Values
 
-__all__ = ["condition_of", "formula", "is_wide", "packed", "typed", "unpacked"]
-
 _SIZES = (8, 16, 32, 64)
 _WORD = (1 << 32) - 1
 _FORMATS = {FloatFormat.F32.value: (23, 8), FloatFormat.F64.value: (52, 11)}

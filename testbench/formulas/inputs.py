@@ -12,8 +12,6 @@ from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Registe
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from testbench.formulas.integer import LONG, WORD, Outcome, Thread, outcome
 
-__all__ = ["BANK", "BANK_WORDS", "EDGES", "Case", "case_of", "modes", "number", "random_word", "words_of"]
-
 EDGES = (0, 1, 2, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x18000, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_0000,
          0xFFFF_FFFE, WORD)
 BANK = 3

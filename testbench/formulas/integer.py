@@ -13,8 +13,6 @@ from rtl.isa.syntax import PT
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from testbench.formulas.condition import meanings
 
-__all__ = ["FORMULAS", "Fields", "Outcome", "Thread", "outcome", "signed"]
-
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
 _ONE = 0x3F80_0000
 """1.0, single precision."""

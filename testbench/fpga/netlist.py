@@ -10,27 +10,22 @@ import re
 import shutil
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.lib import wiring
 
 from rtl.fpga.flat import FlatSm
 from rtl.params import PRESETS
-from sim.command import OutputError, Parser, make_folder, print_text
-from sim.ecp5 import FpgaError, run_tool
-from sim.engine import EngineError, choose
+from sim.command import CommandError, Parser, print_text
+from sim.engine import choose
 from sim.launch_options import number_from_one
+from sim.verilog import through_yosys
 from testbench.fpga.replay import ReplayError, build, play, record, recursion
 
-__all__ = ["main", "missing", "netlist_of"]
-
 _SCRIPT = """\
-read_rtlil top.il
-chformal -remove
-delete t:$print
 synth_ecp5 -nowidelut -top top -run begin:map_luts
 opt_clean -purge
 synth_ecp5 -nowidelut -top top -run map_luts:
@@ -55,13 +50,7 @@ def netlist_of(component: wiring.Component, folder: Path, say: Callable[[str], N
     """A component, its ports plain, as a netlist of an ECP5 with the models of its cells; the tools' files are left in
     ``folder``. FpgaError when a tool fails.
     """
-    folder = folder.resolve()
-    make_folder(folder)
-    say("elaboration")
-    (folder / "top.il").write_text(rtlil.convert(component, emit_src=False), encoding="utf-8")
-    (folder / "top.ys").write_text(_SCRIPT, encoding="utf-8")
-    say("synthesis")
-    run_tool("yosys", ["-q", "-s", "top.ys"], folder, "yosys.log")
+    folder = through_yosys(component, _SCRIPT, folder, say, "synthesis")
     (folder / "cells.v").write_text(_models(), encoding="utf-8")
     return [folder / "netlist.v", folder / "cells.v", _BLOCKS]
 
@@ -77,22 +66,14 @@ def _models() -> str:
                      for name in _CELLS) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    parser = Parser(prog="python -m testbench.fpga.netlist",
-                    description="Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.")
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
-    parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
-                        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")
-    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/netlist-PRESET")
-    options = parser.parse_args(arguments)
+def _play(options: Namespace) -> int:
     start = time.monotonic()
 
     def say(what: str) -> None:
         print(f"{time.monotonic() - start:4.0f} s  {what}", file=sys.stderr, flush=True)
 
     if (reason := missing()) is not None:
-        parser.error(reason)
+        raise CommandError(reason)
     folder = options.build or Path("build", f"netlist-{options.preset}")
     try:
         say("a run to record")
@@ -105,9 +86,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ReplayError as error:
         print_text(f"{error}\n")
         return 1
-    except (EngineError, FpgaError, OutputError) as error:
-        parser.error(str(error))
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser("testbench.fpga.netlist",
+                    "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.")
+    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
+    parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
+                        help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")
+    parser.add_argument("--build", type=Path, metavar="DIR", help="the tools' files; default build/netlist-PRESET")
+    return parser.run(arguments, _play)
 
 
 if __name__ == "__main__":

@@ -28,8 +28,6 @@ from sim.machine.hardware import Hardware, Watched
 from sim.machine.lockstep import memory_difference
 from sim.model.warp import Machine
 
-__all__ = ["Port", "Recorder", "Recording", "ReplayError", "build", "play", "record", "recursion"]
-
 _WORD_BITS = 32
 _RENAMED = {"interrupt": "__SYM__interrupt"}
 """Ports whose names are words of a C++ dialect, and what Verilator makes of them."""
@@ -70,10 +68,8 @@ class Recording:
 class Recorder:
     """Keeps what is at the ports of a component in simulation, or at those of some of its members.
 
-    Attributes
-    ----------
-    signals : list[Signal]
-        What is to be observed.
+    Attributes:
+        signals: What is to be observed.
     """
 
     def __init__(self, component: wiring.Component, members: Sequence[str] = ()) -> None:

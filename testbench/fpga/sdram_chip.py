@@ -7,8 +7,6 @@ from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["DATA_SHEET", "BrokenRuleError", "Pins", "SdramModel"]
-
 DATA_SHEET: Mapping[str, float] = MappingProxyType({
     "tRCD": 20, "tRP": 20, "tRAS": 44, "tRAS maximum": 120_000, "tRC": 66, "tRFC": 66, "tRRD": 15, "tWR": 15, "tMRD": 2,
     "tREF": 64e6, "power up": 100_000})
@@ -62,10 +60,8 @@ class _Bank:
 class SdramModel:
     """Four banks of 8192 rows of 512 half words.
 
-    Attributes
-    ----------
-    commands : dict[str, int]
-        How often each command was given.
+    Attributes:
+        commands: How often each command was given.
     """
 
     def __init__(self, random: Random, rules: Mapping[str, float] = DATA_SHEET) -> None:

@@ -8,7 +8,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
 from sim.board.frames import Frame, FrameFinder
-from testbench.fpga.board_driver import simulate
+from testbench.simulation import simulate
 
 
 def test_it_converts():

@@ -9,7 +9,7 @@ from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.gate import MemoryGate
-from testbench.fpga.board_driver import simulate
+from testbench.simulation import simulate
 
 
 @pytest.mark.parametrize(("part", "arguments"), [

@@ -10,7 +10,7 @@ from rtl.fpga.lamps import WarpLamps
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, SIZES, BoardRegisters
 from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
-from testbench.fpga.board_driver import simulate
+from testbench.simulation import simulate
 
 
 @pytest.mark.parametrize(("part", "arguments"), [

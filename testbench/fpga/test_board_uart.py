@@ -5,7 +5,7 @@ import pytest
 from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.fpga.uart import UartReceiver, UartTransmitter
-from testbench.fpga.board_driver import simulate
+from testbench.simulation import simulate
 
 
 @pytest.mark.parametrize(("part", "arguments"), [

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CONTROL", "Seen", "TmdsError", "decode", "symbols_of", "watch"]
-
 CONTROL = {"0010101011": 0, "1101010100": 1, "0010101010": 2, "1101010101": 3}
 """Control signals by their symbol, in the order in which bits are sent."""
 _MOST_DISPARITY = 10
@@ -22,12 +20,10 @@ class TmdsError(Exception):
 class Seen:
     """A picture, and what was around it.
 
-    Attributes
-    ----------
-    picture : array of height x width x 3 bytes
-        Red, green, blue.
-    horizontal, vertical : tuple[int, int, int, int]
-        Symbols of a line: visible, until the synchronisation, of it, behind it; the same for the lines.
+    Attributes:
+        picture (array of height x width x 3 bytes): Red, green, blue.
+        horizontal, vertical: Symbols of a line: visible, until the synchronisation, of it, behind it; the same for the
+            lines.
     """
 
     picture: NDArray[np.uint8]

@@ -7,6 +7,7 @@ line on stderr says why.
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
@@ -22,18 +23,15 @@ from rtl.fpga.tmds import CHANNELS, SYMBOL_BITS
 from rtl.fpga.video import VGA, Video, VideoMode
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS
-from sim.board.errors import BoardError
 from sim.board.link import BAUD, Link, open_port
 from sim.board.machine import Board
 from sim.board.stand_in import StandIn
-from sim.command import OutputError, Parser, check_file, print_text, write_file
+from sim.command import Parser, check_file, print_text, write_file
 from sim.demo.machine import BoardRunner, DemoError
-from sim.demo.picture import PictureError, colours, png
+from sim.demo.picture import colours, png
 from sim.demo.scenes import SCENES, Picture, Size
-from sim.engine import Change, Engine, EngineError, choose, make_simulator, observe, run_cycles
+from sim.engine import Change, Engine, choose, make_simulator, observe, run_cycles
 from testbench.fpga.tmds_decoder import Seen, TmdsError, watch
-
-__all__ = ["PictureMemory", "Screen", "main", "seen_on_screen", "serving"]
 
 PERIOD = 40e-9
 """Of the clock in seconds: 25 million pixels in one."""
@@ -150,19 +148,12 @@ def serving(board: StandIn) -> Iterator[str]:
         raise failed[0]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns the exit code."""
-    parser = Parser(prog="python -m testbench.fpga.video_picture",
-                    description="Draws with a kernel on a board in simulation, and decodes its video as a screen does.")
-    parser.add_argument("scene", choices=SCENES)
-    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
-    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="a PNG")
-    options = parser.parse_args(arguments)
+def _picture(options: Namespace) -> int:
     scene, size = SCENES[options.scene], Size(VGA.width >> _SCALE, VGA.height >> _SCALE)
+    check_file(options.output)
+    board = StandIn(PRESETS[options.preset], choose()[0], video=Video)
+    screen = Screen(board)
     try:
-        check_file(options.output)
-        board = StandIn(PRESETS[options.preset], choose()[0], video=Video)
-        screen = Screen(board)
         with serving(board) as port, tqdm(desc=options.scene, unit=" cycles", unit_scale=True, disable=None,
                                           leave=False) as bar:
             runner = BoardRunner(Board(Link(open_port(port, BAUD), port), port), bar.update, _SCALE, check=True)
@@ -170,14 +161,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seen = screen.look()
         if not np.array_equal(seen.picture, colours(picture).repeat(1 << _SCALE, 0).repeat(1 << _SCALE, 1)):
             raise TmdsError("the screen's picture is not that of the memory")
-        write_file(options.output, png(seen.picture))
     except (DemoError, TmdsError) as error:
         print_text(f"{error}\n")
         return 1
-    except (BoardError, EngineError, OutputError, PictureError) as error:
-        parser.error(str(error))
+    write_file(options.output, png(seen.picture))
     print_text(f"{options.scene}: line {seen.horizontal}, lines {seen.vertical}, every pixel that of the memory\n")
     return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = Parser("testbench.fpga.video_picture",
+                    "Draws with a kernel on a board in simulation, and decodes its video as a screen does.")
+    parser.add_argument("scene", choices=SCENES)
+    parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="a PNG")
+    return parser.run(arguments, _picture)
 
 
 if __name__ == "__main__":

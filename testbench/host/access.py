@@ -6,8 +6,6 @@ from amaranth.lib.wiring import connect
 from rtl.error_status import ErrorStatus
 from rtl.host import HostPort
 
-__all__ = ["HostRegisters", "read", "write"]
-
 
 class HostRegisters(Elaboratable):
     """All registers of the host: its port, and the error status."""

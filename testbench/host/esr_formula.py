@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import GLOBAL_ERROR_MASK_RESET, GlobalError
 
-__all__ = ["EVENTS", "Status"]
-
 EVENTS = {
     "interrupt": GlobalError.BPT_INT, "pause": GlobalError.BPT_PAUSE, "step": GlobalError.SINGLE_STEP_COMPLETE,
     "error_in_trap": GlobalError.ERROR_IN_TRAP, "timeout": GlobalError.TIMEOUT}

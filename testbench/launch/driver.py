@@ -11,51 +11,41 @@ from rtl.params import SmParams
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
+from testbench.driver import UnitDriver, offer
 from testbench.launch.grid import Grid
 from testbench.launch.reference import LOCAL, PROGRAM, PlainDistributor
-
-__all__ = ["LaunchDriver"]
 
 _DESCRIPTORS = 0x10_0000_0000
 _RELEASES = 0x20_0000_0000
 
 
-class LaunchDriver:
+class LaunchDriver(UnitDriver):
     """Plays grids, one after the other.
 
-    Parameters
-    ----------
-    life : int
-        Cycles that a warp lives, at most; half of them at least.
-    slow : float
-        How often a port of the distributor is kept waiting.
-    halts : float
-        How often the machine halts in a cycle, for a while.
-    keeps : float
-        How often threads leave by EXIT.KEEPREFCOUNT.
+    Parameters:
+        life: Cycles that a warp lives, at most; half of them at least.
+        slow: How often a port of the distributor is kept waiting.
+        halts: How often the machine halts in a cycle, for a while.
+        keeps: How often threads leave by EXIT.KEEPREFCOUNT.
 
-    Attributes
-    ----------
-    plain : PlainDistributor
-        What it is compared with.
+    Attributes:
+        plain: What it is compared with.
     """
 
     def __init__(self, bench: Bench, params: SmParams, grids: Iterable[Grid], *, life: int = 200, slow: float = 0.2,
                  halts: float = 0.0, keeps: float = 0.05, references: dict[int, int] | None = None) -> None:
-        self.bench, self.params, self._grids = bench, params, list(grids)
-        self._slow, self._halts, self._keeps = slow, halts, keeps
-        self.dut = Distributor(params)
+        dut = Distributor(params)
         self.memory = Memory()
-        self.server = MemoryServer(self.dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow), bench.random)
+        super().__init__(bench, dut, MemoryServer(dut.port, self.memory, MemoryBehaviour((1, 9), stall=slow),
+                                                  bench.random))
+        self.params, self._grids = params, list(grids)
+        self._slow, self._halts, self._keeps = slow, halts, keeps
         self.plain = PlainDistributor(bench, params, dict(references or {}), life)
         self._launch, self._thread = warp_launch(params), thread_index(params)
         self._flow = flow_launch(params)
 
-    def run(self, *, traces: Any = None, name: str = "") -> int:
-        """Simulates until all grids are over; returns the cycles."""
-        return self.bench.simulate(self.dut, [self._drive], background=[self.server.serve], traces=traces, name=name)
-
     async def _drive(self, ctx: Any) -> None:
+        """All grids."""
         ctx.set(self.dut.control.settings.program, PROGRAM)
         ctx.set(self.dut.control.settings.local, LOCAL + 5)
         for number, value in self.plain.references.items():
@@ -90,13 +80,12 @@ class LaunchDriver:
 
     async def _play(self, ctx: Any, grid: Grid, address: int) -> None:
         dut, random, bench = self.dut, self.bench.random, self.bench
-        ctx.set(dut.control.start.payload, address)
-        ctx.set(dut.control.start.valid, 1)
+        offer(ctx, dut.control.start, address)
         if grid.rejection is LaunchRejection.NONE or grid.rejection is LaunchRejection.MEMORY:
             self.plain.plan(grid)
         clearing, halt_until, fetch_until, planned = -1, 0, -1, False
         ports = (dut.clear_rows, dut.clear, dut.flow)
-        drained = (1 << self.params.warps) - 1
+        drained, before = (1 << self.params.warps) - 1, 0
         while True:
             ready = [int(random.random() >= self._slow) for _ in ports]
             for port, value in zip(ports, ready, strict=True):
@@ -112,12 +101,14 @@ class LaunchDriver:
             ctx.set(dut.halt, halted)
             ctx.set(dut.fetch_busy, fetching)
             drained = self._live(ctx, drained)
-            sampled = await ctx.tick().sample(
-                dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
+            taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = await self._tick(
+                ctx, dut.control.start.ready, dut.control.done, dut.control.rejection, dut.invalidate,
                 dut.launch.as_value(), dut.thread.as_value(), dut.occupied, dut.cta_started,
                 *(port.valid for port in ports), *(Value.cast(port.payload) for port in ports))
-            taken, done, rejection, invalidate, launch, thread, occupied, begins, *streams = sampled[2:]
             self.plain.now += 1
+            if occupied != before or launch & 1 or done or any(streams[:3]):
+                self._happened()
+            before = occupied
             if taken:
                 ctx.set(dut.control.start.valid, 0)
             if invalidate:
@@ -150,6 +141,9 @@ class LaunchDriver:
                     bench.expect("CTAs that have not ended", len(self.plain.running), 0)
                     bench.expect("CTAs that have not started", len(self.plain.coming), 0)
                 return
+
+    def _due(self) -> list[str]:
+        return [f"the end of warp {warp.slot}" for cta in self.plain.running for warp in cta.warps] or ["a CTA's start"]
 
     def _live(self, ctx: Any, drained: int) -> int:
         """Warps live and end; returns which have nothing under way."""

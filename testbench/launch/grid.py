@@ -7,8 +7,6 @@ from rtl.isa.qmd import descriptor
 from rtl.layouts import LaunchRejection
 from rtl.params import WARP_THREADS
 
-__all__ = ["Grid"]
-
 
 @dataclass(frozen=True)
 class Grid:

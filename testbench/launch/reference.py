@@ -8,8 +8,6 @@ from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from testbench.launch.grid import Grid
 
-__all__ = ["LOCAL", "PROGRAM", "REFERENCE_MOST", "PlainDistributor", "StartedCta", "StartedWarp"]
-
 PROGRAM, LOCAL = 0x1_2345_6700, 0x30_0000_0000
 """What the host sets: address of pc 0, and of local memory."""
 REFERENCE_MOST = 65535
@@ -46,18 +44,12 @@ class StartedWarp:
 class PlainDistributor:
     """Follows the hardware, cycle by cycle, and compares.
 
-    Attributes
-    ----------
-    references : dict[int, int]
-        What the reference counters should hold.
-    running, coming : list
-        CTAs that have not ended, in any order; places of those that have not started.
-    ctas, warps, threads : int
-        What was started, and compared.
-    most : int
-        CTAs that ran at once, at most.
-    now : int
-        The cycle.
+    Attributes:
+        references: What the reference counters should hold.
+        running, coming: CTAs that have not ended, in any order; places of those that have not started.
+        ctas, warps, threads: What was started, and compared.
+        most: CTAs that ran at once, at most.
+        now: The cycle.
     """
 
     def __init__(self, bench: Bench, params: SmParams, references: dict[int, int], life: int) -> None:

@@ -15,8 +15,6 @@ from testbench.launch.driver import LaunchDriver
 from testbench.launch.grid import Grid
 from testbench.launch.reference import REFERENCE_MOST
 
-__all__ = ["check_random", "check_references", "check_rejections", "check_waves", "record", "run"]
-
 
 def _play(bench: Bench, params: SmParams, grids: list[Grid], **how: object) -> LaunchDriver:
     driver = LaunchDriver(bench, params, grids, **how)  # pyright: ignore[reportArgumentType]

@@ -10,9 +10,6 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.handmade import encode
 from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld, buffer_of
 
-__all__ = ["SHUFFLES", "Pattern", "Shuffled", "conflicts", "counted", "edges", "faults", "fills", "lines_of",
-           "shared_counted", "shuffled", "shuffles"]
-
 ALL_REPORTED = 0x00FF_FFFF
 _EVERYBODY = (1 << WARP_THREADS) - 1
 _ADDRESS, _DATA, _RESULT = 0, 64, 128

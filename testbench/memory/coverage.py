@@ -16,8 +16,6 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.memory.world import MemoryStep
 
-__all__ = ["EXPECTED", "LEAST_LINES_UNDER_WAY", "LEAST_OVERLAP", "LEAST_WAITING", "MemoryCoverage"]
-
 LEAST_OVERLAP = 4
 """Instructions that have read registers and are not complete, in the deepest overlap that each random program must
 reach: one less than the programs of many seeds have come to, on four and on eight lanes. A unit that executes one
@@ -72,12 +70,9 @@ def _words(form: Form, word: int) -> range:
 class MemoryCoverage:
     """Counts.
 
-    Attributes
-    ----------
-    reached : dict[str, Counter[str]]
-        How often each kind of access came, by group.
-    depths : dict[str, Counter[int]]
-        How many were under way at once, counted whenever one more was.
+    Attributes:
+        reached: How often each kind of access came, by group.
+        depths: How many were under way at once, counted whenever one more was.
     """
 
     def __init__(self) -> None:

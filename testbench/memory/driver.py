@@ -12,11 +12,10 @@ from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
+from testbench.driver import UnitDriver
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.memory.coverage import MemoryCoverage
 from testbench.memory.world import CTAS, SHARED_BYTES, MemoryStep, MemoryWorld
-
-__all__ = ["PARAMS", "MemoryDriver", "StepEnd"]
 
 PARAMS = SmParams(warps=4, lanes=8, registers=256, shared_bytes=4096)
 _GRANULE = 512
@@ -25,8 +24,6 @@ _SELECT_CYCLES = 3
 _SERIALS = 1 << 16
 _SHARED_GRANULE = 256
 """What shared memory of a CTA begins at a multiple of."""
-_PATIENCE = 20_000
-"""Cycles that an instruction may take."""
 
 
 @dataclass(frozen=True)
@@ -38,45 +35,34 @@ class StepEnd:
     shared_cycles: int
 
 
-class MemoryDriver:
+class MemoryDriver(UnitDriver):
     """Sends all steps of a world, one after the other, and waits for their ends, which must come in the same order for
     each warp.
 
-    Parameters
-    ----------
-    bench, world : Bench, MemoryWorld
-    params : SmParams
-        Of the hardware; as many warps as the world has.
-    behaviour : MemoryBehaviour
-        Of the memory.
-    idle : float
-        Chance that nothing is selected in a cycle, and that the lanes have no time.
-    compare_memory : bool
-        Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
-    coverage : MemoryCoverage | None
-        What is told how many instructions and requests are under way at once.
-    alone : bool
-        Whether an instruction is sent when the one before has ended.
+    Parameters:
+        params: Of the hardware; as many warps as the world has.
+        behaviour: Of the memory.
+        idle: Chance that nothing is selected in a cycle, and that the lanes have no time.
+        compare_memory: Whether memory is compared at the end. (After a fault in the middle of a store it may differ.)
+        coverage: What is told how many instructions and requests are under way at once.
+        alone: Whether an instruction is sent when the one before has ended.
 
-    Attributes
-    ----------
-    steps : int
-        Instructions that came to what they should.
-    lines, shared_cycles, atomics : int
-        Events of the unit.
-    ends : list[StepEnd]
-        When each instruction ended.
+    Attributes:
+        steps: Instructions that came to what they should.
+        lines, shared_cycles: Events of the unit.
+        ends: When each instruction ended.
     """
 
     def __init__(self, bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, *,
                  behaviour: MemoryBehaviour | None = None, idle: float = 0.0, compare_memory: bool = True,
                  coverage: MemoryCoverage | None = None, alone: bool = False) -> None:
-        self.bench, self.world, self.params, self._idle, self._alone = bench, world, params, idle, alone
-        self.dut = MemoryUnit(params)
+        dut = MemoryUnit(params)
         self.memory = world.memory.copy()
-        self.server = MemoryServer(self.dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
-        self.lanes = LaneClientDriver(bench, params, self.dut.port, idle=idle, ended=self._lanes_ended)
-        self.steps = self.lines = self.shared_cycles = self.atomics = self.cycle = 0
+        self.server = MemoryServer(dut.memory, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, ended=self._lanes_ended)
+        super().__init__(bench, dut, self.server, self.lanes)
+        self.world, self.params, self._idle, self._alone = world, params, idle, alone
+        self.steps = self.lines = self.shared_cycles = 0
         self.ends: list[StepEnd] = []
         self._clearing: int | None = None
         self._compare_memory = compare_memory
@@ -90,10 +76,9 @@ class MemoryDriver:
         """What the registers hold before the first step."""
         self.lanes.registers.update({key: list(values) for key, values in registers.items()})
 
-    def run(self, *, traces: Traces | None = None, name: str = "") -> int:
-        """Simulates until all steps have ended; returns the cycles."""
-        cycles = self.bench.simulate(self.dut, [self._drive], background=[self.server.serve, self.lanes.serve],
-                                     traces=traces, name=name)
+    def run(self, *arguments: Any, **how: Any) -> int:
+        """Simulates until all steps have ended, and compares registers and memory; returns the cycles."""
+        cycles = super().run(*arguments, **how)
         self._coverage.requested(self.server.depths)
         for warp in self.world.warps:
             for register, values in enumerate(warp.registers.tolist()):
@@ -109,14 +94,12 @@ class MemoryDriver:
     async def _drive(self, ctx: Any) -> None:
         dut, steps, sent = self.dut, deque(self.world.steps), 0
         await self._begin(ctx)
-        ticks = ctx.tick().sample(dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
-        waited, ended = 0, 0
-        async for _, _, room, completion, error, events, cleared in ticks:
-            self.cycle += 1
-            waited, ended = waited + 1 if self._under_way and self.steps == ended else 0, self.steps
+        ticks = self._ticks(ctx, dut.room, dut.completion, dut.error, dut.events, dut.clear.ready)
+        async for room, completion, error, events, cleared in ticks:
+            if not self._under_way:
+                self._happened()
             self.lines += events.line
             self.shared_cycles += events.shared
-            self.atomics += events.atomic
             if error.valid:
                 self._error(error)
             if completion.valid:
@@ -136,9 +119,9 @@ class MemoryDriver:
                 self._next(ctx, steps)
             if not steps and not self._selected and not self._under_way and self._clearing is None and self.lanes.quiet:
                 return
-            if waited > _PATIENCE:
-                names = ", ".join(self._name(warp) for warp, sent in self._sent.items() if sent)
-                self.bench.fail(f"no end of any of {names} within {_PATIENCE:,} cycles")
+
+    def _due(self) -> list[str]:
+        return [self._name(warp) for warp, sent in self._sent.items() if sent]
 
     @property
     def _under_way(self) -> bool:
@@ -258,6 +241,7 @@ class MemoryDriver:
     def _end(self, warp: int) -> None:
         self._sent[warp].popleft()
         self.steps += 1
+        self._happened()
         self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
 
     def traces(self) -> Traces:

@@ -28,6 +28,7 @@ them, and prints how often each outcome was seen. Exit code 1: one that is forbi
 """
 
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -40,15 +41,12 @@ from tqdm import tqdm
 
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import PRESETS, WARP_THREADS
-from sim.command import Parser, print_text
-from sim.engine import EngineError, choose
+from sim.command import CommandError, Parser, print_text
+from sim.engine import choose
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
-
-__all__ = ["SETTINGS", "TESTS", "Access", "Fence", "Litmus", "Outcome", "Seen", "Setting", "allowed", "complaints",
-           "main", "read", "run", "sequential", "write"]
 
 _WORD = 4
 _SPREAD = 400
@@ -372,8 +370,8 @@ def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m testbench.memory.litmus",
-                    description="Runs litmus tests on the hardware in simulation.")
+    parser = Parser("testbench.memory.litmus",
+                    "Runs litmus tests on the hardware in simulation.")
     parser.add_argument("--rounds", type=int, default=30, help="of each test in each setting; default 30")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers; default 0")
     parser.add_argument("--preset", default="default", help=f"the machine: {', '.join(PRESETS)}; default default")
@@ -381,21 +379,14 @@ def _parser() -> Parser:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+def _run(options: Namespace) -> int:
     for name in ("rounds", "latency"):
         if getattr(options, name) < 1:
-            parser.error(f"--{name} {getattr(options, name)}: at least 1")
+            raise CommandError(f"--{name} {getattr(options, name)}: at least 1")
     if options.preset not in PRESETS:
-        parser.error(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
+        raise CommandError(f"no preset {options.preset}; there are {', '.join(PRESETS)}")
     params = PRESETS[options.preset]
-    try:
-        engine, _ = choose("auto")
-    except EngineError as error:
-        parser.error(str(error))
-    hardware = Hardware(params, engine, latency=options.latency)
+    hardware = Hardware(params, choose("auto")[0], latency=options.latency)
     random, forbidden = Random(options.seed), 0
     cases = [(test, setting) for test in TESTS if len(test.programs) <= params.warps for setting in SETTINGS]
     for test, setting in tqdm(cases, unit=" tests", disable=None, leave=False):
@@ -404,6 +395,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forbidden += len(complaints(seen))
     print_text(f"{forbidden} forbidden outcomes\n")
     return 1 if forbidden else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _run)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ from testbench.memory.world import (
     buffer_of,
 )
 
-__all__ = ["random_word", "random_world"]
-
 _POINTERS = range(0, 64, 2)
 """Registers with addresses, in pairs; nothing writes them."""
 _SOURCES = range(64, 96)

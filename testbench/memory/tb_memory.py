@@ -17,9 +17,6 @@ from testbench.memory.driver import PARAMS, MemoryDriver
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, WARPS, MemoryStep, MemoryWorld, buffer_of
 
-__all__ = ["ALL_REPORTED", "check_banks", "check_clear", "check_edges", "check_faults", "check_fills",
-           "check_lines", "check_local_base", "check_random", "check_rates", "check_shuffles", "record", "run"]
-
 ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True, late=True)

@@ -16,22 +16,8 @@ from sim.model.state import Warp
 from sim.model.transfer import TRANSFERS, thread_addresses
 from sim.model.vector.lanes import threads_of
 from sim.model.warp import Machine
-from testbench.handmade import NOP, encode, launch
-
-__all__ = [
-    "BANKS",
-    "BLOCK_THREADS",
-    "BUFFER",
-    "BUFFER_BYTES",
-    "CTAS",
-    "LOCAL_BYTES",
-    "REGISTERS",
-    "SHARED_BYTES",
-    "WARPS",
-    "MemoryStep",
-    "MemoryWorld",
-    "buffer_of",
-]
+from testbench.handmade import encode, launch
+from testbench.words import NOP
 
 WARPS = 4
 BLOCK_THREADS = 32
@@ -99,14 +85,10 @@ def buffer_of(slot: int) -> int:
 class MemoryWorld:
     """A machine whose warps never run by themselves.
 
-    Attributes
-    ----------
-    machine : Machine
-        Its memory, warps and CTAs are what the reference has come to.
-    memory : Memory
-        As the hardware finds it at the start.
-    steps : list[MemoryStep]
-        What the reference has done.
+    Attributes:
+        machine: Its memory, warps and CTAs are what the reference has come to.
+        memory: As the hardware finds it at the start.
+        steps: What the reference has done.
     """
 
     def __init__(self, report_mask: int, *, seed: int = 0, shared: int = SHARED_BYTES) -> None:

@@ -6,11 +6,10 @@ import pytest
 
 from rtl.isa.control_code import next_address
 from rtl.isa.errors import WarpError
-from testbench.handmade import NOP
 from testbench.handmade import launch as launch_words
 from testbench.host.esr_formula import EVENTS, Status
 from testbench.model.trap_machine import on
-from testbench.words import address
+from testbench.words import NOP, address
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -7,7 +7,8 @@ from rtl.isa.tokens import TokenKind
 from sim.model.retirement import Retirement, StackToken, WarpMasks
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import ALL, NOP, Program, address, encode, machine, place, warp_of
+from testbench.handmade import ALL, Program, address, encode, machine, place, warp_of
+from testbench.words import NOP
 
 LEAVING = {"BRK": ("broken", TokenKind.BREAK), "CONT": ("continued", TokenKind.CONTINUE),
            "RET": ("returned", TokenKind.RETURN), "EXIT": ("exited", TokenKind.EXIT),

@@ -56,8 +56,8 @@ def test_functions_but_the_reciprocal_are_floating_point_only(function):
     word = encode("MUFU", Rd=4, Ra=1, function=function.value)
     doubles = function in (MultiFunction.RCP64H, MultiFunction.RSQ64H)
     assert (alone(word)[1].error is WarpError.ILLEGAL_INSTR_ENCODING) == doubles
-    assert (encoding_error(word, RZ, real=False) is WarpError.NONE) == (function is MultiFunction.RCP)
-    assert encoding_error(encode("RRO", "r", Rd=4, Rb=1), RZ, real=False) is WarpError.ILLEGAL_INSTR_ENCODING
+    assert (encoding_error(word, RZ, floats=False) is WarpError.NONE) == (function is MultiFunction.RCP)
+    assert encoding_error(encode("RRO", "r", Rd=4, Rb=1), RZ, floats=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("word", [
@@ -73,9 +73,9 @@ def test_the_zero_that_tests_of_64_bits_begin_with():
     warp, record = alone(word, {4: [7] * 32}, active=0xFFFF)
     assert vector(warp, 4) == [0] * 16 + [7] * 16
     assert record.condition == (0xFFFF, (1,) * 16 + (0,) * 16)
-    assert encoding_error(word, RZ, real=False) is WarpError.NONE
+    assert encoding_error(word, RZ, floats=False) is WarpError.NONE
     for other in (word ^ 0xF0 << 20, word ^ 1 << 45, encode("F2F", "c", Rd=4), encode("F2F", "i", Rd=4)):
-        assert encoding_error(other, RZ, real=False) is WarpError.ILLEGAL_INSTR_ENCODING
+        assert encoding_error(other, RZ, floats=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("content", [

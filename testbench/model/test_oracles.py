@@ -27,8 +27,8 @@ from sim.model.scalar.state import FaultError
 from sim.model.vector.operations import OPERATIONS
 from sim.model.warp import Machine
 from sim.toolchain.spelling import spell
-from testbench.handmade import NOP, address, encode, machine, warp_of
-from testbench.words import branch, move, results
+from testbench.handmade import address, encode, machine, warp_of
+from testbench.words import NOP, branch, move, results
 
 LIMIT = 1_000_000
 

@@ -8,7 +8,8 @@ from sim.model.retirement import Retirement, StackToken, WarpMasks
 from sim.model.stack import decode_token, encode_token
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import ALL, NOP, Program, alone, encode, machine, vector, warp_of
+from testbench.handmade import ALL, Program, alone, encode, machine, vector, warp_of
+from testbench.words import NOP
 
 PUSH = encode("SSY", target=0)
 WRITE_BACK = encode("CCTLL", "stack")

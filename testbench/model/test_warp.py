@@ -7,7 +7,8 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
 from sim.model.retirement import WarpMasks
 from sim.model.warp import ErrorStatus, Machine, Result
-from testbench.handmade import ALL, NOP, Program, address, alone, encode, launch, machine, vector, warp_of
+from testbench.handmade import ALL, Program, address, alone, encode, launch, machine, vector, warp_of
+from testbench.words import NOP
 
 EXIT = encode("EXIT")
 

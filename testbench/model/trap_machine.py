@@ -8,8 +8,6 @@ from sim.model.retirement import Retirement
 from sim.model.warp import Machine
 from testbench.words import address
 
-__all__ = ["events", "handler_pc", "in_handler", "on", "records", "status0"]
-
 
 def on(launch: Launch, *, report_mask: int = REPORT_MASK_RESET, warps: int = 4) -> tuple[Machine, Host]:
     """The machine that runs a launch, and its host."""

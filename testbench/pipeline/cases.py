@@ -11,8 +11,6 @@ from rtl.params import QUARTERS, WARP_THREADS
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
 from testbench.words import encode, move
 
-__all__ = ["CASES", "REPORTED", "distances"]
-
 REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
 """The errors that are reported while the cases run."""
 RESULT = 6

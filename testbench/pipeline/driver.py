@@ -19,8 +19,7 @@ from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
 from sim.waves import Traces
-
-__all__ = ["ALL", "Data", "Pipeline", "Script", "Written"]
+from testbench.driver import UnitDriver
 
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
@@ -56,30 +55,22 @@ class Data:
     conditions: Sequence[int] = _ZEROS
 
 
-class Pipeline:
+class Pipeline(UnitDriver):
     """The execute unit with units around it that gather and supply data.
 
-    Attributes
-    ----------
-    cycle : int
-        The cycle that comes next.
-    written : dict[int, Written]
-        By serial number.
-    completions, passed, reads, errors, dispatches, flow_operations : list[tuple[int, Any]]
-        Events with the cycle in which they were seen.
-    collecting : list[int]
-        The cycles in which the collector was occupied.
-    gathered : dict[tuple[LaneClient, int], list[list[list[int]]]]
-        By client and mark, of one gather after the other: for each register the threads' values.
-    supply : dict[tuple[LaneClient, int], Data]
-        What is handed over when it is wanted.
+    Attributes:
+        written: By serial number.
+        completions, passed, reads, errors, dispatches, flow_operations: Events with the cycle in which they were seen,
+            from 0 on.
+        collecting: The cycles in which the collector was occupied.
+        gathered: By client and mark, of one gather after the other: for each register the threads' values.
+        supply: What is handed over when it is wanted.
     """
 
     def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
                  grid: Mapping[str, Any] | None = None) -> None:
-        self.bench, self.params = bench, params
-        self.dut = ExecuteUnit(params)
-        self.cycle = 0
+        super().__init__(bench, ExecuteUnit(params))
+        self.params = params
         self.written: dict[int, Written] = {}
         self.completions: list[tuple[int, Any]] = []
         self.passed: list[tuple[int, Any]] = []
@@ -178,10 +169,7 @@ class Pipeline:
     def play(self, script: Callable[["Pipeline"], Script], *, traces: Traces | None = None, name: str = "",
              linger: int = 24) -> None:
         """Simulates a script, and some cycles beyond its end."""
-        async def drive(ctx: Any) -> None:
-            await self._drive(ctx, script, linger)
-
-        self.bench.simulate(self.dut, [drive], traces=traces, name=name)
+        self.run(script, linger, traces=traces, name=name)
         passed = {(cycle, event.payload.warp, event.payload.write_barrier, event.payload.read_barrier)
                   for cycle, event in self.passed}
         for cycle, event in self.completions:
@@ -212,10 +200,10 @@ class Pipeline:
             for client, beat, what in self._wanted:
                 self._hand_over(ctx, client, beat, what)
             self._wanted.clear()
-            _, _, *values = await ctx.tick().sample(*(signal for signal, _ in listeners))
+            values = await self._tick(ctx, *(signal for signal, _ in listeners))
+            self._happened()    # a script ends by itself
             for value, (_, hear) in zip(values, listeners, strict=True):
                 hear(value)
-            self.cycle += 1
 
     def _listeners(self) -> list[tuple[Any, Callable[[int], None]]]:
         """Signals, and what becomes of their values."""
@@ -234,9 +222,9 @@ class Pipeline:
                 (dut.dispatch, self.dispatches), (dut.completion, self.completions), (joined(dut.passed), self.passed),
                 (joined(dut.gathered), self.reads), (dut.error, self.errors),
                 (joined(dut.write_flow), self.flow_operations)):
-            listen(event, lambda what, events=events: events.append((self.cycle, what)))
+            listen(event, lambda what, events=events: events.append((self.cycle - 1, what)))
         listen(dut.written, self._note)
-        listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle) if bit else None))
+        listeners.append((dut.collecting, lambda bit: self.collecting.append(self.cycle - 1) if bit else None))
         listeners.append((dut.clear_rows.valid & dut.clear_rows.ready, self._count_cleared))
         for client, name in _PORTS.items():
             port = getattr(dut, name)

@@ -28,8 +28,6 @@ from sim.toolchain.spelling import spell
 from testbench.pipeline.driver import Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 
-__all__ = ["KernelLives"]
-
 _FLOW_CYCLES = 13
 """From an instruction that changes the active threads to its warp's next."""
 
@@ -37,10 +35,8 @@ _FLOW_CYCLES = 13
 class KernelLives:
     """All warps of a kernel, until so many instructions have retired.
 
-    Attributes
-    ----------
-    ledger : Ledger
-        What is compared.
+    Attributes:
+        ledger: What is compared.
     """
 
     def __init__(self, bench: Bench, params: SmParams, run: Run, level: str, limit: int) -> None:

@@ -33,8 +33,6 @@ from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_
 from testbench.pipeline.special import CLOCKS
 from testbench.words import address
 
-__all__ = ["RandomLives", "random_word"]
-
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""
 _BANK, _BANK_BYTES = 2, 64
@@ -72,12 +70,9 @@ def random_word(source: Random, form: Form, registers: int = REGISTERS) -> int:
 class RandomLives:
     """Warps that execute a random program from random places on.
 
-    Attributes
-    ----------
-    pipeline : Pipeline
-        The hardware.
-    ledger : Ledger
-        What is compared.
+    Attributes:
+        pipeline: The hardware.
+        ledger: What is compared.
     """
 
     def __init__(self, bench: Bench, params: SmParams, steps: int, program: int = 300) -> None:

@@ -17,8 +17,6 @@ from sim.model.warp import Machine
 from sim.testbench import Bench
 from testbench.pipeline.driver import Pipeline, Script, Written
 
-__all__ = ["RESULT_CYCLES", "Expected", "Ledger", "begin", "compare", "constant_of", "grid_of", "word_at"]
-
 RESULT_CYCLES = 6
 """From an instruction to one that reads its register, or its CC."""
 _WORD = 4
@@ -99,10 +97,8 @@ def _threads(mask: int) -> Iterator[int]:
 class Ledger:
     """What passes the lanes of a pipeline, and what should come of it.
 
-    Attributes
-    ----------
-    compared : int
-        Instructions and operations whose writes were compared.
+    Attributes:
+        compared: Instructions and operations whose writes were compared.
     """
 
     def __init__(self, pipeline: Pipeline) -> None:

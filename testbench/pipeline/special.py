@@ -9,8 +9,6 @@ from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.reference import Ledger, begin, grid_of, word_at
 from testbench.words import encode
 
-__all__ = ["CLOCKS", "check_special_registers"]
-
 CLOCKS = frozenset({SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI,
                     SpecialRegister.GLOBALTIMERLO, SpecialRegister.GLOBALTIMERHI})
 """What counts instructions in the model, cycles in hardware."""

@@ -16,8 +16,6 @@ from testbench.pipeline.programs import KernelLives
 from testbench.pipeline.random_programs import RandomLives
 from testbench.pipeline.special import check_special_registers
 
-__all__ = ["check_cases", "check_distances", "check_programs", "check_random", "machine_of", "record", "run"]
-
 _LANES = (4, 8, 32)
 _KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
 """Recursion; shifts and logic; division; products; several warps."""

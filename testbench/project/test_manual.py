@@ -1,6 +1,7 @@
 """The manual: its tables say what the data say, its links lead somewhere, and its lists name every file once."""
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from fnmatch import fnmatch
@@ -31,8 +32,9 @@ ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "rtl" / "README.md"
 DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
-PAGES = [ROOT / "README.md", MANUAL, *(ROOT / name / "README.md" for name in (
-    "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+         *(ROOT / name / "README.md" for name in (
+             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
     *sorted(DOCS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
@@ -211,3 +213,11 @@ def test_every_testbench_has_its_waveform_explained():
 def test_every_page_of_the_manual_is_linked_from_it():
     linked = set(re.findall(r"\]\(\.\./docs/([\w.]+)\)", MANUAL.read_text()))
     assert linked >= {page.name for page in DOCS.glob("*.md")} - {"ptx.md"}
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = dict(re.findall(r"^(version|license): (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE))
+    assert cited == {"version": project["version"], "license": project["license"]["text"]}
+    newest = next(line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if re.match(r"## \d", line))
+    assert newest == f"## {project['version'].removesuffix('.0')}"

@@ -9,9 +9,6 @@ from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import Instruction, PtxModule
 
-__all__ = ["END", "HEADER", "KERNEL", "complaint", "instructions", "kernel", "module_of", "placed", "refused",
-           "words_left"]
-
 HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
 """What a module begins with."""
 KERNEL = """.visible .entry k(.param .u64 o)

@@ -9,51 +9,37 @@ from rtl.isa.errors import WarpError
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
+from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_image import Expected, Image
-
-__all__ = ["PLACES", "FetchDriver"]
 
 PLACES = 2
 """Groups of a warp that issue has room for."""
-_PATIENCE = 3000
 
 
-class FetchDriver:
+class FetchDriver(UnitDriver):
     """Takes groups for a number of cycles.
 
-    Parameters
-    ----------
-    bench : Bench
-    image : Image
-    params : SmParams
-    behaviour : MemoryBehaviour
-    takes : float
-        Chance, in a cycle, that a warp frees a place.
-    redirects : float
-        Chance of a redirect in a cycle.
-    outside : float
-        Chance that it goes to a random pc, most likely outside of the program.
-    reads : float
-        Chance of a request of the other client of the constant cache.
-    restart : int
-        Both caches are emptied every so many cycles, while no warp wants anything; 0: never.
-    invalidates : float
-        Chance, in a cycle, that they are emptied while all goes on.
+    Parameters:
+        takes: Chance, in a cycle, that a warp frees a place.
+        redirects: Chance of a redirect in a cycle.
+        outside: Chance that it goes to a random pc, most likely outside of the program.
+        reads: Chance of a request of the other client of the constant cache.
+        restart: Both caches are emptied every so many cycles, while no warp wants anything; 0: never.
+        invalidates: Chance, in a cycle, that they are emptied while all goes on.
 
-    Attributes
-    ----------
-    groups, constants, words : int
-        Groups, constants in them, and words of the other client that were compared.
-    arrivals : list[tuple[int, int]]
-        Cycle and warp of each group.
+    Attributes:
+        groups, constants, words: Groups, constants in them, and words of the other client that were compared.
+        arrivals: Cycle and warp of each group.
     """
+
+    patience = 3000
 
     def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour, *, takes: float = 0.3,
                  redirects: float = 0.05, outside: float = 0.02, reads: float = 0.05, restart: int = 0,
                  invalidates: float = 0.0) -> None:
-        self.bench, self.image, self.params = bench, image, params
-        self.dut = FetchUnit(params)
-        self.server = MemoryServer(self.dut.memory, image.memory, behaviour, bench.random)
+        dut = FetchUnit(params)
+        super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour, bench.random))
+        self.image, self.params = image, params
         self.groups = self.constants = self.words = 0
         self.arrivals: list[tuple[int, int]] = []
         self._takes, self._redirects, self._outside, self._reads = takes, redirects, outside, reads
@@ -61,27 +47,17 @@ class FetchDriver:
         self._next: list[tuple[int, int] | None] = [None] * params.warps
         self._claims, self._present = [0] * params.warps, [0] * params.warps
         self._asked: deque[tuple[int, int]] = deque()
-        self._cycle = 0
 
-    def run(self, cycles: int, *, starts: list[int] | None = None, traces: Any = None) -> None:
-        """Simulates; ``starts`` are pcs for warps 0, 1 .. to begin with."""
-        async def drive(ctx: Any) -> None:
-            await self._drive(ctx, cycles, starts or [])
-
-        self.bench.simulate(self.dut, [drive], background=[self.server.serve], traces=traces)
-
-    async def _drive(self, ctx: Any, cycles: int, starts: list[int]) -> None:
+    async def _drive(self, ctx: Any, cycles: int) -> None:
         dut, random = self.dut, self.bench.random
         ctx.set(dut.grid, self.image.grid)
         ctx.set(dut.value.ready, 1)
-        begin, quiet, asking, stopped = deque(enumerate(starts)), 0, False, 0
-        ticks = ctx.tick().sample(dut.group.valid, dut.group.payload, dut.claimed.valid, dut.claimed.payload, dut.busy,
-                                  dut.indexed.ready, dut.value.valid, dut.value.payload)
-        async for _, _, comes, group, claims, claimed, busy, taken, answered, value in ticks:
-            self._cycle += 1
-            quiet = 0 if comes else quiet + 1
-            if quiet > _PATIENCE and not stopped and any(self._next):
-                self.bench.fail(f"no group for {_PATIENCE} cycles")
+        asking, stopped = False, 0
+        ticks = self._ticks(ctx, dut.group.valid, dut.group.payload, dut.claimed.valid, dut.claimed.payload, dut.busy,
+                            dut.indexed.ready, dut.value.valid, dut.value.payload)
+        async for comes, group, claims, claimed, busy, taken, answered, value in ticks:
+            if comes or stopped or not any(self._next):
+                self._happened()
             if claims:
                 self._claims[claimed] += 1
                 if self._claims[claimed] > PLACES:
@@ -105,14 +81,12 @@ class FetchDriver:
 
             ctx.set(dut.redirect.valid, 0)
             ctx.set(dut.invalidate, random.random() < self._invalidates)
-            if self._restart and not stopped and self._cycle % self._restart == 0:
+            if self._restart and not stopped and self.cycle % self._restart == 0:
                 stopped = 1
                 self._next = [None] * self.params.warps
                 ctx.set(dut.invalidate, 1)
             elif stopped:
                 stopped = 2 if busy or stopped == 1 else 0
-            elif begin:
-                self._redirect(ctx, *begin.popleft())
             elif random.random() < self._redirects:
                 self._redirect(ctx, random.randrange(self.params.warps), self.image.pcs(random, self._outside))
             for warp in range(self.params.warps):
@@ -122,12 +96,14 @@ class FetchDriver:
             room = sum((self._claims[warp] < PLACES and self._next[warp] is not None) << warp
                        for warp in range(self.params.warps))
             ctx.set(dut.room, room)
-            if self._cycle >= cycles:
+            if self.cycle >= cycles:
                 break
 
+    def _due(self) -> list[str]:
+        return [f"a group of warp {warp}" for warp, place in enumerate(self._next) if place is not None]
+
     def _redirect(self, ctx: Any, warp: int, pc: int) -> None:
-        ctx.set(self.dut.redirect.valid, 1)
-        ctx.set(self.dut.redirect.payload, {"warp": warp, "pc": pc})
+        offer(ctx, self.dut.redirect, {"warp": warp, "pc": pc})
         self._next[warp], self._claims[warp], self._present[warp] = self.image.place(pc), 0, 0
 
     def _compare(self, group: Any) -> None:
@@ -145,7 +121,7 @@ class FetchDriver:
             self._instruction(f"{pc:#x}, slot {slot}", group.instructions[slot], self.image.group(pc)[slot])
         self._next[warp] = (pc + GROUP_BYTES) % (1 << 32), 0
         self.groups += 1
-        self.arrivals.append((self._cycle, warp))
+        self.arrivals.append((self.cycle, warp))
 
     def _instruction(self, where: str, got: Any, expected: Expected) -> None:
         expect = self.bench.expect

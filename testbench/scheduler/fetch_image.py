@@ -25,8 +25,6 @@ from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.model.action import constant_address
 
-__all__ = ["Expected", "Image", "image_of", "launched_image", "random_image", "random_word"]
-
 PROGRAM = 0x12_3456_7800 & ~(LINE_BYTES - 1)
 BANKS = 0x20_0000_0000
 _WORD = 4
@@ -47,13 +45,9 @@ class Expected:
 class Image:
     """Memory with a program and constant banks, whole lines of each.
 
-    Attributes
-    ----------
-    memory : Memory
-    size : int
-        Bytes of the program.
-    grid : dict
-        For a GridConfiguration.
+    Attributes:
+        size: Bytes of the program.
+        grid: For a GridConfiguration.
     """
 
     def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int) -> None:

@@ -16,9 +16,8 @@ from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
+from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_image import Image
-
-__all__ = ["Front", "FrontDriver"]
 
 FLOW_CYCLES = 7
 """From an instruction of the flow unit that leaves to its result, as the flow unit has it."""
@@ -52,63 +51,41 @@ class Front(Component):
         return m
 
 
-class FrontDriver:
+class FrontDriver(UnitDriver):
     """Runs a program on all warps.
 
-    Parameters
-    ----------
-    bench : Bench
-    image : Image
-    params : SmParams
-    behaviour : MemoryBehaviour
-
-    Attributes
-    ----------
-    issued : list[tuple[int, int, int]]
-        Cycle, warp and pc of each instruction.
+    Attributes:
+        issued: Cycle, warp and pc of each instruction.
     """
 
     def __init__(self, bench: Bench, image: Image, params: SmParams, behaviour: MemoryBehaviour | None = None) -> None:
-        self.bench, self.image, self.params = bench, image, params
-        self.dut = Front(params)
-        self.server = MemoryServer(self.dut.memory, image.memory, behaviour or MemoryBehaviour(), bench.random)
+        dut = Front(params)
+        super().__init__(bench, dut, MemoryServer(dut.memory, image.memory, behaviour or MemoryBehaviour(),
+                                                  bench.random))
+        self.image, self.params = image, params
         self.issued: list[tuple[int, int, int]] = []
-        self._results: deque[tuple[int, int, int, bool]] = deque()
-        self._completions: deque[tuple[int, int, int, int]] = deque()
+        self._results: deque[tuple[int, dict[str, int]]] = deque()
+        self._completions: deque[tuple[int, dict[str, int]]] = deque()
 
     def rate(self, first: int, last: int) -> float:
         """Instructions a cycle, from one cycle to another."""
         return sum(first <= cycle < last for cycle, _, _ in self.issued) / (last - first)
 
-    def run(self, cycles: int, warps: int, *, traces: Any = None) -> None:
-        """Launches warps at pc 0 and simulates."""
-        async def drive(ctx: Any) -> None:
-            await self._drive(ctx, cycles, warps)
-
-        self.bench.simulate(self.dut, [drive], background=[self.server.serve], traces=traces)
-
     async def _drive(self, ctx: Any, cycles: int, warps: int) -> None:
-        issue, now = self.dut.issue, 0
+        """So many warps are launched at pc 0."""
+        issue = self.dut.issue
         ctx.set(self.dut.fetch.grid, self.image.grid)
-        async for _, _, valid, instruction in ctx.tick().sample(issue.instruction.valid, issue.instruction.payload):
-            now += 1
+        async for valid, instruction in self._ticks(ctx, issue.instruction.valid, issue.instruction.payload):
+            now = self.cycle
             if valid:
+                self._happened()
                 self._issued(now, instruction)
             ctx.set(issue.launched.valid, now <= warps)
             ctx.set(issue.launched.payload, min(now, warps) - 1)
             if now <= warps:
-                self._results.append((now + FLOW_CYCLES, now - 1, 0, False))
-            ctx.set(issue.result.valid, 0)
-            if self._results and self._results[0][0] <= now:
-                _, warp, pc, behind = self._results.popleft()
-                ctx.set(issue.result.valid, 1)
-                ctx.set(issue.result.payload, {"warp": warp, "pc": pc, "behind": behind})
-            ctx.set(issue.lanes.valid, 0)
-            if self._completions and self._completions[0][0] <= now:
-                _, warp, write, read = self._completions.popleft()
-                ctx.set(issue.lanes.valid, 1)
-                ctx.set(issue.lanes.payload, {
-                    "warp": warp, "completes": 1, "write_barrier": write, "read_barrier": read})
+                self._result(now - 1, 0, False)
+            for port, coming in ((issue.result, self._results), (issue.lanes, self._completions)):
+                offer(ctx, port, coming.popleft()[1] if coming and coming[0][0] <= now else None)
             if now >= cycles:
                 break
 
@@ -125,7 +102,11 @@ class FrontDriver:
                 form = find(instruction.word)
                 assert form is not None
                 target += form.values(instruction.word)["target"]
-            self._results.append((now + FLOW_CYCLES, instruction.warp, target, target == next_address(address)))
+            self._result(instruction.warp, target, target == next_address(address))
         elif not KIND_RULES[kind].silent:
-            self._completions.append((now + COMPLETE_CYCLES, instruction.warp, instruction.write_barrier,
-                                      instruction.read_barrier))
+            self._completions.append((now + COMPLETE_CYCLES, {
+                "warp": instruction.warp, "completes": 1, "write_barrier": instruction.write_barrier,
+                "read_barrier": instruction.read_barrier}))
+
+    def _result(self, warp: int, pc: int, behind: bool) -> None:
+        self._results.append((self.cycle + FLOW_CYCLES, {"warp": warp, "pc": pc, "behind": behind}))

@@ -11,9 +11,8 @@ from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import QUARTERS, SmParams
 from sim.testbench import Bench
+from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
-
-__all__ = ["Behaviour", "IssueDriver"]
 
 LATENCY = 2
 """Cycles from selection to output."""
@@ -76,29 +75,18 @@ class _Cycle:
     """Numbers of operations that were taken, by stream."""
 
 
-class IssueDriver:
+class IssueDriver(UnitDriver):
     """Runs for a number of cycles.
 
-    Parameters
-    ----------
-    bench : Bench
-    params : SmParams
-    program : Program
-    behaviour : Behaviour
-
-    Attributes
-    ----------
-    selected : list[tuple[int, Selection]]
-        Cycle and selection.
-    cycles : int
+    Attributes:
+        selected: Cycle and selection.
     """
 
     def __init__(self, bench: Bench, params: SmParams, program: Program, behaviour: Behaviour) -> None:
-        self.bench, self.params, self.program, self.behaviour = bench, params, program, behaviour
-        self.dut = IssueUnit(params)
+        super().__init__(bench, IssueUnit(params))
+        self.params, self.program, self.behaviour = params, program, behaviour
         self.model = IssueModel(params, window_cycles(params.beats))
         self.selected: list[tuple[int, Selection]] = []
-        self.cycles = 0
         self._past: deque[_Cycle] = deque()
         self._warps = [_Feeding() for _ in range(params.warps)]
         self._coming: deque[tuple[int, int, int]] = deque()     # due, warp, pc of groups
@@ -115,13 +103,6 @@ class IssueDriver:
         self._serial = 0
         self._going: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
 
-    def run(self, cycles: int, *, traces: Any = None, name: str = "") -> None:
-        """Simulates."""
-        async def drive(ctx: Any) -> None:
-            await self._drive(ctx, cycles)
-
-        self.bench.simulate(self.dut, [drive], traces=traces, name=name)
-
     @property
     def waits(self) -> list[int]:
         """For each warp, the longest time for which it could have issued and others did."""
@@ -134,7 +115,7 @@ class IssueDriver:
                    dut.write.valid, dut.write.payload, dut.completion, dut.redirect.valid, dut.redirect.payload,
                    dut.room, dut.live, dut.drained, dut.scoreboards.room,
                    *(getattr(dut, name).ready for name in OPERATIONS))
-        async for _, _, issues, instruction, *seen in ctx.tick().sample(*sampled):
+        async for issues, instruction, *seen in self._ticks(ctx, *sampled):
             operated, (completion, redirects, redirect, *others) = seen[:4], seen[4:]
             now.room, now.live, now.drained, now.events, *ready = others
             now.taken = {name: self._offers[name] for name, takes in zip(OPERATIONS, ready, strict=True)
@@ -154,8 +135,7 @@ class IssueDriver:
             if redirects:
                 self._warps[redirect.warp].place = redirect.pc
                 self._coming = deque(group for group in self._coming if group[1] != redirect.warp)
-            self.cycles += 1
-            if self.cycles >= cycles:
+            if self.cycle >= cycles:
                 break
             now = _Cycle(self._next(now))
             self._set(ctx, now.inputs)
@@ -197,6 +177,7 @@ class IssueDriver:
         silent = planned is not None and planned.kind in (Kind.NOTHING, Kind.DEPENDENCY)
         bench.expect("completion beside the instruction", bool(completion.valid), silent)
         if selection is not None:
+            self._happened()
             self.selected.append((cycle, selection))
         if planned is not None:
             assert selection is not None and selection.warp is not None
@@ -244,7 +225,7 @@ class IssueDriver:
 
     def _next(self, last: _Cycle) -> Inputs:
         """What the units say in the next cycle."""
-        random, behaviour, now = self.bench.random, self.behaviour, self.cycles
+        random, behaviour, now = self.bench.random, self.behaviour, self.cycle
         outstanding = {unit: len(events) for unit, events in self._units.items()}
         inputs = Inputs(policy=behaviour.policy, rooms={
             unit: random.random() < behaviour.room and outstanding.get(unit, 0) + len(self._lanes) // 2 < behaviour.most
@@ -289,7 +270,7 @@ class IssueDriver:
 
     def _events(self, last: _Cycle) -> dict[str, tuple[int, int, tuple[int, ...], bool]]:
         """By source, what lowers scoreboards in the next cycle. What only passes the lanes is never late."""
-        now, going = self.cycles, {}
+        now, going = self.cycle, {}
         lanes = [event for event in self._lanes if event[0] <= now]
         lanes = [event for event in lanes if event[0] == now and event[3]] or lanes
         if lanes:
@@ -310,7 +291,7 @@ class IssueDriver:
 
     def _fetch(self, inputs: Inputs, last: _Cycle) -> None:
         """Claims a place for a group, and lets one come. Who may be about to go elsewhere has to wait."""
-        random, now = self.bench.random, self.cycles
+        random, now = self.bench.random, self.cycle
         moving = last.inputs.result[0] if last.inputs.result is not None else None
         able = [number for number, feeding in enumerate(self._warps)
                 if last.room >> number & 1 and feeding.place is not None
@@ -341,41 +322,31 @@ class IssueDriver:
             ctx.set(asked, sum(1 << warp for warp, wanted in inputs.injects.items() if wanted is kind))
         for event, payload in ((dut.launched, inputs.launched), (dut.claimed, inputs.claimed), (dut.result, (
                 self._result(*inputs.result) if inputs.result else None))):
-            ctx.set(event.valid, payload is not None)
-            if payload is not None:
-                ctx.set(event.payload, payload)
+            offer(ctx, event, payload)
         for name, event in zip(("lanes", *COMPLETING), (dut.lanes, *dut.units), strict=True):
             going = self._going.get(name)
-            ctx.set(event.valid, going is not None)
-            if going is not None:
-                _, warp, (write, read), completes = going
-                ctx.set(event.payload, {"warp": warp, "completes": completes, "write_barrier": write,
-                                        "read_barrier": read})
+            offer(ctx, event, going and {"warp": going[1], "completes": going[3], "write_barrier": going[2][0],
+                                         "read_barrier": going[2][1]})
         going = self._going.get("gathered")
-        ctx.set(dut.gathered.valid, going is not None)
-        if going is not None:
-            ctx.set(dut.gathered.payload, {"warp": going[1], "barrier": going[2][1]})
+        offer(ctx, dut.gathered, going and {"warp": going[1], "barrier": going[2][1]})
         for name in OPERATIONS:
-            offer, stream = inputs.operations.get(name), getattr(dut, name)
-            ctx.set(stream.valid, offer is not None)
-            if offer is not None:
-                ctx.set(stream.payload, {"serial": offer % 0x10000})
-        ctx.set(dut.group.valid, inputs.group is not None)
-        if inputs.group is not None:
-            self._set_group(ctx, *inputs.group)
+            number = inputs.operations.get(name)
+            offer(ctx, getattr(dut, name), None if number is None else {"serial": number % 0x10000})
+        offer(ctx, dut.group, inputs.group and self._group(*inputs.group))
 
     def _result(self, number: int, pc: int, terminated: bool) -> dict[str, int]:
         """A flow result. Whether the warp goes on behind the instruction means something for the last result alone."""
         behind = instruction_address(pc) == self.model.warps[number].behind
         return {"warp": number, "pc": pc, "terminated": terminated, "behind": behind}
 
-    def _set_group(self, ctx: Any, warp: int, present: list[Planned]) -> None:
+    def _group(self, warp: int, present: list[Planned]) -> dict[str, Any]:
+        """A group, of which these instructions are present."""
         base = present[0].pc & -GROUP_BYTES
         group = self.program(warp, base)
-        ctx.set(self.dut.group.payload, {
+        return {
             "warp": warp, "pc": base, "first": len(group) - len(present), "instructions": [
                 {"word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
                  "constant": planned.constant, "constant_missing": planned.missing, "control": {
                      name: getattr(planned.control, name)
                      for name in ("stall", "no_yield", "write_barrier", "read_barrier", "wait", "reuse")}}
-                for planned in group]})
+                for planned in group]}

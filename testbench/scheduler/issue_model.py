@@ -23,8 +23,6 @@ from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import QUARTERS, SmParams
 
-__all__ = ["SURE", "Inputs", "IssueModel", "Planned", "RuleError", "Selection"]
-
 APART = 2
 """Cycles between two instructions of a warp, at least."""
 FULL, UNSEEN = 56, 3
@@ -137,14 +135,9 @@ class _Warp:
 class IssueModel:
     """Judges every selection.
 
-    Attributes
-    ----------
-    warps : list
-    cycle : int
-    redirected : list[int]
-        Warps that were redirected in the cycle before.
-    waits : list[int]
-        For each warp, the longest time for which others were selected while it could have been.
+    Attributes:
+        redirected: Warps that were redirected in the cycle before.
+        waits: For each warp, the longest time for which others were selected while it could have been.
     """
 
     def __init__(self, params: SmParams, window: int) -> None:

@@ -9,8 +9,6 @@ from rtl.layouts import InstructionKind as Kind
 from testbench.scheduler.issue_model import Planned
 from testbench.words import encode
 
-__all__ = ["MIXED", "random_program", "same_program"]
-
 MIXED: Mapping[Kind, float] = {
     Kind.LANES: 8, Kind.PUSH: 2, Kind.FLOW: 1.5, Kind.FLOW_INDEXED: 0.7, Kind.FLOW_READ: 0.3, Kind.MEMORY: 4,
     Kind.CONVERSION: 2, Kind.BARRIER: 0.4, Kind.BARRIER_INDEXED: 0.3, Kind.BARRIER_READ: 0.4, Kind.TRAP: 0.3,

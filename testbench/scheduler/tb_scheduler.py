@@ -24,9 +24,6 @@ from testbench.scheduler.issue_driver import Behaviour, IssueDriver
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
 from testbench.words import NOP, encode, offset
 
-__all__ = ["check_edges", "check_fetch", "check_kernels", "check_policies", "check_rates", "check_rules",
-           "check_stalls", "check_waits", "record", "run"]
-
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True)
 QUICK = MemoryBehaviour(latency=(1, 1))
 SHOWN = "k08_fib_recursion"
@@ -63,7 +60,7 @@ def check_kernels(bench: Bench) -> None:
 
 def _issue(bench: Bench, what: str, driver: IssueDriver, cycles: int) -> None:
     driver.run(cycles)
-    bench.checked(f"cycles, {what}", driver.cycles)
+    bench.checked(f"cycles, {what}", driver.cycle)
     bench.checked(f"instructions and operations, {what}", len(driver.selected))
 
 

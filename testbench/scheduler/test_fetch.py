@@ -46,9 +46,9 @@ def kernel_words():
     return sorted(words)
 
 
-@pytest.mark.parametrize("real", [False, True])
-def test_the_predecoder_says_what_the_table_says(real):
-    source, dut = random.Random(7), Predecoder(real)
+@pytest.mark.parametrize("floats", [False, True])
+def test_the_predecoder_says_what_the_table_says(floats):
+    source, dut = random.Random(7), Predecoder(floats)
     words = [random_word(source) for _ in range(1500)] + kernel_words()[:500]
     words += [form.match | source.getrandbits(64) & ~form.mask for form in FORMS]
 
@@ -58,11 +58,11 @@ def test_the_predecoder_says_what_the_table_says(real):
             registers = source.choice([16, 40, 64, 254, 255])
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)
-            got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers, real)
+            got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers, floats)
             errors.add(error)
             assert got.error == error.value, f"{word:#018x}, {registers} registers"
             assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), f"{word:#018x}"
-            if form is not None and (real or form not in FLOATING):
+            if form is not None and (floats or form not in FLOATING):
                 where = [(form.fields[operand.offset], form.fields[operand.bank]) for operand in form.operands.values()
                          if isinstance(operand, Constant) and operand.index is None]
                 assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"

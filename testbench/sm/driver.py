@@ -6,12 +6,11 @@ from rtl.isa.errors import REPORT_MASK_RESET, WarpError
 from rtl.isa.registers import SM_REGISTERS
 from rtl.params import SmParams
 from sim.engine import Engine
-from sim.launch import Launch, lacking
+from sim.launch import Launch
 from sim.machine.hardware import Hardware, HardwareResult
 from sim.machine.lockstep import Lockstep
 from sim.testbench import Bench
-
-__all__ = ["LIMIT", "SmDriver"]
+from testbench.driver import MachineDriver
 
 LIMIT = 3_000_000
 """Cycles that no launch of a testbench takes."""
@@ -22,26 +21,16 @@ def _field(registers: dict[str, int], register: str, name: str) -> int:
     return registers[register] >> low & (1 << high - low + 1) - 1
 
 
-class SmDriver:
-    """Runs launches on a machine and compares every instruction, the end, the error status and memory.
+class SmDriver(MachineDriver):
+    """Runs launches and compares every instruction, the end, the error status and memory.
 
-    Parameters
-    ----------
-    params : SmParams
-        The machine.
-    engine : type[Engine]
-        What simulates it.
-
-    Attributes
-    ----------
-    hardware : Hardware
-        ``policy`` and ``latency`` of it may be set.
-    instructions, cycles : int
-        Of all launches so far.
+    Attributes:
+        hardware: ``policy`` and ``latency`` of it may be set.
+        instructions, cycles: Of all launches so far.
     """
 
     def __init__(self, params: SmParams, engine: type[Engine]) -> None:
-        self.params = params
+        super().__init__(params)
         self.hardware = Hardware(params, engine, check=True)
         self.instructions = self.cycles = 0
 
@@ -51,34 +40,19 @@ class SmDriver:
         assert self.hardware.lockstep is not None
         return self.hardware.lockstep
 
-    def fits(self, launch: Launch) -> bool:
-        """Whether a CTA has room on the machine."""
-        return lacking(launch, self.params) is None
-
     def run(self, bench: Bench, what: str, launch: Launch, *, status: str = "ok",
             report_mask: int = REPORT_MASK_RESET, limit: int = LIMIT) -> HardwareResult:
         """Runs a launch, whose memory becomes the reference machine's. Fails at the first difference, when the run
         does not end as ``status`` says, when an instruction is left over, or when memory differs in the end.
         """
-        hardware = self.hardware
-        result = hardware.run(launch, limit, report_mask=report_mask)
-        bench.report.cycles += hardware.cycles
+        result = self.hardware.run(launch, limit, report_mask=report_mask)
+        self.compare(bench, what, self.hardware, result, status)
         lockstep = self.lockstep
-        if lockstep.difference is not None:
-            bench.fail(f"{what}: {lockstep.difference}")
-        if result.status != status:
-            bench.fail("\n".join([f"{what}: {result.status} {result.reason}, expected {status}", result.rejection.name,
-                                  *result.diagnosis]))
-        if status == "ok" and (left := lockstep.pending()):
-            bench.fail(f"{what}: not complete in the end: {left[0]}")
-        if difference := lockstep.compare_memory(hardware.memory):
-            bench.fail(f"{what}: {difference}")
         self._check_status(bench, what, result)
         if status == "ok":
             bench.expect(f"{what}: instructions", lockstep.compared + lockstep.moved, result.instructions)
         self.instructions += lockstep.compared
         self.cycles += result.cycles
-        bench.checked("instructions in lockstep", lockstep.compared)
         bench.checked("bytes of memory in the end", sum(size for _, size in launch.memory.regions.values()))
         return result
 

@@ -12,8 +12,6 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.words import address, encode
 
-__all__ = ["ALL_REPORTED", "ErrorCase", "error_cases", "launch_text"]
-
 ALL_REPORTED = sum(1 << error.value for error in WarpError if error is not WarpError.NONE)
 _HEAD = """.kernel k
 .param out 8

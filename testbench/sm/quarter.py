@@ -11,8 +11,6 @@ from sim.toolchain.spelling import spell
 from testbench.pipeline.random_programs import random_word
 from testbench.sm.errors import launch_text
 
-__all__ = ["QUARTER_FORMS", "close_program"]
-
 QUARTER_FORMS = tuple(form for form in LANE_FORMS if quarter_rules(form))
 """All of which some words, or all, pass the full lanes only."""
 _HEAD = """.kernel close

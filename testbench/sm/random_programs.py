@@ -18,8 +18,6 @@ from sim.toolchain.spelling import spell
 from testbench.pipeline.random_programs import REGISTERS, random_word
 from testbench.sm.errors import launch_text
 
-__all__ = ["Program", "Statement", "random_program", "shrink"]
-
 _OWN_WORDS = 16
 """Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
 _CHUNK_SHIFT = 7

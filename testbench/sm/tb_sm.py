@@ -30,9 +30,6 @@ from testbench.sm.quarter import close_program
 from testbench.sm.random_programs import Program, random_program, shrink
 from testbench.words import contents
 
-__all__ = ["FEW", "NEVER_RAISED", "SHORT", "check_close", "check_cuda_kernels", "check_errors", "check_grid",
-           "check_kernels", "check_random", "check_schedules", "machine_for", "record", "run"]
-
 SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
          "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
          "k22_alu64", "k24_bitops", "k26_divrem64", "k37_cvt16", "k39_generic_addr", "k44_bar_variants",

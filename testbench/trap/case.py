@@ -13,8 +13,6 @@ from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import launch_text
 from testbench.trap.programs import with_handler
 
-__all__ = ["ADDRESS", "BUSY", "COUNT", "DELAY", "LOG", "PATIENCE", "Cases", "Debugger", "Script", "TrapCase"]
-
 PATIENCE = 20_000
 """Cycles after which what a case waits for will not come."""
 ADDRESS = ("S2R R0, SR_TID.X", "MOV R3, c[0x0][out+4]", "MOV R2, c[0x0][out]", "ISCADD R2, R0, R2, 0x2")
@@ -40,12 +38,9 @@ _EFFECT = 3
 class Debugger:
     """The host's side of a case: what it does, and what it expects to see.
 
-    Attributes
-    ----------
-    host : Host
-        Of the run.
-    launch : Launch
-        What runs.
+    Attributes:
+        host: Of the run.
+        launch: What runs.
     """
 
     def __init__(self, bench: Bench, what: str, host: Host, launch: Launch) -> None:

@@ -5,8 +5,6 @@ from testbench.trap.cases_breakpoint import BREAKPOINTS
 from testbench.trap.cases_host import HOSTS
 from testbench.trap.cases_return import RETURNS
 
-__all__ = ["CASES"]
-
 _GROUPS = (RETURNS, BREAKPOINTS, HOSTS)
 CASES: dict[str, TrapCase] = {name: case for group in _GROUPS for name, case in group.cases.items()}
 """By name."""

@@ -7,8 +7,6 @@ from rtl.isa.tokens import TokenKind
 from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, PATIENCE, Cases, Debugger
 from testbench.words import address, encode, place
 
-__all__ = ["BREAKPOINTS"]
-
 BREAKPOINTS = Cases()
 case = BREAKPOINTS.case
 QUIET = f".raw {encode('BPT', mode=BreakpointMode.PAUSE_QUIET.value):#x}"

@@ -4,8 +4,6 @@ from rtl.isa.errors import WarpError
 from testbench.trap.case import ADDRESS, BUSY, COUNT, LOG, Cases, Debugger
 from testbench.words import address
 
-__all__ = ["HOSTS"]
-
 HOSTS = Cases()
 case = HOSTS.case
 _STORE = ("STG.E [R2], R0", "EXIT")

@@ -4,8 +4,6 @@ from rtl.isa.errors import WarpError
 from testbench.trap.case import ADDRESS, BUSY, COUNT, DELAY, LOG, Cases, Debugger
 from testbench.words import address
 
-__all__ = ["RETURNS"]
-
 RETURNS = Cases()
 case = RETURNS.case
 _TRAP_AND_STORE = (*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT")

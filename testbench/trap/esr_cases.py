@@ -5,8 +5,6 @@ from rtl.isa.registers import SM_REGISTERS, GlobalError
 from testbench.trap.case import ADDRESS, BUSY, COUNT, Cases, Debugger
 from testbench.words import address
 
-__all__ = ["REGISTERS"]
-
 REGISTERS = Cases()
 case = REGISTERS.case
 _TWO_ERRORS = ("S2R R0, SR_TID.X", "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA second", "MOV32I R4, 0x2",

@@ -16,9 +16,6 @@ from testbench.sm.errors import launch_text
 from testbench.trap.driver import TrapDriver
 from testbench.trap.programs import CLOBBER, RETURN
 
-__all__ = ["HANDLERS", "PROGRAMS", "Counted", "counted", "in_every_state", "inject", "programs", "stops_often",
-           "stops_once"]
-
 HANDLERS = (RETURN, CLOBBER)
 """How a handler ends that has counted itself: at once, or behind a tangle of branches, calls and tokens."""
 _PATIENCE = 100_000

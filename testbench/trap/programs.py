@@ -5,8 +5,6 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
 from testbench.sm.errors import launch_text
 
-__all__ = ["CLOBBER", "RETURN", "kernel", "with_handler"]
-
 RETURN = ("RTT",)
 """The handler that does nothing."""
 CLOBBER = (

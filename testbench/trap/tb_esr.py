@@ -19,8 +19,6 @@ from testbench.trap.case import Debugger, Script
 from testbench.trap.driver import TrapDriver, record_case
 from testbench.trap.esr_cases import REGISTERS
 
-__all__ = ["FEW", "check_errors", "check_registers", "record", "run"]
-
 FEW = 3
 """Errors that a slow simulation can do."""
 SHOWN = "the_first_error_is_kept"

@@ -20,9 +20,6 @@ from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver, record_case
 from testbench.trap.injection import HANDLERS, counted, in_every_state, inject, programs, stops_often, stops_once
 
-__all__ = ["FEW", "SHORT", "STATES", "buffers", "check_cases", "check_kernels", "check_many_warps",
-           "check_random_programs", "check_random_times", "check_states", "check_window", "record", "run"]
-
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
 SHORT = ("k05_triple_loop", "k08_fib_recursion", "k13_early_exit", "k15_shared_reduce", "k18_atomics_global",

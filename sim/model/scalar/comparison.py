@@ -22,7 +22,7 @@ from .state import Operation, Thread
 
 __all__ = ["BOOLEAN"]
 
-_FLOAT_ONE = 0x3F80_0000
+FLOAT_ONE = 0x3F80_0000
 
 BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
     Boolean.AND: lambda x, y: x & y,
@@ -60,7 +60,7 @@ def _comparison(i: Instruction, b: str = "b") -> Callable[[Thread], int]:
     return extended if i["extended"] else single
 
 
-def _predicate_results(i: Instruction, first: Callable[[Thread], int]) -> Operation:
+def predicate_results(i: Instruction, first: Callable[[Thread], int]) -> Operation:
     """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
     p, q, following = i.predicate_destination("p"), i.predicate_destination("q"), i.next
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
@@ -75,9 +75,9 @@ def _predicate_results(i: Instruction, first: Callable[[Thread], int]) -> Operat
     return operation
 
 
-def _register_result(i: Instruction, first: Callable[[Thread], int]) -> Operation:
+def register_result(i: Instruction, first: Callable[[Thread], int]) -> Operation:
     """Writes all ones (or, with .BF, 1.0) where first op x, else 0."""
-    d, following, one, set_cc = i.destination(), i.next, _FLOAT_ONE if i["one"] else WORD, i["cc"]
+    d, following, one, set_cc = i.destination(), i.next, FLOAT_ONE if i["one"] else WORD, i["cc"]
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
     combine = BOOLEAN[Boolean(i["combine"])]
 
@@ -92,12 +92,12 @@ def _register_result(i: Instruction, first: Callable[[Thread], int]) -> Operatio
 
 @semantics("ISETP")
 def _compare_to_predicates(i: Instruction) -> Operation:
-    return _predicate_results(i, _comparison(i))
+    return predicate_results(i, _comparison(i))
 
 
 @semantics("ISET")
 def _compare_to_register(i: Instruction) -> Operation:
-    return _register_result(i, _comparison(i))
+    return register_result(i, _comparison(i))
 
 
 def _condition_test(i: Instruction) -> Callable[[Thread], int]:
@@ -107,12 +107,12 @@ def _condition_test(i: Instruction) -> Callable[[Thread], int]:
 
 @semantics("CSETP")
 def _test_to_predicates(i: Instruction) -> Operation:
-    return _predicate_results(i, _condition_test(i))
+    return predicate_results(i, _condition_test(i))
 
 
 @semantics("CSET")
 def _test_to_register(i: Instruction) -> Operation:
-    return _register_result(i, _condition_test(i))
+    return register_result(i, _condition_test(i))
 
 
 def _two_predicates(i: Instruction) -> Callable[[Thread], int]:
@@ -123,12 +123,12 @@ def _two_predicates(i: Instruction) -> Callable[[Thread], int]:
 
 @semantics("PSETP")
 def _predicates_to_predicates(i: Instruction) -> Operation:
-    return _predicate_results(i, _two_predicates(i))
+    return predicate_results(i, _two_predicates(i))
 
 
 @semantics("PSET")
 def _predicates_to_register(i: Instruction) -> Operation:
-    return _register_result(i, _two_predicates(i))
+    return register_result(i, _two_predicates(i))
 
 
 @semantics("ICMP")

@@ -31,9 +31,9 @@ def semantics(*names: str) -> Callable[[Callable[["Instruction"], Operation]], C
     return register
 
 
-def _encoding_fault(word: int, registers: int, real: bool) -> FaultError | None:
+def _encoding_fault(word: int, registers: int, floats: bool) -> FaultError | None:
     """Why nobody can execute a word, None if somebody can."""
-    error = encoding_error(word, registers, real)
+    error = encoding_error(word, registers, floats)
     match error:
         case WarpError.NONE:
             return None
@@ -149,9 +149,9 @@ class Program:
     instruction behind it has. ``constants`` are the values that follow a thread's registers.
     """
 
-    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, real: bool = True) -> None:
+    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, floats: bool = True) -> None:
         self.banks = banks
-        self.real = real
+        self.floats = floats
         self.constants: list[int] = []
         self._positions: dict[int, int] = {}
         size = len(code) // INSTRUCTION_BYTES
@@ -203,7 +203,7 @@ class Program:
 
     def _decode(self, index: int, registers: int) -> None:
         word = self.words[index]
-        form, fault = find(word), _encoding_fault(word, registers, self.real)
+        form, fault = find(word), _encoding_fault(word, registers, self.floats)
         if form is None or fault is not None:
             assert fault is not None
             self.operations[index], self.names[index] = _failing(fault), "illegal"

@@ -10,9 +10,9 @@ sign of the result's word.
 
 from collections.abc import Callable
 
-from rtl.isa.kinds import Boolean, FloatCompare, FloatFlush, ProductScale
+from rtl.isa.kinds import FloatCompare, FloatFlush, ProductScale
 
-from .comparison import BOOLEAN
+from .comparison import FLOAT_ONE, predicate_results, register_result
 from .decode import Instruction, semantics
 from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
 from .integers import TOP, WORD, flags_of_result
@@ -20,7 +20,6 @@ from .state import Operation, Thread
 
 __all__: list[str] = []
 
-_ONE = 0x3F80_0000
 _NAN = not_a_number(SINGLE)
 _LARGEST = infinity(False, SINGLE) - 1
 _SCALE = {ProductScale.NONE: 0, ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3,
@@ -94,7 +93,7 @@ def _finished(i: Instruction, result: Callable[[Thread], int]) -> Operation:
     def operation(thread: Thread) -> int:
         value = _flushed(result(thread), flush)
         if saturate:
-            value = 0 if value & TOP or value > infinity(False, SINGLE) else min(value, _ONE)
+            value = 0 if value & TOP or value > infinity(False, SINGLE) else min(value, FLOAT_ONE)
         thread.values[d] = value
         if set_cc:
             thread.condition = flags_of_result(value)
@@ -105,7 +104,7 @@ def _finished(i: Instruction, result: Callable[[Thread], int]) -> Operation:
 @semantics("FADD", "FADD32I")
 def _add(i: Instruction) -> Operation:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
-    return _finished(i, lambda thread: _fused(a(thread), _ONE, b(thread), rounding))
+    return _finished(i, lambda thread: _fused(a(thread), FLOAT_ONE, b(thread), rounding))
 
 
 @semantics("FMUL", "FMUL32I")
@@ -143,27 +142,12 @@ def _relation(i: Instruction) -> Callable[[Thread], int]:
 
 @semantics("FSETP")
 def _compare_to_predicates(i: Instruction) -> Operation:
-    first, p, q, following = _relation(i), i.predicate_destination("p"), i.predicate_destination("q"), i.next
-    (x, negated), combine = i.predicate("x"), BOOLEAN[Boolean(i["combine"])]
-
-    def operation(thread: Thread) -> int:
-        holds, other = first(thread), thread.predicates[x] ^ negated
-        thread.predicates[p], thread.predicates[q] = combine(holds, other), combine(holds ^ 1, other)
-        return following
-    return operation
+    return predicate_results(i, _relation(i))
 
 
 @semantics("FSET")
 def _compare_to_register(i: Instruction) -> Operation:
-    first, d, following, one, set_cc = _relation(i), i.destination(), i.next, _ONE if i["one"] else WORD, i["cc"]
-    (x, negated), combine = i.predicate("x"), BOOLEAN[Boolean(i["combine"])]
-
-    def operation(thread: Thread) -> int:
-        result = thread.values[d] = one if combine(first(thread), thread.predicates[x] ^ negated) else 0
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+    return register_result(i, _relation(i))
 
 
 @semantics("FCMP")

@@ -9,8 +9,11 @@ from rtl.isa.syntax import Values
 
 from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, doubles, mask_of, uniform
 
-__all__ = ["combined", "icmp", "imnmx", "iset", "isetp", "sel", "truth_words", "vabsdiff", "vmnmx"]
+__all__ = ["combined", "icmp", "imnmx", "iset", "isetp", "sel", "set_predicates", "set_register", "truth_words",
+           "vabsdiff", "vmnmx"]
 
+Relation = Callable[[Values], Callable[[Sources], int]]
+"""From an instruction's fields to the threads whose operands are in its relation."""
 _TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
 _ONE = uniform(0x3F80_0000)
 _CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
@@ -66,21 +69,28 @@ def _relation(values: Values) -> Callable[[Sources], int]:
     return run
 
 
-def isetp(values: Values) -> Callable[[Sources], Outcome]:
-    """ISETP: the relation, and its opposite, each combined with a predicate."""
-    relation, combine = _relation(values), values["combine"]
+def set_predicates(relation: Relation) -> Callable[[Values], Callable[[Sources], Outcome]]:
+    """ISETP, FSETP: the relation, and its opposite, each combined with a predicate."""
+    def made(values: Values) -> Callable[[Sources], Outcome]:
+        related, combine = relation(values), values["combine"]
 
-    def run(sources: Sources) -> Outcome:
-        holds = relation(sources)
-        return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
+        def run(sources: Sources) -> Outcome:
+            holds = related(sources)
+            return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
 
-    return run
+        return run
+    return made
 
 
-def iset(values: Values) -> Callable[[Sources], Outcome]:
-    """ISET: the relation combined with a predicate, as a register."""
-    relation, combine, as_one = _relation(values), values["combine"], values["one"]
-    return lambda sources: Outcome(truth_words(combined(combine, relation(sources), sources.x), as_one))
+def set_register(relation: Relation) -> Callable[[Values], Callable[[Sources], Outcome]]:
+    """ISET, FSET: the relation combined with a predicate, as a register."""
+    def made(values: Values) -> Callable[[Sources], Outcome]:
+        related, combine, as_one = relation(values), values["combine"], values["one"]
+        return lambda sources: Outcome(truth_words(combined(combine, related(sources), sources.x), as_one))
+    return made
+
+
+isetp, iset = set_predicates(_relation), set_register(_relation)
 
 
 def icmp(values: Values) -> Callable[[Sources], Outcome]:

@@ -119,21 +119,14 @@ class Condition:
 class Sources:
     """What an operation reads. The attributes that its form has operands for are set, the others are not.
 
-    Attributes
-    ----------
-    threads : int
-        Mask of the threads that execute the instruction.
-    a, b, c : Words
-        The sources as they are in registers, constants or immediates; what the form does to them first
-        (negate, invert, select a part) is the operation's business.
-    b_high : Words
-        The high words of ``b`` where it is 64 bits wide.
-    x, y, z : int
-        Predicate sources as masks, negated already where the instruction says so.
-    predicates : list[int]
-        P0 to P6 and PT, as masks.
-    condition : Condition
-        CC before the instruction.
+    Attributes:
+        threads: Mask of the threads that execute the instruction.
+        a, b, c: The sources as they are in registers, constants or immediates; what the form does to them first
+            (negate, invert, select a part) is the operation's business.
+        b_high: The high words of ``b`` where it is 64 bits wide.
+        x, y, z: Predicate sources as masks, negated already where the instruction says so.
+        predicates: P0 to P6 and PT, as masks.
+        condition: CC before the instruction.
     """
 
     __slots__ = ("a", "b", "b_high", "c", "condition", "predicates", "threads", "x", "y", "z")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale
 from rtl.isa.syntax import Values
 
-from .comparison import combined, truth_words
-from .lanes import ALL_THREADS, Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
+from .comparison import set_predicates, set_register
+from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
 __all__ = ["fadd", "fchk", "fcmp", "ffma", "fmnmx", "fmul", "fset", "fsetp"]
 
@@ -140,21 +140,7 @@ def _relation(values: Values) -> Callable[[Sources], int]:
     return lambda sources: mask_of(_related(compare, a(sources), b(sources)))
 
 
-def fsetp(values: Values) -> Callable[[Sources], Outcome]:
-    """FSETP: the relation, and its opposite, each combined with a predicate."""
-    relation, combine = _relation(values), values["combine"]
-
-    def run(sources: Sources) -> Outcome:
-        holds = relation(sources)
-        return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
-
-    return run
-
-
-def fset(values: Values) -> Callable[[Sources], Outcome]:
-    """FSET: the relation combined with a predicate, as a register."""
-    relation, combine, one = _relation(values), values["combine"], values["one"]
-    return lambda sources: Outcome(truth_words(combined(combine, relation(sources), sources.x), one))
+fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 
 def fcmp(values: Values) -> Callable[[Sources], Outcome]:

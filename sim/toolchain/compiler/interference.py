@@ -89,18 +89,12 @@ def _columns(rows: list[int], count: int) -> list[int]:
 class Group:
     """Values with fixed distances between their registers.
 
-    Attributes
-    ----------
-    members : dict[int, int]
-        For each distance from the base the values there, as bits.
-    rows : dict[int, int]
-        What these must not share their register with.
-    bases : frozenset[int]
-        What the base may be, modulo 4.
-    fixed : bool
-        The base is R0.
-    joined : tuple[Group, int] or None
-        The group that this one has come into, and its base's distance there.
+    Attributes:
+        members: For each distance from the base the values there, as bits.
+        rows: What these must not share their register with.
+        bases: What the base may be, modulo 4.
+        fixed: The base is R0.
+        joined: The group that this one has come into, and its base's distance there.
     """
 
     members: dict[int, int]

@@ -113,26 +113,17 @@ PT = Source(1)
 class Op:
     """An operation.
 
-    Attributes
-    ----------
-    name : str
-        The mnemonic without modifiers, or a name of :mod:`.expand`.
-    results, sources : list
-        What is written, None where nobody wants it, and what is read; the order is that of :mod:`.instructions`.
-    mods : str
-        The mnemonic's modifiers as they are printed: ``.U32``.
-    sets_carry, takes_carry : bool
-        Whether CC is written (``.CC``) and read (``.X``).
-    guard : Source or None
-        The predicate that lets threads take part.
-    fresh : bool
-        Of a guarded operation: what its results held before is not needed.
-    offset : int
-        Of an address.
-    text : str
-        An operand that is no register: special register, barrier number, label.
-    line, column : int
-        Where the PTX has it.
+    Attributes:
+        name: The mnemonic without modifiers, or a name of :mod:`.expand`.
+        results, sources: What is written, None where nobody wants it, and what is read; the order is that of
+            :mod:`.instructions`.
+        mods: The mnemonic's modifiers as they are printed: ``.U32``.
+        sets_carry, takes_carry: Whether CC is written (``.CC``) and read (``.X``).
+        guard: The predicate that lets threads take part.
+        fresh: Of a guarded operation: what its results held before is not needed.
+        offset: Of an address.
+        text: An operand that is no register: special register, barrier number, label.
+        line, column: Where the PTX has it.
     """
 
     name: str

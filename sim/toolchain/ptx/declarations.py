@@ -43,7 +43,7 @@ def _shape(traits: syntax.Traits, place: Place) -> _Shape:
     own = next((at for at, item in enumerate(traits.items) if item == ".ptr"), len(traits.items))
     for item in traits.items[:own]:
         if isinstance(item, syntax.Align):
-            alignment = item.bytes.value
+            alignment = int(item.bytes)
             if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
                 raise SourceError(item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256")
         elif item[1:] in _VECTORS and vector == 1:
@@ -111,7 +111,7 @@ def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, sha
     if declarator.range is not None:
         if shape.vector != 1:
             raise SourceError(name, f"{name} is a range of vectors: expected registers of one element")
-        scope.declare_range(name, declarator.range.count.value, shape.type)
+        scope.declare_range(name, int(declarator.range.count), shape.type)
     elif shape.vector == 1:
         scope.declare(name, scope.new_register(str(name), shape.type))
     else:
@@ -141,7 +141,7 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
     copies = 1
     spelled = [name]
     if declarator.range is not None:
-        copies = declarator.range.count.value
+        copies = int(declarator.range.count)
         if copies > 1 << 12 or initial:
             raise SourceError(name, f"{name}<{copies}>: expected at most {1 << 12} variables, without first values")
         spelled = [Token("WORD", f"{name}{number}", line=name.line, column=name.column) for number in range(copies)]

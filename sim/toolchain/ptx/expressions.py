@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from lark import Token
 
-from sim.toolchain.grammar import SourceError
+from sim.toolchain.grammar import Number, SourceError
 
 from .module import FunctionRef, Register, Variable
 from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name
@@ -100,11 +100,10 @@ def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
 
 def _term(term: Term, lookup: Lookup) -> Amount:
     match term:
-        case Token(type="DECIMAL"):
-            raise SourceError(term, f"{term}: {_FLOATS}")
         case Token():
-            value = term.value
-            return Amount(value, term.endswith("U") or value >= 1 << _BITS - 1)
+            raise SourceError(term, f"{term}: {_FLOATS}")
+        case Number():
+            return Amount(int(term), str(term).endswith("U") or term >= 1 << _BITS - 1)
         case Name():
             found = lookup(term)
             return Amount(found) if isinstance(found, int) else Amount(0, symbol=found, name=term.token)

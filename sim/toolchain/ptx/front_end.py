@@ -90,7 +90,7 @@ class _Module:
                 case syntax.Target():
                     self._target(item)
                 case syntax.AddressSize():
-                    if item.bits != "64":
+                    if str(item.bits) != "64":
                         raise SourceError(item.bits, f"addresses of {item.bits} bits: this machine has 64-bit ones")
                 case syntax.Function():
                     self._needs_header(item.name)

@@ -316,45 +316,28 @@ class Call:
 class Instruction:
     """One instruction. ``line`` and ``column`` count from 1.
 
-    Attributes
-    ----------
-    opcode : str
-        The first word: add, addc, mul24, setp, ld. barrier is read as bar.
-    types : tuple[Type, ...]
-        As written: the result's first where an instruction has two (cvt, set, slct).
-    half : Half or None
-        Of mul, mad, madc, mul24 and mad24.
-    saturate : bool
-        ``.sat``
-    carry_out : bool
-        ``.cc``. That addc, subc and madc take the carry in is in the opcode.
-    compare, combine : Comparison or None, Boolean or None
-        Of setp and set.
-    space : Space or None
-        Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the address
-        has the name of a variable, it is that variable's.
-    vector : int
-        Elements that ld or st moves: 1, 2 or 4.
-    uniform : bool
-        ``.uni`` of bra, brx, call and ret; vote.uni is an operation.
-    to : bool
-        ``cvta.to``: from generic into the space.
-    volatile : bool
-        ``.volatile``
-    cache : str
-        Cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for the read-only path; or empty.
-    operation : str
-        What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of shfl; l, r of
-        shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of prmt; shiftamt of
-        bfind; mask of pmevent; or empty.
-    reduction : str
-        popc, and, or of bar red; or empty.
-    clamp : bool
-        ``.clamp`` of shf; False is ``.wrap``.
-    sync : bool
-        ``.sync`` of vote and shfl: the last operand is the member mask.
-    scope : Scope or None
-        Of membar.
+    Attributes:
+        opcode: The first word: add, addc, mul24, setp, ld. barrier is read as bar.
+        types: As written: the result's first where an instruction has two (cvt, set, slct).
+        half: Of mul, mad, madc, mul24 and mad24.
+        saturate: ``.sat``
+        carry_out: ``.cc``. That addc, subc and madc take the carry in is in the opcode.
+        compare, combine: Of setp and set.
+        space: Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the
+            address has the name of a variable, it is that variable's.
+        vector: Elements that ld or st moves: 1, 2 or 4.
+        uniform: ``.uni`` of bra, brx, call and ret; vote.uni is an operation.
+        to: ``cvta.to``: from generic into the space.
+        volatile: ``.volatile``
+        cache: Cache operator of ld and st without dot: ca, cg, cs, lu, cv, wb, wt, and nc for the read-only path; or
+            empty.
+        operation: What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of
+            shfl; l, r of shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of
+            prmt; shiftamt of bfind; mask of pmevent; or empty.
+        reduction: popc, and, or of bar red; or empty.
+        clamp: ``.clamp`` of shf; False is ``.wrap``.
+        sync: ``.sync`` of vote and shfl: the last operand is the member mask.
+        scope: Of membar.
     """
 
     opcode: str

@@ -4,14 +4,12 @@ Every class is the rule of its name, its fields are what the rule lists. What na
 """
 
 import sys
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
-from lark import Lark, Token, Transformer
-from lark.ast_utils import AsList, Ast, create_transformer
+from lark import Lark, Token
+from lark.ast_utils import AsList
 
-from sim.toolchain.grammar import SourceError, parse_text, whole_number
+from sim.toolchain.grammar import Node, Number, Placed, SourceError, make_parser, parse_text, whole_number
 
 __all__ = [
     "Address",
@@ -51,154 +49,120 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Version(Ast):
+class Version(Node):
     """``.version``."""
 
     number: Token
 
 
-@dataclass(frozen=True)
-class Names(Ast, AsList):
+class Names(Node, AsList):
     """Names between commas."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Target(Ast):
+class Target(Node):
     """``.target``."""
 
     names: Names
 
 
-@dataclass(frozen=True)
-class AddressSize(Ast):
+class AddressSize(Node):
     """``.address_size``."""
 
-    bits: Token
+    bits: Number
 
 
-@dataclass(frozen=True)
-class Name(Ast):
+class Name(Node):
     """A name, with ``.x`` behind it where it is an element of a vector."""
 
     token: Token
     component: Token | None
 
 
-@dataclass(frozen=True)
-class Element(Ast):
+class Element(Node):
     """``name[expression]``."""
 
     token: Token
     index: "Expression"
 
 
-@dataclass(frozen=True)
-class Group(Ast):
+class Group(Node):
     """``(a, b)``."""
 
     token: Token
     operands: "Operands"
 
 
-@dataclass(frozen=True)
-class Generic(Ast):
+class Generic(Node):
     """``generic(name)``."""
 
     token: Token
     group: Group
 
 
-@dataclass(frozen=True)
-class Signed(Ast):
+class Signed(Node):
     """An operator before its one operand."""
 
     token: Token
     operand: "Term"
 
 
-Term = Token | Name | Element | Group | Generic | Signed
+Term = Token | Number | Name | Element | Group | Generic | Signed
 
 
-@dataclass(frozen=True)
-class Expression(Ast, AsList):
+class Expression(Placed, AsList):
     """Terms with an operator between each two. A name alone is one, too."""
 
     items: list[Term]
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        first = self.items[0]
-        return first if isinstance(first, Token) else first.token
 
-
-@dataclass(frozen=True)
-class Address(Ast):
+class Address(Placed):
     """``[expression]``."""
 
     inner: Expression
 
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.inner.token
 
-
-@dataclass(frozen=True)
-class Vector(Ast, AsList):
+class Vector(Placed, AsList):
     """``{a, b}``."""
 
     items: "list[OperandNode]"
-
-    @property
-    def token(self) -> Token:
-        """Where it stands."""
-        return self.items[0].token
 
 
 OperandNode = Expression | Address | Vector
 
 
-@dataclass(frozen=True)
-class Align(Ast):
+class Align(Node):
     """``.align``."""
 
-    bytes: Token
+    bytes: Number
 
 
-@dataclass(frozen=True)
-class Traits(Ast, AsList):
+class Traits(Node, AsList):
     """Types and alignments of a declaration, and what is told about pointers."""
 
     items: list[Token | Align]
 
 
-@dataclass(frozen=True)
-class Dimension(Ast):
+class Dimension(Node):
     """``[4]`` or ``[]``."""
 
     length: Expression | None
 
 
-@dataclass(frozen=True)
-class Dimensions(Ast, AsList):
+class Dimensions(Node, AsList):
     """All dimensions of an array."""
 
     items: list[Dimension]
 
 
-@dataclass(frozen=True)
-class Range(Ast):
+class Range(Node):
     """``<10>``."""
 
-    count: Token
+    count: Number
 
 
-@dataclass(frozen=True)
-class Braces(Ast, AsList):
+class Braces(Node, AsList):
     """``{a, {b, c}}``: initial values."""
 
     items: "list[Initial]"
@@ -207,8 +171,7 @@ class Braces(Ast, AsList):
 Initial = Expression | Braces
 
 
-@dataclass(frozen=True)
-class Declarator(Ast):
+class Declarator(Node):
     """One name that a declaration declares."""
 
     name: Token
@@ -217,15 +180,13 @@ class Declarator(Ast):
     initial: Initial | None = None
 
 
-@dataclass(frozen=True)
-class Declarators(Ast, AsList):
+class Declarators(Node, AsList):
     """All names that a declaration declares."""
 
     items: list[Declarator]
 
 
-@dataclass(frozen=True)
-class Variable(Ast):
+class Variable(Node):
     """A declaration of registers or variables."""
 
     linkage: Token | None
@@ -234,8 +195,7 @@ class Variable(Ast):
     declarators: Declarators
 
 
-@dataclass(frozen=True)
-class Parameter(Ast):
+class Parameter(Node):
     """A parameter or result."""
 
     space: Token
@@ -244,22 +204,19 @@ class Parameter(Ast):
     dimensions: Dimensions
 
 
-@dataclass(frozen=True)
-class Parameters(Ast, AsList):
+class Parameters(Node, AsList):
     """``(a, b)`` of a function."""
 
     items: list[Parameter]
 
 
-@dataclass(frozen=True)
-class Label(Ast):
+class Label(Node):
     """``name:``."""
 
     name: Token
 
 
-@dataclass(frozen=True)
-class Table(Ast):
+class Table(Node):
     """``name: .branchtargets`` or ``.calltargets``, and the names."""
 
     name: Token
@@ -267,8 +224,7 @@ class Table(Ast):
     members: Names
 
 
-@dataclass(frozen=True)
-class Prototype(Ast):
+class Prototype(Node):
     """``name: .callprototype``. The name in its middle means nothing."""
 
     name: Token
@@ -277,30 +233,26 @@ class Prototype(Ast):
     parameters: Parameters | None
 
 
-@dataclass(frozen=True)
-class Guard(Ast):
+class Guard(Node):
     """``@p`` or ``@!p``."""
 
     negated: Token | None
     predicate: Token
 
 
-@dataclass(frozen=True)
-class Modifiers(Ast, AsList):
+class Modifiers(Node, AsList):
     """``.lo.u32``."""
 
     items: list[Token]
 
 
-@dataclass(frozen=True)
-class Operands(Ast, AsList):
+class Operands(Node, AsList):
     """All operands of an instruction."""
 
     items: list[OperandNode]
 
 
-@dataclass(frozen=True)
-class Instruction(Ast):
+class Instruction(Node):
     """An instruction."""
 
     guard: Guard | None
@@ -309,15 +261,13 @@ class Instruction(Ast):
     operands: Operands
 
 
-@dataclass(frozen=True)
-class Body(Ast, AsList):
+class Body(Node, AsList):
     """``{ ... }``."""
 
     statements: "list[Statement]"
 
 
-@dataclass(frozen=True)
-class Block(Ast):
+class Block(Node):
     """A scope in a body, and the guard of all that is in it."""
 
     guard: Guard | None
@@ -327,8 +277,7 @@ class Block(Ast):
 Statement = Variable | Label | Table | Prototype | Instruction | Block
 
 
-@dataclass(frozen=True)
-class Function(Ast):
+class Function(Node):
     """A function or entry; without a body it is declared only."""
 
     linkage: Token | None
@@ -342,19 +291,9 @@ class Function(Ast):
 Item = Version | Target | AddressSize | Function | Variable
 
 
-class _Start(Transformer):
-    """The whole text is its items."""
-
-    def start(self, items: list[Item]) -> list[Item]:
-        """All items in order."""
-        return items
-
-
 @cache
 def _parser() -> Lark:
-    grammar = (files("sim.toolchain.ptx") / "ptx.lark").read_text()
-    return Lark(grammar, parser="lalr", maybe_placeholders=True, lexer_callbacks={"NUMBER": _with_value},
-                transformer=create_transformer(sys.modules[__name__], _Start()))
+    return make_parser("sim.toolchain.ptx", "ptx.lark", sys.modules[__name__], _number)
 
 
 def parse(text: str) -> list[Item]:
@@ -362,8 +301,8 @@ def parse(text: str) -> list[Item]:
     return parse_text(_parser(), text, _PHRASES, {"$END": "the text ends here"})
 
 
-def _with_value(token: Token) -> Token:
-    """A whole number whose value is an integer; SourceError where it has more than 64 bits or is none of its base."""
+def _number(token: Token) -> Number:
+    """A whole number; SourceError where it has more than 64 bits or is none of its base."""
     text = token.removesuffix("U")
     octal = len(text) > 1 and text.isdigit() and text[0] == "0"
     if octal and not set(text) <= set("01234567"):
@@ -371,8 +310,7 @@ def _with_value(token: Token) -> Token:
     value = whole_number(token, text, 8 if octal else 0)
     if value >= 1 << 64:
         raise SourceError(token, f"{token} does not fit 64 bits")
-    token.value = value
-    return token
+    return Number(token, value)
 
 
 def lone_name(node: OperandNode) -> Name | None:

@@ -18,8 +18,6 @@ from testbench.programs.cuda.host import HostError, words_left
 from testbench.programs.cuda.nvidia import CompilerError, cubin_of_ptx, ptx_of_cuda
 from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 
-__all__ = ["compiled", "expectation", "main"]
-
 
 def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
     """The files that NVIDIA's compilers make of a source."""
@@ -41,7 +39,7 @@ def expectation(run: Run) -> tuple[Path, bytes]:
 
 def _parser(kernels: Sequence[str]) -> Parser:
     """The command line."""
-    parser = Parser(prog="python -m testbench.programs.cuda.build", description="Compiles the kernels of CUDA C++.")
+    parser = Parser("testbench.programs.cuda.build", "Compiles the kernels of CUDA C++.")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     parser.add_argument("kernels", metavar="NAME", nargs="*", help=f"a kernel, such as {kernels[0]}; all by default")
     return parser

@@ -11,8 +11,6 @@ from pathlib import Path
 from sim.kernels.manifest import LEVELS, Run
 from sim.launch import Argument, Buffer
 
-__all__ = ["COMPILER", "HostError", "words_left"]
-
 COMPILER = shutil.which("g++")
 """The compiler, None where it is missing."""
 _FOLDER = Path(__file__).parent / "host_sources"

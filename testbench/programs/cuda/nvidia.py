@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["CompilerError", "cubin_of_ptx", "ptx_of_cuda"]
-
 _NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11")
 _PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas", "nvidia-cuda-nvcc-cu11")
 _OPTIONS = ("--gpu-architecture=compute_50", "--std=c++17", "--device-int128")

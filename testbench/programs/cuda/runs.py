@@ -14,8 +14,6 @@ from sim.kernels.outcome import Exact
 from sim.launch import Launch
 from sim.launch.memory import Memory
 
-__all__ = ["CUDA_LEVELS", "CUDA_RUNS", "complaints", "expectation_file"]
-
 _HERE = Path(__file__).parent
 CUDA_LEVELS = (*LEVELS, DEBUG)
 """What each kernel was compiled for."""

@@ -14,12 +14,10 @@ from sim.command import OutputError, Parser, write_file
 from testbench.programs.cuda.build import compiled
 from testbench.programs.cuda.nvidia import CompilerError
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser(prog="python -m testbench.programs.runtime.build", description="Compiles the kernels.")
+    parser = Parser("testbench.programs.runtime.build", "Compiles the kernels.")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     options = parser.parse_args(arguments)
     changed = []

@@ -9,7 +9,7 @@ Of each kernel: ``NAME.ptx`` and, not optimised, ``NAME.G.ptx`` by NVRTC; ``NAME
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from sim.command import OutputError, Parser, write_file
@@ -37,6 +37,15 @@ def expectation(run: Run) -> tuple[Path, bytes]:
     return expectation_file(run), ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
+def changed(files: Iterable[tuple[Path, bytes]], check: bool) -> Iterator[str]:
+    """The names of files whose content is another, which is written unless they are only checked."""
+    for path, content in files:
+        if not path.exists() or path.read_bytes() != content:
+            if not check:
+                write_file(path, content)
+            yield path.name
+
+
 def _parser(kernels: Sequence[str]) -> Parser:
     """The command line."""
     parser = Parser("testbench.programs.cuda.build", "Compiles the kernels of CUDA C++.")
@@ -52,22 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.kernels) - sources.keys():
         parser.error(f"no kernels of the manifest: {', '.join(sorted(unknown))}")
-    changed = []
+    names = []
     for kernel in options.kernels or sources:
         try:
             files = [*compiled(sources[kernel]),
                      *(expectation(run) for run in CUDA_RUNS.values() if run.kernel == kernel)]
-            for path, content in files:
-                if not path.exists() or path.read_bytes() != content:
-                    changed.append(path.name)
-                    if not options.check:
-                        write_file(path, content)
+            names += changed(files, options.check)
         except (CompilerError, HostError, OutputError, OSError) as error:
             print(f"{kernel}: {error}", file=sys.stderr)
             return 2
-    for name in changed:
+    for name in names:
         print(name)
-    return 1 if changed and options.check else 0
+    return 1 if names and options.check else 0
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ Needs ``pip install -e '.[cuda]'``. With ``--check`` nothing is written: files t
 
 import sys
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
-from sim.command import OutputError, Parser, write_file
-from testbench.programs.cuda.build import compiled
+from sim.command import OutputError, Parser
+from testbench.programs.cuda.build import changed, compiled
 from testbench.programs.cuda.nvidia import CompilerError
 
 
@@ -20,20 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser("testbench.programs.runtime.build", "Compiles the kernels.")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     options = parser.parse_args(arguments)
-    changed = []
+    files = chain.from_iterable(compiled(source) for source in sorted(Path(__file__).parent.glob("*.cu")))
     try:
-        for source in sorted(Path(__file__).parent.glob("*.cu")):
-            for path, content in compiled(source):
-                if not path.exists() or path.read_bytes() != content:
-                    changed.append(path.name)
-                    if not options.check:
-                        write_file(path, content)
+        names = list(changed(files, options.check))
     except (CompilerError, OutputError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    for name in changed:
+    for name in names:
         print(name)
-    return 1 if changed and options.check else 0
+    return 1 if names and options.check else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ SINGLES = (0, 1, 2, 0x0040_0000, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x00FF_F
            0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF)
 """Zero, subnormal numbers and what is beside them, one and what is beside it, the largest numbers, infinity, NaNs."""
 _EXPONENTS = (0, 1, 2, 23, 24, 100, 126, 127, 128, 150, 200, 253, 254)
+_FAR = (-127, -126, -125, -124, 124, 125, 126, 127)
+"""Differences of exponents where a quotient nearly leaves the range."""
 _FEW = (0x7F_0000, 0x7F, 0x40_0000, 1, 0)
 """Bits of which short fractions are made."""
 
@@ -33,7 +35,7 @@ def single(source: Random) -> int:
 
 def singles(source: Random, count: int) -> list[list[int]]:
     """``count`` numbers for each of three operands. Some of the third are nearly the others' product, negated; some of
-    the second nearly the first.
+    the second nearly the first, or so far from it that their quotient nearly leaves the range.
     """
     first, second, third = ([single(source) for _ in range(count)] for _ in range(3))
     with np.errstate(all="ignore"):
@@ -43,4 +45,7 @@ def singles(source: Random, count: int) -> list[list[int]]:
             third[place] = product + source.randrange(-3, 4) & 0xFFFF_FFFF
         elif source.random() < 0.2:
             second[place] = first[place] + source.randrange(-1, 2) & 0xFFFF_FFFF ^ source.getrandbits(1) << 31
+        elif source.random() < 0.2:
+            exponent = (first[place] >> 23 & 0xFF) - source.choice(_FAR)
+            second[place] = second[place] & 0x807F_FFFF | max(0, min(exponent, 254)) << 23
     return [first, second, third]

@@ -12,8 +12,9 @@ AIM = 0.95
 WARPS = 8
 """That work, or as many as the machine has."""
 _WORK = ("IADD {0}, R20, R21", "LOP.XOR {0}, R22, R23", "SHL {0}, R20, 0x3", "IADD3 {0}, R20, R21, R22",
-         "LEA {0}, R21, R22, 0x2", "SHF.L.W {0}, R20, 0x7, R21")
-"""Nobody waits for anybody: sources that no one writes, a destination of its own for each."""
+         "LEA {0}, R21, R22, 0x2", "XMAD {0}, R20, R21, R22")
+"""Nobody waits for anybody: sources that no one writes, a destination of its own for each. All lanes can do these; what
+has a quarter of the rate is among the classes."""
 _DESTINATIONS = range(1, 13)
 _GIVEN = ("[S6]", "[S13]", "[S13]")
 _LENGTH = 120

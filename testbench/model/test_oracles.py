@@ -86,6 +86,8 @@ REGISTERS = 32
 ARITHMETIC = [form for form in FORMS if form.name in (*OPERATIONS, "LEPC", "SHFL")]
 WORDS = 20
 """Words of each form, besides one for every code of every small field."""
+TRIES = 400
+"""Words more, at most, until so many are executed."""
 SMALL = 5
 """Bits of a field whose codes are all tried."""
 REFUSED = 0.05
@@ -184,7 +186,10 @@ def test_single_instructions_compute_the_same(form):
     pinned = [(name, code) for name, field in form.fields.items() if field.width <= SMALL for code in field.bounds]
     executed = sum(executed_alike(source, random_word(source, form, **{name: code})) for name, code in pinned)
     executed += sum(executed_alike(source, random_word(source, form)) for _ in range(WORDS))
-    assert executed > (len(pinned) + WORDS) // 8
+    for _ in range(TRIES):      # of some forms the machine refuses most words
+        if executed < WORDS:
+            executed += executed_alike(source, random_word(source, form))
+    assert executed >= WORDS
 
 
 # These count, or tell how large the machine is, which the thread oracle is not.

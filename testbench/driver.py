@@ -1,6 +1,7 @@
 """What drivers are built on: of a unit, cycles that are counted, ports that are set, an end when nothing happens; of
 the whole machine, the comparison with the reference machine."""
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -18,7 +19,7 @@ def offer(ctx: Any, port: Any, payload: Any) -> None:
         ctx.set(port.payload, payload)
 
 
-class UnitDriver:
+class UnitDriver(ABC):
     """Drives a unit: the testbench is :meth:`_drive`, whose cycles are :meth:`_ticks` or :meth:`_tick`.
 
     ``servers`` act beside it and before it in each cycle: what has a testbench ``serve`` that goes on for ever. ``top``
@@ -47,9 +48,9 @@ class UnitDriver:
             self.dut if top is None else top, [drive], background=[server.serve for server in self._servers],
             traces=traces, name=name, limit=self.limit)
 
+    @abstractmethod
     async def _drive(self, ctx: Any, *arguments: Any) -> None:
         """The testbench."""
-        raise NotImplementedError
 
     def _due(self) -> Iterable[str]:
         """What the unit has yet to do, for a message."""

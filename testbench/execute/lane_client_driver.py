@@ -14,7 +14,6 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import register_gather, register_write
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
-from testbench.driver import UnitDriver
 
 WANTED_CYCLES = 2
 """From the cycle in which an operation is taken to the one in which the first beat's data are asked for."""
@@ -58,7 +57,7 @@ class _UnderWay:
     """What the unit has given for a write, beat by beat: values, flags, conditions."""
 
 
-class LaneClientDriver(UnitDriver):
+class LaneClientDriver:
     """Serves one unit's port. Operations take effect in the order in which they were taken.
 
     The beats of an operation follow each other without a gap. Those of two operations never meet, but for a gather and
@@ -82,7 +81,7 @@ class LaneClientDriver(UnitDriver):
 
     def __init__(self, bench: Bench, params: SmParams, port: Any, *, idle: float = 0.0, delay: int = 0,
                  ended: Callable[[LaneOperation], None] = lambda operation: None) -> None:
-        super().__init__(bench, port)
+        self._bench, self._port = bench, port
         self.registers: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
         self.predicates: dict[tuple[int, int], int] = defaultdict(int)
         self.conditions: dict[int, list[int]] = defaultdict(lambda: [0] * WARP_THREADS)
@@ -104,10 +103,8 @@ class LaneClientDriver(UnitDriver):
 
     async def serve(self, ctx: Any) -> None:
         """The testbench: for ever."""
-        port = self.dut
+        port = self._port
         while True:
-            self.now = self.cycle
-            self._happened()    # a unit may have nothing for it
             gathered = wanted = 0
             for under_way in self._under_way:
                 gathered |= self._gathered(under_way)
@@ -119,8 +116,8 @@ class LaneClientDriver(UnitDriver):
             for kind in self._kinds:
                 ctx.set(getattr(port, kind).ready, kind in ready)
             streams = [getattr(port, kind) for kind in self._kinds]
-            sampled = await self._tick(
-                ctx, port.values.as_value(), port.flags, port.conditions.as_value(),
+            _, _, *sampled = await ctx.tick().sample(
+                port.values.as_value(), port.flags, port.conditions.as_value(),
                 *(stream.valid for stream in streams), *(stream.payload.as_value() for stream in streams))
             written, valid, payloads = sampled[:3], sampled[3:3 + len(streams)], sampled[3 + len(streams):]
             for under_way in self._under_way:
@@ -131,12 +128,13 @@ class LaneClientDriver(UnitDriver):
             for kind, offers, payload in zip(self._kinds, valid, payloads, strict=True):
                 if offers and kind in ready:
                     self._take(kind, payload)
+            self.now += 1
 
     def _ready(self) -> set[str]:
         """The kinds of operations that the port is ready for in this cycle."""
         if self.now < self._busy_until:
             return set()
-        return {kind for kind in self._kinds if self.bench.random.random() >= self._idle}
+        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
 
     def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""

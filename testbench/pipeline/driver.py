@@ -67,6 +67,9 @@ class Pipeline(UnitDriver):
         supply: What is handed over when it is wanted.
     """
 
+    patience = UnitDriver.limit
+    """A script ends by itself."""
+
     def __init__(self, bench: Bench, params: SmParams, *, report_mask: int = 0,
                  grid: Mapping[str, Any] | None = None) -> None:
         super().__init__(bench, ExecuteUnit(params))
@@ -201,7 +204,6 @@ class Pipeline(UnitDriver):
                 self._hand_over(ctx, client, beat, what)
             self._wanted.clear()
             values = await self._tick(ctx, *(signal for signal, _ in listeners))
-            self._happened()    # a script ends by itself
             for value, (_, hear) in zip(values, listeners, strict=True):
                 hear(value)
 

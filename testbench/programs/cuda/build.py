@@ -37,13 +37,17 @@ def expectation(run: Run) -> tuple[Path, bytes]:
     return expectation_file(run), ("{" + ",\n ".join(lines) + "}\n").encode()
 
 
-def changed(files: Iterable[tuple[Path, bytes]], check: bool) -> Iterator[str]:
-    """The names of files whose content is another, which is written unless they are only checked."""
+def update(files: Iterable[tuple[Path, bytes]], check: bool) -> int:
+    """Writes the files whose content is another, or only checks them, and prints their names; the exit code."""
+    code = 0
     for path, content in files:
         if not path.exists() or path.read_bytes() != content:
-            if not check:
+            print(path.name)
+            if check:
+                code = 1
+            else:
                 write_file(path, content)
-            yield path.name
+    return code
 
 
 def _parser(kernels: Sequence[str]) -> Parser:
@@ -61,18 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.kernels) - sources.keys():
         parser.error(f"no kernels of the manifest: {', '.join(sorted(unknown))}")
-    names = []
+    code = 0
     for kernel in options.kernels or sources:
         try:
             files = [*compiled(sources[kernel]),
                      *(expectation(run) for run in CUDA_RUNS.values() if run.kernel == kernel)]
-            names += changed(files, options.check)
+            code |= update(files, options.check)
         except (CompilerError, HostError, OutputError, OSError) as error:
             print(f"{kernel}: {error}", file=sys.stderr)
             return 2
-    for name in names:
-        print(name)
-    return 1 if names and options.check else 0
+    return code
 
 
 if __name__ == "__main__":

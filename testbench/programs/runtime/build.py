@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 
 from sim.command import OutputError, Parser
-from testbench.programs.cuda.build import changed, compiled
+from testbench.programs.cuda.build import compiled, update
 from testbench.programs.cuda.nvidia import CompilerError
 
 
@@ -23,13 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     files = chain.from_iterable(compiled(source) for source in sorted(Path(__file__).parent.glob("*.cu")))
     try:
-        names = list(changed(files, options.check))
+        return update(files, options.check)
     except (CompilerError, OutputError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    for name in names:
-        print(name)
-    return 1 if names and options.check else 0
 
 
 if __name__ == "__main__":

@@ -34,31 +34,29 @@ class DispatchQueue(Component):
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     head : Out(stream of instructions)
-    waits : Out(1)
-        The head has come before this cycle.
     """
 
-    def __init__(self, layout: ShapeLike, *, places: int = 8, under_way: int = 5, decoding: int = 0,
+    def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = 6, decoding: int = 0,
                  bypass: bool = False) -> None:
         self._layout, self._places, self._bypass = layout, places, bypass
         self._enough = places - under_way - decoding
         super().__init__({
             "arriving": In(EventLayout(layout)), "room": Out(1),
-            "head": Out(stream.Signature(layout)), "waits": Out(1)})
+            "head": Out(stream.Signature(layout))})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         arriving, head = self.arriving, self.head
         m.submodules.places = places = memory.Memory(shape=self._layout, depth=self._places, init=[])
         write, read = places.write_port(), places.read_port(domain="comb")
-        level, taken = Signal(range(self._places + 1)), Signal()
+        level, taken, waits = Signal(range(self._places + 1)), Signal(), Signal()
         content: Any = Value.cast(read.data)
         if self._bypass:
-            content = Mux(self.waits, content, Value.cast(write.data))
+            content = Mux(waits, content, Value.cast(write.data))
         # What leaves in the cycle in which it comes is written as well: that it leaves is known late.
         m.d.comb += [
-            write.en.eq(arriving.valid), write.data.eq(arriving.payload), self.waits.eq(level != 0),
-            head.valid.eq(self.waits | (arriving.valid if self._bypass else 0)), taken.eq(head.valid & head.ready),
+            write.en.eq(arriving.valid), write.data.eq(arriving.payload), waits.eq(level != 0),
+            head.valid.eq(waits | (arriving.valid if self._bypass else 0)), taken.eq(head.valid & head.ready),
             head.payload.eq(content), self.room.eq(level <= self._enough)]
         m.d.sync += [
             write.addr.eq(write.addr + arriving.valid), read.addr.eq(read.addr + taken),

@@ -89,7 +89,7 @@ class FrontEnd(Component):
     memory_completion, conversion_completion : In(completion)
     barrier_completion, trap_completion : Out(completion)
     memory_room, conversion_room : In(1)
-        The units can take 5 instructions more than they were given.
+        The units can take 6 instructions more than they were given.
     dispatch : In(Event of dispatched)
         Of flow unit, barrier unit and trap unit; what is for others is left alone.
     launch, flow_launch : In(EventLayout of warp_launch), In(stream of flow_launch)

@@ -24,11 +24,11 @@ class Collector(Component):
     Members
     -------
     start, record : In(1), In(dispatched)
-        An instruction, in S2; only when ``busy`` is 0.
+        An instruction, in S3; only when ``busy`` is 0.
     valid, stage, operands : In
-        S4: the beats that pass, and the Operands of each lane.
+        S5: the beats that pass, and the Operands of each lane.
     busy : Out(1)
-        From S3 on until ``taken``.
+        From S4 on until ``taken``.
     ready, complete : Out(1), Out(dispatched)
         The instruction with its operands.
     taken : In(1)
@@ -49,14 +49,14 @@ class Collector(Component):
         operands, found = Signal(data.ArrayLayout(32, _OPERANDS)), Signal()
         same = Signal(WARP_THREADS)
 
-        # S4: the lowest thread.
+        # S5: the lowest thread.
         passes, first = Signal(), Signal(range(lanes))
         m.d.comb += [passes.eq(self.valid & stage.collects), first.eq(lowest(stage.threads))]
         with m.If(passes & ~found):
             m.d.sync += [found.eq(stage.threads.any()), operands[0].eq(pick(words, first)),
                          operands[1].eq(pick([lane.b for lane in self.operands], first))]
 
-        # S5: who has the same. Threads of earlier beats do not execute the instruction.
+        # S6: who has the same. Threads of earlier beats do not execute the instruction.
         passed, ends, values, threads = Signal(), Signal(), Signal(data.ArrayLayout(32, lanes)), Signal(lanes)
         m.d.sync += [
             passed.eq(passes), ends.eq(stage.place.beat == self._params.beats - 1), values.eq(Cat(words)),

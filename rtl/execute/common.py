@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Iterable
 
-from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.hdl import Module, Mux, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.syntax import WORD_BITS, Constant, Form, Pipe, Predicate
+from rtl.isa.condition import ConditionCode
+from rtl.isa.fields import FIELDS
+from rtl.isa.syntax import PT, WORD_BITS, Constant, Form, Pipe, Predicate
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-__all__ = ["CommonDecoder"]
+from .instruction import PredicateOperand
+
+__all__ = ["CommonDecoder", "CommonInstruction"]
 
 _WORD_ALIGNMENT = 3
 
@@ -34,37 +38,50 @@ def _goes_to_constant(form: Form) -> bool:
     return form.pipe is Pipe.FLOW and isinstance(target, Constant) and target.index is None
 
 
+class CommonInstruction(data.Struct):
+    """What an instruction asks of each thread."""
+
+    guard: PredicateOperand
+    test: unsigned(ConditionCode.as_shape().width)
+    """The test of CC that a flow instruction makes: T where there is none."""
+    predicate: PredicateOperand
+    """Operand x of an instruction of the lanes, or the one of BAR."""
+    misaligned: unsigned(1)
+    """Its constant operand is not a word of the bank."""
+
+
 class CommonDecoder(wiring.Component):
-    """Guard, test and operands of instructions that are not the lanes' alone; combinational.
+    """Combinational.
 
     Members
     -------
     word : In(64)
-    guarded : Out(1)
-        It has a guard.
-    tested : Out(1)
-        Its test of CC decides who executes it.
-    votes : Out(1)
-        It is a BAR with a predicate operand.
-    misaligned : Out(1)
-        Its constant operand is not a word of the bank.
+    x : In(PredicateOperand)
+        Of an instruction of the lanes; elsewhere PT.
+    instruction : Out(CommonInstruction)
     """
 
     word: In(WORD_BITS)
-    guarded: Out(1)
-    tested: Out(1)
-    votes: Out(1)
-    misaligned: Out(1)
+    x: In(PredicateOperand)
+    instruction: Out(CommonInstruction)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        word = self.word
+        word, instruction = self.word, self.instruction
+        guard, predicate = instruction.guard, instruction.predicate
         constants = [form for form in FORMS if _goes_to_constant(form)]
         offset = field_of(word, constants[0].fields["offset"])
         assert all(form.fields["offset"] == constants[0].fields["offset"] for form in constants)
         m.d.comb += [
-            self.guarded.eq(~word.matches(*_patterns(lambda form: not form.guarded))),
-            self.tested.eq(word.matches(*_patterns(_tests))),
-            self.votes.eq(word.matches(*_patterns(_reads_barrier_predicate))),
-            self.misaligned.eq(word.matches(*_patterns(_goes_to_constant)) & (offset & _WORD_ALIGNMENT).any())]
+            instruction.test.eq(Mux(word.matches(*_patterns(_tests)), field_of(word, FIELDS["test"]),
+                                    ConditionCode.T.value)),
+            guard.number.eq(field_of(word, FIELDS["guard"])), guard.negated.eq(field_of(word, FIELDS["guard_not"])),
+            predicate.eq(self.x),
+            instruction.misaligned.eq(
+                word.matches(*_patterns(_goes_to_constant)) & (offset & _WORD_ALIGNMENT).any())]
+        with m.If(word.matches(*_patterns(lambda form: not form.guarded))):
+            m.d.comb += [guard.number.eq(PT), guard.negated.eq(0)]
+        with m.If(word.matches(*_patterns(_reads_barrier_predicate))):
+            m.d.comb += [predicate.number.eq(field_of(word, FIELDS["Pc"])),
+                         predicate.negated.eq(field_of(word, FIELDS["Pc_not"]))]
         return m

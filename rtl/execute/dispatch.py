@@ -1,6 +1,6 @@
-"""S2: what an instruction, or an operation of a unit, sends to the lanes, and what to other units."""
+"""S3: what an instruction, or an operation of a unit, sends to the lanes, and what to other units."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -8,11 +8,9 @@ from rtl.component import Component, pass_on
 from rtl.isa.condition import Flags
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
-from rtl.isa.fields import FIELDS
 from rtl.isa.functions import ONE, TURN
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ, WORD_BITS
-from rtl.isa.table import BY_NAME
+from rtl.isa.syntax import PT
 from rtl.layouts import (
     REPORT_BITS,
     Event,
@@ -21,51 +19,33 @@ from rtl.layouts import (
     completion,
     dispatched,
     error_event,
-    is_kind,
-    issued,
-    offered_operation,
     operands_read,
-    register_gather,
-    register_write,
     reported,
 )
 from rtl.params import WARP_THREADS, SmParams
-from rtl.word import field_of
 
-from .instruction import LaneInstruction, OperandSource, ValueSource
-from .slots import lane_slot
+from .instruction import OperandSource, ValueSource
+from .slots import decoded_stage, lane_slot
 from .threads import ThreadSelection
 from .vote import Vote
 
 __all__ = ["DispatchStage"]
-
-_VOTE = BY_NAME["VOTE"][0]
-_PASSING_WORD = _VOTE.fields["Pc"].put(_VOTE.default, PT)
-"""An instruction that lets its operand a and its predicate x pass the lanes, as the data of other units do. It has no x
-itself."""
-
 
 class DispatchStage(Component):
     """Combinational.
 
     Members
     -------
-    instruction : In(Event of issued)
-    gather, write : In(Event of offered_operation)
-        Operations; never in the cycle of an instruction.
+    arriving : In(decoded_stage)
     report_mask : In(32)
-    warp : Out
-        Whose state is wanted.
     predicates, conditions, live, active, first_row : In
-        That state.
+        State of its warp.
     write_first_row : In
-        Of the warp of ``write``.
-    word, decoded : Out(64), In(LaneInstruction)
-        For the lanes' decoder.
+        Of the warp that is written to.
     special : In(32)
-        The special register that ``decoded`` names, where it is the same in all threads.
+        The special register that is named, where it is the same in all threads.
     flow_value : In(32)
-        What the flow unit has for a register of the warp of ``write``.
+        What the flow unit has for a register of the warp that is written to.
     starts, slot : Out(1), Out(lane_slot)
         What begins to pass the lanes.
     direct, collects, record : Out(1), Out(1), Out(dispatched)
@@ -78,19 +58,16 @@ class DispatchStage(Component):
         What lets go of registers; in the cycle of the slot.
     error : Out(error_event)
     clears_status : Out(1)
-        The status of ``warp`` is read by what clears it.
+        The status of the warp is read by what clears it.
     """
 
     def __init__(self, params: SmParams) -> None:
         super().__init__({
-            "instruction": In(Event(issued(params))), "gather": In(Event(offered_operation(register_gather(params)))),
-            "write": In(Event(offered_operation(register_write(params)))), "write_first_row": In(params.row_bits),
-            "report_mask": In(REPORT_BITS), "warp": Out(params.warp_bits),
-            "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
+            "arriving": In(decoded_stage(params)), "write_first_row": In(params.row_bits),
+            "report_mask": In(REPORT_BITS), "predicates": In(data.ArrayLayout(WARP_THREADS, PT)),
             "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "live": In(WARP_THREADS),
-            "active": In(WARP_THREADS),
-            "first_row": In(params.row_bits), "word": Out(WORD_BITS), "decoded": In(LaneInstruction),
-            "special": In(32), "flow_value": In(32), "starts": Out(1), "slot": Out(lane_slot(params)),
+            "active": In(WARP_THREADS), "first_row": In(params.row_bits), "special": In(32), "flow_value": In(32),
+            "starts": Out(1), "slot": Out(lane_slot(params)),
             "direct": Out(1), "collects": Out(1), "record": Out(dispatched(params)),
             "completed": Out(completion(params)), "passed": Out(1), "gathered": Out(Event(operands_read(params))),
             "error": Out(error_event(params)), "clears_status": Out(1)})
@@ -99,20 +76,14 @@ class DispatchStage(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.selection = selection = self.selection
-        valid, instruction = self.instruction.valid, self.instruction.payload
-        writes, write = self.write.valid, self.write.payload.operation
-        gathers, gather = self.gather.valid, self.gather.payload.operation
-        computes, refused, missing, failed, error = Signal(), Signal(), Signal(), Signal(), Signal(WarpError)
+        arriving, decoded = self.arriving, self.arriving.lanes
+        instruction, computes, refused = arriving.instruction, arriving.computes, arriving.refused
+        writes, write, gather = arriving.writes, arriving.write.operation, arriving.gather.operation
+        missing, failed, error = Signal(), Signal(), Signal(WarpError)
         m.d.comb += [
-            computes.eq(valid & (instruction.kind == InstructionKind.LANES)),
-            refused.eq(valid & (instruction.kind == InstructionKind.REFUSED)),
-            self.collects.eq(valid & is_kind(instruction.kind, lambda rule: rule.collected)),
-            self.direct.eq(valid & is_kind(
-                instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)),
-            self.starts.eq(computes | self.collects | gathers | writes),
-            self.warp.eq(Mux(gathers, gather.warp, instruction.warp)),
-            self.word.eq(Mux(computes, instruction.word, _PASSING_WORD)),
-            selection.word.eq(instruction.word), selection.decoded.eq(self.decoded), selection.active.eq(self.active),
+            self.collects.eq(arriving.collects), self.direct.eq(arriving.directly),
+            self.starts.eq(computes | arriving.collects | arriving.gathers | writes),
+            selection.common.eq(arriving.common), selection.quad.eq(decoded.quad), selection.active.eq(self.active),
             selection.predicates.eq(self.predicates), selection.conditions.eq(self.conditions),
             selection.live.eq(self.live)]
 
@@ -125,9 +96,9 @@ class DispatchStage(Component):
             self.error.warp.eq(instruction.warp), self.error.pc.eq(instruction.pc), self.error.error.eq(error)]
 
         m.d.comb += self.clears_status.eq(
-            computes & selection.computing.any() & (self.decoded.source_a == ValueSource.SPECIAL)
-            & (self.decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
-        self._to_lanes(m, computes, failed)
+            computes & selection.computing.any() & (decoded.source_a == ValueSource.SPECIAL)
+            & (decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
+        self._to_lanes(m, failed)
         self._to_units(m, missing)
         completed = self.completed
         m.d.comb += [
@@ -136,31 +107,27 @@ class DispatchStage(Component):
             completed.serial.eq(Mux(writes, write.serial, instruction.serial)),
             completed.write_barrier.eq(Mux(writes, write.barrier, instruction.write_barrier)),
             completed.read_barrier.eq(Mux(writes, NO_BARRIER, instruction.read_barrier)),
-            self.passed.eq(completed.valid | valid & (instruction.kind == InstructionKind.TRAP)),
-            self.gathered.valid.eq(gathers & gather.last)]
+            self.passed.eq(completed.valid | arriving.directly & (instruction.kind == InstructionKind.TRAP)),
+            self.gathered.valid.eq(arriving.gathers & gather.last)]
         pass_on(m, gather, self.gathered.payload, "warp", "barrier")
         return m
 
-    def _to_lanes(self, m: Module, computes: Value, failed: Value) -> None:
+    def _to_lanes(self, m: Module, failed: Value) -> None:
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
         m.submodules.vote = vote = Vote()
-        slot, decoded, selection = self.slot, self.decoded, self.selection
-        instruction, becomes = self.instruction.payload, slot.instruction
-        writes, write, client = self.write.valid, self.write.payload.operation, self.write.payload.client
-        gathers, gather = self.gather.valid, self.gather.payload.operation
-        registers, word, reads = Signal.like(becomes.registers), instruction.word, self.collects | gathers
-        collected = Cat(field_of(word, FIELDS["Ra"]), field_of(word, FIELDS["Rb"]), Const(RZ, 8))
-        m.d.comb += registers.eq(Mux(reads, Mux(gathers, gather.registers.as_value(), collected),
-                                     decoded.registers.as_value()))
+        slot, arriving, selection = self.slot, self.arriving, self.selection
+        instruction, decoded, becomes = arriving.instruction, arriving.lanes, slot.instruction
+        writes, write, client = arriving.writes, arriving.write.operation, arriving.write.client
+        gathers, gather, registers = arriving.gathers, arriving.gather.operation, arriving.registers
         m.d.comb += [row.eq(self.first_row + number) for row, number in zip(slot.rows, registers, strict=True)]
         m.d.comb += [
             becomes.eq(decoded), slot.warp.eq(Mux(writes, write.warp, instruction.warp)),
             slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
             slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
             slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
-            slot.collects.eq(self.collects), slot.quarter.eq(computes & instruction.quarter), slot.gather.eq(gathers),
-            slot.reader.eq(self.gather.payload.client), slot.read_index.eq(gather.index), slot.supplied.eq(writes),
-            slot.client.eq(client), slot.index.eq(write.index), slot.verdict.eq(vote.verdict)]
+            slot.collects.eq(arriving.collects), slot.quarter.eq(arriving.computes & instruction.quarter),
+            slot.gather.eq(gathers), slot.reader.eq(arriving.gather.client), slot.read_index.eq(gather.index),
+            slot.supplied.eq(writes), slot.client.eq(client), slot.index.eq(write.index), slot.verdict.eq(vote.verdict)]
 
         # Values that are no register's.
         m.d.comb += [
@@ -179,7 +146,7 @@ class DispatchStage(Component):
             m.d.comb += slot.uniform.eq(TURN)
 
         # What reads for others, and operations.
-        with m.If(reads):
+        with m.If(arriving.collects | gathers):
             m.d.comb += [
                 becomes.source_a.eq(ValueSource.REGISTER), becomes.source_b.eq(OperandSource.REGISTER),
                 becomes.source_c.eq(OperandSource.REGISTER), becomes.registers.eq(registers),
@@ -191,14 +158,14 @@ class DispatchStage(Component):
 
     def _to_units(self, m: Module, missing: Value) -> None:
         """The instruction as it leaves for a unit beside the lanes."""
-        record, selection, instruction = self.record, self.selection, self.instruction.payload
+        record, selection, instruction = self.record, self.selection, self.arriving.instruction
         m.d.comb += [record[name].eq(instruction[name]) for name in (
             "warp", "serial", "pc", "word", "kind", "write_barrier", "read_barrier")]
         m.d.comb += [
             record.active.eq(self.active), record.guard.eq(selection.guard),
             record.predicate.eq(selection.predicate), record.operands[0].eq(instruction.constant),
             record.same.eq(~0)]
-        with m.If(selection.misaligned):
+        with m.If(self.arriving.common.misaligned):
             m.d.comb += record.fault.eq(WarpError.MISALIGNED_IMMC_ADDR)
         with m.Elif(missing):
             m.d.comb += record.fault.eq(WarpError.INVALID_CONST_ADDR)

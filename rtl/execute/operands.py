@@ -1,4 +1,4 @@
-"""S2 to S4: an instruction's beats, and what each of them reads."""
+"""S3 to S5: an instruction's beats, and what each of them reads."""
 
 from functools import reduce
 from operator import or_
@@ -31,24 +31,24 @@ class OperandStage(Component):
     Members
     -------
     starts, slot : In(1), In(lane_slot)
-        The first beat, in S2.
+        The first beat, in S3.
     place, rows : Out(beat_place), Out
-        What is read in this cycle, of the beat in S2.
+        What is read in this cycle, of the beat in S3.
     flags : In(ThreadFlags for each lane)
         Predicates and CC of that beat, in the same cycle.
     ends : Out(1)
-        S3: the last part of an instruction that passes the full lanes only.
+        S4: the last part of an instruction that passes the full lanes only.
     registers, blank : In(32 bits for each lane, for each operand), In(1 bit for each operand)
         Registers, in the next cycle. Those of a blank row are 0.
     special_number, special : Out(8), In(32 bits for each lane)
-        A special register that differs from thread to thread, of the beat in S3; NO_NUMBER, and 0, for all others.
+        A special register that differs from thread to thread, of the beat in S4; NO_NUMBER, and 0, for all others.
     memory, conversion, barrier : see lane_data_port
         The units that gather, and that supply what is written.
     valid, stage, instruction, operands, part : Out
-        S4: for the lanes, Operands for each, and what goes beside them. Of a ``part`` what goes beside them comes so
+        S5: for the lanes, Operands for each, and what goes beside them. Of a ``part`` what goes beside them comes so
         much later that it meets the results of the beat.
     supplied_conditions : Out(Flags for each lane)
-        S4: CC from a unit.
+        S5: CC from a unit.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -76,7 +76,7 @@ class OperandStage(Component):
         part: Any = Signal(LanePart)
         flags = Signal.like(self.flags)
 
-        # S2: the first beat, or another one of what is in S3, or another part of that.
+        # S3: the first beat, or another one of what is in S4, or another part of that.
         goes_on, whole = Signal(), Signal()
         m.d.comb += [
             part.valid.eq(going & current.quarter), whole.eq(~part.valid | (part.number == QUARTERS - 1)),
@@ -96,7 +96,7 @@ class OperandStage(Component):
                 port.wanted.valid.eq(Mux(self.starts, wants, goes_on & still_wants)),
                 port.wanted.index.eq(Mux(self.starts, slot.index, current.index)), port.wanted.beat.eq(self.place.beat)]
 
-        # S3: what was read.
+        # S4: what was read.
         self._choose(m, current, clients)
         m.d.sync += [self.instruction.eq(current.instruction), self.part.eq(part)]
         with m.If(part.valid):
@@ -125,7 +125,7 @@ class OperandStage(Component):
                 stage.p.eq(instruction.p), stage.q.eq(instruction.q), stage.writes_cc.eq(instruction.writes_cc),
                 stage.supplied.eq(current.supplied)]
 
-        # S4: what was gathered. Operand a may be what is written beside it.
+        # S5: what was gathered. Operand a may be what is written beside it.
         for client in GATHERING:
             gathered = clients[client].gathered
             m.d.sync += [
@@ -136,7 +136,7 @@ class OperandStage(Component):
         return m
 
     def _choose(self, m: Module, current: data.View, clients: dict[LaneClient, Any]) -> None:
-        """Operands of the beat in S3."""
+        """Operands of the beat in S4."""
         instruction, lanes = current.instruction, self._params.lanes
         present, reads, is_special = Signal(GATHER_REGISTERS), Signal(GATHER_REGISTERS), Signal()
         same = [Signal(32, name=f"same_{operand}") for operand in range(GATHER_REGISTERS)]

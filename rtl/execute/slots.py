@@ -4,16 +4,40 @@ from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
-from rtl.layouts import GATHER_REGISTERS, SERIAL_BITS, LaneClient
+from rtl.layouts import (
+    GATHER_REGISTERS,
+    SERIAL_BITS,
+    LaneClient,
+    issued,
+    offered_operation,
+    register_gather,
+    register_write,
+)
 from rtl.params import WARP_THREADS, SmParams
 
+from .common import CommonInstruction
 from .instruction import LaneInstruction
 
-__all__ = ["beat_place", "beat_stage", "beat_write", "lane_slot"]
+__all__ = ["beat_place", "beat_stage", "beat_write", "decoded_stage", "lane_slot"]
+
+
+def decoded_stage(params: SmParams) -> data.StructLayout:
+    """An ``instruction``, a ``gather``, a ``write`` or both of these, from S2 to S3.
+
+    An instruction ``computes`` in the lanes, ``collects`` registers for another unit, goes there ``directly`` or is
+    ``refused``; it means to the lanes what ``lanes`` says, which lets operands pass unless it computes, and to all what
+    ``common`` says. Otherwise the unit ``gathers``, ``writes`` or does both. ``warp`` is that whose state is wanted,
+    ``registers`` are those to be read.
+    """
+    return data.StructLayout({
+        "computes": 1, "collects": 1, "directly": 1, "refused": 1, "gathers": 1, "writes": 1,
+        "instruction": issued(params), "lanes": LaneInstruction, "common": CommonInstruction,
+        "gather": offered_operation(register_gather(params)), "write": offered_operation(register_write(params)),
+        "warp": params.warp_bits, "registers": data.ArrayLayout(8, GATHER_REGISTERS)})
 
 
 def lane_slot(params: SmParams) -> data.StructLayout:
-    """An instruction or an operation of a unit that begins to pass the lanes, from S2 to S3.
+    """An instruction or an operation of a unit that begins to pass the lanes, from S3 to S4.
 
     ``threads`` execute it. ``verdict``: that of a vote. ``first_row`` is that of the warp's R0, ``rows`` are those of
     its register operands. ``constant`` is its constant operand; ``uniform`` is operand a where it is no register and
@@ -33,7 +57,7 @@ def lane_slot(params: SmParams) -> data.StructLayout:
 
 
 def beat_stage(params: SmParams) -> data.StructLayout:
-    """What goes with a beat beside the lanes, from S4 to S7.
+    """What goes with a beat beside the lanes, from S5 to S8.
 
     ``threads`` of the beat execute the instruction. ``row`` is that of ``register``; ``p``, ``q`` and ``writes_cc`` are
     those of a LaneInstruction. ``supplied``: CC does not come from the lanes. What only reads is not ``writing``.
@@ -50,7 +74,7 @@ def beat_place(params: SmParams) -> data.StructLayout:
 
 
 def beat_write(params: SmParams) -> data.StructLayout:
-    """What a beat writes, in S7.
+    """What a beat writes, in S8.
 
     An instruction that ``fills`` writes ``values`` to ``row``, in the lanes ``registers``. Of each lane: ``written``
     are the predicates that it writes, ``predicates`` their new values. Lanes that are ``conditional`` write CC,

@@ -1,21 +1,16 @@
 """Which threads execute an instruction, and what its predicate operands are."""
 
-from typing import Any
-
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.condition import ConditionCode, Flags
-from rtl.isa.fields import FIELDS
-from rtl.isa.syntax import PT, WORD_BITS
+from rtl.isa.condition import Flags
+from rtl.isa.syntax import PT
 from rtl.params import WARP_THREADS
 from rtl.pick import pick
-from rtl.word import field_of
 
-from .common import CommonDecoder
+from .common import CommonInstruction
 from .condition import ConditionTest
-from .instruction import LaneInstruction
 
 __all__ = ["ThreadSelection"]
 
@@ -28,9 +23,8 @@ class ThreadSelection(wiring.Component):
 
     Members
     -------
-    word : In(64)
-    decoded : In(LaneInstruction)
-        Its quad mask and predicate operand x, for an instruction of the lanes; elsewhere PT is its x.
+    common, quad : In(CommonInstruction), In(4)
+        What it asks of threads; which of each four execute it, if it is one of the lanes.
     active, predicates, conditions, live : In
         Of the warp; see PredicateFile.
     guard : Out(32)
@@ -40,13 +34,11 @@ class ThreadSelection(wiring.Component):
     collecting : Out(32)
         Those that execute it if it is one whose registers are collected.
     predicate : Out(32)
-        Predicate operand x of an instruction of the lanes, or the one of BAR, after negation; all ones elsewhere.
-    misaligned : Out(1)
-        The constant operand is not a word of its bank.
+        Its predicate operand, after negation; all ones where there is none.
     """
 
-    word: In(WORD_BITS)
-    decoded: In(LaneInstruction)
+    common: In(CommonInstruction)
+    quad: In(_QUAD)
     active: In(WARP_THREADS)
     predicates: In(data.ArrayLayout(WARP_THREADS, PT))
     conditions: In(data.ArrayLayout(Flags, WARP_THREADS))
@@ -55,29 +47,17 @@ class ThreadSelection(wiring.Component):
     computing: Out(WARP_THREADS)
     collecting: Out(WARP_THREADS)
     predicate: Out(WARP_THREADS)
-    misaligned: Out(1)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.common = common = CommonDecoder()
         m.submodules.test = test = ConditionTest()
-        masks = [*self.predicates, _EVERYBODY]
-        fields = {name: field_of(self.word, field) for name, field in FIELDS.items()}
-
-        guard, x = Signal(WARP_THREADS), self.decoded.predicates[0]
-
-        def operand(number: Any, negated: Any) -> Any:
-            there = self.live | (number == PT).replicate(WARP_THREADS)
-            return (pick(masks, number) & there) ^ negated.replicate(WARP_THREADS)
-
+        common, guard, masks = self.common, Signal(WARP_THREADS), [*self.predicates, _EVERYBODY]
+        for operand, threads in ((common.guard, guard), (common.predicate, self.predicate)):
+            there = self.live | (operand.number == PT).replicate(WARP_THREADS)
+            m.d.comb += threads.eq((pick(masks, operand.number) & there) ^ operand.negated.replicate(WARP_THREADS))
         m.d.comb += [
-            common.word.eq(self.word), test.flags.eq(self.conditions),
-            test.test.eq(Mux(common.tested, fields["test"], ConditionCode.T.value)),
-            guard.eq(Mux(common.guarded, operand(fields["guard"], fields["guard_not"]), _EVERYBODY)),
+            test.flags.eq(self.conditions), test.test.eq(common.test),
             self.guard.eq(guard & ((test.passed & self.live) | (test.of_none.replicate(WARP_THREADS) & ~self.live))),
             self.collecting.eq(self.active & self.guard),
-            self.computing.eq(self.active & guard & self.decoded.quad.replicate(WARP_THREADS // _QUAD)),
-            self.predicate.eq(operand(Mux(common.votes, fields["Pc"], x.number),
-                                      Mux(common.votes, fields["Pc_not"], x.negated))),
-            self.misaligned.eq(common.misaligned)]
+            self.computing.eq(self.active & guard & self.quad.replicate(WARP_THREADS // _QUAD))]
         return m

@@ -26,7 +26,7 @@ from rtl.params import SmParams
 
 from .clients import SUPPLYING, lane_data_port
 from .collector import Collector
-from .decode import LaneDecoder
+from .decode_stage import DecodeStage
 from .dispatch import DispatchStage
 from .flow_read import FlowReads
 from .lanes import LANE_CYCLES, Lanes
@@ -40,14 +40,14 @@ from .writeback import WriteBack
 __all__ = ["ExecuteUnit"]
 
 _COMPLETION_CYCLES = LANE_CYCLES + 2
-"""From S2 to S7, for one beat."""
+"""From S3 to S8, for one beat."""
 
 
 class ExecuteUnit(Component):
-    """Registers, predicates, CC and lanes: S2 to S7 of every instruction.
+    """Registers, predicates, CC and lanes: S2 to S8 of every instruction.
 
-    An instruction comes in S2, which issue selected in S0. What the lanes compute is written at the end of S7, beat by
-    beat. What another unit executes is dispatched at the end of S2, or when its registers are collected and nothing
+    An instruction comes in S2, which issue selected in S0. What the lanes compute is written at the end of S8, beat by
+    beat. What another unit executes is dispatched at the end of S3, or when its registers are collected and nothing
     else is dispatched.
 
     Members
@@ -69,17 +69,17 @@ class ExecuteUnit(Component):
         For units that gather and write.
     dispatch : Out(valid, payload: dispatched)
     collecting : Out(1)
-        From S3 of an instruction whose registers are collected until it is dispatched: no other one may come.
+        From S4 of an instruction whose registers are collected until it is dispatched: no other one may come.
     completion : Out(completion)
-        Of instructions of the lanes, of writes that complete one, and of refused ones, in S7 of the last beat, or
+        Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the last beat, or
         when that would be.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
         Of the same, and of TRAP; of the last gather of an instruction. In S3 of the last beat: what is selected
         four cycles later finds everything read and written.
     error : Out(error_event)
-        At the end of S2.
+        At the end of S3.
     written : Out(lane_write)
-        In S7.
+        In S8.
     status_warp, warp_status, all_status, clear_status : Out, In(32), In(32), Out(1)
         The trap unit's, for S2R; see TrapUnit.
     write_flow : Out(stream of register_write)
@@ -110,6 +110,7 @@ class ExecuteUnit(Component):
         self.predicates = PredicateFile(params)
         self.masks = ActiveMasks(params)
         self.special = SpecialValues(params)
+        self.decode_stage = DecodeStage(params)
         self.dispatch_stage = DispatchStage(params)
         self.operands = OperandStage(params)
         self.collector = Collector(params)
@@ -119,7 +120,7 @@ class ExecuteUnit(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.decoder = decoder = LaneDecoder(self._params.floats)
+        m.submodules.decode_stage = decode = self.decode_stage
         m.submodules.registers = registers = self.registers
         m.submodules.predicates = predicates = self.predicates
         m.submodules.masks = masks = self.masks
@@ -130,25 +131,25 @@ class ExecuteUnit(Component):
         m.submodules.write_back = after = self.write_back
         self._launch(m)
 
-        # S2: who executes it.
+        # S2: what it is.
+        arriving, warp = decode.decoded, decode.decoded.warp
+        self.join(m, decode, "instruction", "gather", "write")
+
+        # S3: who executes it.
         flow = self.flow_result
-        self.join(m, leaving, "instruction", "gather", "write")
         connect(m, flipped(self.clear_rows), registers.clear)
+        pass_on(m, predicates, leaving, "predicates", "conditions", "live")
         m.d.comb += [
-            leaving.report_mask.eq(self.report_mask), decoder.word.eq(leaving.word),
-            leaving.decoded.eq(decoder.instruction), masks.warp.eq(leaving.warp),
+            leaving.arriving.eq(arriving), leaving.report_mask.eq(self.report_mask), masks.warp.eq(warp),
             masks.write.eq(self.flow_result_valid), masks.write_warp.eq(flow.warp),
-            masks.write_active.eq(flow.active), leaving.active.eq(masks.active),
-            predicates.warp.eq(leaving.warp), leaving.predicates.eq(predicates.predicates),
-            leaving.conditions.eq(predicates.conditions), leaving.live.eq(predicates.live),
-            special.number.eq(decoder.instruction.special), special.warp.eq(leaving.warp),
-            leaving.special.eq(special.uniform), self.status_warp.eq(leaving.warp),
-            special.warp_status.eq(self.warp_status),
+            masks.write_active.eq(flow.active), leaving.active.eq(masks.active), predicates.warp.eq(warp),
+            special.number.eq(arriving.lanes.special), special.warp.eq(warp), leaving.special.eq(special.uniform),
+            self.status_warp.eq(warp), special.warp_status.eq(self.warp_status),
             special.all_status.eq(self.all_status), self.clear_status.eq(leaving.clears_status)]
         m.d.sync += self.error.eq(leaving.error)
         self._dispatch(m)
 
-        # S2 and S3: beats, and what they read.
+        # S3 and S4: beats, and what they read.
         m.d.comb += [
             operands.starts.eq(leaving.starts), operands.slot.eq(leaving.slot), registers.rows.eq(operands.rows),
             registers.beat.eq(operands.place.beat), operands.registers.eq(registers.values),
@@ -158,11 +159,11 @@ class ExecuteUnit(Component):
             operands.special.eq(special.values)]
         self.join(m, operands, *(client.name.lower() for client in SUPPLYING))
 
-        # S4 to S6: the lanes.
+        # S5 to S7: the lanes.
         m.d.comb += [lanes.instruction.eq(operands.instruction), lanes.operands.eq(operands.operands),
                      lanes.part.eq(operands.part)]
 
-        # S7: results.
+        # S8: results.
         m.d.comb += [
             after.valid.eq(operands.valid), after.stage.eq(operands.stage),
             after.supplied_conditions.eq(operands.supplied_conditions), after.results.eq(lanes.results),
@@ -174,12 +175,12 @@ class ExecuteUnit(Component):
 
     def _launch(self, m: Module) -> None:
         """What a new warp brings: its place in the register file, predicates and CC that are 0."""
-        leaving, launch = self.dispatch_stage, self.launch.payload
+        leaving, arriving, launch = self.dispatch_stage, self.decode_stage.decoded, self.launch.payload
         m.submodules.rows = rows = memory.Memory(shape=self._params.row_bits, depth=self._params.warps, init=[])
         read, of_write, write = rows.read_port(domain="comb"), rows.read_port(domain="comb"), rows.write_port()
         m.d.comb += [
-            read.addr.eq(leaving.warp), leaving.first_row.eq(read.data),
-            of_write.addr.eq(self.write.payload.operation.warp), leaving.write_first_row.eq(of_write.data),
+            read.addr.eq(arriving.warp), leaving.first_row.eq(read.data),
+            of_write.addr.eq(arriving.write.operation.warp), leaving.write_first_row.eq(of_write.data),
             write.addr.eq(launch.warp),
             write.en.eq(self.launch.valid), write.data.eq(launch.first_row),
             self.predicates.launch.eq(self.launch), self.special.launch.eq(self.launch),
@@ -202,7 +203,7 @@ class ExecuteUnit(Component):
         m.d.comb += [
             reads.dispatch.eq(self.dispatch), reads.launch.eq(self.launch),
             reads.result_valid.eq(self.flow_result_valid), reads.result.eq(self.flow_result),
-            reads.warp.eq(self.write.payload.operation.warp), leaving.flow_value.eq(reads.value)]
+            reads.warp.eq(self.decode_stage.decoded.write.operation.warp), leaving.flow_value.eq(reads.value)]
         connect(m, reads.write, flipped(self.write_flow))
 
     def _complete(self, m: Module) -> None:
@@ -229,6 +230,7 @@ class ExecuteUnit(Component):
         for name, (payload, valid) in events.items():
             told = getattr(self, name)
             here = Cat(payload, valid)
-            early = Signal(len(here) * self._params.beats, name=f"early_{name}")
-            m.d.sync += early.eq(Cat(early, here)[len(here):])
-            m.d.comb += Cat(told.payload, told.valid).eq(early[:len(here)])
+            early = Signal(len(here) * (self._params.beats - 1), name=f"early_{name}")
+            line = Cat(early, here)
+            m.d.sync += early.eq(line[len(here):])
+            m.d.comb += Cat(told.payload, told.valid).eq(line[:len(here)])

@@ -1,4 +1,4 @@
-"""S4 to S7: what goes beside the lanes, and what is written."""
+"""S5 to S8: what goes beside the lanes, and what is written."""
 
 from functools import reduce
 from operator import or_
@@ -27,13 +27,13 @@ class WriteBack(Component):
     Members
     -------
     valid, stage, supplied_conditions : In
-        S4.
+        S5.
     executes, row : Out, Out
-        S6: the lanes whose threads execute the instruction, and the row of the register that it writes.
+        S7: the lanes whose threads execute the instruction, and the row of the register that it writes.
     results : In(LaneResult for each lane)
-        S7: what comes out of the lanes.
+        S8: what comes out of the lanes.
     write : Out(beat_write)
-        S7.
+        S8.
     after : In(ThreadFlags for each lane)
         What predicates and CC are then.
     report : Out(lane_write)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component, pass_on
 from rtl.dispatch_queue import DispatchQueue
@@ -95,8 +95,7 @@ class FlowDecoder(wiring.Component):
 
 
 class FlowQueue(Component):
-    """Takes what was dispatched to the flow unit, and hands it on decoded, in order; in the same cycle if nobody waits,
-    unless it is to enter a trap.
+    """Takes what was dispatched to the flow unit, and hands it on decoded, in order, from the next cycle on.
 
     Members
     -------
@@ -118,14 +117,15 @@ class FlowQueue(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.decoder = decoder = FlowDecoder()
-        m.submodules.places = places = DispatchQueue(self._layout, bypass=True)
-        arriving, decoded, stored = self.dispatch.payload, Signal(self._layout), places.arriving.payload
-        instruction, enters, head, request = decoded.instruction, Signal(), places.head, self.request
+        m.submodules.places = places = DispatchQueue(self._layout)
+        arriving, decoded = self.dispatch.payload, places.arriving.payload
+        instruction = decoded.instruction
         m.d.comb += [
             decoder.word.eq(arriving.word), instruction.eq(decoder.instruction),
-            decoded.operand.eq(arriving.operands[0]), enters.eq(arriving.kind == InstructionKind.ENTER),
-            places.arriving.valid.eq(self.dispatch.valid), stored.eq(decoded), self.room.eq(places.room)]
+            decoded.operand.eq(arriving.operands[0]), places.arriving.valid.eq(self.dispatch.valid),
+            self.room.eq(places.room)]
         pass_on(m, arriving, decoded, "warp", "pc", "guard", "same", "fault")
+        connect(m, places.head, flipped(self.request))
 
         # What a warp is made to do concerns all its threads.
         with m.If(is_kind(arriving.kind, lambda rule: rule.injected)):
@@ -137,12 +137,7 @@ class FlowQueue(Component):
                 for operation, asked in _INJECTED.items():
                     with m.Case(operation):
                         m.d.comb += instruction.asked.eq(asked)
-
-        # Where it enters and what it comes back to is known late in the cycle, and goes only to the queue.
-        with m.If(enters):
-            m.d.comb += [stored.pc.eq(self.trap.pc), stored.operand.eq(self.trap.target)]
-        m.d.comb += [
-            head.ready.eq(request.ready & (places.waits | ~enters)),
-            request.valid.eq(places.waits | self.dispatch.valid & ~enters),
-            request.payload.eq(Mux(places.waits, head.payload.as_value(), decoded.as_value()))]
+            # Where it enters, and what it comes back to.
+            with m.If(arriving.kind == InstructionKind.ENTER):
+                m.d.comb += [decoded.pc.eq(self.trap.pc), decoded.operand.eq(self.trap.target)]
         return m

@@ -57,7 +57,7 @@ class IssueUnit(Component):
     gather_0.., write_0..
         See OperationChooser.
     rooms : In(unit_rooms)
-        Each unit can take 5 instructions more than it was given.
+        Each unit can take 6 instructions more than it was given.
     collecting : In(1)
         Operands of a FLOW_INDEXED or BARRIER_INDEXED instruction are collected: from 4 cycles after its selection at
         the latest, until it is given to its unit.

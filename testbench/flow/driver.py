@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -14,9 +14,8 @@ from rtl.control_flow import ControlFlow
 from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
 from rtl.flow import FlowQueue
-from rtl.isa.condition import ConditionCode, Flags
+from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
-from rtl.isa.fields import FIELDS
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
 from rtl.layouts import (
@@ -29,7 +28,6 @@ from rtl.layouts import (
     flow_result,
 )
 from rtl.params import WARP_THREADS, SmParams
-from rtl.word import field_of
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
@@ -40,11 +38,11 @@ from testbench.flow.steps import FlowStep, Start, Stream
 
 ALL_REPORTED = 0x00FF_FFFF
 """A report mask with all errors in it."""
-HIT_CYCLES = 5
+HIT_CYCLES = 6
 """From one instruction of a warp to the next, at most, when the stack needs no memory for it."""
 PUSH_CYCLES = 2
 """The same for a push for later."""
-ENTRY_CYCLES = 19
+ENTRY_CYCLES = 20
 """The same for entering the trap handler: the mode, each hole and each token take two, the result comes behind."""
 _QUIET_CYCLES = 24
 """Cycles after a result until the stack pointer has surely been written: a branch's second token may wait for an
@@ -102,8 +100,7 @@ class FlowBench(Component):
             queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
             queue.trap.eq(self.move), dispatched.kind.eq(kind),
             dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
-            common.word.eq(self.word), test.flags.eq(self.conditions),
-            test.test.eq(Mux(common.tested, field_of(self.word, FIELDS["test"]), ConditionCode.T.value)),
+            common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
             dispatched.guard.eq(self.guard & test.passed),
             dispatched.operands[0].eq(self.operand), dispatched.same.eq(self.same), dispatched.fault.eq(self.fault),
             unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),

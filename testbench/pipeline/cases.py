@@ -9,6 +9,7 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import QUARTERS, WARP_THREADS
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
+from testbench.pipeline.reference import COMPLETION_CYCLES
 from testbench.words import encode, move
 
 REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
@@ -154,7 +155,7 @@ def votes_and_clocks(p: Pipeline) -> Script:
 
 
 def dispatched(p: Pipeline) -> Script:
-    """What other units are told of an instruction, a cycle after S2."""
+    """What other units are told of an instruction, a cycle after S3."""
     yield from _wake(p, 3, _UPPER)
     nibbles = [thread % 16 for thread in _THREADS]
     p.write(RZ, Data(flags=0x5555_5555, conditions=nibbles), warp=3, predicate=0, conditional=True)
@@ -182,7 +183,7 @@ def dispatched(p: Pipeline) -> Script:
         yield
     yield from _quiet(p)
     found = p.dispatches[count:]
-    p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 1, begin + 1 + len(cases))))
+    p.bench.expect("dispatches", [cycle for cycle, _ in found], list(range(begin + 2, begin + 2 + len(cases))))
     for (_, event), serial, (word, what, guard, predicate, fault) in zip(found, serials, cases, strict=True):
         sent = event.payload
         p.bench.expect("word, serial number, warp, pc", (sent.word, sent.serial, sent.warp, sent.pc),
@@ -226,8 +227,8 @@ def collected(p: Pipeline) -> Script:
         yield from _quiet(p)
         *first, (cycle, event) = p.dispatches[count:]
         p.bench.expect("instructions that went first", len(first), meanwhile)
-        p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 2)
-        p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 1, cycle)))
+        p.bench.expect("cycle of the dispatch", cycle, begin + meanwhile + 3)
+        p.bench.expect("the collector is occupied", p.collecting[busy:], list(range(begin + 2, cycle)))
         sent = event.payload
         p.bench.expect("serial number and kind", (sent.serial, InstructionKind(sent.kind)), (serial, kind))
         if executing:
@@ -244,7 +245,7 @@ def collected(p: Pipeline) -> Script:
     p.issue(encode("BRX", "r", Ra=1, target=0), warp=1)
     begin = p.cycle
     yield from _quiet(p)
-    p.bench.expect("cycle of an early dispatch", p.dispatches[-1][0], begin + p.params.beats + 4)
+    p.bench.expect("cycle of an early dispatch", p.dispatches[-1][0], begin + p.params.beats + 5)
 
 
 def constants(p: Pipeline) -> Script:
@@ -258,7 +259,7 @@ def constants(p: Pipeline) -> Script:
         yield from _quiet(p)
         p.bench.expect("errors", [(cycle, event.warp, event.pc, WarpError(event.error)) for cycle, event in
                                   p.errors[count:]],
-                       [(begin + 1, 2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
+                       [(begin + 2, 2, 0x30, WarpError.INVALID_CONST_ADDR)] * fails)
         p.bench.expect("nobody writes", p.written[serial].threads, 0)
         p.bench.expect("completions", [(event.serial, event.write_barrier, event.read_barrier)
                                        for _, event in p.completions[done:]], [(serial, 1, 3)])
@@ -272,7 +273,7 @@ def refused(p: Pipeline) -> Script:
         yield from _quiet(p)
         reported = bool(REPORTED >> error.value & 1)
         p.bench.expect(f"{error.name} is told", [(cycle, WarpError(event.error), event.pc) for cycle, event in
-                                                p.errors[count:]], [(begin + 1, error, 0x50)] * reported)
+                                                p.errors[count:]], [(begin + 2, error, 0x50)] * reported)
         p.bench.expect("completions", [event.serial for _, event in p.completions[done:]], [serial])
         p.bench.expect("writes of a refused instruction", serial in p.written, False)
 
@@ -314,7 +315,7 @@ def parts(p: Pipeline) -> Script:
     p.bench.expect("what reads them", p.written[reader].values, [value + 1 for value in products])
     complete = {event.serial: cycle for cycle, event in p.completions[done:]}
     p.bench.expect("completions", sorted(complete), sorted([product, *serials, follower, reader]))
-    p.bench.expect("cycle of its completion", complete[product], begin + RESULT - 1 + 5 * beats - 1)
+    p.bench.expect("cycle of its completion", complete[product], begin + COMPLETION_CYCLES + 5 * beats - 1)
 
 
 def flow_reads(p: Pipeline) -> Script:

@@ -25,8 +25,8 @@ ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
 _ZEROS = (0,) * WARP_THREADS
 _EVENTS = ("instruction", "gather", "write", "clear_rows")
-_EARLY = 4
-"""Cycles before its completion in which issue is told of it: S3, and S7."""
+_EARLY = 5
+"""Cycles before its completion in which issue is told of it: S3, and S8."""
 _PORTS = {LaneClient.MEMORY: "memory", LaneClient.CONVERSION: "conversion", LaneClient.BARRIER: "barrier"}
 Script = Generator[None, None, None]
 """What happens in S2: each ``yield`` is the end of a cycle."""
@@ -88,6 +88,7 @@ class Pipeline(UnitDriver):
         self._report_mask, self._grid = report_mask, grid or {}
         self._inputs: dict[str, Any] = {}
         self._wanted: list[tuple[LaneClient, int, Data]] = []
+        self._supplied: dict[LaneClient, tuple[int, Data]] = {}
         self._cleared = 0
 
     # What a script may do in a cycle.
@@ -232,8 +233,7 @@ class Pipeline(UnitDriver):
             port = getattr(dut, name)
             if client in GATHERING:
                 listen(port.gathered, lambda what, client=client: self._gather(client, what))
-            listen(port.wanted, lambda what, client=client: self._wanted.append(
-                (client, what.beat, self.supply[client, what.index])))
+            listen(port.wanted, lambda what, client=client: self._want(client, what))
         return listeners
 
     def _count_cleared(self, taken: int) -> None:
@@ -241,6 +241,14 @@ class Pipeline(UnitDriver):
 
     def _threads(self, beat: int) -> range:
         return range(beat * self.params.lanes, (beat + 1) * self.params.lanes)
+
+    def _want(self, client: LaneClient, beat: Any) -> None:
+        """A beat of what a client has; the next operation may have the mark already when the last one is wanted."""
+        if not beat.beat:
+            self._supplied[client] = beat.index, self.supply[client, beat.index]
+        index, what = self._supplied[client]
+        self.bench.expect("the mark of what is wanted", beat.index, index)
+        self._wanted.append((client, beat.beat, what))
 
     def _hand_over(self, ctx: Any, client: LaneClient, beat: int, what: Data) -> None:
         """A beat of what a client has, a cycle after it was wanted."""

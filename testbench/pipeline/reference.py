@@ -19,6 +19,8 @@ from testbench.pipeline.driver import Pipeline, Script, Written
 
 RESULT_CYCLES = 6
 """From an instruction to one that reads its register, or its CC."""
+COMPLETION_CYCLES = 6
+"""From an instruction, in S2, to what its first beat writes, in S8."""
 _WORD = 4
 
 
@@ -109,7 +111,7 @@ class Ledger:
     def note(self, serial: int, name: str, record: Retirement, warp: Warp, barriers: tuple[int, int]) -> None:
         """Something comes now. ``warp`` is as it is after it, ``barriers`` are those for results and sources."""
         pipeline = self._pipeline
-        ends = pipeline.cycle + RESULT_CYCLES - 1 + pipeline.params.beats - 1
+        ends = pipeline.cycle + COMPLETION_CYCLES + pipeline.params.beats - 1
         if quarter_rate(record.word):
             ends += QUARTERS * pipeline.params.beats
         self._expected[serial] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),

@@ -3,13 +3,15 @@
 from dataclasses import replace
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
 from rtl.execute.common import CommonDecoder
 from rtl.execute.vote import Vote
+from rtl.isa.condition import ConditionCode
 from rtl.isa.kinds import VoteMode
-from rtl.isa.syntax import Pipe
+from rtl.isa.syntax import PT, Pipe
 from rtl.isa.table import FORMS, find
 from sim.engine import choose
 from sim.model.retirement import Retirement, WarpMasks
@@ -27,6 +29,10 @@ ENGINE, _ = choose()
 passes = partial(simulation.passes, "pipeline")
 
 
+def _operand(predicate: Any) -> tuple[int, int]:
+    return predicate.number, predicate.negated
+
+
 def test_guards_tests_and_operands_of_every_form():
     dut = CommonDecoder()
     constants = [form for form in FORMS if form.pipe is Pipe.FLOW and form.variant == "c"]
@@ -35,16 +41,23 @@ def test_guards_tests_and_operands_of_every_form():
         for word in {form.default for form in FORMS}:
             form = find(word)
             assert form is not None
+            for name, number in (("guard", 3), ("guard_not", 1), ("test", 5), ("Pc", 2), ("Pc_not", 1)):
+                if name in form.fields:
+                    word = form.fields[name].put(word, number)
             ctx.set(dut.word, word)
-            assert ctx.get(dut.guarded) == form.guarded, form
-            assert ctx.get(dut.tested) == (form.pipe is Pipe.FLOW and "test" in form.fields), form
-            assert ctx.get(dut.votes) == (form.name == "BAR" and form.variant != "all"), form
-            assert not ctx.get(dut.misaligned), form
+            ctx.set(dut.x, {"number": 4, "negated": 0})
+            instruction, votes = ctx.get(dut.instruction), form.name == "BAR" and form.variant != "all"
+            tested = form.pipe is Pipe.FLOW and "test" in form.fields
+            assert _operand(instruction.guard) == ((3, 1) if form.guarded else (PT, 0)), form
+            assert instruction.test == (5 if tested else ConditionCode.T.value), form
+            assert _operand(instruction.predicate) == ((2, 1) if votes else (4, 0)), form
+            assert not instruction.misaligned, form
         for form in constants:
             for offset in range(8):
                 ctx.set(dut.word, form.fields["offset"].put(form.default, offset))
                 # Where a register is added, only the sum can tell.
-                assert ctx.get(dut.misaligned) == (offset % 4 != 0 and form.name not in ("BRX", "JMX")), form
+                misaligned = offset % 4 != 0 and form.name not in ("BRX", "JMX")
+                assert ctx.get(dut.instruction).misaligned == misaligned, form
 
     combinational(dut, body)
 

@@ -11,9 +11,9 @@ from rtl.dispatch_queue import DispatchQueue
 from testbench.simulation import simulate
 
 _LAYOUT = data.StructLayout({"number": 16})
-_DISPATCHES = 4
+_DISPATCHES = 5
 """Cycles from being known as ready, with the room of that cycle, to the dispatch."""
-_PLACES = 8
+_PLACES = 16
 
 
 def play(cycles: int, *, decoding: int, bypass: bool, takes: float) -> tuple[list[int], int, int]:

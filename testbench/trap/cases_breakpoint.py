@@ -362,6 +362,7 @@ async def rtt_does_not_wait_for_quiet_pauses(d: Debugger) -> None:
     await d.control(STOP_TRIGGER=0)
     while await d.host.read("WARP_VALID_MASK") != 0b110:
         await d.run(500)
+    await d.run(100)        # its stores may still be on their way
     await d.see_state(trapping=0, locked=0)
     d.expect("words", d.words(0, 96), [*range(32), *[0] * 64])
 

@@ -88,16 +88,17 @@ class InstructionCache(Component):
         with m.If(self.wanted & self.free):
             m.d.sync += coming.eq(missed)
 
-        # Fill: a word a cycle, first found out what it is, then put into its row.
+        # Fill: a word a cycle, of which is found out what it is while it passes; then it is put into its row.
         m.submodules.predecoder = predecoder = Predecoder(self._floats)
         arriving, known = Signal(line_part()), Signal(line_part())
         instruction: Any = Signal(StoredInstruction)
-        m.d.comb += [predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers)]
         m.d.sync += [
-            arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving),
-            instruction.word.eq(arriving.word), instruction.predecoded.eq(predecoder.predecoded)]
-        with m.If(arriving.error):
-            m.d.sync += [
+            arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving)]
+        m.d.comb += [
+            predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers),
+            instruction.word.eq(known.word), instruction.predecoded.eq(predecoder.predecoded)]
+        with m.If(known.error):
+            m.d.comb += [
                 instruction.predecoded.kind.eq(InstructionKind.REFUSED),
                 instruction.predecoded.error.eq(WarpError.MMU_FAULT.value), instruction.predecoded.constant.eq(0)]
 

@@ -128,10 +128,11 @@ class Predecoder(wiring.Component):
                             for kind in InstructionKind))
         places = (Mux(_any(found[form] for form in self._forms if _constant(form) == where), index + 1, 0)
                   for index, where in enumerate(CONSTANT_FIELDS))
-        form, illegal = Signal(Predecoded), Signal()
-        m.d.sync += [form.constant.eq(reduce(or_, places)), form.kind.as_value().eq(kind), form.quarter.eq(quarter),
+        told: Any = Signal(Predecoded)
+        illegal = Signal()
+        m.d.sync += [told.constant.eq(reduce(or_, places)), told.kind.as_value().eq(kind), told.quarter.eq(quarter),
                      illegal.eq(refused)]
-        m.d.comb += self.predecoded.eq(form)
+        m.d.comb += self.predecoded.eq(told)
         with m.If(illegal | beyond | misaligned):
             m.d.comb += [
                 self.predecoded.kind.eq(InstructionKind.REFUSED),

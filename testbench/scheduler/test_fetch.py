@@ -116,6 +116,19 @@ def test_caches_are_emptied_while_warps_run():
     passes(body)
 
 
+def test_redirects_while_lines_and_constants_are_waited_for():
+    """A program larger than the cache: a warp that was just redirected misses, cannot go on, and another one is."""
+    def body(bench: Bench) -> None:
+        image = random_image(bench.random, 150, 40)
+        for chance in (0.2, 0.6):
+            behaviour = MemoryBehaviour(latency=(10, 40), stall=0.1, reorder=True)
+            driver = FetchDriver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
+            driver.run(4000)
+            bench.expect("whether groups and constants came", driver.groups > 100 and driver.constants > 30, True)
+
+    passes(body, 1)
+
+
 def test_what_was_written_is_seen_behind_an_invalidation():
     """The same line before, and after: from the cache until that is emptied."""
     old, new = (Image(bytes([kind]) * 256, {}, 40) for kind in (1, 2))

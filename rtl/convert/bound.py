@@ -22,7 +22,7 @@ class IntegerBound(wiring.Component):
     none : In(1)
         There is no number.
     size, signed : In(2), In(1)
-        The type.
+        The type. It, ``saturate`` and ``double`` are stable while numbers pass.
     saturate : In(1)
         Keep it at the nearest bound.
     double : In(1)
@@ -44,15 +44,19 @@ class IntegerBound(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        number, signed, negative = self.number, self.signed, self.negative
+        # What a segment comes to, alone, and what goes along.
+        number, negative, excess, none = (Signal.like(value, name=name) for name, value in (
+            ("passed", self.number), ("below", self.negative), ("beyond", self.excess), ("nothing", self.none)))
+        m.d.sync += [number.eq(self.number), negative.eq(self.negative), excess.eq(self.excess), none.eq(self.none)]
         # Of each segment, and all above it: whether any bit is 1, whether all are.
         some: list[Value] = [Const(0, 1)]
         full: list[Value] = [Const(1, 1)]
         for start, stop in reversed(SEGMENTS):
-            some.insert(0, Signal(name=f"some{start}"))
-            full.insert(0, Signal(name=f"full{start}"))
-            m.d.comb += [some[0].eq(number[start:stop].any() | some[1]), full[0].eq(number[start:stop].all() & full[1])]
-        fits, top, marked = Signal(), Signal(), Signal()
+            any_set, all_set = Signal(name=f"some{start}"), Signal(name=f"full{start}")
+            m.d.sync += [any_set.eq(self.number[start:stop].any()), all_set.eq(self.number[start:stop].all())]
+            some.insert(0, any_set | some[0])
+            full.insert(0, all_set & full[0])
+        signed, fits, top, marked = self.signed, Signal(), Signal(), Signal()
         with m.Switch(self.size):
             for code, size in enumerate(SIZES):
                 with m.Case(code):
@@ -65,17 +69,15 @@ class IntegerBound(wiring.Component):
         # number, else zeros. Bits above the type are all the same in any case.
         kept, low, high, above = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            kept.eq(~self.none & ~self.excess & (fits | ~self.saturate)), low.eq(~self.none & ~negative),
-            high.eq(Mux(self.none, marked, negative ^ ~signed)),
-            above.eq(signed & Mux(kept, top, Mux(self.none, marked, negative)))]
-        passed = Signal(DOUBLE_BITS)
-        m.d.sync += passed.eq(number)
+            kept.eq(~none & ~excess & (fits | ~self.saturate)), low.eq(~none & ~negative),
+            high.eq(Mux(none, marked, negative ^ ~signed)),
+            above.eq(signed & Mux(kept, top, Mux(none, marked, negative)))]
         for code, (start, stop) in enumerate(SEGMENTS):
             last, inside = stop - 1, self.size >= code
             keeps, fill, fill_last = Signal(name=f"keeps{code}"), Signal(name=f"fill{code}"), Signal(name=f"last{code}")
-            m.d.sync += [keeps.eq(inside & kept), fill.eq(Mux(inside, low, above)),
-                         fill_last.eq(Mux(self.size == code, high, Mux(inside, low, above)))]
             m.d.comb += [
-                self.bounded[start:last].eq(Mux(keeps, passed[start:last], fill.replicate(last - start))),
-                self.bounded[last].eq(Mux(keeps, passed[last], fill_last))]
+                keeps.eq(inside & kept), fill.eq(Mux(inside, low, above)),
+                fill_last.eq(Mux(self.size == code, high, fill)),
+                self.bounded[start:last].eq(Mux(keeps, number[start:last], fill.replicate(last - start))),
+                self.bounded[last].eq(Mux(keeps, number[last], fill_last))]
         return m

@@ -96,15 +96,17 @@ class ConversionResult(wiring.Component):
     def _function(self, m: Module, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value) -> None:
         """A result of MUFU: a normal number, or what it is without rounding."""
         shifted, saturate = self.shifted, self.instruction.saturate
-        exponent, tiny = Signal.like(shifted.exponent), Signal()
+        tiny, least_one = Signal(), Signal()
         cut = len(shifted.bits) - 1 - SINGLE.fraction
         infinity = Const((1 << SINGLE.exponent) - 1 << SINGLE.fraction, WORD_BITS - 1)
-        m.d.comb += [exponent.eq(shifted.exponent - shifted.count), tiny.eq(~shifted.bits[-1] | (exponent <= 0))]
+        # Beside the difference that is the exponent, not behind it.
+        m.d.comb += [tiny.eq(~shifted.bits[-1] | (shifted.exponent <= shifted.count)),
+                     least_one.eq(shifted.exponent >= shifted.count + SINGLE.bias)]
         with m.If(saturate & (shifted.negative | shifted.none)):
             m.d.comb += kept.eq(0)
         with m.Elif(shifted.none):
             m.d.comb += kept.eq(~Const(0, WORD_BITS - 1))
-        with m.Elif(saturate & (shifted.excess | ~tiny & (exponent >= SINGLE.bias))):
+        with m.Elif(saturate & (shifted.excess | ~tiny & least_one)):
             m.d.comb += kept.eq(SINGLE.bias << SINGLE.fraction)
         with m.Elif(shifted.excess):
             m.d.comb += kept.eq(Cat(infinity, shifted.negative))

@@ -19,7 +19,7 @@ from rtl.params import WARP_THREADS, SmParams
 from .buffers import GROUPS, ResultBuffer, SourceBuffer
 from .datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from .instruction import DOUBLE_BITS, ENTRY_BITS, SIZES, WORD_BITS, ConversionOperation, conversion_entry
-from .narrow import NarrowConversion, is_narrow
+from .narrow import NarrowBound, NarrowConversion, bound_of, is_narrow
 from .queue import ConversionQueue
 
 __all__ = ["ConversionUnit"]
@@ -28,7 +28,7 @@ _THREAD_BITS = ceil_log2(WARP_THREADS)
 _ENTRIES = 1 << ENTRY_BITS
 _WRITE_CYCLES = 6
 """From the cycle in which a beat is wanted to the one in which it is surely written."""
-_GROUP_STAGE = 2
+_GROUP_STAGE = 3
 """Where a group is when its results are kept."""
 _LAST_STAGE = DATAPATH_STAGES + 1
 """Where a thread is when its result leaves the datapath, but for MUFU's."""
@@ -70,8 +70,8 @@ class ConversionUnit(Component):
         self.results = ResultBuffer(params)
         self.current = Signal(conversion_entry(params))
         """The instruction that is computed."""
-        self._begins, self._arrived, self._computed = (Signal(_ENTRIES, name=name) for name in (
-            "begins", "arrived", "computed"))
+        self._begins, self._idle, self._arrived, self._computed = (Signal(_ENTRIES, name=name) for name in (
+            "begins", "idle", "arrived", "computed"))
         self._given, self._taken, self._left = (Signal(ENTRY_BITS + 1, name=name) for name in (
             "given", "taken", "left"))
 
@@ -106,7 +106,8 @@ class ConversionUnit(Component):
         with m.If(gather.ready):
             m.d.sync += asks.eq(0)
         new = queue.entry.payload
-        m.d.comb += waits.eq(~_nothing(new) & (new.gathers | (new.read_barrier != NO_BARRIER)))
+        idle = _nothing(new)
+        m.d.comb += waits.eq(~idle & (new.gathers | (new.read_barrier != NO_BARRIER)))
         with m.If(note.en):
             m.d.sync += [here.eq(new), asks.eq(waits), last_entry.eq(entry), self._given.eq(self._given + 1)]
         m.d.comb += [
@@ -116,6 +117,7 @@ class ConversionUnit(Component):
         m.d.comb += [value.eq(Cat(words[0], words[1])) for value, words in
                      zip(sources.values, gathered["values"], strict=True)]
         m.d.sync += [
+            self._idle.eq(Mux(idle, self._idle | self._begins, self._idle & ~self._begins)),
             self._arrived.eq((self._arrived & ~self._begins) | Mux(waits, 0, self._begins) | one_hot(
                 asked.r_data, _ENTRIES, gathered.valid)),
             Assert(~gathered.valid | asked.r_rdy, "a gather that nobody has asked for")]
@@ -132,6 +134,8 @@ class ConversionUnit(Component):
         # Threads pass the datapath one behind the other, and groups of threads the narrow parts. Their sources are
         # there two cycles after they are asked for.
         passing = [Signal(1 + _THREAD_BITS, name=f"passing{stage}") for stage in range(_STAGES)]
+        # The next instruction may be taken while the last group is bounded and kept.
+        bound, kept_slot, kept_narrow = Signal(NarrowBound), Signal.like(slot), Signal()
         group, source, leaving = Signal.like(sources.group), Signal(DOUBLE_BITS), Signal(1 + _THREAD_BITS)
         function = current.instruction.operation == ConversionOperation.FUNCTION
         operand = Cat(current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS))
@@ -140,13 +144,14 @@ class ConversionUnit(Component):
              for value, own in zip(group, sources.group, strict=True)],
             source.eq(Mux(current.gathers, sources.value, operand)), passing[0].eq(Cat(computes, thread))]
         m.d.sync += [[after.eq(before) for before, after in pairwise(passing)],
-                     passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~narrow),
+                     passing[_GROUP_STAGE + 1][0].eq(passing[_GROUP_STAGE][0] & ~kept_narrow),
                      passing[_LAST_STAGE + 1][0].eq(passing[_LAST_STAGE][0] & function)]
         m.d.comb += [datapath.instruction.eq(current.instruction), datapath.source.eq(source)]
+        m.d.sync += [bound.eq(bound_of(current.instruction)), kept_slot.eq(slot), kept_narrow.eq(narrow)]
         for lane, own in zip(self.narrow, group, strict=True):
-            m.d.comb += [lane.instruction.eq(current.instruction), lane.source.eq(own)]
+            m.d.comb += [lane.instruction.eq(current.instruction), lane.source.eq(own), lane.bound.eq(bound)]
         m.d.comb += leaving.eq(Mux(function, passing[-1], passing[_LAST_STAGE]))
-        self._keep(m, slot, narrow, passing[_GROUP_STAGE], leaving)
+        self._keep(m, kept_slot, kept_narrow, passing[_GROUP_STAGE], leaving)
 
         with m.FSM(name="step"):
             with m.State("TAKE"), m.If((self._given != self._taken) & self._arrived.bit_select(taken, 1)):
@@ -154,7 +159,7 @@ class ConversionUnit(Component):
                     current.eq(entry.data), slot.eq(taken), thread.eq(0), self._taken.eq(self._taken + 1),
                     narrow.eq(is_narrow(entry.data.instruction))]
                 m.next = "COMPUTE"
-                with m.If(_nothing(entry.data)):
+                with m.If(self._idle.bit_select(taken, 1)):
                     m.d.comb += skips.eq(1)
                     m.next = "TAKE"
             with m.State("COMPUTE"):
@@ -164,15 +169,15 @@ class ConversionUnit(Component):
                     m.next = "SETTLE"
                 with m.Elif(thread == WARP_THREADS - 1):
                     m.next = "DRAIN"
-            with m.State("SETTLE"), m.If(passing[_GROUP_STAGE - 1] == _place(WARP_THREADS - together)):
+            with m.State("SETTLE"), m.If(passing[_GROUP_STAGE - 2] == _place(WARP_THREADS - together)):
                 m.next = "TAKE"
             with m.State("DRAIN"), m.If(leaving.all()):
                 m.next = "TAKE"
 
         # From the first result of the second half on, half a beat a cycle is fast enough for a beat a cycle.
-        m.d.comb += done.eq(Mux(narrow, passing[_GROUP_STAGE] == _place(WARP_THREADS // GROUPS), leaving.all()))
+        m.d.comb += done.eq(Mux(kept_narrow, passing[_GROUP_STAGE] == _place(WARP_THREADS // GROUPS), leaving.all()))
         m.d.sync += self._computed.eq(
-            (self._computed & ~self._begins) | one_hot(taken, _ENTRIES, skips) | one_hot(slot, _ENTRIES, done))
+            (self._computed & ~self._begins) | one_hot(taken, _ENTRIES, skips) | one_hot(kept_slot, _ENTRIES, done))
 
     def _keep(self, m: Module, slot: Signal, narrow: Signal, grouped: Signal, leaving: Signal) -> None:
         """Results on their way to the buffer: those of a group, or a thread's, whose high word follows a cycle later,
@@ -209,7 +214,7 @@ class ConversionUnit(Component):
         write, second, wanted, last = port.write, Signal(), port.wanted, Signal()
         settling, this, ready, ends = Signal(_WRITE_CYCLES), Signal(conversion_entry(params)), Signal(), Signal()
         is_double = this.instruction.to_size == SIZES.index(DOUBLE_BITS)
-        nothing, quiet, recent = _nothing(this), Signal(), Signal()
+        nothing, quiet, recent = self._idle.bit_select(written[:ENTRY_BITS], 1), Signal(), Signal()
         final = wanted.valid & (wanted.beat == params.beats - 1)
         m.d.comb += [
             entry.addr.eq(written[:ENTRY_BITS]), this.eq(entry.data), quiet.eq(~settling.any() & ~writing.r_rdy),

@@ -1,5 +1,7 @@
 """The constant cache."""
 
+from typing import Any
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory
 from amaranth.lib.wiring import In, Out
@@ -11,7 +13,7 @@ from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LINE_ADDRESS_BITS, SmParams
 
 from .loader import line_part
-from .records import LINE_WORDS
+from .records import IN_BLOCKS, LINE_WORDS
 
 __all__ = ["WORD_ADDRESS_BITS", "ConstantCache"]
 
@@ -29,14 +31,14 @@ class ConstantCache(Component):
     address : In(WORD_ADDRESS_BITS)
         Of a 32-bit word to look up.
     hit, error, value : Out(1), Out(1), Out(32)
-        A cycle after ``address``: whether its line is there; memory has none; the word.
+        Two cycles after ``address``: whether its line is there; memory has none; the word.
     wanted : In(1)
         It is not there, and shall be asked for.
     miss : Out(valid and address of a line), free : In(1)
         See LineLoader.
     part : In(line_part)
     filled : Out(1)
-        A line has come, and is found by what is looked up from this cycle on.
+        A line has come, and is found by what was looked up from the cycle before on: ``hit`` is a cycle too old.
     clearing, cleared : In(1), In
         This line of the cache becomes empty.
     """
@@ -54,19 +56,23 @@ class ConstantCache(Component):
         index_bits, words = ceil_log2(self.lines), WORD_BITS // _CONSTANT_BITS
         line_at = ceil_log2(_LINE_CONSTANTS)
         tag = data.StructLayout({"valid": 1, "error": 1, "line": LINE_ADDRESS_BITS - index_bits})
-        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[])
-        m.submodules.rows = rows = memory.Memory(shape=WORD_BITS, depth=self.lines * LINE_WORDS, init=[])
-        tag_in, tag_out = tags.write_port(), tags.read_port()
-        row_in, row_out = rows.write_port(), rows.read_port()
+        # What is read of a line in the cycle of a write to its tag does not count.
+        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+        m.submodules.rows = rows = memory.Memory(
+            shape=WORD_BITS, depth=self.lines * LINE_WORDS, init=[], attrs=IN_BLOCKS)
+        tag_in, tag_out = tags.write_port(), tags.read_port(domain="comb")
+        row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
 
-        looked_up = Signal(WORD_ADDRESS_BITS)
-        line = looked_up[line_at:]
-        m.d.sync += looked_up.eq(self.address)
+        looked_up, line, changes = Signal(WORD_ADDRESS_BITS), Signal(LINE_ADDRESS_BITS), Signal()
+        found: Any = Signal(tag)
+        row = Signal(WORD_BITS)
+        m.d.sync += [
+            looked_up.eq(self.address), found.eq(tag_out.data), row.eq(row_out.data),
+            changes.eq(tag_in.en & (tag_in.addr == tag_out.addr)), line.eq(looked_up[line_at:]),
+            self.hit.eq(found.valid & ~changes & (found.line == looked_up[line_at + index_bits:])),
+            self.error.eq(found.error), self.value.eq(row.word_select(looked_up[:ceil_log2(words)], _CONSTANT_BITS))]
         m.d.comb += [
             tag_out.addr.eq(self.address[line_at:]), row_out.addr.eq(self.address[ceil_log2(words):]),
-            self.hit.eq(tag_out.data.valid & (tag_out.data.line == line[index_bits:])),
-            self.error.eq(tag_out.data.error),
-            self.value.eq(row_out.data.word_select(looked_up[:ceil_log2(words)], _CONSTANT_BITS)),
             self.miss.valid.eq(self.wanted), self.miss.line.eq(line)]
 
         # A line is not found from its first word on until its last one is there.
@@ -78,5 +84,6 @@ class ConstantCache(Component):
             tag_in.addr.eq(Mux(self.clearing, self.cleared, part.line)),
             tag_in.data.valid.eq(~self.clearing & last), tag_in.data.error.eq(part.error),
             tag_in.data.line.eq(part.line[index_bits:])]
-        m.d.sync += self.filled.eq(arriving & last)
+        came = Signal()
+        m.d.sync += [came.eq(arriving & last), self.filled.eq(came)]
         return m

@@ -16,7 +16,7 @@ from rtl.params import LINE_ADDRESS_BITS, SmParams
 
 from .loader import line_part
 from .predecode import Predecoder
-from .records import GROUP_BITS, LINE_GROUPS, LINE_WORDS, StoredGroup, StoredInstruction
+from .records import GROUP_BITS, IN_BLOCKS, LINE_GROUPS, LINE_WORDS, StoredGroup, StoredInstruction
 
 __all__ = ["InstructionCache"]
 
@@ -40,7 +40,7 @@ class InstructionCache(Component):
     hit, stored : Out(1), Out(StoredGroup)
         A cycle after ``enable``, until the next one: whether it is there, and the group.
     wanted : In(1)
-        It is not there, and shall be asked for.
+        What was looked up two cycles ago is not there, and shall be asked for.
     miss : Out(valid and address of a line), free : In(1)
         See LineLoader.
     part : In(line_part)
@@ -64,22 +64,23 @@ class InstructionCache(Component):
         m = Module()
         index_bits = ceil_log2(self.lines)
         tag = data.StructLayout({"valid": 1, "line": _LINE_BITS - index_bits})
-        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[])
-        # What is read of a row in the cycle in which it is written does not count: its line is not found then. The
-        # register behind it becomes the block RAM's own.
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
-        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[], attrs=attributes)
-        tag_in, tag_out = tags.write_port(), tags.read_port()
+        # What is read of a line in the cycle of a write to its tag does not count, nor what is read of a row in the
+        # cycle in which it is written: its line is not found then. The register behind it becomes the block RAM's own.
+        m.submodules.tags = tags = memory.Memory(shape=tag, depth=self.lines, init=[], attrs=IN_BLOCKS)
+        m.submodules.rows = rows = memory.Memory(shape=StoredGroup, depth=self._rows, init=[], attrs=IN_BLOCKS)
+        tag_in, tag_out = tags.write_port(), tags.read_port(domain="comb")
         row_in, row_out = rows.write_port(), rows.read_port(domain="comb")
 
         # Look up.
-        line, looked_up = self.group[ceil_log2(LINE_GROUPS):], Signal(GROUP_BITS)
-        m.d.comb += [
-            tag_out.addr.eq(line), row_out.addr.eq(self.group), tag_out.en.eq(self.enable)]
+        line, looked_up, changes = self.group[ceil_log2(LINE_GROUPS):], Signal(GROUP_BITS), Signal()
+        found: Any = Signal(tag)
+        m.d.comb += [tag_out.addr.eq(line), row_out.addr.eq(self.group)]
         with m.If(self.enable):
-            m.d.sync += [looked_up.eq(self.group), self.stored.eq(row_out.data)]
-        missed = looked_up[ceil_log2(LINE_GROUPS):]
-        m.d.comb += self.hit.eq(tag_out.data.valid & (tag_out.data.line == missed[index_bits:]))
+            m.d.sync += [looked_up.eq(self.group), self.stored.eq(row_out.data),
+                         found.eq(tag_out.data), changes.eq(tag_in.en & (tag_in.addr == tag_out.addr))]
+        sought, missed = looked_up[ceil_log2(LINE_GROUPS):], Signal(_LINE_BITS)
+        m.d.comb += self.hit.eq(found.valid & ~changes & (found.line == sought[index_bits:]))
+        m.d.sync += missed.eq(sought)
 
         # Ask.
         coming = Signal(_LINE_BITS)
@@ -87,16 +88,17 @@ class InstructionCache(Component):
         with m.If(self.wanted & self.free):
             m.d.sync += coming.eq(missed)
 
-        # Fill: a word a cycle, first found out what it is, then put into its row.
+        # Fill: a word a cycle, of which is found out what it is while it passes; then it is put into its row.
         m.submodules.predecoder = predecoder = Predecoder(self._floats)
         arriving, known = Signal(line_part()), Signal(line_part())
         instruction: Any = Signal(StoredInstruction)
-        m.d.comb += [predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers)]
         m.d.sync += [
-            arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving),
-            instruction.word.eq(arriving.word), instruction.predecoded.eq(predecoder.predecoded)]
-        with m.If(arriving.error):
-            m.d.sync += [
+            arriving.eq(self.part), arriving.valid.eq(self.part.valid & ~self.part.constant), known.eq(arriving)]
+        m.d.comb += [
+            predecoder.word.eq(arriving.word), predecoder.registers.eq(self.registers),
+            instruction.word.eq(known.word), instruction.predecoded.eq(predecoder.predecoded)]
+        with m.If(known.error):
+            m.d.comb += [
                 instruction.predecoded.kind.eq(InstructionKind.REFUSED),
                 instruction.predecoded.error.eq(WarpError.MMU_FAULT.value), instruction.predecoded.constant.eq(0)]
 

@@ -86,8 +86,8 @@ _PLACES = _register_places()
 
 
 class Predecoder(wiring.Component):
-    """Reads the instruction table; combinational. Refuses what rtl.isa.legality.encoding_error refuses on a machine
-    with floating point (``floats``), or without.
+    """Reads the instruction table. Refuses what rtl.isa.legality.encoding_error refuses on a machine with floating
+    point (``floats``), or without.
 
     Members
     -------
@@ -95,6 +95,8 @@ class Predecoder(wiring.Component):
     registers : In(9)
         Of a thread.
     predecoded : Out(Predecoded)
+        Of ``word`` a cycle later. What the form says is known in the cycle of the word, and a register keeps it;
+        numbers of registers are compared behind that.
     """
 
     word: In(WORD_BITS)
@@ -119,19 +121,22 @@ class Predecoder(wiring.Component):
         refused = ~_any(found.values()) | self._where(
             found, ((form, Outcomes(form, rule).when(bool))
                     for form in self._forms for rule in rules(form, self._floats)))
-        beyond, misaligned = self._registers(found)
+        beyond, misaligned = self._registers(m, found)
         quarter = self._where(
             found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in quarter_rules(form)))
         kind = reduce(or_, (Mux(_any(found[form] for form in self._forms if kind_of(form) is kind), kind.value, 0)
                             for kind in InstructionKind))
         places = (Mux(_any(found[form] for form in self._forms if _constant(form) == where), index + 1, 0)
                   for index, where in enumerate(CONSTANT_FIELDS))
-        m.d.comb += [self.predecoded.constant.eq(reduce(or_, places)), self.predecoded.kind.as_value().eq(kind),
-                     self.predecoded.quarter.eq(quarter)]
-        with m.If(refused | beyond | misaligned):
+        told: Any = Signal(Predecoded)
+        illegal = Signal()
+        m.d.sync += [told.constant.eq(reduce(or_, places)), told.kind.as_value().eq(kind), told.quarter.eq(quarter),
+                     illegal.eq(refused)]
+        m.d.comb += self.predecoded.eq(told)
+        with m.If(illegal | beyond | misaligned):
             m.d.comb += [
                 self.predecoded.kind.eq(InstructionKind.REFUSED),
-                self.predecoded.error.eq(Mux(refused, WarpError.ILLEGAL_INSTR_ENCODING.value, Mux(
+                self.predecoded.error.eq(Mux(illegal, WarpError.ILLEGAL_INSTR_ENCODING.value, Mux(
                     beyond, WarpError.OOR_REG.value, WarpError.MISALIGNED_REG.value)))]
         return m
 
@@ -143,18 +148,21 @@ class Predecoder(wiring.Component):
                 forms.setdefault(condition, []).append(found[form])
         return _any(condition.of(self.word) & _any(having) for condition, having in forms.items())
 
-    def _registers(self, found: Mapping[Form, Any]) -> tuple[Any, Any]:
-        """Whether a register is beyond those of the launch, and whether a group of registers is not aligned."""
-        beyond, misaligned = [], []
+    def _registers(self, m: Module, found: Mapping[Form, Any]) -> tuple[Any, Any]:
+        """Whether a register is beyond those of the launch, and whether a group of registers is not aligned; a cycle
+        later."""
+        beyond, misaligned, word = [], [], Signal.like(self.word)
+        m.d.sync += word.eq(self.word)
         groups = {form: Outcomes(form, partial(register_groups, form)) for form in self._forms}
         for place in _PLACES:
             named = [(form, name) for form in self._forms for name in next(iter(groups[form]))
                      if form.fields[name] == place]
             # Registers of the group behind the first: 0, 1 or 3.
-            extra = Cat(self._where(found, ((form, groups[form].when(partial(_has, name, size)))
-                                            for form, name in named)) for size in (2, 4))
-            number = field_of(self.word, place)
-            used = _any(found[form] for form, _ in named) & (number != RZ)
+            extra, used, number = Signal(2), Signal(), field_of(word, place)
+            m.d.sync += [
+                extra.eq(Cat(self._where(found, ((form, groups[form].when(partial(_has, name, size)))
+                                                 for form, name in named)) for size in (2, 4))),
+                used.eq(_any(found[form] for form, _ in named) & (field_of(self.word, place) != RZ))]
             beyond.append(used & (number + extra >= self.registers))
             misaligned.append(used & (number & extra).any())
         return _any(beyond), _any(misaligned)

@@ -1,5 +1,7 @@
 """What the stages of fetch hand to each other."""
 
+from typing import Any
+
 from amaranth.hdl import unsigned
 from amaranth.lib import data
 from amaranth.utils import ceil_log2
@@ -11,7 +13,20 @@ from rtl.params import SmParams
 
 from .predecode import Predecoded
 
-__all__ = ["GROUP_BITS", "LINE_GROUPS", "LINE_WORDS", "Place", "StoredGroup", "StoredInstruction", "fetched", "lookup"]
+__all__ = [
+    "GROUP_BITS",
+    "IN_BLOCKS",
+    "LINE_GROUPS",
+    "LINE_WORDS",
+    "Place",
+    "StoredGroup",
+    "StoredInstruction",
+    "fetched",
+    "lookup",
+]
+
+IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
+"""Of a memory whose word counts for nothing when it is read in the cycle of a write to it."""
 
 GROUP_BITS = 32 - ceil_log2(GROUP_BYTES)
 """Width of a group's number: its pc without the bits that are 0."""

@@ -41,9 +41,9 @@ class ConstantResolver(Component):
     stage        what happens
     ===========  ==============================================================
     choose       a word is chosen, of the group that waits here or of ``indexed``
-    bank         its address, and whether the bank has it
-    read         the cache is read
-    compare      hit, or wait; the group leaves with its last word
+    bank         its address, for the cache to read, and whether the bank has it
+    read         what the cache has there is compared
+    last         hit, or wait; the group leaves with its last word
     ===========  ==============================================================
 
     Members
@@ -116,26 +116,27 @@ class ConstantResolver(Component):
         words = (bank.size + (1 << _WORD_BYTES_BITS) - 1) >> _WORD_BYTES_BITS
         m.d.comb += bank.eq(pick((self.banks[number].as_value() for number in range(CONSTANT_BANKS)),
                                bank_lookup.bank[:_BANK_BITS]))
-        address, missing = Signal(WORD_ADDRESS_BITS), Signal()
+        address, read_address, last_address = (Signal(WORD_ADDRESS_BITS, name=name) for name in (
+            "address", "read_address", "last_address"))
+        missing, last_missing, again = Signal(), Signal(), Signal()
+        m.d.comb += address.eq(bank.address[_WORD_BYTES_BITS:] + word)
         with m.If(going):
             m.d.sync += [
-                address.eq(bank.address[_WORD_BYTES_BITS:] + word),
+                read_address.eq(address), last_address.eq(read_address), last_missing.eq(missing),
                 missing.eq(bank_lookup.bank[_BANK_BITS:].any() | ~bank.valid | (word >= words))]
 
-        # Read, and again while the word is not there.
+        # Read.
         read_lookup, read_group, read_leaves = self._stage(m, going, bank_lookup, bank_group, bank_leaves)
-        compare_address, compare_missing = Signal.like(address), Signal()
-        m.d.comb += cache.address.eq(Mux(going, address, compare_address))
-        with m.If(going):
-            m.d.sync += [compare_address.eq(address), compare_missing.eq(missing)]
 
-        # Compare.
+        # Last. While its word is not there, both this one and the one behind it are looked up again and again.
         last_lookup, last_group, last_leaves = self._stage(m, going, read_lookup, read_group, read_leaves)
-        needs = last_lookup.valid & ~compare_missing & ~cache.hit
+        needs = last_lookup.valid & ~last_missing & ~cache.hit & ~again
         constant = Signal(indexed_response())
+        m.d.sync += again.eq(needs)
         m.d.comb += [
-            going.eq(~needs), cache.wanted.eq(needs & ~cache.filled),
-            constant.missing.eq(compare_missing | cache.error),
+            cache.address.eq(Mux(needs, last_address, Mux(again, read_address, address))),
+            going.eq(~(needs | again)), cache.wanted.eq(needs & ~cache.filled),
+            constant.missing.eq(last_missing | cache.error),
             constant.value.eq(Mux(constant.missing, 0, cache.value))]
 
         values = Signal(data.ArrayLayout(indexed_response(), GROUP_INSTRUCTIONS))     # of the group, so far

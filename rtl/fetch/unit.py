@@ -18,6 +18,7 @@ from rtl.layouts import (
     indexed_response,
     redirect,
 )
+from rtl.one_hot import one_hot
 from rtl.params import SmParams
 
 from .instructions import InstructionCache
@@ -81,11 +82,11 @@ class FetchUnit(Component):
         looking, looked = Signal(), Signal(data.StructLayout({"warp": params.warp_bits, "place": Place}))
         waiting, retrying = Signal(params.warps), Signal(params.warps)
         moves, begins, target = Signal(), Signal(), Signal.like(looked)
-        able = self.room & ~waiting & ~Mux(looking, _one_of(params, looked.warp), 0)
-        redirected = self.redirect.payload
+        able, redirected = self.room & ~waiting, self.redirect.payload
         m.d.comb += [
-            chooser.requests.eq(able), pc_out.addr.eq(chooser.chosen),
-            begins.eq(self.redirect.valid | chooser.valid & able.bit_select(chooser.chosen, 1) & ~self.busy)]
+            chooser.requests.eq(able & ~one_hot(looked.warp, params.warps, looking)), pc_out.addr.eq(chooser.chosen),
+            begins.eq(self.redirect.valid | chooser.valid & able.bit_select(chooser.chosen, 1) & ~self.busy
+                      & ~(looking & (looked.warp == chooser.chosen)))]
         with m.If(self.redirect.valid):
             m.d.comb += [target.warp.eq(redirected.warp), target.place.eq(_place(redirected.pc))]
         with m.Else():
@@ -94,32 +95,37 @@ class FetchUnit(Component):
             m.d.sync += [looking.eq(begins), looked.eq(target)]
         m.d.comb += [instructions.enable.eq(moves), instructions.group.eq(target.place.group)]
 
-        # Hit: the group goes on, the warp's next one is the one behind it. Miss: it waits for the line.
+        # Hit: the group goes on, the warp's next one is the one behind it. Miss: it waits for the line. Who does not
+        # move does not ask whether it was a hit: that is known late.
         stale = looking & self.redirect.valid & (redirected.warp == looked.warp)
         counts = looking & ~stale
         hit = instructions.hit & ~self.busy
         out, claimed = resolver.fetched, self.claimed
         m.d.comb += [
-            moves.eq(~counts | ~hit | out.ready), out.valid.eq(counts & hit), out.payload.warp.eq(looked.warp),
+            moves.eq(~counts | out.ready), out.valid.eq(counts & hit), out.payload.warp.eq(looked.warp),
             out.payload.place.eq(looked.place), out.payload.group.eq(instructions.stored),
-            claimed.valid.eq(out.valid & out.ready), claimed.payload.eq(looked.warp)]
-        with m.If(moves):
-            m.d.comb += [pc_in.en.eq(counts), pc_in.addr.eq(looked.warp), pc_in.data.eq(looked.place)]
-            with m.If(hit):
-                m.d.comb += [pc_in.data.group.eq(looked.place.group + 1), pc_in.data.first.eq(0)]
+            claimed.valid.eq(out.valid & out.ready), claimed.payload.eq(looked.warp), pc_in.en.eq(1)]
+        with m.If(~moves & self.redirect.valid):
+            m.d.comb += [pc_in.addr.eq(redirected.warp), pc_in.data.eq(_place(redirected.pc))]
         with m.Else():
-            m.d.comb += [
-                pc_in.en.eq(self.redirect.valid), pc_in.addr.eq(redirected.warp),
-                pc_in.data.eq(_place(redirected.pc))]
+            m.d.comb += [pc_in.en.eq(counts), pc_in.addr.eq(looked.warp), pc_in.data.eq(looked.place)]
+            with m.If(hit & moves):
+                m.d.comb += [pc_in.data.group.eq(looked.place.group + 1), pc_in.data.first.eq(0)]
+
+        # What was no hit leaves, too, unless it would need the port of a redirect.
+        ready_again = instructions.filled | self.busy
+        leaves, gone, gone_warp = moves | ~self.redirect.valid, Signal(), Signal.like(looked.warp)
+        m.d.sync += [gone.eq(counts & ~hit & leaves & ~ready_again), gone_warp.eq(looked.warp)]
+        with m.If(~moves & leaves & ~hit):
+            m.d.sync += looking.eq(0)
 
         # A warp that waited looks again before the next line is asked for, which might take the place of its own.
-        missed = counts & ~hit & ~self.busy & ~instructions.filled
+        missed = gone & ~ready_again & ~(self.redirect.valid & (redirected.warp == gone_warp))
         m.d.comb += instructions.wanted.eq(missed & ~retrying.any())
         waits = missed & (instructions.wanted & loader.free[0] | loader.under_way[0])
-        ready_again = instructions.filled | self.busy
-        begun = Mux(begins & moves, _one_of(params, target.warp), 0)
+        begun = one_hot(target.warp, params.warps, begins & moves)
         m.d.sync += [
-            waiting.eq(Mux(ready_again, 0, waiting & ~begun | Mux(waits, _one_of(params, looked.warp), 0))),
+            waiting.eq(Mux(ready_again, 0, waiting & ~begun | one_hot(gone_warp, params.warps, waits))),
             retrying.eq(Mux(instructions.filled, waiting, retrying) & ~begun & self.room)]
         return m
 
@@ -155,8 +161,3 @@ def _place(pc: Signal) -> Any:
     """The group of a pc, and the instruction in it: a group's own pc means the first one."""
     word = pc[_WORD_AT:_GROUP_AT]
     return data.View(Place, Cat(pc[_GROUP_AT:], Mux(word == 0, 0, word - 1)[:len(word)]))
-
-
-def _one_of(params: SmParams, warp: Signal) -> Any:
-    """One bit a warp: the warp's."""
-    return (1 << warp)[:params.warps]

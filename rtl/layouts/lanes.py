@@ -103,7 +103,8 @@ class LaneClientPort(wiring.Signature):
     write, wanted, values, flags, conditions
         See LaneWriterPort.
     gather : Out(stream of register_gather)
-        Taken like a write.
+        Taken like a write, but not in the first cycle in which it is offered: it is chosen a cycle before. So its
+        payload may come a cycle later than ``valid``.
     gathered : In(valid, index, beat, values)
         Three values for each lane, a beat a cycle.
     """

@@ -69,25 +69,22 @@ class MemoryFront(Component):
             "warp", "serial", "pc", "word", "write_barrier", "read_barrier")]
 
         # The instruction whose registers are being read; it takes its slot in its first cycle here. Its first gather is
-        # offered a cycle before, if there is none of another one.
+        # offered a cycle before, if there is none of another one: what it reads need not be known by then.
         slot, here, asks, second, begun = Signal(slot_bits(params)), Signal(), Signal(), Signal(), self.begun
-        job, asked = Signal(queued(params)), Signal(queued(params))
-        next_slot, ends, comes, idle, early = Signal.like(slot), Signal(), Signal(), head.payload.idle, Signal()
+        job, others = Signal(queued(params)), Signal.like(decoder.instruction.gathers[1])
+        next_slot, ends, comes, idle = Signal.like(slot), Signal(), Signal(), head.payload.idle
         gather, taken = self.gather.payload, self.taken
         m.d.comb += [
             next_slot.eq(slot + here), ends.eq(~asks | (self.gather.ready & taken.payload.last)),
             head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1)
                           & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
-            comes.eq(head.valid & head.ready), early.eq(~asks),
-            asked.eq(Mux(early, head.payload.as_value(), job.as_value()))]
-        m.d.sync += begun.valid.eq(comes)
+            comes.eq(head.valid & head.ready)]
+        m.d.sync += [begun.valid.eq(comes), others.eq(whole.instruction.gathers[1]),
+                     Assert(asks | ~(self.gather.valid & self.gather.ready), "a gather taken when it is first offered")]
         with m.If(taken.valid):
             m.d.sync += [second.eq(~taken.payload.last), asks.eq(~taken.payload.last)]
         with m.If(comes):
-            m.d.sync += [
-                job.eq(head.payload), slot.eq(next_slot), here.eq(1)]
-            with m.If(~early | ~self.gather.ready | idle):
-                m.d.sync += [second.eq(0), asks.eq(~idle)]
+            m.d.sync += [job.eq(head.payload), slot.eq(next_slot), here.eq(1), second.eq(0), asks.eq(~idle)]
         m.d.comb += [
             begun.payload.slot.eq(slot), begun.payload.job.eq(job), begun.payload.instruction.eq(whole.instruction),
             begun.payload.idle.eq(job.idle), whole.word.eq(job.word)]
@@ -95,11 +92,9 @@ class MemoryFront(Component):
             m.d.sync += Assert(~self.busy.bit_select(slot, 1), "a slot in use is given again")
 
         m.d.comb += [
-            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(asked.warp), gather.serial.eq(asked.serial),
-            gather.registers.eq(
-                Mux(taken.payload.second, whole.instruction.gathers[1].as_value(), asked.gather.as_value())),
-            gather.index.eq(taken.payload.second), gather.last.eq(taken.payload.last),
-            gather.barrier.eq(asked.read_barrier), taken.valid.eq(self.gather.valid & self.gather.ready),
-            taken.payload.slot.eq(Mux(early, next_slot, slot)), taken.payload.second.eq(second & ~early),
-            taken.payload.last.eq(taken.payload.second == asked.second)]
+            self.gather.valid.eq(asks | comes & ~idle), gather.warp.eq(job.warp), gather.serial.eq(job.serial),
+            gather.registers.eq(Mux(second, others.as_value(), job.gather.as_value())), gather.index.eq(second),
+            gather.last.eq(taken.payload.last), gather.barrier.eq(job.read_barrier),
+            taken.valid.eq(asks & self.gather.ready), taken.payload.slot.eq(slot), taken.payload.second.eq(second),
+            taken.payload.last.eq(second == job.second)]
         return m

@@ -56,24 +56,33 @@ def test_what_a_lane_converts_by_itself():
         number %= 1 << to_bits
         return (number - (to_signed << to_bits if number >> to_bits - 1 else 0)) % (1 << 32)
 
+    def instruct(ctx, fields):
+        operation = fields["operation"]
+        ctx.set(dut.instruction, fields)
+        ctx.set(dut.bound, {name: fields.get(name, 0) for name in ("to_size", "to_signed", "saturate")} | {
+            "converts": operation is ConversionOperation.INTEGER_TO_INTEGER,
+            "counts": operation is ConversionOperation.COUNT})
+
     async def body(ctx):
         for size, signed, to_size, to_signed, absolute, negate, saturate in product(
                 range(3), (0, 1), range(3), (0, 1), (0, 1), (0, 1), (0, 1)):
             part = source.randrange(0, 4, SIZES[size] // 8) if size < 2 else 0
             fields = {"size": size, "signed": signed, "part": part, "absolute": absolute, "negate": negate,
                       "to_size": to_size, "to_signed": to_signed, "saturate": saturate}
-            ctx.set(dut.instruction, fields | {"operation": ConversionOperation.INTEGER_TO_INTEGER})
+            instruct(ctx, fields | {"operation": ConversionOperation.INTEGER_TO_INTEGER})
             for edge in (*edges, source.getrandbits(32)):
                 word = (edge << 8 * part | source.getrandbits(8 * part)) % (1 << 32)
                 ctx.set(dut.source, word)
+                await ctx.tick()
                 assert ctx.get(dut.result) == expected(word, **fields), (hex(word), fields)
         for invert in (0, 1):
-            ctx.set(dut.instruction, {"operation": ConversionOperation.COUNT, "invert": invert})
+            instruct(ctx, {"operation": ConversionOperation.COUNT, "invert": invert})
             for edge in edges:
                 ctx.set(dut.source, edge)
+                await ctx.tick()
                 assert ctx.get(dut.result) == (32 - edge.bit_count() if invert else edge.bit_count())
 
-    combinational(dut, body)
+    simulate(dut, body)
 
 
 def test_the_decoder_reads_what_the_table_says():

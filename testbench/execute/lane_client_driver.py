@@ -61,8 +61,8 @@ class LaneClientDriver:
     """Serves one unit's port. Operations take effect in the order in which they were taken.
 
     The beats of an operation follow each other without a gap. Those of two operations never meet, but for a gather and
-    a write that were taken in one cycle: after that the port is not ready for the rest of their beats. All cycles are
-    counted from the start of :meth:`serve`.
+    a write that were taken in one cycle: after that the port is not ready for the rest of their beats. A gather is not
+    taken in the first cycle in which it is offered. All cycles are counted from the start of :meth:`serve`.
 
     Parameters:
         bench: Whose random numbers decide when the port is ready.
@@ -95,6 +95,7 @@ class LaneClientDriver:
         self._mark = data.StructLayout({"valid": 1, "index": 4, "beat": range(params.beats)})
         self._under_way: list[_UnderWay] = []
         self._busy_until = 0
+        self._gather_waits = False
 
     @property
     def quiet(self) -> bool:
@@ -125,16 +126,20 @@ class LaneClientDriver:
             for ended in [each for each in self._under_way if self._age(each) >= self._last_age(each)]:
                 self._under_way.remove(ended)
                 self._ended(ended.operation)
+            self._gather_waits = False
             for kind, offers, payload in zip(self._kinds, valid, payloads, strict=True):
                 if offers and kind in ready:
                     self._take(kind, payload)
+                elif offers and kind == "gather":
+                    self._gather_waits = True
             self.now += 1
 
     def _ready(self) -> set[str]:
         """The kinds of operations that the port is ready for in this cycle."""
         if self.now < self._busy_until:
             return set()
-        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle}
+        return {kind for kind in self._kinds if self._bench.random.random() >= self._idle
+                and (kind != "gather" or self._gather_waits)}
 
     def _take(self, kind: str, bits: int) -> None:
         """An operation is taken in this cycle."""

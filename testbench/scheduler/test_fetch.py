@@ -26,7 +26,7 @@ from testbench import simulation
 from testbench.scheduler import tb_scheduler
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
-from testbench.simulation import combinational, simulate
+from testbench.simulation import simulate
 from testbench.words import encode
 
 ENGINE, _ = choose()
@@ -58,6 +58,7 @@ def test_the_predecoder_says_what_the_table_says(floats):
             registers = source.choice([16, 40, 64, 254, 255])
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)
+            await ctx.tick()
             got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers, floats)
             errors.add(error)
             assert got.error == error.value, f"{word:#018x}, {registers} registers"
@@ -68,7 +69,7 @@ def test_the_predecoder_says_what_the_table_says(floats):
                 assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"
         assert errors == {WarpError.NONE, WarpError.ILLEGAL_INSTR_ENCODING, WarpError.OOR_REG, WarpError.MISALIGNED_REG}
 
-    combinational(dut, body)
+    simulate(dut, body)
 
 
 @pytest.mark.parametrize(("word", "kind"), [
@@ -113,6 +114,19 @@ def test_caches_are_emptied_while_warps_run():
             bench.expect("whether groups and words came", driver.groups > 20 and driver.words > 5, True)
 
     passes(body)
+
+
+def test_redirects_while_lines_and_constants_are_waited_for():
+    """A program larger than the cache: a warp that was just redirected misses, cannot go on, and another one is."""
+    def body(bench: Bench) -> None:
+        image = random_image(bench.random, 150, 40)
+        for chance in (0.2, 0.6):
+            behaviour = MemoryBehaviour(latency=(10, 40), stall=0.1, reorder=True)
+            driver = FetchDriver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
+            driver.run(4000)
+            bench.expect("whether groups and constants came", driver.groups > 100 and driver.constants > 30, True)
+
+    passes(body, 1)
 
 
 def test_what_was_written_is_seen_behind_an_invalidation():

@@ -1,10 +1,11 @@
 """The execute unit, joined."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component, pass_on
+from rtl.isa.syntax import PT
 from rtl.layouts import (
     Event,
     GridConfiguration,
@@ -74,8 +75,8 @@ class ExecuteUnit(Component):
         Of instructions of the lanes, of writes that complete one, and of refused ones, in S8 of the last beat, or
         when that would be.
     passed, gathered : Out(Event of scoreboard_event), Out(Event of operands_read)
-        Of the same, and of TRAP; of the last gather of an instruction. In S3 of the last beat: what is selected
-        four cycles later finds everything read and written.
+        Of the same, and of TRAP; of the last gather of an instruction. So early that what is selected four cycles later
+        finds everything read and written.
     error : Out(error_event)
         At the end of S3.
     written : Out(lane_write)
@@ -224,13 +225,17 @@ class ExecuteUnit(Component):
             Assert(~(ends & leaving.passed), "something else is complete with what passed the full lanes")]
         m.d.comb += self.completion.eq(line[:width])
 
-        # Who waits for it may be selected in time for its operands.
-        events = {"passed": (passed, (leaving.passed & ~leaving.slot.quarter) | ends),
-                  "gathered": (leaving.gathered.payload, leaving.gathered.valid)}
-        for name, (payload, valid) in events.items():
-            told = getattr(self, name)
-            here = Cat(payload, valid)
-            early = Signal(len(here) * (self._params.beats - 1), name=f"early_{name}")
-            line = Cat(early, here)
-            m.d.sync += early.eq(line[len(here):])
-            m.d.comb += Cat(told.payload, told.valid).eq(line[:len(here)])
+        # Who waits for it may be selected in time for its operands: of a register that a unit writes the first beat
+        # counts, of predicates and CC the last one. What is told early goes between the others.
+        write = leaving.arriving.write.operation
+        soon = leaving.arriving.writes & (write.predicate == PT) & ~write.conditional
+        for name, payload, valid, early in (
+                ("passed", passed, (leaving.passed & ~leaving.slot.quarter) | ends, soon),
+                ("gathered", leaving.gathered.payload, leaving.gathered.valid, Const(0))):
+            told, size = getattr(self, name), len(payload.as_value())
+            line = Signal((size + 1) * max(self._params.beats - 2, 0), name=f"{name}_line")
+            last, goes = Cat(line, payload, valid)[:size + 1], Signal(name=f"{name}_soon")
+            m.d.comb += [
+                goes.eq(valid & early & ~last[-1]), told.valid.eq(last[-1] | goes),
+                told.payload.eq(Mux(goes, payload.as_value(), last[:size]))]
+            m.d.sync += line.eq(Cat(line, payload, valid & ~goes)[size + 1:])

@@ -122,8 +122,17 @@ def launched(p: Pipeline) -> Script:
     cycle = p.cycle
     yield from _quiet(p)
     p.bench.expect("registers", p.gathered[where][-1], [list(everything.values), [0] * 32, list(everything.values)])
-    at, event = p.reads[-1]
-    p.bench.expect("operands read", (at, event.payload.warp, event.payload.barrier), (cycle + p.params.beats, 2, 4))
+    (at, event), late = p.reads[-1], max(p.params.beats - 1, 1)
+    p.bench.expect("operands read", (at, event.payload.warp, event.payload.barrier),
+                   (cycle + late, 2, 4))
+    # What a unit writes is told when its first beat is on its way, unless it may be a predicate or CC.
+    for predicate, conditional, told in ((PT, False, 1), (0, False, late), (PT, True, late)):
+        count = len(p.passed)
+        p.write(9, beside, warp=1, predicate=predicate, conditional=conditional)
+        cycle = p.cycle
+        yield from _quiet(p)
+        p.bench.expect("cycles until issue is told", [at - cycle for at, _ in p.passed[count:]], [told])
+
     where = p.gather([9], warp=2)
     yield from _quiet(p)
     p.bench.expect("what was written beside a gather", p.gathered[where][-1][0], list(beside.values))

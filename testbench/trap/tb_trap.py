@@ -4,7 +4,7 @@ Programs that are stopped at any cycle must leave what they leave undisturbed, a
 handler once for each stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from rtl.params import PRESETS, WARP_THREADS, SmParams
@@ -18,7 +18,8 @@ from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase
 from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver, record_case
-from testbench.trap.injection import HANDLERS, counted, in_every_state, inject, programs, stops_often, stops_once
+from testbench.trap.injection import HANDLERS, Counted, counted, in_every_state, inject, programs, stops_often
+from testbench.trap.programs import RETURN
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
@@ -61,22 +62,23 @@ def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps:
     """Short programs, stopped once at each of these cycles: what they leave is what they leave undisturbed."""
     cycles = list(cycles)
     for name, launch in programs(warps).items():
-        undisturbed = buffers(inject(bench, driver, name, counted(launch()), iter(())))
-        for cycle in bench.progress(cycles, name):
-            what = f"{name}, stopped at cycle {cycle}"
-            left = inject(bench, driver, what, counted(launch(), HANDLERS[cycle % 2]), stops_once(cycle))
-            bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
+        _stopped_once(bench, driver, name, lambda handler, launch=launch: counted(launch(), handler), cycles)
 
 
 def check_states(bench: Bench, driver: TrapDriver, cycles: Iterable[int]) -> None:
     """Warps of a CTA that wait, are parted, trap, come back from an exit and have ended, stopped at each of these
     cycles, in lockstep."""
-    undisturbed = buffers(inject(bench, driver, "warps in every state", counted(in_every_state(), traps_itself=True),
-                                 iter(()), check=True))
-    for cycle in bench.progress(list(cycles), "states"):
-        what = f"warps in every state, stopped at cycle {cycle}"
-        made = counted(in_every_state(), HANDLERS[cycle % 2], traps_itself=True)
-        left = inject(bench, driver, what, made, stops_once(cycle), check=True)
+    _stopped_once(bench, driver, "warps in every state",
+                  lambda handler: counted(in_every_state(), handler, traps_itself=True), list(cycles), check=True)
+
+
+def _stopped_once(bench: Bench, driver: TrapDriver, name: str, make: Callable[[Sequence[str]], Counted],
+                  cycles: Sequence[int], *, check: bool = False) -> None:
+    """A program, made for a handler, stopped once at each of these cycles, against what it leaves undisturbed."""
+    undisturbed = buffers(inject(bench, driver, name, make(RETURN), iter(()), check=check))
+    for cycle in bench.progress(cycles, name):
+        what = f"{name}, stopped at cycle {cycle}"
+        left = inject(bench, driver, what, make(HANDLERS[cycle % 2]), iter([cycle]), check=check)
         bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
 
 

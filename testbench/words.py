@@ -108,6 +108,12 @@ def contents(made: Launch, name: str) -> list[int]:
     return list(struct.unpack(f"<{size // 4}I", made.memory.read(base, size)))
 
 
+def memory_left(made: Launch) -> dict[str, bytes]:
+    """Every byte of global memory that a kernel can name, as it is now: buffers and module variables."""
+    regions = made.memory.regions
+    return {name: made.memory.read(*regions[name]) for name in (*made.buffers, "globals") if name in regions}
+
+
 def results(run: Callable[[Launch], object], body: Sequence[int], threads: int = 1, **options: Any) -> list[int]:
     """What each thread of one CTA stores after START, the body and FINISH."""
     made = launch([*START, *body, *FINISH], [Buffer("o", bytes(4 * threads))], block=(threads, 1, 1), **options)

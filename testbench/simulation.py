@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
-from sim.engine import Engine, choose
+from sim.engine import Engine, choose, stop
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
 
@@ -24,7 +24,10 @@ def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (),
         simulator.add_testbench(testbench)
     for testbench in background:
         simulator.add_testbench(testbench, background=True)
-    simulator.run()
+    try:
+        simulator.run()
+    finally:
+        stop(simulator)
 
 
 def combinational(dut: Any, body: Any) -> None:

@@ -130,7 +130,7 @@ def test_random_instructions_reach_everything():
     """Every kind of access and of error; the short form of the testbench need not."""
     coverage, source = MemoryCoverage(), random.Random(1)
     for mask in (tb_memory.ALL_REPORTED, 0):
-        coverage.take(random_world(source, 800, mask)[0].steps)
+        coverage.take(random_world(source, 800, mask).steps)
     assert coverage.missing() == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
-from sim.engine import Engine, choose, stop
+from sim.engine import Engine, choose, make_simulator, stop
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
 
@@ -14,20 +14,23 @@ CLOCK = MappingProxyType({"sync": 1e-8})
 """Domain -> period of its clock, in seconds."""
 
 
-def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (),
-             clocks: Mapping[str, float] = CLOCK) -> None:
-    """Runs testbenches, and others beside them, in Amaranth's simulator until the former have ended."""
-    simulator = Simulator(dut)
+def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (), clocks: Mapping[str, float] = CLOCK,
+             engine: type[Engine] | None = None) -> Simulator:
+    """Runs testbenches, and others beside them, until the former have ended: in Amaranth's simulator, or on another
+    engine.
+    """
+    simulator = Simulator(dut) if engine is None else make_simulator(dut, engine)
     for domain, period in clocks.items():
         simulator.add_clock(period, domain=domain)
-    for testbench in testbenches:
-        simulator.add_testbench(testbench)
     for testbench in background:
         simulator.add_testbench(testbench, background=True)
+    for testbench in testbenches:
+        simulator.add_testbench(testbench)
     try:
         simulator.run()
     finally:
         stop(simulator)
+    return simulator
 
 
 def combinational(dut: Any, body: Any) -> None:

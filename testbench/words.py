@@ -102,8 +102,8 @@ FINISH = (STORE, encode("EXIT"))
 """R0 stored to that word, and the thread's end."""
 
 
-def contents(made: Launch, name: str) -> list[int]:
-    """A buffer's 32-bit words as they are now."""
+def contents(made: Any, name: str) -> list[int]:
+    """32-bit words of a buffer of a launch, of PTX or of machine code, as they are now."""
     base, size = made.buffers[name]
     return list(struct.unpack(f"<{size // 4}I", made.memory.read(base, size)))
 

@@ -13,7 +13,7 @@ from sim.engine import choose
 from sim.testbench import Bench, run
 from testbench import simulation
 from testbench.scheduler import issue_model, tb_scheduler
-from testbench.scheduler.issue_driver import Behaviour, IssueDriver
+from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver
 from testbench.scheduler.issue_programs import random_program, same_program
 
 ENGINE, _ = choose()
@@ -80,9 +80,8 @@ def test_another_rule_is_seen(monkeypatch, change):
 @pytest.mark.parametrize("policy", list(Policy))
 def test_another_policy_is_seen(policy):
     def body(bench: Bench) -> None:
-        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
         program = same_program(Kind.LANES, ControlCode(stall=1))
-        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, behaviour)
+        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, replace(WILLING, policy=policy))
         step = driver.model.step
 
         def with_other_policy(inputs, selection):

@@ -12,6 +12,8 @@ from sim.testbench import Bench, run
 
 CLOCK = MappingProxyType({"sync": 1e-8})
 """Domain -> period of its clock, in seconds."""
+ENGINE, _ = choose()
+"""What simulates where nothing else is said."""
 
 
 def simulate(dut: Any, *testbenches: Any, background: Iterable[Any] = (), clocks: Mapping[str, float] = CLOCK,
@@ -40,6 +42,13 @@ def combinational(dut: Any, body: Any) -> None:
 
 def passes(unit: str, body: Callable[[Bench], Any], seed: int = 0, engine: type[Engine] | None = None) -> Report:
     """The report of a part of a testbench, which passes."""
-    report = run(unit, body, engine or choose()[0], seed=seed)
+    report = run(unit, body, engine or ENGINE, seed=seed)
     assert report.passed, report.failure
     return report
+
+
+def failure(unit: str, body: Callable[[Bench], Any], engine: type[Engine] | None = None) -> str:
+    """Why a part of a testbench fails, which it does."""
+    report = run(unit, body, engine or ENGINE)
+    assert report.failure is not None
+    return report.failure

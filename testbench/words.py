@@ -8,8 +8,8 @@ from typing import Any
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
 from rtl.isa.kinds import Compare, MemorySize
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ, Predicate
-from rtl.isa.table import BY_NAME
+from rtl.isa.syntax import PT, RZ, Form, Predicate
+from rtl.isa.table import BY_NAME, find
 from sim.launch import Argument, Buffer, Launch, prepare
 from sim.toolchain.module import Data, Kernel, Module, Parameter
 from sim.toolchain.object_file import PARAMETER_BASE
@@ -38,6 +38,13 @@ def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
     if len(found) != 1:
         raise ValueError(f"{len(found)} forms of {name} are {variant} and have {', '.join(fields)}")
     return found[0]
+
+
+def form_of(word: int) -> Form:
+    """The form of a word that has one."""
+    form = find(word)
+    assert form is not None, f"{word:016x} is no instruction"
+    return form
 
 
 def address(number: int) -> int:

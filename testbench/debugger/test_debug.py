@@ -17,11 +17,10 @@ from sim.debugger.places import Places
 from sim.debugger.terminal import PROMPT
 from sim.debugger.watch import Watch
 from testbench.engine.designs import needs_compiled
+from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
 PRINTS = str(PROGRAMS / "runtime" / "hello.O3.cubin")
-FIBONACCI = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
 BARRIER = """.kernel k
 .param out 8
 .registers 24
@@ -109,10 +108,10 @@ def tokens(shown: str) -> list[str]:
 
 @needs_compiled
 def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
-    plain = debug(FIBONACCI, "run", "memory out 12", block=12)
+    plain = debug(RECURSION, "run", "memory out 12", block=12)
     assert "over" in plain[0]
     broken, _, stack, _, deeper, listed, back, deleted, over, memory, states = debug(
-        FIBONACCI, "break fib", "run", "stack", "continue", "stack", "break", "disassemble fib 1", "delete 1",
+        RECURSION, "break fib", "run", "stack", "continue", "stack", "break", "disassemble fib 1", "delete 1",
         "continue", "memory out 12", "break", block=12)
     assert broken.startswith("breakpoint 1 at 0x0070 fib\n     *0x0070 ")
     assert stack.splitlines()[0] == "1 tokens, 1 counted calls open, top first"
@@ -342,7 +341,7 @@ def test_commands_come_from_standard_input(capsys, session, monkeypatch):
 def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complaint):
     path = tmp_path / "script"
     path.write_text(script)
-    line = refused(capsys, main, [FIBONACCI, "--arg", "buf:out=u32[64]", "--batch", str(path)])
+    line = refused(capsys, main, [RECURSION, "--arg", "buf:out=u32[64]", "--batch", str(path)])
     assert line == f"python -m sim.debug: {complaint.format(script=path)}"
 
 
@@ -351,10 +350,10 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
     (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
     (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset full has enough"),
     (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
-    (["--arg", "u32:1"], FIBONACCI),
+    (["--arg", "u32:1"], RECURSION),
 ])
 def test_what_cannot_be_debugged_is_said_in_a_line(capsys, arguments, complaint):
-    line = refused(capsys, main, [FIBONACCI, "--arg", "buf:out=u32[64]", *arguments])
+    line = refused(capsys, main, [RECURSION, "--arg", "buf:out=u32[64]", *arguments])
     assert line.startswith(f"python -m sim.debug: {complaint}")
 
 

@@ -14,7 +14,6 @@ from rtl.memory import MEMORY_FORMS, MemoryDecoder
 from rtl.memory.atomic import AtomicArithmetic
 from rtl.memory.instruction import MemoryOperation
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
-from sim.engine import choose
 from testbench import simulation
 from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import encode
@@ -24,8 +23,6 @@ from testbench.memory.coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVE
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
 from testbench.simulation import combinational
-
-ENGINE, _ = choose()
 
 CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_fills,
           tb_memory.check_edges, tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear,

@@ -19,16 +19,16 @@ from sim.toolchain.module import Module, Parameter, Patch, PatchKind, ProgramErr
 from sim.toolchain.object_file import Relocation
 from sim.toolchain.spelling import spell
 from testbench.ended import on_threads, on_warps
+from testbench.programs import CUBINS, PROGRAMS
 from testbench.words import contents
 
 HERE = Path(__file__).parents[1]
-PROGRAMS = sorted((HERE / "programs").glob("*.cubin"))
 DATA = HERE / "data"
 TWO_KERNELS = DATA / "toolchain_two_kernels.cubin"
 TWO_KERNELS_RELOCATABLE = DATA / "toolchain_two_kernels.relocatable.cubin"
 CALL_TABLE = DATA / "toolchain_call_table.relocatable.cubin"
 DYNAMIC_SHARED = DATA / "toolchain_dynamic_shared.relocatable.cubin"
-ALL = [*PROGRAMS, *sorted(DATA.glob("toolchain_*.cubin"))]
+ALL = [*CUBINS, *sorted(DATA.glob("toolchain_*.cubin"))]
 
 
 def texts(module: Module) -> dict[int, str]:
@@ -37,10 +37,10 @@ def texts(module: Module) -> dict[int, str]:
 
 
 def program(name: str) -> Module:
-    return read_cubin(HERE / "programs" / f"{name}.cubin")
+    return read_cubin(PROGRAMS / f"{name}.cubin")
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_every_program_is_read(path):
     """Against the file's own bytes: the code, the kernel's registers, its parameters, and shared memory."""
     module = read_cubin(path)
@@ -200,7 +200,7 @@ def changed(path: Path, at: int, new: bytes) -> bytes:
     return bytes(content)
 
 
-SIMPLE = HERE / "programs" / "k01_vecadd.O3.cubin"
+SIMPLE = PROGRAMS / "k01_vecadd.O3.cubin"
 
 
 @pytest.mark.parametrize(("content", "message"), [

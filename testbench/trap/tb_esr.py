@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode
-from rtl.isa.table import find
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
 from sim.model.warp import Machine
@@ -15,6 +14,7 @@ from testbench.trap.case import Debugger
 from testbench.trap.driver import TrapDriver, record_case
 from testbench.trap.esr_cases import REGISTERS
 from testbench.trap.programs import with_handler
+from testbench.words import form_of
 
 FEW = 3
 """Errors that a slow simulation can do."""
@@ -33,8 +33,7 @@ _HANDLER = (f"MOV R14, c[0x0][{PARAMETER_BASE:#x}]", f"MOV R15, c[0x0][{PARAMETE
 def _reason(case: ErrorCase) -> int:
     """Of the BPT.TRAP that a case without an error ends with."""
     word = int(case.body[-1].split()[-1], 0)
-    form = find(word)
-    assert form is not None
+    form = form_of(word)
     values = form.values(word)
     assert values["mode"] == BreakpointMode.TRAP.value
     return values["reason"]

@@ -1,7 +1,6 @@
 """What kernels print, allocate and assert: as NVIDIA's compilers call the runtime, and as this compiler does."""
 
 import ctypes
-import json
 import random
 import struct
 from itertools import pairwise
@@ -277,13 +276,12 @@ def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
 
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_failed_assertion_ends_the_run_with_its_place(capsys, tmp_path, origin, engine):
-    out = tmp_path / "out.json"
-    assert main([str(FOLDER / f"asserts.{origin}"), "--block", "34", "--engine", engine, "--preset", "tiny", "--arg",
-                 "buf:out=u32[34]", "--arg", "u32:32", "--json", str(out)]) == 1
+def test_a_failed_assertion_ends_the_run_with_its_place(run_program, capsys, origin, engine):
+    code, written = run_program(FOLDER / f"asserts.{origin}", "--block", "34", "--engine", engine, "--preset", "tiny",
+                                "--arg", "buf:out=u32[34]", "--arg", "u32:32")
+    assert code == 1
     expected = [f'asserts.cu:8: k: block: [0,0,0], thread: [{thread},0,0] Assertion `i < n && "few enough"` failed.'
                 for thread in (32, 33)]
-    written = json.loads(out.read_text())
     assert written["assertions"] == expected and written["output"] == ""
     text = capsys.readouterr().out
     assert "status        error" in text and all(f"assertion     {line}" in text for line in expected)

@@ -100,7 +100,7 @@ class Recorder:
 
 def recursion(threads: int) -> Launch:
     """Fibonacci numbers by calls that diverge."""
-    return prepare(read_program(str(RECURSION)),
+    return prepare(read_program(RECURSION),
                    parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1))
 
 

@@ -1,11 +1,15 @@
 """What all tests share."""
 
 import gc
+import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from sim.run import main
 
 gc.set_threshold(100_000, 20, 20)   # designs are large, live as long as their test, and are not garbage
 
@@ -24,3 +28,13 @@ def full_device(tmp_path) -> Path:
     if not device.exists():
         pytest.skip("there is no device /dev/full")
     return device
+
+
+@pytest.fixture
+def run_program(tmp_path) -> Callable[..., tuple[int, dict]]:
+    """Gives the command that runs a program arguments: its exit code, and the results that it writes."""
+    def run(*arguments: object) -> tuple[int, dict]:
+        out = tmp_path / "out.json"
+        code = main([*map(str, arguments), "--json", str(out)])
+        return code, json.loads(out.read_text())
+    return run

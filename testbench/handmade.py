@@ -80,6 +80,18 @@ def warp_of(made: Machine, slot: int = 0) -> Warp:
     return warp
 
 
+def held(words: Program | Sequence[int], **kind: Any) -> tuple[Machine, Warp]:
+    """A machine, as :func:`machine` makes it, and its first warp."""
+    made = machine(words, **kind)
+    return made, warp_of(made)
+
+
+def retire(made: Machine, *slots: int, times: int = 1) -> None:
+    """Retires an instruction of the warps in these slots, one after the other; all that so often."""
+    for slot in slots * times:
+        made.retire(slot)
+
+
 def alone(word: int, registers: Mapping[int, Sequence[int] | int] | None = None, *, active: int = ALL,
           report_mask: int = 0x00FF_FFFF, predicates: Mapping[int, int] | None = None, condition: Sequence[int] = (),
           **kind: Any) -> tuple[Warp, Retirement]:
@@ -87,8 +99,7 @@ def alone(word: int, registers: Mapping[int, Sequence[int] | int] | None = None,
 
     Returns the warp and the record.
     """
-    made = machine([word], report_mask=report_mask, **kind)
-    warp = warp_of(made)
+    made, warp = held([word], report_mask=report_mask, **kind)
     for number, value in (registers or {}).items():
         warp.registers[number] = np.array(value, np.uint64).astype(np.uint32)
     for number, mask in (predicates or {}).items():

@@ -8,8 +8,8 @@ from typing import Any
 from rtl.isa.control_code import GROUP_BYTES, GROUP_INSTRUCTIONS, INSTRUCTION_BYTES, ControlCode, pack
 from rtl.isa.kinds import Compare, MemorySize
 from rtl.isa.special_registers import SpecialRegister
-from rtl.isa.syntax import PT, RZ, Predicate
-from rtl.isa.table import BY_NAME
+from rtl.isa.syntax import PT, RZ, Form, Predicate
+from rtl.isa.table import BY_NAME, find
 from sim.launch import Argument, Buffer, Launch, prepare
 from sim.toolchain.module import Data, Kernel, Module, Parameter
 from sim.toolchain.object_file import PARAMETER_BASE
@@ -38,6 +38,13 @@ def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
     if len(found) != 1:
         raise ValueError(f"{len(found)} forms of {name} are {variant} and have {', '.join(fields)}")
     return found[0]
+
+
+def form_of(word: int) -> Form:
+    """The form of a word that has one."""
+    form = find(word)
+    assert form is not None, f"{word:016x} is no instruction"
+    return form
 
 
 def address(number: int) -> int:
@@ -102,10 +109,16 @@ FINISH = (STORE, encode("EXIT"))
 """R0 stored to that word, and the thread's end."""
 
 
-def contents(made: Launch, name: str) -> list[int]:
-    """A buffer's 32-bit words as they are now."""
+def contents(made: Any, name: str) -> list[int]:
+    """32-bit words of a buffer of a launch, of PTX or of machine code, as they are now."""
     base, size = made.buffers[name]
     return list(struct.unpack(f"<{size // 4}I", made.memory.read(base, size)))
+
+
+def memory_left(made: Launch) -> dict[str, bytes]:
+    """Every byte of global memory that a kernel can name, as it is now: buffers and module variables."""
+    regions = made.memory.regions
+    return {name: made.memory.read(*regions[name]) for name in (*made.buffers, "globals") if name in regions}
 
 
 def results(run: Callable[[Launch], object], body: Sequence[int], threads: int = 1, **options: Any) -> list[int]:

@@ -9,7 +9,6 @@ from rtl.barrier import BarrierUnit
 from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ, Register
-from rtl.isa.table import find
 from rtl.layouts import InstructionKind, completion, dispatched, error_event
 from rtl.params import WARP_THREADS, SmParams
 from sim.model.action import Action
@@ -23,6 +22,7 @@ from testbench.barrier.warps import ModelWarp, Use
 from testbench.driver import UnitDriver, offer
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.handmade import ALL
+from testbench.words import form_of
 
 _MAKERS = {"BAR": barrier_action, "B2R": read_action, "R2B": write_action}
 
@@ -164,8 +164,7 @@ class BarrierDriver(UnitDriver):
 
     def dispatch(self, ctx: Any, warp: ModelWarp, use: Use) -> None:
         """A warp executes an instruction."""
-        form = find(use.word)
-        assert form is not None
+        form = form_of(use.word)
         values = form.values(use.word)
         lowest = [use.ra, use.rb]
         threads = use.active & use.guard

@@ -8,7 +8,6 @@ from rtl.isa.barriers import BARRIERS
 from rtl.isa.kinds import BarrierMode
 from rtl.layouts import dispatched
 from rtl.params import PRESETS
-from sim.engine import choose
 from testbench import simulation
 from testbench.barrier import tb_barrier
 from testbench.barrier.driver import BarrierDriver
@@ -17,7 +16,6 @@ from testbench.handmade import ALL, encode
 
 SYNC, ARRIVE = (encode("BAR", "ii", mode=mode.value, barrier=0, Pc=7) for mode in (BarrierMode.SYNC, BarrierMode.ARV))
 
-ENGINE, _ = choose()
 
 
 passes = partial(simulation.passes, "barrier")

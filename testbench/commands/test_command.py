@@ -16,11 +16,11 @@ import pytest
 from sim import __main__ as warpstack
 from sim import asm, ptx, run
 from sim.command import OutputError, OutputFile, Parser, check_file, is_whole, make_folder, write_file
+from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 
 ROOT = Path(__file__).parents[2]
-KERNEL = str(Path(__file__).parents[1] / "programs" / "k08_fib_recursion.O3.cubin")
-LONG = [sys.executable, "-m", "sim.dis", str(Path(__file__).parents[1] / "programs" / "k22_alu64.O0.cubin")]
+LONG = [sys.executable, "-m", "sim.dis", str(PROGRAMS / "k22_alu64.O0.cubin")]
 
 
 FIBONACCI = ["--block", "12", "--arg", "buf:out=u32[12]"]
@@ -118,8 +118,8 @@ def test_a_pipe_is_written_to(tmp_path):
 
 
 @pytest.mark.parametrize("command", [
-    [run.main, KERNEL, *FIBONACCI, "--engine", "model", "--json"], [asm.main, "k.sass", "-o"],
-    [ptx.main, KERNEL.replace(".O3.cubin", ".ptx"), "-o"]], ids=["run", "asm", "ptx"])
+    [run.main, RECURSION, *FIBONACCI, "--engine", "model", "--json"], [asm.main, "k.sass", "-o"],
+    [ptx.main, RECURSION.replace(".O3.cubin", ".ptx"), "-o"]], ids=["run", "asm", "ptx"])
 def test_a_device_stays_one(command, full_device, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("k.sass").write_text(SOURCE)
@@ -195,8 +195,8 @@ def test_a_reader_that_stops_is_no_error():
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize("command", [["sim.run", KERNEL, "--block", "12", "--arg", "buf:out=u32[12]"],
-                                     ["sim.run_tb", "--list"], ["sim.dis", KERNEL]], ids=lambda command: command[0])
+@pytest.mark.parametrize("command", [["sim.run", RECURSION, "--block", "12", "--arg", "buf:out=u32[12]"],
+                                     ["sim.run_tb", "--list"], ["sim.dis", RECURSION]], ids=lambda command: command[0])
 def test_a_reader_that_has_gone_is_no_error(command):
     reader, writer = os.pipe()
     os.close(reader)
@@ -260,7 +260,7 @@ def test_one_name_leads_to_all_commands(capsys):
     assert warpstack.main(["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"\n  {name} " in listed for name in warpstack.COMMANDS)
-    assert warpstack.main(["dis", KERNEL]) == 0
+    assert warpstack.main(["dis", RECURSION]) == 0
 
 
 @pytest.mark.parametrize("arguments, message", [([], "which command?"), (["runs"], "no command runs")])

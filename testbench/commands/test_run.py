@@ -1,6 +1,5 @@
 """The command ``python -m sim.run``: what it prints, writes and refuses."""
 
-import json
 import struct
 import subprocess
 import sys
@@ -16,14 +15,10 @@ from sim.report.run import describe
 from sim.run import main
 from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
+from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
-ADD = str(PROGRAMS / "k01_vecadd.O3.cubin")
-TRAP = str(PROGRAMS / "k47_trap_brkpt.O3.cubin")
-RECURSION = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
 WIDE = str(PROGRAMS / "k22_alu64.O0.cubin")
 MODEL = ["--engine", "model"]
-BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u32[40]"]
 
 
 def refused(capsys, *arguments: str) -> str:
@@ -33,13 +28,11 @@ def refused(capsys, *arguments: str) -> str:
 
 # Runs
 
-def test_a_kernel_runs_and_its_buffers_are_written(tmp_path, capsys):
+def test_a_kernel_runs_and_its_buffers_are_written(run_program, tmp_path, capsys):
     (tmp_path / "a.bin").write_bytes(struct.pack("<40I", *range(40)))
-    out = tmp_path / "out.json"
-    code = main([ADD, *MODEL, "--arg", f"buf:a=@{tmp_path / 'a.bin'}", "--arg", "buf:b=u32[40]", "--arg",
-                 "buf:c=u32[40]", "--arg", "s32:40", "--block", "24", "--grid", "2", "--json", str(out)])
+    code, written = run_program(ADD, *MODEL, "--arg", f"buf:a=@{tmp_path / 'a.bin'}", "--arg", "buf:b=u32[40]", "--arg",
+                                "buf:c=u32[40]", "--arg", "s32:40", "--block", "24", "--grid", "2")
     assert code == 0
-    written = json.loads(out.read_text())
     assert written == {"status": "ok", "cycles": written["instructions"], "instructions": written["instructions"],
                        "buffers": {"a": list(range(40)), "b": [0] * 40, "c": list(range(40))}, "esr": {}}
     assert written["instructions"] == 46
@@ -50,7 +43,7 @@ def test_a_kernel_runs_and_its_buffers_are_written(tmp_path, capsys):
     assert lines[-1].endswith(": 00000000 00000001 00000002 00000003 00000004 00000005 00000006 00000007 ...")
 
 
-def test_assembly_runs_too(tmp_path, capsys):
+def test_assembly_runs_too(run_program, tmp_path, capsys):
     source = tmp_path / "ids.sass"
     source.write_text("""
 .kernel ids
@@ -61,18 +54,15 @@ def test_assembly_runs_too(tmp_path, capsys):
         STG.E [R2], R0
         EXIT
 """)
-    out = tmp_path / "out.json"
-    assert main([str(source), *MODEL, "--arg", "buf:out=u32[8]", "--block", "7", "--json", str(out)]) == 0
-    assert json.loads(out.read_text())["buffers"] == {"out": [*range(7), 0]}
+    code, written = run_program(source, *MODEL, "--arg", "buf:out=u32[8]", "--block", "7")
+    assert (code, written["buffers"]) == (0, {"out": [*range(7), 0]})
     source.write_text(".kernel ids\n  FROB R1\n")
     assert refused(capsys, str(source)).startswith(f"{source}:2:3: ")
 
 
-def test_an_error_is_shown_with_its_place(tmp_path, capsys):
-    out = tmp_path / "out.json"
-    assert main([ADD, *MODEL, *BUFFERS, "--arg", "u32:100", "--block", "64", "--json", str(out)]) == 1
-    written = json.loads(out.read_text())
-    assert written["status"] == "error"
+def test_an_error_is_shown_with_its_place(run_program, capsys):
+    code, written = run_program(ADD, *MODEL, *BUFFERS, "--arg", "u32:100", "--block", "64")
+    assert (code, written["status"]) == (1, "error")
     assert {name: written["esr"][name] for name in ("error", "code", "warp", "pc")} == {
         "error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98}
     text = capsys.readouterr().out
@@ -83,12 +73,12 @@ def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     assert "\nmasks         active ffffffff\nstack         0 tokens, 0 counted calls open\n" in text
 
 
-def test_a_trap_is_shown_with_its_reason(tmp_path, capsys):
+def test_a_trap_is_shown_with_its_reason(run_program, tmp_path, capsys):
     (tmp_path / "o.bin").write_bytes(struct.pack("<2I", 99, 0))
-    out = tmp_path / "out.json"
-    assert main([TRAP, *MODEL, "--arg", f"buf:o=@{tmp_path / 'o.bin'}", "--json", str(out)]) == 1
+    code, written = run_program(TRAP, *MODEL, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
     expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
-    assert json.loads(out.read_text())["esr"].items() >= expected.items()
+    assert code == 1
+    assert written["esr"].items() >= expected.items()
     assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
 
 
@@ -122,11 +112,9 @@ def test_a_stack_in_memory_that_faults_is_shown_as_far_as_it_goes():
     assert "     4 tokens in memory that faults: nothing is mapped at 0x80" in describe(made, made.run())
 
 
-def test_the_limit(tmp_path, capsys):
-    out = tmp_path / "out.json"
-    assert main([ADD, *MODEL, *BUFFERS, "--arg", "u32:40", "--max-cycles", "7", "--json", str(out)]) == 1
-    written = json.loads(out.read_text())
-    assert (written["status"], written["instructions"], written["esr"]) == ("timeout", 7, {})
+def test_the_limit(run_program, capsys):
+    code, written = run_program(ADD, *MODEL, *BUFFERS, "--arg", "u32:40", "--max-cycles", "7")
+    assert (code, written["status"], written["instructions"], written["esr"]) == (1, "timeout", 7, {})
     assert "status        timeout: stopped after 7 instructions\n" in capsys.readouterr().out
 
 

@@ -1,30 +1,26 @@
 """The command ``python -m sim.run`` on hardware: lockstep, waveforms, errors, hangs."""
 
-import json
-from pathlib import Path
+from functools import partial
+
+import pytest
 
 from sim.run import main
 from testbench.engine.designs import needs_compiled
+from testbench.programs import ADD, BUFFERS, RECURSION, TRAP
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
-ADD = str(PROGRAMS / "k01_vecadd.O3.cubin")
-TRAP = str(PROGRAMS / "k47_trap_brkpt.O3.cubin")
-RECURSION = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
-BUFFERS = ["--arg", "buf:a=u32[40]", "--arg", "buf:b=u32[40]", "--arg", "buf:c=u32[40]"]
 HARDWARE = ["--engine", "compiled", "--preset", "tiny"]
 
 pytestmark = needs_compiled
 
 
-def run(tmp_path: Path, *arguments: str) -> tuple[int, dict]:
+@pytest.fixture
+def run(run_program):
     """Exit code, and what was written."""
-    out = tmp_path / "out.json"
-    code = main([*arguments, *HARDWARE, "--json", str(out)])
-    return code, json.loads(out.read_text())
+    return partial(run_program, *HARDWARE)
 
 
-def test_a_kernel_in_lockstep(tmp_path, capsys):
-    code, written = run(tmp_path, RECURSION, "--block", "12", "--arg", "buf:o=u32[12]", "--check")
+def test_a_kernel_in_lockstep(run, capsys):
+    code, written = run(RECURSION, "--block", "12", "--arg", "buf:o=u32[12]", "--check")
     assert (code, written["status"], written["esr"]) == (0, "ok", {})
     assert written["buffers"]["o"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert 4_000 < written["instructions"] < written["cycles"]
@@ -36,16 +32,16 @@ def test_the_engine_by_its_other_name(capsys):
     assert "status        ok" in capsys.readouterr().out
 
 
-def test_a_waveform_with_a_save_file_beside_it(tmp_path, capsys):
+def test_a_waveform_with_a_save_file_beside_it(run, tmp_path, capsys):
     waveform = tmp_path / "run.vcd"
-    code, _ = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:40", "--vcd", str(waveform))
+    code, _ = run(ADD, *BUFFERS, "--arg", "u32:40", "--vcd", str(waveform))
     assert code == 0
     assert {path.name for path in tmp_path.iterdir()} == {"out.json", "run.gtkw", "run.vcd"}
     assert f"waveform      {waveform}\n" in capsys.readouterr().out
 
 
-def test_an_error_is_shown_with_its_place(tmp_path, capsys):
-    code, written = run(tmp_path, ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
+def test_an_error_is_shown_with_its_place(run, capsys):
+    code, written = run(ADD, *BUFFERS, "--arg", "u32:100", "--block", "64", "--check")
     assert code == 1
     expected = {"error": "MMU_FAULT", "code": 0x17, "warp": 1, "pc": 0x98,
                 "global": ["BPT_PAUSE", "MULTIPLE_WARP_ERRORS"]}        # the warp's next load fails, too
@@ -56,18 +52,18 @@ def test_an_error_is_shown_with_its_place(tmp_path, capsys):
     assert "\nmasks         active ffffffff\nstack         0 tokens" in text
 
 
-def test_a_trap_is_shown_with_its_reason(tmp_path, capsys):
-    code, written = run(tmp_path, TRAP, "--arg", "buf:o=u32[2]")
+def test_a_trap_is_shown_with_its_reason(run, tmp_path, capsys):
+    code, written = run(TRAP, "--arg", "buf:o=u32[2]")
     if written["status"] == "ok":       # what the kernel does depends on its buffer
         (tmp_path / "o.bin").write_bytes(bytes([99, 0, 0, 0, 0, 0, 0, 0]))
-        code, written = run(tmp_path, TRAP, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
+        code, written = run(TRAP, "--arg", f"buf:o=@{tmp_path / 'o.bin'}")
     expected = {"error": "NONE", "code": 0, "warp": 0, "pc": 0x88, "trap_reasons": [1]}
     assert code == 1
     assert written["esr"].items() >= expected.items()
     assert "error         BPT.TRAP, reasons so far: 1\n" in capsys.readouterr().out
 
 
-def test_a_hang_is_diagnosed(tmp_path, capsys):
+def test_a_hang_is_diagnosed(run, tmp_path, capsys):
     source = tmp_path / "hang.sass"
     source.write_text(""".kernel hang
 .barriers 1
@@ -82,7 +78,7 @@ def test_a_hang_is_diagnosed(tmp_path, capsys):
 .Lend:
         EXIT
 """)
-    code, written = run(tmp_path, str(source), "--block", "64", "--max-cycles", "3000")
+    code, written = run(str(source), "--block", "64", "--max-cycles", "3000")
     assert (code, written["status"]) == (1, "timeout")
     text = capsys.readouterr().out
     assert "status        timeout: not over after 3," in text
@@ -92,9 +88,9 @@ def test_a_hang_is_diagnosed(tmp_path, capsys):
     assert "\nwarp 1: " in text
 
 
-def test_an_interrupt_is_no_error(tmp_path, capsys):
+def test_an_interrupt_is_no_error(run, tmp_path, capsys):
     source = tmp_path / "interrupt.sass"
     source.write_text(".kernel interrupt\n        BPT.INT\n        EXIT\n")
-    code, written = run(tmp_path, str(source), "--check")
+    code, written = run(str(source), "--check")
     assert (code, written["status"], written["esr"]["global"]) == (0, "ok", ["BPT_INT"])
     assert "events        BPT_INT\n" in capsys.readouterr().out

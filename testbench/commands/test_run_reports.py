@@ -1,8 +1,6 @@
 """What a run that was stopped tells: the driver's log lines, the exception, code, masks, stack; the same from all
 engines."""
 
-import json
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,6 @@ from rtl.isa.errors import WarpError
 from rtl.isa.registers import SM_REGISTERS, GlobalError, trap_bit
 from sim.report.error_status import decode
 from sim.report.exceptions import CudaException, cuda_exception, text_of
-from sim.run import main
 from testbench.engine.designs import needs_compiled
 
 ENGINES = ["model", pytest.param("compiled", marks=needs_compiled)]
@@ -42,17 +39,21 @@ DEEP = """
 """
 
 
-def run(tmp_path: Path, capsys, text: str, *arguments: str) -> tuple[dict, str]:
+@pytest.fixture
+def run(run_program, tmp_path, capsys):
     """What a run that ends in an error writes to its file, and what it prints."""
-    source, out = tmp_path / "k.sass", tmp_path / "out.json"
-    source.write_text(text)
-    assert main([str(source), "--preset", "tiny", "--json", str(out), *arguments]) == 1
-    return json.loads(out.read_text())["esr"], capsys.readouterr().out
+    def stopped(text: str, *arguments: str) -> tuple[dict, str]:
+        source = tmp_path / "k.sass"
+        source.write_text(text)
+        code, written = run_program(source, "--preset", "tiny", *arguments)
+        assert code == 1
+        return written["esr"], capsys.readouterr().out
+    return stopped
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, capsys, engine):
-    written, text = run(tmp_path, capsys, LOST, "--engine", engine)
+def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(run, engine):
+    written, text = run(LOST, "--engine", engine)
     lines = text.splitlines()
     at = next(index for index, line in enumerate(lines) if line.startswith("Warpstack: "))
     assert lines[at:at + 3] == [
@@ -81,8 +82,8 @@ def test_an_error_is_logged_as_a_driver_does_it_and_written_decoded(tmp_path, ca
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_stack_that_is_partly_in_memory_is_shown(tmp_path, capsys, engine):
-    written, text = run(tmp_path, capsys, DEEP, "--engine", engine, "--crs", "1024")
+def test_a_stack_that_is_partly_in_memory_is_shown(run, engine):
+    written, text = run(DEEP, "--engine", engine, "--crs", "1024")
     assert written["global"] == ["BPT_PAUSE", "PHYSICAL_STACK_OVERFLOW"]
     assert written["cuda_exception"]["name"] == "CUDA_EXCEPTION_9"
     assert written["warps"]["0"]["stack"] == {
@@ -94,8 +95,8 @@ def test_a_stack_that_is_partly_in_memory_is_shown(tmp_path, capsys, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_breakpoint_is_no_exception_of_cuda(tmp_path, capsys, engine):
-    written, text = run(tmp_path, capsys, ".kernel k\n    NOP\n    BPT.TRAP 0x3\n    EXIT\n", "--engine", engine)
+def test_a_breakpoint_is_no_exception_of_cuda(run, engine):
+    written, text = run(".kernel k\n    NOP\n    BPT.TRAP 0x3\n    EXIT\n", "--engine", engine)
     assert written.items() >= {"error": "NONE", "warp": 0, "pc": 0x10, "trap_reasons": [3]}.items()
     assert "cuda_exception" not in written
     assert written["registers"]["HWW_GLOBAL_ESR"] == 1 << trap_bit(3) | 1 << GlobalError.BPT_PAUSE.value

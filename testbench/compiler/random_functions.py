@@ -10,14 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from testbench.ptx.text import HEADER
+
 THREADS = 40
 """Threads of a launch: a full warp and a part of one."""
 _MASK = 0xFFFF_FFFF
 _FUEL = 60
-_HEAD = """.version 7.8
-.target sm_50
-.address_size 64
-.func (.param .b32 result) twist (.param .b32 value)
+_HEAD = HEADER + """.func (.param .b32 result) twist (.param .b32 value)
 { .reg .pred p; .reg .b32 a, i; ld.param.b32 a, [value]; and.b32 i, a, 3;
 AGAIN: setp.eq.u32 p, i, 0; @p bra READY; mad.lo.u32 a, a, 5, i; sub.u32 i, i, 1;
  setp.gt.u32 p, a, 0x80000000; @p bra EARLY; bra AGAIN;

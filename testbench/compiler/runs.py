@@ -1,18 +1,17 @@
 """Compiled PTX text on the reference machine and on the thread oracle."""
 
-import struct
 from collections.abc import Mapping
 
 from sim.kernels.manifest import BufferSpec, Run
 from sim.launch import Argument, Buffer, Launch, Scalar, prepare
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.allocate import REGISTERS
 from sim.toolchain.cubin import load
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.ended import on_threads, on_warps
+from testbench.words import contents
 
 
 def compiled(text: str, registers: int = REGISTERS) -> Module:
@@ -36,15 +35,6 @@ def words_left(module: Module, threads: int, words: int, *values: int, content: 
                                      *(Scalar(value, 4) for value in values)]
         return prepare(module, arguments, block=(threads, 1, 1))
 
-    def left(finished: Launch) -> list[int]:
-        return list(struct.unpack(f"<{words}I", finished.memory.read(*finished.buffers["out"])))
-
-    machine = Machine(launch(), warps=4)
-    result = machine.run(400_000)
-    assert result.status == "ok", (result.reason, result.error_status)
-    found = left(machine.launch)
-    if oracle:
-        alone = launch()
-        run_threads(alone)
-        assert left(alone) == found
+    found = contents(on_warps(launch(), 400_000), "out")
+    assert not oracle or contents(on_threads(launch()), "out") == found
     return found

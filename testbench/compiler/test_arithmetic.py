@@ -8,12 +8,10 @@ import pytest
 
 from testbench.compiler.operations import LONGS, OPERATIONS, WORDS, Operation
 from testbench.compiler.runs import compiled, words_left
+from testbench.ptx.text import HEADER
 
 _THREADS = 96
-_BODY = """.version 7.8
-.target sm_50
-.address_size 64
-.visible .entry k(.param .u64 out)
+_BODY = HEADER + """.visible .entry k(.param .u64 out)
 {{ .reg .pred p, q, o; .reg .b16 h, g; .reg .b32 t, e, f, n; .reg .b64 l, k, x, y; .reg .b{bits} a, b; .reg .b{third} c;
  .reg .b{result} d;
  mov.u32 t, %tid.x; ld.param.u64 x, [out]; mul.wide.u32 y, t, 32; add.u64 x, x, y;

@@ -6,11 +6,9 @@ from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.relocation import RelocationKind
+from testbench.ptx.text import HEADER
 
-_TEXT = """.version 7.8
-.target sm_50
-.address_size 64
-.const .u32 before[3] = {9, 9, 9};
+_TEXT = HEADER + """.const .u32 before[3] = {9, 9, 9};
 .const .align 8 .b64 table[4] = {1, 2, 3, 4};
 .const .u64 pointer = generic(table)+8;
 .const .u64 place = table+8;

@@ -13,6 +13,7 @@ from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from testbench.compiler.random_functions import THREADS, Program, structured, unstructured
 from testbench.compiler.runs import compiled, words_left
+from testbench.ptx.text import HEADER
 
 _FEW = 12
 
@@ -43,11 +44,8 @@ def _text(kernel: str) -> str:
     return compile_module(read_ptx(cubin(kernel, "O3").parent / f"{kernel}.ptx"))
 
 
-def _ptx(body: str) -> str:
-    return f""".version 7.8
-.target sm_50
-.address_size 64
-.visible .entry k(.param .u64 out, .param .u32 n)
+def _ptx(body: str, functions: str = "") -> str:
+    return f"""{HEADER}{functions}.visible .entry k(.param .u64 out, .param .u32 n)
 {{ .reg .pred p, q; .reg .b32 r<9>, t; .reg .b64 d<4>; mov.u32 t, %tid.x; ld.param.u64 d1, [out]; mul.wide.u32 d2, t, 4;
  add.u64 d1, d1, d2; ld.param.u32 r1, [n]; mov.u32 r0, 0;
 {body} }}
@@ -124,14 +122,13 @@ def test_a_jump_table_is_in_the_second_bank():
 
 
 def test_a_function_that_is_known_is_called_by_its_address():
-    text = _ptx("mov.u32 r2, t; mov.u64 d3, none; call d3, (r2), N; mov.u64 d3, nine; call (r2), d3, (r2), P; "
-                "st.global.u32 [d1], r2; ret;").replace("{ .reg", "{ N: .callprototype _ (.reg .b32 _); "
-                                                        "P: .callprototype (.reg .b32 _) _ (.reg .b32 _); .reg")
     functions = """.func none(.reg .b32 a) {}
 .func (.reg .b32 r) nine(.reg .b32 a) { mul.lo.u32 r, a, 9; ret; }
 """
-    head, mark, kernel = text.partition(".visible")
-    assert words_left(compiled(head + functions + mark + kernel), 8, 8, 0) == [9 * t for t in range(8)]
+    text = _ptx("N: .callprototype _ (.reg .b32 _); P: .callprototype (.reg .b32 _) _ (.reg .b32 _); mov.u32 r2, t; "
+                "mov.u64 d3, none; call d3, (r2), N; mov.u64 d3, nine; call (r2), d3, (r2), P; st.global.u32 [d1], r2; "
+                "ret;", functions)
+    assert words_left(compiled(text), 8, 8, 0) == [9 * t for t in range(8)]
 
 
 def _counted(t: int, step: int, factor: int) -> int:
@@ -151,10 +148,9 @@ def test_functions_of_like_names_and_code_have_labels_and_tables_of_their_own(na
 A: add.u32 a, a, {}; setp.lt.u32 p, a, 9; @p bra A; mov.b32 r, a; ret; B: mul.lo.u32 r, a, {}; ret; }}
 """
     calls = "call (r2), {}, (t); call (r3), {}, (t); sub.u32 r2, r2, r3; st.global.u32 [d1], r2; ret;"
-    head, mark, kernel = _ptx(calls.format(*names)).partition(".visible")
     functions = function.format(names[0], 1, 5) + function.format(names[1], 4, 2)
     expected = [_counted(t, 1, 5) - _counted(t, 4, 2) & 0xFFFF_FFFF for t in range(12)]
-    assert words_left(compiled(head + functions + mark + kernel), 12, 12, 0) == expected
+    assert words_left(compiled(_ptx(calls.format(*names), functions)), 12, 12, 0) == expected
 
 
 RECURSION = """
@@ -190,8 +186,7 @@ def _looping(n: int, x: int) -> int:
 
 def _calling(function: str, parts: str) -> str:
     """A kernel that calls a function with its number, plus that of the thread where they shall part, and the thread."""
-    head, mark, kernel = _ptx(f"{parts} call (r2), f, (r1, t); st.global.u32 [d1], r2; ret;").partition(".visible")
-    return head + function + mark + kernel
+    return _ptx(f"{parts} call (r2), f, (r1, t); st.global.u32 [d1], r2; ret;", function)
 
 
 def _tokens(module: Module, levels: int) -> int:
@@ -249,9 +244,8 @@ def test_a_function_keeps_what_those_that_it_calls_change():
     kept = [f".reg .b32 k<{_MANY}>;", *(f"mad.lo.u32 k{at}, t, t, {at};" for at in range(_MANY))]
     added = "".join(f"add.u32 r2, r2, k{at};" for at in range(_MANY))
     body = f"{' '.join(kept)} call (r2), f, (r1, t); {added} st.global.u32 [d1], r2; ret;"
-    head, mark, kernel = _ptx(body).partition(".visible")
     expected = [_helped(2, t) + sum(t * t + at for at in range(_MANY)) & 0xFFFF_FFFF for t in range(8)]
-    assert words_left(compiled(head + functions + mark + kernel), 8, 8, 2) == expected
+    assert words_left(compiled(_ptx(body, functions)), 8, 8, 2) == expected
 
 
 def test_recursion_counts_its_tokens_often():
@@ -261,7 +255,7 @@ def test_recursion_counts_its_tokens_often():
 
 def test_what_is_not_translated_is_named_with_its_place():
     function = ".func f(.param .b32 a)\n{ .reg .b32 r; ld.param.b32 r, [a+4]; ret; }\n"
-    text = _ptx("ret;").replace(".visible", function + ".visible")
+    text = _ptx("ret;", function)
     with pytest.raises(ProgramError, match="x:5:16: 4 lies outside of a"):
         compile_module(parse_ptx(text, "x"))
     text = _ptx("{ .reg .u32 r;\nld.param.u32 r, [out+0x10000]; } ret;")

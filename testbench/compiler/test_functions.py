@@ -8,14 +8,13 @@ import pytest
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine
 from sim.launch import Buffer, Launch, Scalar, prepare
-from sim.launch.memory import Memory
 from sim.machine.hardware import Hardware
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
+from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
+from testbench.words import contents
 
 SOURCE = Path(__file__).parents[1] / "data" / "toolchain_function_handles.ptx"
 THREADS = 48
@@ -37,22 +36,8 @@ def hardware() -> Hardware:
     return Hardware(PRESETS["tiny"], CompiledEngine, check=True)
 
 
-def on_warps(launch: Launch) -> Memory:
-    result = Machine(launch, warps=4).run(10_000)
-    assert result.status == "ok", (result.reason, result.error_status)
-    return launch.memory
-
-
-def on_threads(launch: Launch) -> Memory:
-    run_threads(launch)
-    return launch.memory
-
-
-def on_hardware(launch: Launch) -> Memory:
-    result, lockstep = hardware().run(launch, 100_000), hardware().lockstep
-    assert lockstep is not None and lockstep.difference is None
-    assert result.status == "ok", (result.reason, result.diagnosis)
-    return hardware().memory
+def on_hardware(launch: Launch) -> Launch:
+    return in_lockstep(hardware(), launch)
 
 
 ENGINES = [on_warps, on_threads, pytest.param(on_hardware, marks=needs_compiled)]
@@ -62,8 +47,7 @@ pytestmark = [pytest.mark.parametrize("origin", ["ours", "NVIDIA's"]), pytest.ma
 def left(origin: str, run, entry: str, function: int = 0) -> list[int]:
     launch = prepare(module(origin), [Buffer("out", bytes(4 * THREADS)), Scalar(function, 8)], entry=entry,
                      block=(THREADS, 1, 1))
-    content = run(launch).read(*launch.buffers["out"])
-    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+    return contents(run(launch), "out")
 
 
 @pytest.mark.parametrize("entry", EXPECTED)

@@ -5,16 +5,13 @@ import pytest
 from sim.launch import Buffer, Scalar, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as run_ptx
-from sim.model.warp import Machine
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
+from testbench.ended import on_warps
+from testbench.ptx.text import HEADER
 
 _THREADS = 40
 _FEW = 24
-_HEAD = """.version 7.8
-.target sm_50
-.address_size 64
-"""
 _KERNEL = """.visible .entry k(.param .u64 out, .param .u32 n)
 { .reg .pred p, q; .reg .b16 h<9>; .reg .b32 r<40>, t; .reg .b64 d<20>;
  mov.u32 t, %tid.x; ld.param.u64 d1, [out]; mul.wide.u32 d2, t, 64; add.u64 d1, d1, d2; ld.param.u32 r1, [n];
@@ -157,12 +154,10 @@ E: st.param.b32 [r],z; ret; }
 @pytest.mark.parametrize("registers", [None, _FEW])
 @pytest.mark.parametrize("name", _PROGRAMS)
 def test_memory_is_what_the_interpreter_leaves(name, registers):
-    text = _HEAD + _PROGRAMS[name]
+    text = HEADER + _PROGRAMS[name]
     arguments = [Buffer("out", bytes(range(256)) * 10), Scalar(5, 4)]
     meant = place(parse_ptx(text, "test.ptx"), arguments, entry="k", block=(_THREADS, 1, 1))
     run_ptx(meant)
     module = compiled(text) if registers is None else compiled(text, registers)
-    launch = prepare(module, arguments, entry="k", block=(_THREADS, 1, 1))
-    result = Machine(launch, warps=4).run(400_000)
-    assert result.status == "ok", (result.reason, result.error_status)
+    launch = on_warps(prepare(module, arguments, entry="k", block=(_THREADS, 1, 1)))
     assert launch.memory.read(*launch.buffers["out"]) == meant.memory.read(*meant.buffers["out"])

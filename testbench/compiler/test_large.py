@@ -9,22 +9,31 @@ from sim.toolchain.compiler import compile_module
 from sim.toolchain.compiler.ir import Block, Function
 from sim.toolchain.compiler.loops import find_loops
 from sim.toolchain.cubin import load
+from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled, words_left
+from testbench.ptx.text import HEADER
 
-_HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
 _WORD = 0xFFFF_FFFF
 _SECONDS = 60
 """Of processor time, for what takes a few."""
 
 
 def _kernel(registers: int, body: str, more: str = "") -> str:
-    return f"""{_HEADER}{more}.visible .entry k(.param .u64 out)
+    return f"""{HEADER}{more}.visible .entry k(.param .u64 out)
 {{ .reg .pred p; .reg .b32 a, t, r<{registers}>; .reg .b64 d, e; ld.param.u64 d, [out]; mov.u32 t, %tid.x;
  mul.wide.u32 e, t, 4; add.u64 d, d, e; mov.u32 a, 0;
 {body}
  st.global.u32 [d], a; ret; }}
 """
+
+
+def _soon(text: str) -> Module:
+    """A program that is compiled in a few seconds."""
+    begun = time.process_time()
+    module = compiled(text)
+    assert time.process_time() - begun < _SECONDS
+    return module
 
 
 def _many_live(values: int) -> str:
@@ -35,9 +44,7 @@ def _many_live(values: int) -> str:
 
 @pytest.mark.parametrize("values", [300, 2000])
 def test_many_values_live_at_once(values):
-    begun = time.process_time()
-    module = compiled(_many_live(values))
-    assert time.process_time() - begun < _SECONDS
+    module = _soon(_many_live(values))
     expected = []
     for thread in range(4):
         a = 0
@@ -57,9 +64,7 @@ def test_many_predicates_live_at_once():
 def test_many_branches_one_behind_the_other():
     body = "\n".join(f"setp.gt.u32 p, a, {3 * at}; @p bra L{at}; xor.b32 a, a, t; L{at}: add.u32 a, a, 3;"
                      for at in range(1500))
-    begun = time.process_time()
-    module = compiled(_kernel(1, body))
-    assert time.process_time() - begun < _SECONDS
+    module = _soon(_kernel(1, body))
     expected = []
     for thread in range(4):
         a = 0
@@ -77,18 +82,14 @@ def test_many_loops_in_each_other():
           for at in range(depth)),
         "add.u32 a, a, 1;",
         *(f"add.u32 r{at}, r{at}, 1; setp.lt.u32 p, r{at}, n{at}; @p bra L{at};" for at in reversed(range(depth)))])
-    begun = time.process_time()
-    module = compiled(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
-    assert time.process_time() - begun < _SECONDS
+    module = _soon(_kernel(depth, body).replace(".reg .b32 a,", f".reg .b32 s, n<{depth}>, a,"))
     assert words_left(module, 4, 4, oracle=False) == [1, 2, 2, 4]
 
 
 def test_many_copies_into_neighbours():
     body = "\n".join(f"ld.global.u32 r{at}, [d]; add.u32 r{at}, r{at}, {at}; st.global.u32 [d], r{at};"
                      for at in range(1500))
-    begun = time.process_time()
-    module = compiled(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
-    assert time.process_time() - begun < _SECONDS
+    module = _soon(_kernel(1500, f"{body}\nld.global.u32 a, [d];"))
     assert words_left(module, 4, 4, oracle=False) == [sum(range(1500))] * 4
 
 

@@ -17,7 +17,9 @@ from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware
 from sim.toolchain.module import Module
 from testbench.compiler.runs import words_left
+from testbench.ended import in_lockstep
 from testbench.engine.designs import needs_compiled
+from testbench.words import contents
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "data").glob("packed_barriers.*"))
 THREADS, PAIR, WORDS_EACH = 128, 64, 5
@@ -50,12 +52,7 @@ def test_the_reference_machines(path):
 def test_the_hardware_in_lockstep():
     hardware = Hardware(PRESETS["small"], ENGINES["compiled"], check=True)
     for path in PROGRAMS:
-        placed = launch(path)
-        result = hardware.run(placed, 20_000)
-        assert hardware.lockstep is not None
-        assert (result.status, hardware.lockstep.difference) == ("ok", None), path
-        base, size = placed.buffers["out"]
-        assert list(struct.unpack(f"<{SIZE}I", hardware.memory.read(base, size))) == expected(), path
+        assert contents(in_lockstep(hardware, launch(path)), "out") == expected(), path
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.suffix)

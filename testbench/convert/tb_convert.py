@@ -30,7 +30,7 @@ from testbench.convert.cases import (
     random_word,
 )
 from testbench.convert.driver import ConvertDriver
-from testbench.execute.singles import SINGLES
+from testbench.execute.singles import EDGES
 from testbench.handmade import ALL
 from testbench.words import encode
 
@@ -84,7 +84,7 @@ def check_functions(bench: Bench) -> None:
     """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
     count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
     dut, source = ConversionDatapath(True), np.random.default_rng(bench.random.getrandbits(32))
-    edges = np.array([single | sign for single in SINGLES for sign in (0, 1 << 31)], np.uint32)
+    edges = np.array(EDGES, np.uint32)
     for function in FUNCTIONS:
         for saturate in (0, 1):
             # Any number at all, and numbers from 2**-24 to 2**24.

@@ -21,10 +21,9 @@ from rtl.isa.effects import effects
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import RZ, Constant, Immediate, Register
 from rtl.params import SmParams
-from sim.engine import choose
 from sim.model.vector.functions import rro
 from sim.model.vector.single import ffma
-from sim.testbench import Bench, run
+from sim.testbench import Bench
 from testbench import simulation
 from testbench.convert import make_table, tb_convert
 from testbench.convert.cases import calculated, case_of, random_word
@@ -32,10 +31,7 @@ from testbench.convert.driver import ConvertDriver
 from testbench.execute.singles import SINGLES
 from testbench.formulas.conversion import typed, unpacked
 from testbench.formulas.functions import errors
-from testbench.simulation import combinational, simulate
-
-ENGINE, _ = choose()
-
+from testbench.simulation import combinational, failure, simulate
 
 passes = partial(simulation.passes, "convert")
 
@@ -297,6 +293,4 @@ def test_a_wrong_result_is_seen(what, named):
                  "conditions": [*case.conditions[:-1], case.conditions[-1] ^ 2]}
         ConvertDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
 
-    report = run("convert", body, ENGINE)
-    assert not report.passed
-    assert named in (report.failure or "")
+    assert named in failure("convert", body)

@@ -33,6 +33,12 @@ def pushed(first: int, end: int) -> Source:
         assert (yield push(token.kind, token.pc, token.mask)).error is WarpError.NONE
 
 
+def launched(stack: WarpStack, granules: int, tokens: int) -> Source:
+    """A launch, and the first ``tokens`` numbered tokens on the stack."""
+    yield stack.launch(granules)
+    yield from pushed(0, tokens)
+
+
 def taken_off(stack: WarpStack, count: int) -> Source:
     """Takes the topmost tokens, all numbered ones, off one by one."""
     for _ in range(count):
@@ -75,8 +81,7 @@ def _every_way_down(stack: WarpStack) -> Source:
 
 def _overflow(stack: WarpStack) -> Source:
     """A push beyond the limit is refused, with its pair if it has one"""
-    yield stack.launch(2)
-    yield from pushed(0, USER_LIMIT - 1)
+    yield from launched(stack, 2, USER_LIMIT - 1)
     assert (yield push(TokenKind.SYNC, pair=True)).error is WarpError.STACK_OVERFLOW
     yield from pushed(USER_LIMIT - 1, USER_LIMIT)
     for operation in (StackOperation.PUSH, StackOperation.CALL, StackOperation.PREPARE_CALL):
@@ -108,8 +113,7 @@ def _on_chip_alone(stack: WarpStack) -> Source:
 
 def _modes(stack: WarpStack) -> Source:
     """The trap handler may fill the reserved entries, user mode may not even add to them"""
-    yield stack.launch(1)
-    yield from pushed(0, TRAP_RESERVE)
+    yield from launched(stack, 1, TRAP_RESERVE)
     assert (yield push(TokenKind.SYNC)).error is WarpError.STACK_OVERFLOW
     yield stack.ask(StackOperation.SET_MODE, 1)
     yield from pushed(TRAP_RESERVE, 2 * TRAP_RESERVE - 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKEN_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
-from testbench.crs.cases import USER_LIMIT, numbered, pushed, taken_off
+from testbench.crs.cases import USER_LIMIT, launched, numbered, pushed, taken_off
 from testbench.crs.reference import Outcome, Request, encode_token
 from testbench.crs.steps import Source, Start, Step, WarpStack, aimed_at, push, unwind, whole_lines
 
@@ -87,8 +87,7 @@ def _clamps(stack: WarpStack) -> Source:
 
 def _forgets(stack: WarpStack) -> Source:
     """SET_POINTER drops what is on chip without writing it"""
-    yield stack.launch(1)
-    yield from pushed(0, 3)
+    yield from launched(stack, 1, 3)
     yield _set(stack, 4)
     assert stack.memory.read(stack.region, LINE_BYTES) == 4 * _HOLE
     assert (yield unwind({ThreadCode.EXIT: 1})).empty
@@ -144,8 +143,7 @@ def _strange_kinds(stack: WarpStack) -> Source:
 
 def _quad_in_memory(stack: WarpStack) -> Source:
     """POP_QUAD finds a QUAD token under holes in memory"""
-    yield stack.launch(2)
-    yield from pushed(0, 5)
+    yield from launched(stack, 2, 5)
     yield push(TokenKind.QUAD, 0, 0xFF)
     for depth in (8, 24, USER_LIMIT):
         yield _write_back(stack)
@@ -214,8 +212,7 @@ def _under_way(stack: WarpStack) -> Source:
     """A write-back that is asked for while lines are on their way is over when memory has all of them"""
     for depth in range(9, 17):
         for idle in range(12):
-            yield stack.launch(2)
-            yield from pushed(0, depth)
+            yield from launched(stack, 2, depth)
             for _ in range(idle):
                 yield None
             yield _write_back(stack)
@@ -223,8 +220,7 @@ def _under_way(stack: WarpStack) -> Source:
 
 def _in_vain(stack: WarpStack) -> Source:
     """A line that an unwind in vain has asked for, and that memory refuses, is nothing to the next unwind"""
-    yield stack.launch(2)
-    yield from pushed(0, 11)
+    yield from launched(stack, 2, 11)
     yield push(TokenKind.QUAD)
     yield from pushed(12, 28)
     yield _write_back(stack)

@@ -6,7 +6,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.tokens import CACHED_TOKENS, LINE_BYTES, TOKENS_PER_LINE, TRAP_RESERVE, TokenKind
 from rtl.layouts import StackOperation, ThreadCode
 from sim.model.retirement import StackToken
-from testbench.crs.cases import USER_LIMIT, numbered, pushed, taken_off
+from testbench.crs.cases import USER_LIMIT, launched, numbered, pushed, taken_off
 from testbench.crs.reference import Outcome, encode_token
 from testbench.crs.steps import (
     Source,
@@ -42,6 +42,12 @@ def _entered(stack: WarpStack) -> Source:
     assert stack.depth == depth
 
 
+def _trapped(stack: WarpStack, granules: int, depth: int) -> Source:
+    """Launches a warp that enters the trap handler with ``depth`` numbered tokens."""
+    yield from launched(stack, granules, depth)
+    yield from _entered(stack)
+
+
 def _left(stack: WarpStack, depth: int) -> Source:
     """Leaves it by its frame, which takes along the holes over ``depth`` tokens."""
     outcome = yield restore()
@@ -53,9 +59,7 @@ def _frames(stack: WarpStack) -> Source:
     """A frame gives masks and pc back at every depth, from under any number of tokens of any kind"""
     for depth in (0, 1, 2, 3, 4, 15, 16, USER_LIMIT - 1, USER_LIMIT):
         for above in (0, 1, 3, 4, 9, 12):
-            yield stack.launch(2)
-            yield from pushed(0, depth)
-            yield from _entered(stack)
+            yield from _trapped(stack, 2, depth)
             for index in range(above):
                 kind = (TokenKind.QUAD, TokenKind.MASKS, TokenKind.SYNC, TokenKind.EXIT, TokenKind.TRAP)[index % 5]
                 # A TRAP token that no line begins with is none.
@@ -74,9 +78,7 @@ def _off(stack: WarpStack, depth: int) -> Source:
 
 def _deep(stack: WarpStack) -> Source:
     """A frame that has left the chip comes back, and what lies under it"""
-    yield stack.launch(6)
-    yield from pushed(0, 22)
-    yield from _entered(stack)
+    yield from _trapped(stack, 6, 22)
     yield from pushed(0, 50)
     yield from _left(stack, 22)
     yield from _off(stack, 22)
@@ -85,8 +87,7 @@ def _deep(stack: WarpStack) -> Source:
 def _modes(stack: WarpStack) -> Source:
     """What leaves the handler by its frame is in user mode again, even if there is no frame"""
     for framed in (True, False):
-        yield stack.launch(1)
-        yield from pushed(0, TRAP_RESERVE)
+        yield from launched(stack, 1, TRAP_RESERVE)
         if framed:
             yield from _entered(stack)
             yield from _left(stack, TRAP_RESERVE)
@@ -112,9 +113,7 @@ def _calls(stack: WarpStack) -> Source:
 
 def _nested(stack: WarpStack) -> Source:
     """The topmost frame is the first to be restored"""
-    yield stack.launch(2)
-    yield from pushed(0, 5)
-    yield from _entered(stack)
+    yield from _trapped(stack, 2, 5)
     yield stack.ask(StackOperation.SET_MODE, 0)
     yield push(TokenKind.SYNC, 0x40, 1)
     yield stack.ask(StackOperation.SET_MODE, 1)
@@ -137,8 +136,7 @@ def _broken(stack: WarpStack) -> Source:
             ([_TRAP, masks, masks], WarpError.STACK_ERROR), ([_TRAP], WarpError.STACK_ERROR),
             ([masks, _TRAP, masks, masks], WarpError.STACK_ERROR), ([], WarpError.STACK_ERROR)):
         for above in (0, 13):
-            yield stack.launch(2)
-            yield from pushed(0, 4)
+            yield from launched(stack, 2, 4)
             for token in tokens:
                 yield push(token.kind, token.pc, token.mask)
             yield from pushed(0, above)
@@ -165,9 +163,7 @@ def _overlapping(stack: WarpStack) -> Source:
 
 def _rewritten(stack: WarpStack) -> Source:
     """What the handler writes into its frame in memory is what is restored"""
-    yield stack.launch(2)
-    yield from pushed(0, 6)
-    yield from _entered(stack)
+    yield from _trapped(stack, 2, 6)
     yield stack.ask(StackOperation.WRITE_BACK)
     stack.learn()
     for holes, depth in ((0, 8), (1, 7), (2, 6)):
@@ -194,9 +190,7 @@ def _pushed_on(stack: WarpStack) -> Source:
     """What follows the way out of a frame goes into the line under it, on chip or still in memory"""
     for depth in (1, 2, 3, 6, 15, USER_LIMIT - 1):
         for above in (0, 16, 40):
-            yield stack.launch(6)
-            yield from pushed(0, depth)
-            yield from _entered(stack)
+            yield from _trapped(stack, 6, depth)
             yield from pushed(0, above)
             yield from _left(stack, depth)
             yield from pushed(depth, depth + 6)
@@ -207,8 +201,7 @@ def _pushed_on(stack: WarpStack) -> Source:
 def _no_holes(stack: WarpStack) -> Source:
     """Tokens that a frame takes for holes are gone, in memory as well"""
     for above in (0, 40):
-        yield stack.launch(6)
-        yield from pushed(0, 7)
+        yield from launched(stack, 6, 7)
         yield stack.ask(StackOperation.SET_MODE, 1)
         yield push(TokenKind.NONE)
         yield from frame(8, StackToken(TokenKind.TRAP, _PC + 3, 1), (0, 0), (0, 0), (0, 0))
@@ -268,9 +261,7 @@ def _lost_top(stack: WarpStack) -> Source:
 
 def _any_pc(stack: WarpStack) -> Source:
     """Only its TRAP token says how many holes are under a frame: tokens above may have any pc"""
-    yield stack.launch(2)
-    yield from pushed(0, 6)
-    yield from _entered(stack)
+    yield from _trapped(stack, 2, 6)
     for index in range(CACHED_TOKENS):
         yield push(TokenKind.SYNC, 8 * index + 3, 1)
     yield stack.ask(StackOperation.WRITE_BACK)
@@ -282,8 +273,7 @@ def _cleared(stack: WarpStack) -> Source:
     """A warp that is made to end has nothing on its stack, whatever there was"""
     for granules, depths in ((0, (0, 1, 9, CACHED_TOKENS)), (2, (0, 4, 17, USER_LIMIT))):
         for depth in depths:
-            yield stack.launch(granules)
-            yield from pushed(0, depth)
+            yield from launched(stack, granules, depth)
             outcome = yield clear()
             assert outcome.empty
             assert (yield stack.ask(StackOperation.GET_POINTER)).value == 0

@@ -196,9 +196,7 @@ class Driver(UnitDriver):
         """Puts a request at the door, where it stays until it is taken."""
         request, warp = step.request, lane.stack.warp
         ctx.set(Value.cast(self.dut.request.payload), _bits(self._request_layout, {
-            "warp": warp, "operation": request.operation, "enable": request.enable, "pair": request.pair,
-            "kind": request.kind, "operand": request.operand, "mask": request.mask,
-            "codes": _code_bits(request.codes)}))
+            **vars(request), "warp": warp, "codes": _code_bits(request.codes)}))
         configuration = {}
         if step.launch is not None:
             stack = step.launch.reference

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from random import Random
 
-from rtl.isa.table import find
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES
 from rtl.layouts import StackOperation, ThreadCode
 from rtl.params import WARP_THREADS
@@ -14,6 +13,7 @@ from sim.model.unwind import DISABLED_BY
 from sim.model.warp import Machine
 from testbench.crs.reference import Outcome, Request, StackReference
 from testbench.crs.steps import Codes, Shown, Source, Step, WarpStack, code_for, codes_of, whole_lines
+from testbench.words import form_of
 
 _LEAVES = {"SYNC": ThreadCode.NONE, "BRK": ThreadCode.BREAK, "CONT": ThreadCode.CONTINUE, "RET": ThreadCode.RETURN,
            "EXIT": ThreadCode.EXIT, "LONGJMP": ThreadCode.LONGJMP, "KIL": ThreadCode.KILLED}
@@ -31,9 +31,7 @@ def _codes(masks: WarpMasks) -> Codes:
 
 
 def _name(record: Retirement) -> str:
-    form = find(record.word)
-    assert form is not None, "what was retired has been decoded"
-    return form.name
+    return form_of(record.word).name
 
 
 def requests_of(record: Retirement) -> list[Request]:

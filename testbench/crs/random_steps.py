@@ -1,6 +1,6 @@
 """Random operations on one warp's stack, which mean something: unwinds look for tokens that are there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -103,29 +103,18 @@ def _trap(stack: WarpStack, random: Random) -> Iterator[Step]:
 
 def _others(stack: WarpStack, random: Random) -> Iterator[Step]:
     """One of the rarer operations, with what it needs before."""
-    chosen = random.choices(("get", "base", "none", "mode", "write back", "set", "move", "trap", "restore", "clear"),
-                            (6, 3, 3, 2, 6, 3, 1, 6, 2, 0.3))[0]
-    match chosen:
-        case "trap":
-            yield from _trap(stack, random)
-        case "restore":
-            yield restore()
-        case "clear":
-            yield clear()
-        case "get":
-            yield stack.ask(StackOperation.GET_POINTER)
-        case "base":
-            yield stack.ask(StackOperation.GET_BASE)
-        case "none":
-            yield Step(Request(StackOperation.NONE, codes=_random_codes(stack, random, _NEAR)))
-        case "mode":
-            yield stack.ask(StackOperation.SET_MODE, random.getrandbits(1))
-        case "write back":
-            yield stack.ask(StackOperation.WRITE_BACK)
-        case "set":
-            yield from _set(stack, random)
-        case "move":
-            yield from _move(stack)
+    chances: dict[Callable[[], Iterable[Step]], float] = {
+        lambda: [stack.ask(StackOperation.GET_POINTER)]: 6,
+        lambda: [stack.ask(StackOperation.GET_BASE)]: 3,
+        lambda: [Step(Request(StackOperation.NONE, codes=_random_codes(stack, random, _NEAR)))]: 3,
+        lambda: [stack.ask(StackOperation.SET_MODE, random.getrandbits(1))]: 2,
+        lambda: [stack.ask(StackOperation.WRITE_BACK)]: 6,
+        lambda: _set(stack, random): 3,
+        lambda: _move(stack): 1,
+        lambda: _trap(stack, random): 6,
+        lambda: [restore()]: 2,
+        lambda: [clear()]: 0.3}
+    yield from random.choices(list(chances), list(chances.values()))[0]()
 
 
 def _sequence(stack: WarpStack, random: Random, granules: Sequence[int]) -> Iterator[Step]:

@@ -1,9 +1,10 @@
 """What the runs of the stack have measured."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Self
 
 from rtl.layouts import StackEvents, StackOperation
 
@@ -34,15 +35,19 @@ class StackStatistics:
     push_waits: Counter[Wait] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: "StackStatistics") -> None:
-        """Adds what another one has measured."""
-        self.cycles += other.cycles
-        self.operations += other.operations
-        for operation, latencies in other.latencies.items():
-            self.latencies.setdefault(operation, []).extend(latencies)
-        self.waits += other.waits
-        self.push_waits += other.push_waits
-        self.events += other.events
+    @classmethod
+    def of(cls, parts: Iterable["StackStatistics"]) -> Self:
+        """What several have measured."""
+        whole = cls()
+        for part in parts:
+            whole.cycles += part.cycles
+            whole.operations += part.operations
+            for operation, latencies in part.latencies.items():
+                whole.latencies.setdefault(operation, []).extend(latencies)
+            whole.waits += part.waits
+            whole.push_waits += part.push_waits
+            whole.events += part.events
+        return whole
 
     def count(self, events: Any) -> None:
         """Adds the events of a cycle."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
-from rtl.params import PRESETS
+from rtl.params import PRESETS, SmParams
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.launch import Launch
 from sim.machine.memory_port import MemoryBehaviour
@@ -50,21 +50,17 @@ def _directed(cases: Sequence[Start], bench: Bench, stack: WarpStack) -> Source:
 
 def check_directed(bench: Bench) -> StackStatistics:
     """Each operation, each kind of token, each error, each boundary."""
-    statistics = StackStatistics()
-    for preset, behaviour in (("tiny", UNRULY), *([("small", MemoryBehaviour((1, 1)))] if bench.thorough else ())):
-        params = PRESETS[preset]
+    def measured(params: SmParams, behaviour: MemoryBehaviour) -> StackStatistics:
         driver = Driver(bench, params, Random(bench.random.getrandbits(32)), behaviour, gap=0.05)
-        statistics.add(driver.run([partial(_directed, CASES[warp::params.warps], bench)
-                                   for warp in range(params.warps)]))
-    return statistics
+        return driver.run([partial(_directed, CASES[warp::params.warps], bench) for warp in range(params.warps)])
+
+    memories = {"tiny": UNRULY, **({"small": MemoryBehaviour((1, 1))} if bench.thorough else {})}
+    return StackStatistics.of(measured(PRESETS[preset], behaviour) for preset, behaviour in memories.items())
 
 
 def check_speed(bench: Bench) -> StackStatistics:
     """What may take how many cycles."""
-    statistics = StackStatistics()
-    for check in (check_pushes, check_hits, check_rate):
-        statistics.add(check(bench))
-    return statistics
+    return StackStatistics.of(check(bench) for check in (check_pushes, check_hits, check_rate))
 
 
 def _play(bench: Bench, programs: Iterator[tuple[str, Launch]], driver: Driver, limit: int,
@@ -114,9 +110,8 @@ def random_run(bench: Bench, preset: str, count: int, failures: float) -> StackS
 
 
 def _check_random(bench: Bench, what: str, preset: str, count: int, failures: float, checked: str) -> StackStatistics:
-    statistics = StackStatistics()
-    for _ in bench.progress(range(30 if bench.thorough else 1), what):
-        statistics.add(random_run(bench, preset, count if bench.thorough else count // 2, failures))
+    statistics = StackStatistics.of(random_run(bench, preset, count if bench.thorough else count // 2, failures)
+                                    for _ in bench.progress(range(30 if bench.thorough else 1), what))
     bench.checked(checked, statistics.operations)
     return statistics
 
@@ -151,9 +146,7 @@ def _rows(parts: dict[str, StackStatistics]) -> list[list[str | int]]:
 def run(bench: Bench) -> None:
     """The testbench."""
     parts = {name: check(bench) for name, check in bench.progress(list(PARTS.items()), "parts")}
-    total = StackStatistics()
-    for part in parts.values():
-        total.add(part)
+    total = StackStatistics.of(parts.values())
     bench.figure("operations", total.operations)
     bench.figure("tokens pushed", total.events["push"])
     headings = ["", "operations", "cycles", "hits", "misses", "spills", "fills", "wait line", "wait turn", "wait warp"]

@@ -8,7 +8,7 @@ import pytest
 import pywellen
 from vcdvcd import VCDVCD
 
-from sim.engine import CompiledEngine, choose
+from sim.engine import CompiledEngine
 from sim.kernels.manifest import RUNS, build
 from sim.model.retirement import Retirement
 from sim.model.warp import Machine
@@ -17,9 +17,9 @@ from testbench.crs.memory import StackMemory
 from testbench.crs.programs import requests_of
 from testbench.crs.reference import StackReference
 from testbench.crs.tb_crs import PARTS, RECURSIVE, check_directed, check_recursion
+from testbench.engine.designs import needs_compiled
+from testbench.simulation import ENGINE
 
-ENGINE, _ = choose()
-NO_COMPILER = CompiledEngine.missing()
 PERIOD = 10
 """Nanoseconds of a clock cycle."""
 COMPARED = 150
@@ -97,7 +97,7 @@ def test_the_save_file_shows_what_is_there(waveform):
     assert set(shown) <= names
 
 
-@pytest.mark.skipif(NO_COMPILER is not None, reason=f"engine compiled: {NO_COMPILER}")
+@needs_compiled
 def test_both_engines_write_the_same_waveform(waveform, tmp_path):
     path = tmp_path / "crs.vcd"
     assert failure(check_recursion, engine=CompiledEngine, vcd=path) is None

@@ -10,21 +10,17 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from rtl.params import PRESETS
 from sim.debug import main
 from sim.debugger.commands import COMMANDS, command_of
 from sim.debugger.errors import DebuggerError
 from sim.debugger.places import Places
 from sim.debugger.terminal import PROMPT
 from sim.debugger.watch import Watch
-from sim.engine import CompiledEngine
-from sim.machine.hardware import Hardware
 from testbench.engine.designs import needs_compiled
+from testbench.programs import PROGRAMS, RECURSION
 from testbench.refusal import refused
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
 PRINTS = str(PROGRAMS / "runtime" / "hello.O3.cubin")
-FIBONACCI = str(PROGRAMS / "k08_fib_recursion.O3.cubin")
 BARRIER = """.kernel k
 .param out 8
 .registers 24
@@ -76,30 +72,28 @@ again:
 TINY = ("--preset", "tiny", "--engine", "compiled")
 
 
-@pytest.fixture(scope="module")
-def machine() -> Hardware:
-    """One for all sessions: it takes long to make."""
-    return Hardware(PRESETS["tiny"], CompiledEngine)
-
-
 @pytest.fixture
-def shared(machine, monkeypatch):
-    """Sessions take the machine that there is."""
-    monkeypatch.setattr("sim.debug.Hardware", lambda params, engine: machine)
+def session(tmp_path, monkeypatch, hardware):
+    """The arguments of a session on a program, or a file, with the machine that there is."""
+    monkeypatch.setattr("sim.debug.Hardware", lambda params, engine: hardware)
 
-
-@pytest.fixture
-def debug(tmp_path, capsys, shared):
-    """Runs commands on a program; what was printed behind each of them."""
-    def run(program: str, *commands: str, block: int = 32, grid: int = 1) -> list[str]:
+    def arguments(program: str, *more: str) -> list[str]:
         path = Path(program)
         if "\n" in program:
             path = tmp_path / "test.sass"
             path.write_text(program)
+        return [str(path), *TINY, "--arg", "buf:out=u32[64]", *more]
+
+    return arguments
+
+
+@pytest.fixture
+def debug(tmp_path, capsys, session):
+    """Runs commands on a program; what was printed behind each of them."""
+    def run(program: str, *commands: str, block: int = 32, grid: int = 1) -> list[str]:
         script = tmp_path / "script"
         script.write_text("".join(f"{command}\n" for command in commands))
-        assert main([str(path), *TINY, "--block", str(block), "--grid", str(grid), "--arg", "buf:out=u32[64]",
-                     "--batch", str(script)]) == 0
+        assert main(session(program, "--block", str(block), "--grid", str(grid), "--batch", str(script))) == 0
         shown = capsys.readouterr().out.split(PROMPT)[1:]
         assert [text.splitlines()[0] for text in shown] == list(commands)
         return [text.partition("\n")[2] for text in shown]
@@ -114,10 +108,10 @@ def tokens(shown: str) -> list[str]:
 
 @needs_compiled
 def test_a_recursion_is_looked_at_and_goes_on_as_if_nothing_had_happened(debug):
-    plain = debug(FIBONACCI, "run", "memory out 12", block=12)
+    plain = debug(RECURSION, "run", "memory out 12", block=12)
     assert "over" in plain[0]
     broken, _, stack, _, deeper, listed, back, deleted, over, memory, states = debug(
-        FIBONACCI, "break fib", "run", "stack", "continue", "stack", "break", "disassemble fib 1", "delete 1",
+        RECURSION, "break fib", "run", "stack", "continue", "stack", "break", "disassemble fib 1", "delete 1",
         "continue", "memory out 12", "break", block=12)
     assert broken.startswith("breakpoint 1 at 0x0070 fib\n     *0x0070 ")
     assert stack.splitlines()[0] == "1 tokens, 1 counted calls open, top first"
@@ -274,15 +268,22 @@ def test_an_interrupt_stops_the_machine(debug, monkeypatch):
     assert "stopped" in shown[1]
 
 
+@pytest.fixture
+def typed(capsys, session):
+    """What a session with a loop prints in which a person types something."""
+    def run(keys: str) -> str:
+        with create_pipe_input() as terminal, create_app_session(input=terminal, output=DummyOutput()):
+            terminal.send_text(keys)
+            assert main(session(LOOP)) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
 @needs_compiled
-def test_a_person_types_commands(tmp_path, capsys, shared):
+def test_a_person_types_commands(typed):
     """Completed by the tabulator; an empty line repeats a step; a wrong command does not end the visit."""
-    program = tmp_path / "test.sass"
-    program.write_text(LOOP)
-    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
-        typed.send_text("brea\t k\nrun\nwhat\nstep\n\n\x03warps\n\x04")
-        assert main([str(program), *TINY, "--arg", "buf:out=u32[64]"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = typed("brea\t k\nrun\nwhat\nstep\n\n\x03warps\n\x04").splitlines()
     assert lines[0] == "breakpoint 1 at 0x0008 k"
     assert "'what' is no command; help lists them" in lines
     places = [line.split()[3] for line in lines if line.startswith("warp 0 at")]
@@ -291,13 +292,8 @@ def test_a_person_types_commands(tmp_path, capsys, shared):
 
 
 @needs_compiled
-def test_a_person_starts_again_and_leaves(tmp_path, capsys, shared):
-    program = tmp_path / "test.sass"
-    program.write_text(LOOP)
-    with create_pipe_input() as typed, create_app_session(input=typed, output=DummyOutput()):
-        typed.send_text("run\nrun\nquit\n")
-        assert main([str(program), *TINY, "--arg", "buf:out=u32[64]"]) == 0
-    assert capsys.readouterr().out.count("the grid is over") == 2
+def test_a_person_starts_again_and_leaves(typed):
+    assert typed("run\nrun\nquit\n").count("the grid is over") == 2
 
 
 # What is wrong.
@@ -323,21 +319,18 @@ def test_a_person_starts_again_and_leaves(tmp_path, capsys, shared):
     (["memory 0x10"], "nothing is mapped at 0x10"),
     (["memory out+256"], "out+256: the buffer has 256 bytes"),
 ])
-def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, shared, commands, complaint):
-    program, script = tmp_path / "test.sass", tmp_path / "script"
-    program.write_text(ENDLESS if "run 2000" in commands else LOOP)
+def test_what_a_command_cannot_do_is_said_in_a_line(tmp_path, capsys, session, commands, complaint):
+    script = tmp_path / "script"
     script.write_text("# comment\n\n" + "\n".join(commands))
-    arguments = [str(program), *TINY, "--arg", "buf:out=u32[64]", "--batch", str(script)]
-    line = refused(capsys, main, arguments, silent=False)
+    program = ENDLESS if "run 2000" in commands else LOOP
+    line = refused(capsys, main, session(program, "--batch", str(script)), silent=False)
     assert line.startswith(f"python -m sim.debug: {script}:{2 + len(commands)}: {complaint}")
 
 
 @needs_compiled
-def test_commands_come_from_standard_input(tmp_path, capsys, shared, monkeypatch):
-    program = tmp_path / "test.sass"
-    program.write_text(LOOP)
+def test_commands_come_from_standard_input(capsys, session, monkeypatch):
     monkeypatch.setattr("sys.stdin", StringIO("run\n"))
-    assert main([str(program), *TINY, "--arg", "buf:out=u32[64]", "--batch", "-"]) == 0
+    assert main(session(LOOP, "--batch", "-")) == 0
     assert capsys.readouterr().out.startswith("(warpstack) run\nthe grid is over")
 
 
@@ -348,11 +341,8 @@ def test_commands_come_from_standard_input(tmp_path, capsys, shared, monkeypatch
 def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complaint):
     path = tmp_path / "script"
     path.write_text(script)
-    with pytest.raises(SystemExit) as ended:
-        main([FIBONACCI, "--arg", "buf:out=u32[64]", "--batch", str(path)])
-    captured = capsys.readouterr()
-    assert (ended.value.code, captured.out) == (2, "")
-    assert captured.err == f"python -m sim.debug: {complaint.format(script=path)}\n"
+    line = refused(capsys, main, [RECURSION, "--arg", "buf:out=u32[64]", "--batch", str(path)])
+    assert line == f"python -m sim.debug: {complaint.format(script=path)}"
 
 
 @pytest.mark.parametrize(("arguments", "complaint"), [
@@ -360,10 +350,10 @@ def test_a_batch_is_read_before_anything_runs(tmp_path, capsys, script, complain
     (["--crs", "0"], "a debugger needs call/return stacks in memory: --crs 512 or more"),
     (["--block", "1024"], "a block of 1024 threads needs 32 warps, preset default has 8; preset full has enough"),
     (["--engine", "model"], "argument --engine: invalid choice: 'model'"),
-    (["--arg", "u32:1"], FIBONACCI),
+    (["--arg", "u32:1"], RECURSION),
 ])
 def test_what_cannot_be_debugged_is_said_in_a_line(capsys, arguments, complaint):
-    line = refused(capsys, main, [FIBONACCI, "--arg", "buf:out=u32[64]", *arguments])
+    line = refused(capsys, main, [RECURSION, "--arg", "buf:out=u32[64]", *arguments])
     assert line.startswith(f"python -m sim.debug: {complaint}")
 
 

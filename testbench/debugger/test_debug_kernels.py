@@ -6,14 +6,11 @@ from dataclasses import replace
 import pytest
 
 from rtl.isa.control_code import instruction_address
-from rtl.params import PRESETS
 from sim.debugger.breakpoints import Breakpoints
 from sim.debugger.machine import DebuggedMachine, State
-from sim.engine import CompiledEngine
 from sim.firmware import install_trap_handler
 from sim.kernels.expected import complaints
 from sim.kernels.manifest import RUNS, build
-from sim.machine.hardware import Hardware
 from testbench.engine.designs import needs_compiled
 
 pytestmark = needs_compiled
@@ -22,11 +19,6 @@ _LIMIT = 1_000_000
 _ACTIONS = 30
 _KERNELS = ("k06_switch_brx", "k08_fib_recursion", "k10_calltable_global", "k14_transpose_shared", "k15_shared_reduce",
             "k17_shfl_reduce", "k18_atomics_global", "k31_scan_shared", "k53_divergent_ret_func")
-
-
-@pytest.fixture(scope="module")
-def hardware() -> Hardware:
-    return Hardware(PRESETS["tiny"], CompiledEngine)
 
 
 async def _meddle(machine: DebuggedMachine, source: random.Random, size: int) -> None:

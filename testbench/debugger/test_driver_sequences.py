@@ -6,9 +6,7 @@ import pytest
 
 from rtl.isa.errors import WarpError
 from rtl.isa.registers import CONTROL_RESET, SM_REGISTERS, GlobalError
-from rtl.params import PRESETS
 from sim.debugger import driver
-from sim.engine import CompiledEngine
 from sim.firmware.trap_handler import SaveArea, install_trap_handler
 from sim.launch import Launch
 from sim.machine.hardware import Hardware
@@ -41,18 +39,30 @@ BOTH = 0b11
 _LIMIT = 200_000
 
 
-@pytest.fixture(scope="module")
-def hardware() -> Hardware:
-    return Hardware(PRESETS["tiny"], CompiledEngine)
+def program(text: str = ENDLESS, block: int = 64) -> Launch:
+    return launch_text(text, words=4, block=block, crs=512)
 
 
-def endless() -> SaveArea:
-    return install_trap_handler(launch_text(ENDLESS, words=4, block=64, crs=512))
+@pytest.fixture
+def area() -> SaveArea:
+    """That of the endless loop."""
+    return install_trap_handler(program())
 
 
-def run(hardware: Hardware, launch: Launch, drive: Callable[[Host], Awaitable[None]]) -> str:
-    """How a run ends that a driver has done this with."""
-    return hardware.run(launch, _LIMIT, driver=drive).status
+@pytest.fixture
+def play(hardware: Hardware) -> Callable:
+    """Decorates what a driver does with a launch: it runs at once, and ends as it has to. Of one that ends well the
+    endless loop is ended."""
+    def with_launch(launch: Launch, ends: str = "ok") -> Callable[[Callable[[Host], Awaitable[None]]], None]:
+        def run(drive: Callable[[Host], Awaitable[None]]) -> None:
+            async def driver_of(host: Host) -> None:
+                await drive(host)
+                if ends == "ok":
+                    await finish(host, launch)
+
+            assert hardware.run(launch, _LIMIT, driver=driver_of).status == ends
+        return run
+    return with_launch
 
 
 async def control(host: Host) -> dict[str, int]:
@@ -110,9 +120,8 @@ def test_a_sequence_writes_this(sequence, contents, written):
 
 
 @needs_compiled
-def test_a_debugger_attaches_and_leaves(hardware):
-    area = endless()
-
+def test_a_debugger_attaches_and_leaves(play, area):
+    @play(area.launch)
     async def drive(host):
         assert not await driver.is_attached(host)
         await driver.attach(host)
@@ -121,15 +130,11 @@ def test_a_debugger_attaches_and_leaves(hardware):
                                        "SINGLE_STEP_MODE": 0, "RUN_TRIGGER": 0, "STOP_TRIGGER": 0}
         await driver.detach(host)
         assert await host.read("DBGR_CONTROL0") == CONTROL_RESET
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
-def test_all_warps_are_suspended_and_resumed(hardware):
-    area = endless()
-
+def test_all_warps_are_suspended_and_resumed(play, area):
+    @play(area.launch)
     async def drive(host):
         await host.run(2000)
         assert not await driver.fully_stopped(host)
@@ -149,16 +154,12 @@ def test_all_warps_are_suspended_and_resumed(hardware):
         assert all(warp.register(0, 4) > before for warp, before in
                    zip(area.warps(host.memory).values(), counts, strict=True))
         await driver.resume(host)
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
-def test_warps_that_leave_the_handler_are_stopped_again(hardware):
+def test_warps_that_leave_the_handler_are_stopped_again(play, area):
     """A stop trigger that comes while a warp waits for the other one to leave, at any moment."""
-    area = endless()
-
+    @play(area.launch)
     async def drive(host):
         await host.run(2000)
         assert await driver.suspend(host)
@@ -174,45 +175,33 @@ def test_warps_that_leave_the_handler_are_stopped_again(hardware):
             assert set(area.warps(host.memory)) == {0, 1}
         assert held > 0
         await driver.resume(host)
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
-def test_an_empty_machine_is_held(hardware):
-    area = endless()
-
+def test_an_empty_machine_is_held(play, area):
+    @play(area.launch)
     async def drive(host):
         assert await driver.suspend(host, 100)
         await host.run(3000)
         assert await driver.locked_down(host)
         assert await driver.live_warps(host) == 0
         await driver.resume(host)
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
-def test_a_wait_for_lock_down_gives_up(hardware):
-    area = endless()
-
+def test_a_wait_for_lock_down_gives_up(play, area):
+    @play(area.launch)
     async def drive(host):
         await host.run(1000)
         assert not await driver.wait_for_lock_down(host, 500)
         assert await driver.wait_for_lock_down(host, 500, check_errors=True)    # there is no error to wait for
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
 @pytest.mark.parametrize("slots", [0b01, 0b10, BOTH])
-def test_warps_single_step(hardware, slots):
+def test_warps_single_step(play, area, slots):
     """Three instructions of the loop; the other warp stays where it is."""
-    area = endless()
-
+    @play(area.launch)
     async def drive(host):
         await host.run(2000)
         assert await driver.suspend(host)
@@ -226,16 +215,14 @@ def test_warps_single_step(hardware, slots):
             assert await driver.nothing_pending(host)
         await host.modify("DBGR_CONTROL0", SINGLE_STEP_MODE=0)
         await driver.resume(host)
-        await finish(host, area.launch)
-
-    assert run(hardware, area.launch, drive) == "ok"
 
 
 @needs_compiled
 @pytest.mark.parametrize("clear", [driver.clear_errors, driver.clear_errors_nouveau])
-def test_errors_are_cleared(hardware, clear):
-    area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
+def test_errors_are_cleared(play, clear):
+    area = install_trap_handler(program(FAILS, 32))
 
+    @play(area.launch, "error")
     async def drive(host):
         assert await driver.wait_for_lock_down(host)
         assert not await driver.nothing_pending(host)
@@ -247,27 +234,25 @@ def test_errors_are_cleared(hardware, clear):
         assert not host.interrupted
         assert await driver.fully_stopped(host)
 
-    assert run(hardware, area.launch, drive) == "error"
-
 
 @needs_compiled
-def test_an_event_between_reading_and_clearing_is_kept(hardware):
-    area = install_trap_handler(launch_text(FAILS, words=4, block=32, crs=512))
+def test_an_event_between_reading_and_clearing_is_kept(play):
+    area = install_trap_handler(program(FAILS, 32))
 
+    @play(area.launch, "error")
     async def drive(host):
         assert await driver.wait_for_lock_down(host)
         await host.write("HWW_GLOBAL_ESR", 1 << GlobalError.BPT_INT.value)
         assert await host.field("HWW_GLOBAL_ESR", "BPT_PAUSE")
         await driver.clear_errors(host)
 
-    assert run(hardware, area.launch, drive) == "error"
-
 
 @needs_compiled
-def test_warps_that_a_pause_holds_are_resumed(hardware):
+def test_warps_that_a_pause_holds_are_resumed(play):
     """A handler that only pauses, as the drivers expect it: waking by the mask, then by the trigger."""
-    launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
+    launch = with_handler(program(), "BPT.PAUSE", "RTT")
 
+    @play(launch)
     async def drive(host):
         for _ in range(3):
             await host.run(1500)
@@ -276,15 +261,13 @@ def test_warps_that_a_pause_holds_are_resumed(hardware):
             await driver.resume_paused(host)
             await host.run(500)
             assert await driver.paused_warps(host) == 0
-        await finish(host, launch)
-
-    assert run(hardware, launch, drive) == "ok"
 
 
 @needs_compiled
-def test_one_warp_is_woken(hardware):
-    launch = with_handler(launch_text(ENDLESS, words=4, block=64, crs=512), "BPT.PAUSE", "RTT")
+def test_one_warp_is_woken(play):
+    launch = with_handler(program(), "BPT.PAUSE", "RTT")
 
+    @play(launch)
     async def drive(host):
         await host.run(2000)
         assert await driver.suspend(host)
@@ -295,17 +278,15 @@ def test_one_warp_is_woken(hardware):
         assert not await driver.all_paused(host)
         assert await driver.suspend(host)
         await driver.resume(host)
-        await finish(host, launch)
-
-    assert run(hardware, launch, drive) == "ok"
 
 
 @needs_compiled
 @pytest.mark.parametrize("empties", [True, False])
-def test_changed_code_is_executed_behind_an_invalidation(hardware, empties):
+def test_changed_code_is_executed_behind_an_invalidation(play, empties):
     """The loop's branch becomes NOP in memory while warps are held; without a handler, which would use the cache."""
-    launch = launch_text(ENDLESS, words=4, block=64, crs=512)
+    launch = program()
 
+    @play(launch)
     async def drive(host):
         await host.run(2000)
         assert await driver.suspend(host)
@@ -314,7 +295,3 @@ def test_changed_code_is_executed_behind_an_invalidation(hardware, empties):
             await driver.invalidate_caches(host)
         await driver.resume(host)
         assert await driver.wait(host, driver.grid_over, 5000) is empties
-        if not empties:
-            await finish(host, launch)
-
-    assert run(hardware, launch, drive) == "ok"

@@ -93,6 +93,13 @@ def snapshot(machine: Machine, registers: int) -> Snapshot:
                     warp.registers[:registers].tolist(), list(warp.predicates[:7]), warp.condition.nibbles().tolist())
 
 
+def undisturbed(registers: int) -> Snapshot:
+    """DIVERGED where it traps, without a handler."""
+    bare = Machine(diverged(registers), warps=2)
+    bare.run(LIMIT)
+    return snapshot(bare, registers)
+
+
 def without_holes(tokens: Sequence[StackToken]) -> list[StackToken]:
     return [token for token in tokens if token.kind.name != "NONE"]
 
@@ -117,9 +124,7 @@ def released(machine: Machine) -> Machine:
 
 @pytest.mark.parametrize("registers", [8, 13, 16, 33, 100, 249, 255])
 def test_all_that_a_warp_is_is_saved_and_comes_back(registers):
-    bare = Machine(diverged(registers), warps=2)
-    bare.run(LIMIT)
-    expected = snapshot(bare, registers)
+    expected = undisturbed(registers)
     assert len({mask for mask in (expected.masks.active, expected.masks.broken, expected.masks.continued,
                                   expected.masks.exited) if mask}) == 4
     area = install_trap_handler(diverged(registers))
@@ -282,9 +287,7 @@ def test_kernels_that_are_taken_off_the_machine_go_on(name, step, warps):
 
 
 def test_registers_and_masks_are_those_of_the_other_machine():
-    bare = Machine(diverged(24), warps=2)
-    bare.run(LIMIT)
-    expected = snapshot(bare, 24)
+    expected = undisturbed(24)
     image = install_context_switch(diverged(24))
     machine = CountingMachine(image.launch, warps=2)
     image.set_command(machine.memory, ContextCommand.SAVE)
@@ -441,9 +444,7 @@ def agreed(hardware: Hardware) -> None:
 
 @needs_compiled
 def test_the_hardware_saves_a_warp_and_lets_it_go_on(hardware):
-    bare = Machine(diverged(33), warps=2)
-    bare.run(LIMIT)
-    expected = snapshot(bare, 33)
+    expected = undisturbed(33)
     area = install_trap_handler(diverged(33))
     seen: list[Memory] = []
 

@@ -2,16 +2,7 @@
 
 
 import pytest
-from amaranth.hdl import (
-    Assert,
-    Cat,
-    Cover,
-    Format,
-    Module,
-    Mux,
-    Print,
-    Signal,
-)
+from amaranth.hdl import Assert, Cat, Cover, Format, Module, Mux, Print, Signal
 from amaranth.hdl import signed as signed_shape
 from amaranth.lib import data, enum, memory, wiring
 from amaranth.lib.wiring import In, Out

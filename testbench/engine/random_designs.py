@@ -115,71 +115,23 @@ class RandomDesign(Elaboratable):
         return self._narrow(self._chance.choice((self._unary, self._binary, self._binary, self._chosen))(a, b), WIDEST)
 
     def _unary(self, a: Value, _b: Value) -> Value:
-        chance, choice = self._chance, self._chance.randrange(13)
-        match choice:
-            case 0:
-                return ~a
-            case 1:
-                return -a
-            case 2:
-                return abs(a)
-            case 3:
-                return chance.choice((a.bool(), a.any(), a.all(), a.xor()))
-            case 4:
-                return a.as_signed() if len(a) else a
-            case 5:
-                return a.as_unsigned()
-            case 6:
-                return a.rotate_left(chance.randrange(-70, 70)) if len(a) else a
-            case 7:
-                return a.shift_left(chance.randrange(40))
-            case 8:
-                return a.shift_right(chance.randrange(80))
-            case 9:
-                return a[::-1]
-            case 10:
-                return a.replicate(chance.randrange(4))
-            case 11:
-                return a.matches(*self._patterns(len(a)))
-        return a[chance.randrange(len(a) + 1):]
+        chance = self._chance
+        return (
+            lambda: ~a, lambda: -a, lambda: abs(a), lambda: chance.choice((a.bool(), a.any(), a.all(), a.xor())),
+            lambda: a.as_signed() if len(a) else a, a.as_unsigned,
+            lambda: a.rotate_left(chance.randrange(-70, 70)) if len(a) else a,
+            lambda: a.shift_left(chance.randrange(40)), lambda: a.shift_right(chance.randrange(80)), lambda: a[::-1],
+            lambda: a.replicate(chance.randrange(4)), lambda: a.matches(*self._patterns(len(a))),
+            lambda: a[chance.randrange(len(a) + 1):])[chance.randrange(13)]()
 
     def _binary(self, a: Value, b: Value) -> Value:
-        match self._chance.randrange(18):
-            case 0:
-                return a + b
-            case 1:
-                return a - b
-            case 2:
-                return self._narrow(a, 100) * self._narrow(b, 70)
-            case 3:
-                return self._narrow(a, _DIVIDED) // self._narrow(b, _DIVIDED)
-            case 4:
-                return self._narrow(a, _DIVIDED) % self._narrow(b, _DIVIDED)
-            case 5:
-                return a & b
-            case 6:
-                return a | b
-            case 7:
-                return a ^ b
-            case 8:
-                return a == b
-            case 9:
-                return a != b
-            case 10:
-                return a < b
-            case 11:
-                return a <= b
-            case 12:
-                return a > b
-            case 13:
-                return a >= b
-            case 14:
-                return a << self._small(_SHIFTS)
-            case 15:
-                return a >> b.as_unsigned()
-            case 16:
-                return a >> self._small(8)
-        return Cat(a, b)
+        narrow = self._narrow
+        return (
+            lambda: a + b, lambda: a - b, lambda: narrow(a, 100) * narrow(b, 70),
+            lambda: narrow(a, _DIVIDED) // narrow(b, _DIVIDED), lambda: narrow(a, _DIVIDED) % narrow(b, _DIVIDED),
+            lambda: a & b, lambda: a | b, lambda: a ^ b, lambda: a == b, lambda: a != b, lambda: a < b, lambda: a <= b,
+            lambda: a > b, lambda: a >= b, lambda: a << self._small(_SHIFTS), lambda: a >> b.as_unsigned(),
+            lambda: a >> self._small(8), lambda: Cat(a, b))[self._chance.randrange(18)]()
 
     def _chosen(self, a: Value, b: Value) -> Value:
         chance = self._chance

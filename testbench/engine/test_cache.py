@@ -14,9 +14,10 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import SmParams
-from sim.engine import CompiledEngine, EngineError, cache, choose, make_simulator
+from sim.engine import CompiledEngine, EngineError, cache, choose
 from sim.engine.identity import identify
 from testbench.engine.designs import needs_compiled
+from testbench.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs_compiled
@@ -55,10 +56,7 @@ def run(dut, cycles=3):
             await ctx.tick()
         seen.append([ctx.get(dut.rows.data[row]) for row in range(4)])
 
-    simulator = make_simulator(dut, CompiledEngine)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulator = simulate(dut, testbench, clocks={"sync": 1e-6}, engine=CompiledEngine)
     first, seen[:] = list(seen), []
     simulator.reset()
     simulator.run()

@@ -4,20 +4,14 @@ import random
 from pathlib import Path
 
 import pytest
-from amaranth.hdl import (
-    Cat,
-    ClockDomain,
-    DriverConflict,
-    Module,
-    ResetSignal,
-    Signal,
-)
+from amaranth.hdl import Cat, ClockDomain, DriverConflict, Module, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import BrokenTrigger, Simulator
 
 from sim.engine import ENGINES, CompiledEngine, Ran, engine_of, observe, run_cycles
 from testbench.engine.designs import Color, Ripple, Zoo, needs_compiled
+from testbench.simulation import simulate
 
 PERIOD = 1e-8
 
@@ -25,16 +19,6 @@ PERIOD = 1e-8
 @pytest.fixture(params=["pysim", pytest.param("compiled", marks=needs_compiled)])
 def engine(request):
     return ENGINES[request.param]
-
-def simulate(engine, dut, *testbenches, background=()):
-    simulator = Simulator(dut, engine=engine)
-    simulator.add_clock(PERIOD)
-    for testbench in background:
-        simulator.add_testbench(testbench, background=True)
-    for testbench in testbenches:
-        simulator.add_testbench(testbench)
-    simulator.run()
-    return simulator
 
 
 def stimulate(dut, log, cycles=60):
@@ -67,7 +51,7 @@ def test_both_engines_show_every_value_alike(capsys):
     for name, engine in ENGINES.items():
         logs[name] = []
         dut = Zoo()
-        simulate(engine, dut, stimulate(dut, logs[name]))
+        simulate(dut, stimulate(dut, logs[name]), engine=engine)
         printed[name] = capsys.readouterr().out
     assert logs["pysim"] == logs["compiled"]
     assert len(logs["pysim"]) == 121
@@ -87,7 +71,7 @@ def test_a_failed_assertion_ends_the_run_with_its_message_and_place(engine):
             await ctx.tick()
 
     with pytest.raises(AssertionError, match=r"^Assertion violated: count 35 is over the limit$") as caught:
-        simulate(engine, dut, testbench)
+        simulate(dut, testbench, engine=engine)
     assert Path(caught.traceback[-1].path).name == "designs.py"
 
 
@@ -98,7 +82,7 @@ def test_combinationally_driven_signals_cannot_be_set(engine):
         ctx.set(dut.negative, 3)
 
     with pytest.raises(DriverConflict, match="Combinationally driven signals"):
-        simulate(engine, dut, testbench)
+        simulate(dut, testbench, engine=engine)
 
 
 def test_testbenches_run_in_the_order_they_were_added_beside_background_ones(engine):
@@ -124,7 +108,7 @@ def test_testbenches_run_in_the_order_they_were_added_beside_background_ones(eng
             await ctx.tick()
             log.append(("second", ctx.get(dut.step)))
 
-    simulate(engine, dut, first, second, background=[forever, watch])
+    simulate(dut, first, second, background=[forever, watch], engine=engine)
     assert log == [("changed", 0), ("background", 0), ("changed", 1), ("first", 1), ("second", 2),
                    ("background", 1), ("changed", 3), ("first", 3), ("second", 2),
                    ("background", 3), ("changed", 5), ("first", 5), ("second", 2)]
@@ -154,7 +138,7 @@ def test_a_process_can_stand_for_hardware(engine):
 
 def test_a_reset_simulation_runs_again_the_same(engine):
     dut, log = Zoo(), []
-    simulator = simulate(engine, dut, stimulate(dut, log, 10))
+    simulator = simulate(dut, stimulate(dut, log, 10), engine=engine)
     first = list(log)
     log.clear()
     simulator.reset()
@@ -173,10 +157,7 @@ def test_a_wait_for_a_change_sees_what_another_testbench_sets(engine):
         ctx.set(dut.row, 3)
         await ctx.delay(1e-9)
 
-    simulator = Simulator(dut, engine=engine)
-    simulator.add_testbench(watch, background=True)
-    simulator.add_testbench(testbench)
-    simulator.run()
+    simulate(dut, testbench, background=[watch], clocks={}, engine=engine)
     assert seen == [(13,)]
 
 
@@ -217,11 +198,7 @@ def test_clock_domains_edges_and_resets_agree(falling):
                 ctx.set(dut.reset, step % 11 == 4)
                 log.append((ctx.get(dut.fast), ctx.get(dut.slow)))
 
-        simulator = Simulator(dut, engine=engine)
-        simulator.add_clock(PERIOD)
-        simulator.add_clock(2.7e-8, domain="slow")
-        simulator.add_testbench(testbench)
-        simulator.run()
+        simulate(dut, testbench, clocks={"sync": PERIOD, "slow": 2.7e-8}, engine=engine)
         logs.append(log)
     assert logs[0] == logs[1]
     assert logs[0][-1][0] > 40
@@ -241,7 +218,7 @@ def test_logic_that_takes_rounds_is_told_apart_and_agrees():
                 await run_cycles(ctx, 2)
                 log.append(ctx.get(dut.kept))
 
-        simulate(engine, dut, testbench)
+        simulate(dut, testbench, engine=engine)
         logs.append(log)
     assert logs[0] == logs[1]
     assert not engine_of(Simulator(Zoo(), engine=CompiledEngine)).model.settles
@@ -259,7 +236,7 @@ def test_running_cycles_is_the_same_as_taking_ticks(engine):
         await ctx.tick()
         log.append((ctx.get(dut.count), await run_cycles(ctx, 0), ctx.get(dut.count)))
 
-    simulator = simulate(engine, dut, testbench)
+    simulator = simulate(dut, testbench, engine=engine)
     assert log == [Ran(10, False), (30, 0), Ran(25, True), (105, Ran(1, True), 108), (111, Ran(0, False), 111)]
     assert engine_of(simulator).now == 37 * 10_000_000
 
@@ -279,7 +256,7 @@ def test_running_cycles_leaves_other_testbenches_their_moments(engine):
         log.append(await run_cycles(ctx, 50))
         log.append(ctx.get(dut.count))
 
-    simulate(engine, dut, testbench, background=[alarm])
+    simulate(dut, testbench, background=[alarm], engine=engine)
     assert log == [("alarm", 10), ("three later", 13), Ran(50, False), 52]
 
 
@@ -296,7 +273,7 @@ def test_running_cycles_waits_for_who_woke_at_the_same_edge(engine):
         await ctx.tick()
         log.append(("second", ctx.get(dut.count)))
 
-    simulate(engine, dut, first, second)
+    simulate(dut, first, second, engine=engine)
     assert log == [("second", 1), ("first", 6)]
 
 
@@ -311,7 +288,7 @@ def test_running_cycles_inside_of_a_loop_over_ticks_breaks_it(engine):
             assert ticks < 3
 
     with pytest.raises(BrokenTrigger):
-        simulate(engine, dut, testbench)
+        simulate(dut, testbench, engine=engine)
 
 
 @needs_compiled
@@ -326,7 +303,7 @@ def test_the_clock_runs_in_the_model_while_nobody_else_waits():
         await run_cycles(ctx, 10_000)
         ticks.append(ctx._engine._delta_cycles - before)
 
-    simulate(CompiledEngine, dut, testbench)
+    simulate(dut, testbench, engine=CompiledEngine)
     assert ticks == [0]
 
 
@@ -338,7 +315,7 @@ def test_an_assertion_ends_running_cycles_too(engine):
         await run_cycles(ctx, 1000)
 
     with pytest.raises(AssertionError, match=r"^Assertion violated: count 201 is over the limit$"):
-        simulate(engine, dut, testbench)
+        simulate(dut, testbench, engine=engine)
 
 
 def test_running_cycles_until_a_wide_signal_is_refused():
@@ -347,7 +324,7 @@ def test_running_cycles_until_a_wide_signal_is_refused():
 
     dut = Zoo()
     with pytest.raises(ValueError, match=r"^until must have one bit, signal count has 8$"):
-        simulate(ENGINES["pysim"], dut, testbench)
+        simulate(dut, testbench, engine=ENGINES["pysim"])
 
 
 def test_observers_see_each_cycle_as_its_edge_does(engine):
@@ -416,6 +393,6 @@ def test_registers_take_the_values_that_others_had(engine):
             log.append((ctx.get(dut.inner), ctx.get(dut.outer)))
             await ctx.tick()
 
-    simulate(engine, dut, testbench)
+    simulate(dut, testbench, engine=engine)
     pairs = [0x2120_1110_0100, 0x2021_1011_0001]
     assert log == [(pairs[turn % 2], (0x030201, 0x020103, 0x010302)[turn % 3]) for turn in range(7)]

@@ -8,14 +8,7 @@ import shutil
 import sys
 
 import pytest
-from amaranth.hdl import (
-    Assert,
-    ClockDomain,
-    ClockSignal,
-    Fragment,
-    Instance,
-    Module,
-)
+from amaranth.hdl import Assert, ClockDomain, ClockSignal, Fragment, Instance, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 from amaranth.sim import Simulator

@@ -9,15 +9,11 @@ from rtl.execute.decode import LANE_FORMS, LaneDecoder
 from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS
-from sim.engine import choose
-from sim.testbench import run
 from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
 from testbench.execute.reference import formula_beats
-from testbench.simulation import combinational
-
-ENGINE, _ = choose()
+from testbench.simulation import combinational, failure
 
 FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
 
@@ -83,7 +79,5 @@ def test_a_wrong_result_is_seen(what):
             setattr(after, what, [value ^ (thread == 3) for thread, value in enumerate(getattr(after, what))])
         LaneDriver(bench, 4, beats).run()
 
-    report = run("execute", body, ENGINE)
-    assert not report.passed
     found = {"values": "thread 3", "conditions": "CC", "p": "P", "destination": "destination", "threads": "threads"}
-    assert found[what] in (report.failure or "")
+    assert found[what] in failure("execute", body)

@@ -76,9 +76,11 @@ class Life:
         """It is not, and nothing changes."""
         return self.move(FlowOperation.ENTER_TRAP, target=target, error=error)
 
-    def push(self, name: str, to: int = TARGET, pc: int = PC) -> "Life":
-        """A push of a token for the active threads."""
-        return self(_to(name, to, pc), pc + 8, pc=pc, pushed=1)
+    def push(self, name: str, to: int = TARGET, pc: int = PC, times: int = 1) -> "Life":
+        """Pushes of a token for the active threads."""
+        for _ in range(times):
+            self(_to(name, to, pc), pc + 8, pc=pc, pushed=1)
+        return self
 
     def fail(self, word: int, error: WarpError, **inputs) -> "Life":
         """An instruction that only raises an error."""
@@ -148,12 +150,8 @@ def _indexed() -> Iterator[Life]:
         yield Life(f"{name}: an entry of a table")(
             encode(name, "c", Ra=0, bank=2), TARGET, operand=TARGET - base, same=LOW, pushed=1, active=LOW)
         yield Life(f"{name}: between two instructions").fail(word(), WarpError.MISALIGNED_PC, operand=4)
-        full = Life(f"{name}: room for one token of two", granules=0)
-        for _ in range(CACHED_TOKENS - 1):
-            full.push("SSY")
-        exact = Life(f"{name}: room for two tokens, and two", granules=0)
-        for _ in range(CACHED_TOKENS - 2):
-            exact.push("SSY")
+        full = Life(f"{name}: room for one token of two", granules=0).push("SSY", times=CACHED_TOKENS - 1)
+        exact = Life(f"{name}: room for two tokens, and two", granules=0).push("SSY", times=CACHED_TOKENS - 2)
         yield (exact(word(guard=0), TARGET, operand=TARGET - 0x100 - base, guard=LOW, same=0xFF, pushed=2, active=0xFF)
                (encode("SYNC"), PC, active=0xFF00, depth=CACHED_TOKENS - 1)
                (encode("SYNC"), NEXT, active=HIGH, depth=CACHED_TOKENS - 2))
@@ -236,9 +234,7 @@ def _leaving() -> Iterator[Life]:
            (encode("BRK"), TARGET + 32, active=ALL, broken=0, depth=1)
            (encode("EXIT", guard=0), guard=6, active=ALL & ~6, exited=6)
            (encode("SYNC"), TARGET, depth=0))
-    deep = Life("BRK: across many lines", granules=8).push("PBK")
-    for _ in range(30):
-        deep.push("SSY", TARGET + 64)
+    deep = Life("BRK: across many lines", granules=8).push("PBK").push("SSY", TARGET + 64, times=30)
     yield deep(encode("BRK"), TARGET, depth=0)
 
 
@@ -290,9 +286,7 @@ def _quads() -> Iterator[Life]:
 
 def _pointers() -> Iterator[Life]:
     for tokens in (0, 1, 3, 4, 5, 15, 16, 17):
-        life = Life(f"GETCRSPTR, SETCRSPTR: {tokens} tokens")
-        for _ in range(tokens):
-            life.push("SSY")
+        life = Life(f"GETCRSPTR, SETCRSPTR: {tokens} tokens").push("SSY", times=tokens)
         lines = -(-tokens // 4) * 4
         stored = encode_token(StackToken(TokenKind.SYNC, TARGET, ALL)) * tokens + bytes(TOKEN_BYTES * (lines - tokens))
         life(encode("GETCRSPTR", Rd=1), value=lines)(WRITE_BACK, memory=stored)
@@ -313,9 +307,7 @@ def _pointers() -> Iterator[Life]:
            (encode("GETCRSPTR", Rd=1), value=5 << 23))
     for granules in (0, 1, 2):
         room = granules * CRS_GRANULE // TOKEN_BYTES - TRAP_RESERVE if granules else CACHED_TOKENS
-        life = Life(f"SSY: {granules} granules hold {room} tokens", granules=granules)
-        for _ in range(room):
-            life.push("SSY")
+        life = Life(f"SSY: {granules} granules hold {room} tokens", granules=granules).push("SSY", times=room)
         life.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW)
         life.fail(_to("CAL", TARGET), WarpError.STACK_OVERFLOW)
         life.fail(encode("SAM"), WarpError.STACK_OVERFLOW)
@@ -357,9 +349,7 @@ def _scattered(name: str) -> Life:
 def _traps() -> Iterator[Life]:
     saved = 0x7008
     for tokens in range(5):
-        life = _scattered(f"ENTER_TRAP: {tokens + 4} tokens on the stack")
-        for _ in range(tokens):
-            life.push("SSY")
+        life = _scattered(f"ENTER_TRAP: {tokens + 4} tokens on the stack").push("SSY", times=tokens)
         before, depth = life.masks, life.depth
         lines = -(-depth // 4) + 1
         life.enter(lines, saved, active=ALL & ~(1 << 31 | 3 << 4), broken=0, continued=0, returned=0, longjumped=0)
@@ -387,19 +377,14 @@ def _traps() -> Iterator[Life]:
                .enter(2).push("SSY")
                .move(FlowOperation.TERMINATE, terminated=True, active=0, exited=ALL))
     for tokens in (0, 11, 12, 13, 16):
-        life = Life(f"ENTER_TRAP: {tokens} tokens where no more than 16 may be", granules=0)
-        for _ in range(tokens):
-            life.push("SSY")
+        life = Life(f"ENTER_TRAP: {tokens} tokens where no more than 16 may be", granules=0).push("SSY", times=tokens)
         if tokens > CACHED_TOKENS - 4:
             yield life.refuse(WarpError.STACK_OVERFLOW)(encode("SYNC"), TARGET, depth=tokens - 1)
         else:
             yield life.enter(-(-tokens // 4) + 1).move(FlowOperation.RESTORE, PC, depth=tokens)
-    full = Life("ENTER_TRAP: as many tokens as user mode may have", granules=1)
-    for _ in range(TRAP_RESERVE):
-        full.push("SSY")
+    full = Life("ENTER_TRAP: as many tokens as user mode may have", granules=1).push("SSY", times=TRAP_RESERVE)
     full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW).enter(5)
-    for _ in range(TRAP_RESERVE - 4):
-        full.push("SSY")
+    full.push("SSY", times=TRAP_RESERVE - 4)
     full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW)
     full.move(FlowOperation.RESTORE, PC, depth=TRAP_RESERVE)
     yield full.fail(_to("SSY", TARGET), WarpError.STACK_OVERFLOW).enter(5)
@@ -418,9 +403,7 @@ def _traps() -> Iterator[Life]:
 
 def _lost(name: str) -> Life:
     """A warp whose topmost tokens are in memory that is not there any more."""
-    life = Life(name).push("PBK")(encode("BRK", guard=0), guard=1, broken=1, active=ALL & ~1)
-    for _ in range(41):
-        life.push("SSY")
+    life = Life(name).push("PBK")(encode("BRK", guard=0), guard=1, broken=1, active=ALL & ~1).push("SSY", times=41)
     life(WRITE_BACK)(encode("SETLMEMBASE", Ra=1), operand=0x1234567)
     life.fail(encode("BRK"), WarpError.MMU_FAULT).refuse(WarpError.MMU_FAULT)
     return life.move(FlowOperation.RESTORE, error=WarpError.MMU_FAULT)
@@ -439,9 +422,7 @@ def unreported() -> Iterator[Stream]:
            (_to("BRA", TARGET + 4))(_to("BRA", TARGET, uniform=1, guard=0), guard=LOW)
            (_to("CAL", TARGET + 4))(encode("BRA", "i", target=-0x200))).stream
     yield Life("unreported: nothing to wait for")(encode("SYNC"))(encode("BRK", guard=PT))(encode("RAM")).stream
-    full = Life("unreported: no room", granules=0)
-    for _ in range(CACHED_TOKENS):
-        full.push("SSY")
+    full = Life("unreported: no room", granules=0).push("SSY", times=CACHED_TOKENS)
     yield full(_to("SSY", TARGET))(_to("CAL", TARGET)).refuse(WarpError.STACK_OVERFLOW).stream
     yield Life("unreported: no handler").refuse(WarpError.MISALIGNED_PC, HANDLER + 4).stream
     yield Life("unreported: no frame").enter(1).move(FlowOperation.RESTORE, PC, depth=0).move(

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component
+from rtl.component import Component, pass_on
 from rtl.control_flow import ControlFlow
 from rtl.execute.common import CommonDecoder
 from rtl.execute.condition import ConditionTest
@@ -18,22 +18,14 @@ from rtl.isa.condition import Flags
 from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import CRS_GRANULE
-from rtl.layouts import (
-    DEPTH_BITS,
-    FlowOperation,
-    InstructionKind,
-    MemoryPort,
-    StackConfiguration,
-    TrapMove,
-    flow_result,
-)
+from rtl.layouts import DEPTH_BITS, FlowOperation, InstructionKind, TrapMove, flow_result
 from rtl.params import WARP_THREADS, SmParams
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.crs.limits import TOKEN_CYCLES
-from testbench.driver import UnitDriver
+from testbench.driver import UnitDriver, offer
 from testbench.flow.steps import FlowStep, Start, Stream
 
 ALL_REPORTED = 0x00FF_FFFF
@@ -58,26 +50,18 @@ class FlowBench(Component):
         An instruction, as its word. It is dispatched when the unit takes it.
     move : In(TrapMove)
         With an operation, what the warp is made to do instead.
-    launch_valid, launch_warp, launch_threads, launch_pc, configuration
-        A new warp; taken when ``launch_ready``.
-    report_mask, result_valid, result, port
-        See ControlFlow.
-    pushed, pushed_warp : Out(1), Out
-    committed, committed_warp, committed_depth : Out(1), Out, Out(DEPTH_BITS)
-        What changes a stack pointer.
+
+    Attributes
+    ----------
+    unit
+        The flow unit with its stack, whose other ports nothing is connected to.
     """
 
     def __init__(self, params: SmParams) -> None:
-        bits = params.warp_bits
         super().__init__({
-            "valid": In(1), "ready": Out(1), "warp": In(bits), "word": In(WORD_BITS), "pc": In(32),
+            "valid": In(1), "ready": Out(1), "warp": In(params.warp_bits), "word": In(WORD_BITS), "pc": In(32),
             "guard": In(WARP_THREADS), "conditions": In(data.ArrayLayout(Flags, WARP_THREADS)), "operand": In(32),
-            "same": In(WARP_THREADS), "fault": In(WarpError), "move": In(TrapMove),
-            "launch_valid": In(1), "launch_ready": Out(1), "launch_warp": In(bits), "launch_threads": In(WARP_THREADS),
-            "launch_pc": In(32), "configuration": In(StackConfiguration),
-            "report_mask": In(32), "result_valid": Out(1), "result": Out(flow_result(params)),
-            "port": Out(MemoryPort(bits)), "pushed": Out(1), "pushed_warp": Out(bits), "committed": Out(1),
-            "committed_warp": Out(bits), "committed_depth": Out(DEPTH_BITS)})
+            "same": In(WARP_THREADS), "fault": In(WarpError), "move": In(TrapMove)})
         self.unit = ControlFlow(params)
         self._params = params
 
@@ -87,8 +71,7 @@ class FlowBench(Component):
         m.submodules.common = common = CommonDecoder()
         m.submodules.test = test = ConditionTest()
         m.submodules.unit = unit = self.unit
-        dispatched, launch, stack = queue.dispatch.payload, unit.launch.payload, unit.stack
-        connect(m, unit.port, flipped(self.port))
+        dispatched = queue.dispatch.payload
         connect(m, queue.request, unit.request)
         operation, kind = self.move.operation, Signal(InstructionKind, init=InstructionKind.LEAVE)
         with m.Switch(operation):
@@ -99,17 +82,9 @@ class FlowBench(Component):
         m.d.comb += [
             queue.dispatch.valid.eq(self.valid & unit.request.ready), self.ready.eq(unit.request.ready),
             queue.trap.eq(self.move), dispatched.kind.eq(kind),
-            dispatched.word.eq(self.word), dispatched.warp.eq(self.warp), dispatched.pc.eq(self.pc),
             common.word.eq(self.word), test.flags.eq(self.conditions), test.test.eq(common.instruction.test),
-            dispatched.guard.eq(self.guard & test.passed),
-            dispatched.operands[0].eq(self.operand), dispatched.same.eq(self.same), dispatched.fault.eq(self.fault),
-            unit.launch.valid.eq(self.launch_valid), self.launch_ready.eq(unit.launch.ready),
-            launch.warp.eq(self.launch_warp), launch.threads.eq(self.launch_threads), launch.pc.eq(self.launch_pc),
-            launch.stack.eq(self.configuration), unit.report_mask.eq(self.report_mask),
-            self.result_valid.eq(unit.result.valid), self.result.eq(unit.result.payload),
-            self.pushed.eq(stack.pushed.valid), self.pushed_warp.eq(stack.pushed.payload.warp),
-            self.committed.eq(stack.committed.valid), self.committed_warp.eq(stack.committed.payload.warp),
-            self.committed_depth.eq(stack.committed.payload.last + 1)]
+            dispatched.guard.eq(self.guard & test.passed), dispatched.operands[0].eq(self.operand)]
+        pass_on(m, self, dispatched, "word", "warp", "pc", "same", "fault")
         return m
 
 
@@ -159,7 +134,7 @@ class FlowDriver(UnitDriver):
                  report_mask: int = ALL_REPORTED, idle: float = 0.05) -> None:
         dut = FlowBench(SmParams(warps=warps, lanes=4))
         self.memory = Memory()
-        self.server = MemoryServer(dut.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
+        self.server = MemoryServer(dut.unit.port, self.memory, behaviour or MemoryBehaviour(), bench.random)
         super().__init__(bench, dut, self.server)
         self.steps = self.depths = self.sent = self.busy_cycles = 0
         self.cycles: dict[str, list[int]] = {}
@@ -173,20 +148,21 @@ class FlowDriver(UnitDriver):
 
     async def _drive(self, ctx: Any) -> None:
         """Until all streams have been played."""
-        dut = self.dut
-        ctx.set(dut.report_mask, self._report_mask)
+        dut, unit = self.dut, self.dut.unit
+        ctx.set(unit.report_mask, self._report_mask)
         sent: tuple[int, bool] | None = None
         first = None
-        stack = Cat(dut.pushed, dut.pushed_warp), Cat(dut.committed, dut.committed_warp), dut.committed_depth
-        ticks = self._ticks(ctx, dut.ready, dut.launch_ready, dut.result_valid, dut.result.as_value(), *stack)
-        async for ready, launch_ready, result_valid, result, pushed, committed, depth in ticks:
-            if pushed & 1:
-                self._warps[pushed >> 1].depth += 1
-            if committed & 1:
-                self._warps[committed >> 1].depth = depth
+        pushes, commits = unit.stack.pushed, unit.stack.committed
+        ticks = self._ticks(ctx, dut.ready, unit.launch.ready, unit.result.valid, unit.result.payload.as_value(),
+                            pushes.valid, pushes.payload.warp, commits.valid, commits.payload)
+        async for ready, launch_ready, result_valid, result, pushed, pushing, committed, committing in ticks:
+            if pushed:
+                self._warps[pushing].depth += 1
+            if committed:
+                self._warps[committing.warp].depth = (committing.last + 1) % (1 << DEPTH_BITS)
             if sent is not None and (launch_ready if sent[1] else ready):
                 self._accepted(sent[0])
-                ctx.set(dut.launch_valid if sent[1] else dut.valid, 0)
+                ctx.set(unit.launch.valid if sent[1] else dut.valid, 0)
                 sent = None
                 self.sent += 1
                 first = first or self.cycle
@@ -233,12 +209,9 @@ class FlowDriver(UnitDriver):
             start = warp.stream.start
             if start.size:
                 self.memory.map(f"stack {start.base:#x}", start.base + start.local, start.size)
-            for port, value in ((dut.launch_warp, number), (dut.launch_threads, start.threads),
-                                (dut.launch_pc, start.pc), (dut.launch_valid, 1)):
-                ctx.set(port, value)
-            ctx.set(dut.configuration, {
+            offer(ctx, dut.unit.launch, {"warp": number, "threads": start.threads, "pc": start.pc, "stack": {
                 "base": start.base // CRS_GRANULE, "local": start.local // CRS_GRANULE,
-                "size": start.size // CRS_GRANULE, "check_calls": start.check_calls})
+                "size": start.size // CRS_GRANULE, "check_calls": start.check_calls}})
             return number, True
         step = warp.stream.steps[warp.position]
         for port, value in ((dut.warp, number), (dut.word, step.word), (dut.pc, step.pc), (dut.guard, step.guard),

@@ -20,6 +20,7 @@ from sim.model.state import Warp
 from sim.model.vector.lanes import mask_of
 from sim.model.warp import Machine
 from testbench.crs.reference import encode_token
+from testbench.words import form_of
 
 ALL = (1 << WARP_THREADS) - 1
 """Every thread."""
@@ -90,9 +91,7 @@ class FlowStep:
     @property
     def form(self) -> Form:
         """The instruction's."""
-        form = find(self.word)
-        assert form is not None
-        return form
+        return form_of(self.word)
 
     @property
     def pushes(self) -> bool:

@@ -27,11 +27,11 @@ from sim.launch.programs import read_program
 from sim.machine.hardware import Hardware, Watched
 from sim.machine.lockstep import memory_difference
 from sim.model.warp import Machine
+from testbench.programs import RECURSION
 
 _WORD_BITS = 32
 _RENAMED = {"interrupt": "__SYM__interrupt"}
 """Ports whose names are words of a C++ dialect, and what Verilator makes of them."""
-_PROGRAM = Path(__file__).parents[1] / "programs" / "k08_fib_recursion.O3.cubin"
 _LIMIT = 1_000_000
 _OPTIONS = ("-O3", "--x-assign", "0", "--x-initial", "0", "-Wno-fatal", "-Wno-lint", "-Wno-style",
             "-Wno-PINMISSING", "-Wno-UNOPTFLAT", "-MAKEFLAGS",
@@ -100,7 +100,7 @@ class Recorder:
 
 def recursion(threads: int) -> Launch:
     """Fibonacci numbers by calls that diverge."""
-    return prepare(read_program(str(_PROGRAM)),
+    return prepare(read_program(RECURSION),
                    parse_arguments([f"buf:OUT=u32[{threads}]"]), block=(threads, 1, 1))
 
 

@@ -1,11 +1,12 @@
 """An SDRAM chip by its data sheet: it answers, and refuses what comes too early, too late or at the wrong time."""
 
 import math
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 DATA_SHEET: Mapping[str, float] = MappingProxyType({
     "tRCD": 20, "tRP": 20, "tRAS": 44, "tRAS maximum": 120_000, "tRC": 66, "tRFC": 66, "tRRD": 15, "tWR": 15, "tMRD": 2,
@@ -86,6 +87,16 @@ class SdramModel:
         for at in range(0, len(content), 2):
             column, bank, row = (address + at) // 2 & 0x1FF, (address + at) >> 10 & 3, (address + at) >> 12
             self._banks[bank].cells[row, column] = int.from_bytes(content[at:at + 2], "little")
+
+    async def serve(self, ctx: Any, bus: Any, clock_hz: float, pads: int = 0) -> None:
+        """At a controller's bus, for ever. ``pads``: registers on the way to the chip and back together."""
+        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
+        way, number = deque([0] * pads), 0
+        async for _, _, *values in ctx.tick().sample(*pins):
+            number += 1
+            driven = self.edge(number * 1e9 / clock_hz, Pins(*values))
+            way.append(self._random.getrandbits(16) if driven is None else driven)
+            ctx.set(bus.dq_i, way.popleft())
 
     def edge(self, time: float, pins: Pins) -> int | None:
         """A rising edge of the clock at ``time``; returns what the chip drives at the next one, None for nothing.

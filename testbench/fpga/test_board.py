@@ -3,18 +3,16 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from sim.bench import main as bench
 from sim.debug import main as debug
-from sim.engine import CompiledEngine
 from sim.run import main as run
+from testbench.engine.designs import needs_compiled
+from testbench.programs import RECURSION
 
-MISSING = CompiledEngine.missing()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=f"engine compiled: {MISSING}")
-PROGRAMS = Path(__file__).parents[1] / "programs"
+pytestmark = needs_compiled
 ADDS = """\
 .kernel adds
 .param out 8
@@ -52,16 +50,15 @@ def on(port, *arguments):
     return [*map(str, arguments), "--engine", "board", "--port", port]
 
 
-def test_kernels_run_on_a_board_one_after_the_other(port, tmp_path, capsys):
+def test_kernels_run_on_a_board_one_after_the_other(port, run_program, tmp_path, capsys):
     """The first one fails and leaves warps in the trap; the second run resets the machine."""
-    out = tmp_path / "out.json"
     (tmp_path / "fails.sass").write_text(FAILS)
-    assert run(on(port, tmp_path / "fails.sass", "--json", out)) == 1
+    code, result = run_program(*on(port, tmp_path / "fails.sass"))
+    assert code == 1
     assert "exception     CUDA_EXCEPTION_14, Warp Illegal Address" in capsys.readouterr().out
-    assert "MMU_FAULT" in json.dumps(json.loads(out.read_text())["esr"])
-    assert run(on(port, PROGRAMS / "k08_fib_recursion.O3.cubin", "--block", 12, "--arg", "buf:OUT=u32[12]", "--check",
-                  "--json", out)) == 0
-    result = json.loads(out.read_text())
+    assert "MMU_FAULT" in json.dumps(result["esr"])
+    code, result = run_program(*on(port, RECURSION, "--block", 12, "--arg", "buf:OUT=u32[12]", "--check"))
+    assert code == 0
     assert result["buffers"]["OUT"] == [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert result["instructions"] > 1000
 

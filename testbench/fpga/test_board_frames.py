@@ -6,8 +6,6 @@ from collections import deque
 from functools import cache, partial
 from random import Random
 
-import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +14,6 @@ from sim.board.frames import Frame, FrameFinder
 from sim.engine import PysimEngine, make_simulator
 
 MOST = 8
-
-
-@pytest.mark.parametrize(("part", "arguments"), [
-    (Deframer, (MOST,)), (Framer, ())])
-def test_every_part_converts(part, arguments):
-    assert "\nmodule \\top\n" in rtlil.convert(part(*arguments))
 
 
 class Again:

@@ -4,15 +4,9 @@
 from collections import deque
 from random import Random
 
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-
 from rtl.fpga.link import HostLink, LinkCommand, LinkStatus
 from sim.board.frames import Frame, FrameFinder
 from testbench.simulation import simulate
-
-
-def test_it_converts():
-    assert "\nmodule \\top\n" in rtlil.convert(HostLink())
 
 
 class Line:
@@ -74,6 +68,7 @@ class Line:
 
 
 def with_link(body):
+    """Runs what a host does with a link."""
     dut = HostLink()
 
     async def testbench(ctx):
@@ -91,6 +86,7 @@ def number(value, size):
 
 
 def test_registers_over_the_link():
+    @with_link
     async def body(line):
         assert await line.ask(Frame(9, 0)) == [answer(9, LinkCommand.HELLO, LinkStatus.DONE, b"\x01")]
         line.registers = {0x504648 + 4 * n: 0x7E7D_0000 + n for n in range(3)}
@@ -99,13 +95,12 @@ def test_registers_over_the_link():
         assert await line.ask(asked) == [answer(77, LinkCommand.READ_REGISTERS, LinkStatus.DONE, values)]
         assert not line.writes
 
-    with_link(body)
-
 
 def test_a_register_is_written_once_however_often_it_is_asked_for():
     def write(at, value):
         return Frame(at, 2, number(value, 4) + number(0x600018, 3))
 
+    @with_link
     async def body(line):
         await line.ask(Frame(255, 0))
         done = LinkStatus.DONE
@@ -114,12 +109,11 @@ def test_a_register_is_written_once_however_often_it_is_asked_for():
             assert await line.ask(write(at, value)) == [answer(at, LinkCommand.WRITE_REGISTER, status)]
         assert line.writes == [(0x600018, 5), (0x600018, 6), (0x600018, 6)]
 
-    with_link(body)
-
 
 def test_lines_over_the_link():
     content = bytes(range(0x60, 0x60 + 64))
 
+    @with_link
     async def body(line):
         line.lines = {0x400_0000: 0, 0x400_0001: (1 << 512) - 1}
         base = 0x1_0000_0000
@@ -133,10 +127,9 @@ def test_lines_over_the_link():
         nowhere = Frame(6, 4, bytes(72) + number(0, 5))
         assert await line.ask(nowhere) == [answer(6, LinkCommand.WRITE_LINE, LinkStatus.MEMORY)]
 
-    with_link(body)
-
 
 def test_what_is_no_request_is_answered_and_does_nothing():
+    @with_link
     async def body(line):
         damaged = bytearray(Frame(1, 2, bytes(7)).sent())
         damaged[5] ^= 1
@@ -145,5 +138,3 @@ def test_what_is_no_request_is_answered_and_does_nothing():
             assert await line.ask(Frame(3, command, content)) == [
                 Frame(3, command | 0x80, bytes([LinkStatus.UNKNOWN.value]))]
         assert not line.writes
-
-    with_link(body)

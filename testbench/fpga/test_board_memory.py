@@ -5,17 +5,10 @@ from collections import deque
 from random import Random
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.fpga.block_memory import BlockMemory
 from rtl.fpga.gate import MemoryGate
 from testbench.simulation import simulate
-
-
-@pytest.mark.parametrize(("part", "arguments"), [
-    (BlockMemory, (3, 4096)), (MemoryGate, (3,))])
-def test_every_part_converts(part, arguments):
-    assert "\nmodule \\top\n" in rtlil.convert(part(*arguments))
 
 
 def test_block_memory_in_lockstep_with_a_dictionary():

@@ -3,20 +3,11 @@
 
 from itertools import pairwise
 
-import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-
 from rtl.fpga.lamps import WarpLamps
 from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, SIZES, BoardRegisters
 from rtl.layouts import ERROR_SOURCES
 from rtl.params import PRESETS
 from testbench.simulation import simulate
-
-
-@pytest.mark.parametrize(("part", "arguments"), [
-    (BoardRegisters, (PRESETS["tiny"], 48_000_000, 1 << 16)), (WarpLamps, (PRESETS["tiny"], 48_000_000, 2))])
-def test_every_part_converts(part, arguments):
-    assert "\nmodule \\top\n" in rtlil.convert(part(*arguments))
 
 
 def test_the_registers_of_a_board():

@@ -1,10 +1,7 @@
 """A board with an SDRAM chip and a screen in simulation, all but clocks and pads: kernels over the link."""
 
-import json
 from functools import partial
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +16,11 @@ from sim.demo.command import main as demo
 from sim.demo.picture import colours
 from sim.demo.scenes import Size
 from sim.engine import CompiledEngine
-from sim.run import main as run
 from testbench.commands.test_demo import mandelbrot
 from testbench.engine.designs import needs_compiled
-from testbench.fpga.sdram_chip import DATA_SHEET, Pins, SdramModel
+from testbench.fpga.sdram_chip import DATA_SHEET, SdramModel
 from testbench.fpga.video_picture import Screen, serving
+from testbench.programs import RECURSION
 
 pytestmark = needs_compiled
 
@@ -34,29 +31,19 @@ def patience(monkeypatch):
     monkeypatch.setattr("sim.launch_options.Link", partial(Link, silence=20))
 
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
 CLOCK = 50_000_000
 
 
-def test_a_kernel_runs_on_a_board_whose_memory_is_an_sdram_chip(tmp_path):
+def test_a_kernel_runs_on_a_board_whose_memory_is_an_sdram_chip(run_program):
     """The chip refuses what its data sheet does not allow, and finishes the simulation with that."""
     board = StandIn(PRESETS["tiny"], CompiledEngine, clock=CLOCK, memory=partial(
         SdramController, clock_hz=CLOCK, chip=SdramChip(power_up=500)))
-    chip, bus = SdramModel(Random(1), {**DATA_SHEET, "power up": 400}), board.machine.bus
-    pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
-
-    async def chip_side(ctx: Any) -> None:
-        number = 0
-        async for _, _, *values in ctx.tick().sample(*pins):
-            number += 1
-            ctx.set(bus.dq_i, chip.edge(number * 1e9 / CLOCK, Pins(*values)) or 0)
-
-    board.simulator.add_testbench(chip_side, background=True)
-    out = tmp_path / "out.json"
+    chip = SdramModel(Random(1), {**DATA_SHEET, "power up": 400})
+    board.simulator.add_testbench(partial(chip.serve, bus=board.machine.bus, clock_hz=CLOCK), background=True)
     with serving(board) as port:
-        assert run([str(PROGRAMS / "k08_fib_recursion.O3.cubin"), "--block", "4", "--arg", "buf:OUT=u32[4]", "--check",
-                    "--local", "512", "--crs", "512", "--json", str(out), "--engine", "board", "--port", port]) == 0
-    assert json.loads(out.read_text())["buffers"]["OUT"] == [0, 1, 1, 2]
+        code, written = run_program(RECURSION, "--block", "4", "--arg", "buf:OUT=u32[4]", "--check", "--local", "512",
+                                    "--crs", "512", "--engine", "board", "--port", port)
+    assert (code, written["buffers"]["OUT"]) == (0, [0, 1, 1, 2])
     assert min(chip.commands[name] for name in ("ACTIVATE", "READ", "WRITE", "PRECHARGE", "REFRESH")) > 20
 
 

@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.sim import Simulator
 
 from rtl.fpga.crossing import CrossingQueue
@@ -65,7 +64,3 @@ def test_words_arrive_in_order(write, read):
 def test_writing_without_room_is_found():
     with pytest.raises(AssertionError, match="full"):
         play(3, 10, heed=False)
-
-
-def test_it_converts_to_rtlil():
-    assert rtlil.convert(CrossingQueue(8, 3, "left", "right"))

@@ -4,20 +4,20 @@ import re
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
+from amaranth.hdl import ClockDomain, ClockSignal
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from rtl.fpga import sdram
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.sdram_pads import PAD_DELAY, SdramPads, clock_phase
-from sim.engine import stop
-from testbench.fpga.sdram_chip import DATA_SHEET, BrokenRuleError, Pins, SdramModel
+from testbench.fpga.platform import on_ulx3s
+from testbench.fpga.sdram_chip import DATA_SHEET, BrokenRuleError, SdramModel
+from testbench.simulation import simulate
 
 QUICK = SdramChip(power_up=500)
 """Ready in a short time."""
@@ -48,18 +48,7 @@ def play(controller: SdramController, clock_hz: float, requests: list[dict[str, 
     played.chip = chip = SdramModel(random, {**rules, "power up": power_up})
     memory: dict[int, int] = {}
     expected: dict[int, deque[dict[str, int]]] = {tag: deque() for tag in range(1 << TAGS)}
-    bus, port = controller.bus, controller.port
-    period = 1e9 / clock_hz
-
-    async def chip_side(ctx: Any) -> None:
-        way: deque[int] = deque([0] * pads)
-        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
-        number = 0
-        async for _, _, *values in ctx.tick().sample(*pins):
-            number += 1
-            driven = chip.edge(number * period, Pins(*values))
-            way.append(random.getrandbits(16) if driven is None else driven)
-            ctx.set(bus.dq_i, way.popleft())
+    port = controller.port
 
     async def requests_side(ctx: Any) -> None:
         for request in requests:
@@ -83,15 +72,8 @@ def play(controller: SdramController, clock_hz: float, requests: list[dict[str, 
                 played.errors += got.error
             assert played.cycles < 200 * len(requests) + 2000 + power_up
 
-    simulator = Simulator(controller)
-    simulator.add_clock(1 / clock_hz)
-    simulator.add_testbench(chip_side, background=True)
-    simulator.add_testbench(requests_side)
-    simulator.add_testbench(answers_side)
-    try:
-        simulator.run()
-    finally:
-        stop(simulator)
+    simulate(controller, requests_side, answers_side, clocks={"sync": 1 / clock_hz},
+             background=[partial(chip.serve, bus=controller.bus, clock_hz=clock_hz, pads=pads)])
     return played
 
 
@@ -167,10 +149,6 @@ def test_data_taken_a_cycle_beside_the_latency_are_found(pads):
         play(SdramController(TAGS, 100e6, QUICK, 1), 100e6, random_requests(20, seed=3), pads=pads)
 
 
-def test_it_converts_to_rtlil():
-    assert rtlil.convert(SdramController(TAGS, 50e6))
-
-
 @pytest.mark.parametrize("clock_hz", [25e6, 50e6, 65e6, 100e6, 133e6])
 def test_the_clock_of_the_chip_fits_both_ways(clock_hz):
     """Windows in nanoseconds after the edge at which a command leaves; the chip's edge belongs to that command."""
@@ -190,19 +168,13 @@ def test_a_clock_without_a_phase_is_refused():
 
 def test_the_pads_are_those_of_a_board():
     """Every pin has a register of its pad; only the clock has one of both edges."""
-    ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
+    def describe(m, platform):
+        m.domains.sdram = ClockDomain(reset_less=True)
+        m.d.comb += ClockSignal("sdram").eq(ClockSignal())
+        m.submodules.controller = controller = SdramController(TAGS, 25e6)
+        m.submodules.pads = pads = SdramPads(platform.request("sdram", dir="-"), "sdram")
+        connect(m, controller.bus, pads.bus)
 
-    class Top(Elaboratable):
-        def elaborate(self, platform):
-            m = Module()
-            m.domains.sdram = ClockDomain(reset_less=True)
-            m.d.comb += ClockSignal("sdram").eq(ClockSignal())
-            m.submodules.controller = controller = SdramController(TAGS, 25e6)
-            m.submodules.pads = pads = SdramPads(platform.request("sdram", dir="-"), "sdram")
-            connect(m, controller.bus, pads.bus)
-            return m
-
-    files = ulx3s.ULX3S_85F_Platform().build(Top(), do_build=False).files
-    cells = Counter(re.findall(r"cell \\(\w+)", files["top.il"]))
+    cells = Counter(re.findall(r"cell \\(\w+)", on_ulx3s(describe)))
     pins = 13 + 2 + 2 + len(("cke", "cs", "ras", "cas", "we")) + 16
     assert (cells["OFS1P3DX"], cells["IFS1P3DX"], cells["ODDRX1F"]) == (2 * pins + 1, 16, 1)

@@ -2,15 +2,14 @@
 
 import re
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import ClockDomain, ClockSignal, Elaboratable, Module
 from amaranth.lib.wiring import connect
-from amaranth.sim import Simulator
 
 from rtl.fpga.sdram import SdramChip, SdramController
 from rtl.fpga.tmds import TmdsEncoder
@@ -21,8 +20,9 @@ from sim.engine import CompiledEngine
 from sim.launch.memory import Memory
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from testbench.engine.designs import needs_compiled
-from testbench.fpga.sdram_chip import DATA_SHEET, Pins, SdramModel
-from testbench.fpga.tmds_decoder import CONTROL, TmdsError, decode, symbols_of, watch
+from testbench.fpga.platform import on_ulx3s
+from testbench.fpga.sdram_chip import DATA_SHEET, SdramModel
+from testbench.fpga.tmds_decoder import CONTROL, Seen, TmdsError, decode, symbols_of, watch
 from testbench.fpga.video_picture import seen_on_screen
 from testbench.simulation import simulate
 
@@ -31,7 +31,6 @@ SMALL = VideoMode(64, 4, 8, 6, 8, 2, 2, 2)
 BASE = 0x1020
 SDRAM_HZ = 50e6
 PIXEL = 40e-9
-SHIFT = PIXEL / 5
 
 
 def colours(pixels: np.ndarray) -> np.ndarray:
@@ -45,15 +44,11 @@ def on_screen(pixels: np.ndarray, scale: int) -> np.ndarray:
     return colours(pixels.repeat(1 << scale, 0).repeat(1 << scale, 1))
 
 
-def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1) -> tuple[np.ndarray, Any, int]:
-    """Random pixels in memory, what was seen of them, and whether memory was too slow."""
-    video, memory, symbols = Video(2, SMALL), Memory(), []
-    width, height = SMALL.width >> scale, SMALL.height >> scale
-    pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
-    memory.map("picture", BASE, width * height)
-    memory.write(BASE, pixels.tobytes())
-    server = MemoryServer(video.memory, memory, MemoryBehaviour(latency=(1, latency)), Random(1))
-    underrun = 0
+def second_picture(design: Any, video: Video, server: Any, clock: float, scale: int,
+                   enable: int = 1) -> tuple[Seen, int]:
+    """What is seen of a design with video, whose memory is served, and whether memory was too slow. The second picture
+    has a pause before it; the first one begins before anybody could enable it."""
+    symbols, underrun = [], 0
 
     async def screen(ctx: Any) -> None:
         nonlocal underrun
@@ -64,15 +59,20 @@ def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 
             symbols.append(list(three))
         underrun = ctx.get(video.underrun)
 
-    simulator = Simulator(video)
-    simulator.add_clock(clock)
-    simulator.add_clock(PIXEL, domain="pixel")
-    simulator.add_clock(PIXEL, domain="shift")      # nobody looks at the wires
-    simulator.add_testbench(server.serve, background=True)
-    simulator.add_testbench(screen)
-    simulator.run()
-    # The second picture, with a pause before it; the first one begins before anybody could enable it.
-    return pixels, watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
+    # Nobody looks at the wires, whose clock may be that of the pixels.
+    simulate(design, screen, background=[server], clocks={"sync": clock, "pixel": PIXEL, "shift": PIXEL})
+    return watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):])), underrun
+
+
+def shown(scale: int, *, latency: int = 10, clock: float = 13e-9, enable: int = 1) -> tuple[np.ndarray, Any, int]:
+    """Random pixels in memory, what was seen of them, and whether memory was too slow."""
+    video, memory = Video(2, SMALL), Memory()
+    width, height = SMALL.width >> scale, SMALL.height >> scale
+    pixels = np.array(Random(scale).choices(range(256), k=width * height), np.uint8).reshape(height, width)
+    memory.map("picture", BASE, width * height)
+    memory.write(BASE, pixels.tobytes())
+    server = MemoryServer(video.memory, memory, MemoryBehaviour(latency=(1, latency)), Random(1))
+    return pixels, *second_picture(video, video, server.serve, clock, scale, enable)
 
 
 @pytest.mark.parametrize("scale", [0, 1, 3])
@@ -121,34 +121,12 @@ class SdramVideo(Elaboratable):
 
 
 def test_the_picture_comes_from_an_sdram_that_others_use_too():
-    design, chip, symbols = SdramVideo(), SdramModel(Random(1), {**DATA_SHEET, "power up": 400}), []
+    design, chip = SdramVideo(), SdramModel(Random(1), {**DATA_SHEET, "power up": 400})
     pixels = np.array(Random(1).choices(range(256), k=SMALL.width * SMALL.height // 4), np.uint8)
     chip.load(BASE, pixels.tobytes())
-    bus = design.controller.bus
-
-    async def chip_side(ctx: Any) -> None:
-        pins = [bus.cke, bus.cs, bus.ras, bus.cas, bus.we, bus.ba, bus.a, bus.dqm, bus.dq_o, bus.dq_oe]
-        number = 0
-        async for _, _, *values in ctx.tick().sample(*pins):
-            number += 1
-            ctx.set(bus.dq_i, chip.edge(number * 1e9 / SDRAM_HZ, Pins(*values)) or 0)
-
-    async def screen(ctx: Any) -> None:
-        ctx.set(design.video.base, BASE)
-        ctx.set(design.video.scale, 1)
-        ctx.set(design.video.enable, 1)
-        for _ in range(SMALL.line * (2 * SMALL.lines - SMALL.above) + 10):
-            _, _, three = await ctx.tick("pixel").sample(design.video.symbols)
-            symbols.append(list(three))
-        assert not ctx.get(design.video.underrun)
-
-    simulator = Simulator(design)
-    for domain, period in (("sync", 1 / SDRAM_HZ), ("pixel", PIXEL), ("shift", PIXEL)):
-        simulator.add_clock(period, domain=domain)
-    simulator.add_testbench(chip_side, background=True)
-    simulator.add_testbench(screen)
-    simulator.run()
-    seen = watch(np.array(symbols[SMALL.line * (SMALL.lines - SMALL.sync_height - SMALL.above):]))
+    serve = partial(chip.serve, bus=design.controller.bus, clock_hz=SDRAM_HZ)
+    seen, underrun = second_picture(design, design.video, serve, 1 / SDRAM_HZ, 1)
+    assert not underrun
     assert (seen.picture == on_screen(pixels.reshape(SMALL.height // 2, SMALL.width // 2), 1)).all()
 
 
@@ -165,13 +143,7 @@ def test_symbols_are_sent_bit_by_bit():
             _, _, three = await ctx.tick("pixel").sample(video.symbols)
             symbols.append(list(three))
 
-    simulator = Simulator(video)
-    simulator.add_clock(13e-9)
-    simulator.add_clock(PIXEL, domain="pixel")
-    simulator.add_clock(SHIFT, domain="shift")
-    simulator.add_testbench(wires)
-    simulator.add_testbench(watcher, background=True)
-    simulator.run()
+    simulate(video, wires, background=[watcher], clocks={"sync": 13e-9, "pixel": PIXEL, "shift": PIXEL / 5})
     bits = np.array(lanes).transpose(1, 0, 2).reshape(4, -1)
     clock = bits[3].tolist()
     start = next(at for at in range(10, 20) if clock[at] and not clock[at - 1])
@@ -226,24 +198,14 @@ def test_wrong_symbols_are_found():
         watch(np.array([[line[3]] + [line[0]] * 2] + [[0x3FF] * 3] * 2))
 
 
-def test_it_converts_to_rtlil():
-    assert rtlil.convert(Video(5, VGA))
-
-
 def test_the_pads_are_those_of_a_board():
     """Four pairs of wires, each with a register of both edges."""
-    ulx3s = pytest.importorskip("amaranth_boards.ulx3s", reason="amaranth-boards is not installed")
+    def describe(m, platform):
+        for name in ("pixel", "shift"):
+            m.domains += ClockDomain(name)
+            m.d.comb += ClockSignal(name).eq(ClockSignal())
+        m.submodules.video = video = Video(1)
+        m.submodules.pads = pads = VideoPads(platform.request("hdmi", dir="-"))
+        m.d.comb += pads.lanes.eq(video.lanes)
 
-    class Top(Elaboratable):
-        def elaborate(self, platform):
-            m = Module()
-            for name in ("pixel", "shift"):
-                m.domains += ClockDomain(name)
-                m.d.comb += ClockSignal(name).eq(ClockSignal())
-            m.submodules.video = video = Video(1)
-            m.submodules.pads = pads = VideoPads(platform.request("hdmi", dir="-"))
-            m.d.comb += pads.lanes.eq(video.lanes)
-            return m
-
-    files = ulx3s.ULX3S_85F_Platform().build(Top(), do_build=False).files
-    assert Counter(re.findall(r"cell \\(\w+)", files["top.il"]))["ODDRX1F"] == 4
+    assert Counter(re.findall(r"cell \\(\w+)", on_ulx3s(describe)))["ODDRX1F"] == 4

@@ -7,13 +7,9 @@ import pytest
 
 from rtl.isa.qmd import QMD, QMD_BYTES, descriptor
 from rtl.params import PRESETS
-from sim.engine import choose
 from testbench import simulation
 from testbench.launch import tb_launch
 from testbench.launch.driver import LaunchDriver
-
-ENGINE, _ = choose()
-
 
 passes = partial(simulation.passes, "launch")
 

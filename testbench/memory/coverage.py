@@ -11,10 +11,10 @@ from types import MappingProxyType
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import size_bytes
 from rtl.isa.syntax import Form
-from rtl.isa.table import find
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
 from testbench.memory.world import MemoryStep
+from testbench.words import form_of
 
 LEAST_OVERLAP = 4
 """Instructions that have read registers and are not complete, in the deepest overlap that each random program must
@@ -89,8 +89,7 @@ class MemoryCoverage:
                 self._access(step)
 
     def _access(self, step: MemoryStep) -> None:
-        form = find(step.word)
-        assert form is not None
+        form = form_of(step.word)
         words = _words(form, step.word)
         spaces: dict[str, dict[int, int]] = {"global": {}, "local": {}, "shared": {}}
         for thread, address in step.addresses.items():

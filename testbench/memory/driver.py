@@ -67,17 +67,13 @@ class MemoryDriver(UnitDriver):
         self._clearing: int | None = None
         self._compare_memory = compare_memory
         self._coverage = MemoryCoverage() if coverage is None else coverage
-        self._registers: dict[tuple[int, int], list[int]] = {}
         self._sent: defaultdict[int, deque[tuple[int, MemoryStep]]] = defaultdict(deque)
         self._selected: deque[tuple[int, MemoryStep]] = deque()
         self._freed: set[int] = set()
 
-    def load(self, registers: dict[tuple[int, int], list[int]]) -> None:
-        """What the registers hold before the first step."""
-        self.lanes.registers.update({key: list(values) for key, values in registers.items()})
-
     def run(self, *arguments: Any, **how: Any) -> int:
         """Simulates until all steps have ended, and compares registers and memory; returns the cycles."""
+        self.lanes.registers.update({key: list(values) for key, values in self.world.registers.items()})
         cycles = super().run(*arguments, **how)
         self._coverage.requested(self.server.depths)
         for warp in self.world.warps:

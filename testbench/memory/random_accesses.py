@@ -114,8 +114,8 @@ def _absolute(random: Random, slot: int, form: Form, word: int) -> int:
     return field.put(word, value if value < limit else value - 2 * limit if value < 2 * limit else 0)
 
 
-def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWorld, dict[tuple[int, int], list[int]]]:
-    """A world in which so many instructions were executed, and its registers before them."""
+def random_world(random: Random, count: int, report_mask: int) -> MemoryWorld:
+    """A world in which so many instructions were executed."""
     world = MemoryWorld(report_mask, seed=random.getrandbits(32))
     for slot in range(WARPS):
         for register in _POINTERS:
@@ -126,7 +126,6 @@ def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWo
         for register in random.sample(_SOURCES, 12):
             numbers = [0, 1, 2, 5, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF]
             world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
-    registers = world.start_registers()
     while len(world.steps) < count:
         name, = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
         form = random.choice([form for form in MEMORY_FORMS if form.name == name])
@@ -140,7 +139,7 @@ def random_world(random: Random, count: int, report_mask: int) -> tuple[MemoryWo
         if step.fault is WarpError.MMU_FAULT and not _precise(form, step):
             world.steps.pop()
     world.read_shared()
-    return world, registers
+    return world
 
 
 def _precise(form: Form, step: MemoryStep) -> bool:

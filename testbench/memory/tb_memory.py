@@ -5,6 +5,9 @@ registers, predicates, memory, errors and order. Accesses with known patterns mu
 lines, and as many cycles as their bank conflicts cost.
 """
 
+import itertools
+from typing import Any
+
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.kinds import AtomicOperation, MemorySize
 from rtl.params import SmParams
@@ -27,6 +30,13 @@ SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
 """Hardware that the checks run on; the last one is for the long form."""
 
 
+def _play(bench: Bench, world: MemoryWorld, params: SmParams = PARAMS, **how: Any) -> MemoryDriver:
+    """What the world has executed, on the hardware."""
+    driver = MemoryDriver(bench, world, params, **how)
+    driver.run()
+    return driver
+
+
 def check_random(bench: Bench) -> MemoryCoverage:
     """Made-up instructions, compared one by one with the reference machine. Returns what they have reached, which in
     the long form must be everything that there is.
@@ -35,12 +45,9 @@ def check_random(bench: Bench) -> MemoryCoverage:
     rounds, count = (60, 300) if bench.thorough else (3, 90)
     for number in range(rounds):
         mask = (ALL_REPORTED, REPORT_MASK_RESET, ALL_REPORTED, 0)[number % 4]
-        world, registers = random_world(bench.random, count, mask)
-        reached = MemoryCoverage()
-        driver = MemoryDriver(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
-                              idle=0.1 * (number % 3), coverage=reached)
-        driver.load(registers)
-        driver.run()
+        world, reached = random_world(bench.random, count, mask), MemoryCoverage()
+        driver = _play(bench, world, SIZES[number % len(SIZES)], behaviour=(HANDS_OFF, UNRULY)[number % 2],
+                       idle=0.1 * (number % 3), coverage=reached)
         reached.take(world.steps)
         bench.expect("overlaps that random instructions have not reached", reached.shallow(), [])
         coverage.add(reached)
@@ -55,11 +62,9 @@ def check_lines(bench: Bench) -> None:
     """A line is asked for once, whatever threads want it."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     cases = counted(world)
-    driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)), alone=True)
-    driver.load(world.start_registers())
     for case in cases:
         world.execute(case.step)
-    driver.run()
+    driver = _play(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)), alone=True)
     before = cycle = 0
     rows = []
     for case, end in zip(cases, driver.ends, strict=True):
@@ -75,11 +80,9 @@ def check_banks(bench: Bench) -> None:
     for params in SIZES if bench.thorough else SIZES[:1]:
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
         cases = shared_counted(world, params.lanes)
-        driver = MemoryDriver(bench, world, params, alone=True)
-        driver.load(world.start_registers())
         for case in cases:
             world.execute(case.step)
-        driver.run()
+        driver = _play(bench, world, params, alone=True)
         before = 0
         for case, end in zip(cases, driver.ends, strict=True):
             bench.expect(f"cycles in shared memory, {params.lanes} lanes, {case.what}", end.shared_cycles - before,
@@ -96,14 +99,10 @@ def check_rates(bench: Bench) -> None:
         for slot in range(WARPS):
             world.set_pair(slot, POINTER, [buffer_of(slot) + 4 * thread for thread in range(32)])
             world.set_register(slot, POINTER + 2, [4 * thread for thread in range(32)])
-        registers = world.start_registers()
         for group in words:
-            for slot in range(WARPS):
-                for word in group:
-                    world.execute(MemoryStep(slot, word))
-        driver = MemoryDriver(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
-        driver.load(registers)
-        driver.run()
+            for slot, word in itertools.product(range(WARPS), group):
+                world.execute(MemoryStep(slot, word))
+        driver = _play(bench, world, behaviour=MemoryBehaviour(latency=(20, 20)))
         half = len(driver.ends) // 2
         rate = (driver.ends[-1].cycle - driver.ends[half].cycle) / (len(driver.ends) - 1 - half)
         bench.expect(f"{name}: {rate} cycles an instruction, at most {most}", rate <= most, True)
@@ -118,12 +117,9 @@ def check_fills(bench: Bench) -> None:
     """
     for behaviour in (MemoryBehaviour(latency=(20, 20)), UNRULY):
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
-        driver = MemoryDriver(bench, world, behaviour=behaviour)
         for step in fills(world):
             world.execute(step)
-        driver.load(world.start_registers())
-        driver.run()
-        bench.checked("stores that meet others", driver.steps)
+        bench.checked("stores that meet others", _play(bench, world, behaviour=behaviour).steps)
 
 
 def check_faults(bench: Bench) -> None:
@@ -132,13 +128,10 @@ def check_faults(bench: Bench) -> None:
     """
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     steps = list(faults(world))
-    driver = MemoryDriver(bench, world, FEW_LANES, compare_memory=False)
-    driver.load(world.start_registers())
     for step in steps:
         world.execute(step)
     old = world.memory.read(BUFFER, 8192)
-    driver.run()
-    new = driver.memory.read(BUFFER, 8192)
+    new = _play(bench, world, FEW_LANES, compare_memory=False).memory.read(BUFFER, 8192)
     changed = {at for at in range(len(old)) if old[at] != new[at]}
     meant = {1024 * number + 16 * thread + byte for number in range(3) for thread in range(32) for byte in range(4)}
     bench.expect("places changed that no store meant", sorted(changed - meant), [])
@@ -149,19 +142,14 @@ def check_edges(bench: Bench) -> None:
     """Where each space ends. Errors that are not reported leave zeros of constants, and nothing of anything else."""
     for mask in (ALL_REPORTED, 0):
         world = MemoryWorld(mask, seed=bench.seed, shared=1000)
-        driver = MemoryDriver(bench, world, FEW_LANES)
-        driver.load(world.start_registers())
         for step in edges(world):
             world.execute(step)
-        driver.run()
-        bench.checked("accesses at the edges of spaces", driver.steps)
+        bench.checked("accesses at the edges of spaces", _play(bench, world, FEW_LANES).steps)
 
 
 def check_local_base(bench: Bench) -> None:
     """SETLMEMBASE moves a warp's local memory."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
-    driver = MemoryDriver(bench, world, FEW_LANES)
-    driver.load(world.start_registers())
     load = encode("LDL", Ra=255, Rd=128, size=MemorySize.B64.value)
     bases = [warp.local_base for warp in world.warps]
     for slot in (2, 0):
@@ -171,7 +159,7 @@ def check_local_base(bench: Bench) -> None:
         world.execute(MemoryStep(slot, encode("STL", Ra=255, Rd=64, offset=8, size=MemorySize.B32.value)))
         world.move_local(slot, bases[slot])
         world.execute(MemoryStep(slot, load))
-    driver.run()
+    _play(bench, world, FEW_LANES)
     bench.checked("moves of local memory", 4)
 
 
@@ -180,19 +168,16 @@ def check_clear(bench: Bench) -> None:
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed, shared=1000)
     for slot in range(WARPS):
         world.set_register(slot, 0, [16 * thread for thread in range(32)])
-    driver = MemoryDriver(bench, world, FEW_LANES)
-    driver.load(world.start_registers())
     store = [encode("STS", Ra=0, Rd=64, offset=offset, size=MemorySize.B128.value) for offset in (0, 480)]
-    for slot in range(WARPS):
-        for word in store:
-            world.execute(MemoryStep(slot, word))
+    for slot, word in itertools.product(range(WARPS), store):
+        world.execute(MemoryStep(slot, word))
     world.clear_shared(1)
     for slot in (2, 3):
         world.execute(MemoryStep(slot, encode("ATOMS", "", Ra=0, Rb=65, Rd=128, type=0, offset=8,
                                               operation=AtomicOperation.ADD.value)))
         world.execute(MemoryStep(slot, store[1]))
     world.read_shared()
-    driver.run()
+    _play(bench, world, FEW_LANES)
     bench.checked("clears of shared memory")
 
 
@@ -200,7 +185,6 @@ def check_shuffles(bench: Bench) -> None:
     """Threads get what others offer that execute the same shuffle, and 0 of those that do not."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
     cases = list(shuffles(world))
-    registers = world.start_registers()
     for case in cases:
         record = world.execute(case.step).record
         assert record is not None
@@ -210,17 +194,12 @@ def check_shuffles(bench: Bench) -> None:
         bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
                      (case.step.threads, case.inside))
     for params in SIZES if bench.thorough else (FEW_LANES, ALL_LANES):
-        driver = MemoryDriver(bench, world, params)
-        driver.load(registers)
-        driver.run()
-        bench.checked("shuffles", driver.steps)
+        bench.checked("shuffles", _play(bench, world, params).steps)
 
 
 def record(bench: Bench) -> None:
     """Some instructions of each kind, for the waveform."""
-    world, registers = random_world(bench.random, 30, ALL_REPORTED)
-    driver = MemoryDriver(bench, world)
-    driver.load(registers)
+    driver = MemoryDriver(bench, random_world(bench.random, 30, ALL_REPORTED))
     driver.run(traces=driver.traces())
 
 

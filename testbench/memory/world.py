@@ -88,6 +88,7 @@ class MemoryWorld:
     Attributes:
         machine: Its memory, warps and CTAs are what the reference has come to.
         memory: As the hardware finds it at the start.
+        registers: All that there are, as they are before the first instruction.
         steps: What the reference has done.
     """
 
@@ -109,6 +110,7 @@ class MemoryWorld:
             self.machine.memory.write(self.bank_places[bank], padded)
         self.memory = self.machine.memory.copy()
         self.bases = [warp.local_base for warp in self.warps]
+        self.registers: dict[tuple[int, int], list[int]] = {}
         self.steps = []
         for warp in self.warps:
             for register in range(REGISTERS):
@@ -124,11 +126,6 @@ class MemoryWorld:
         """Which CTA, by number, the warp in a slot belongs to."""
         return slot * WARP_THREADS // BLOCK_THREADS
 
-    def start_registers(self) -> dict[tuple[int, int], list[int]]:
-        """All registers as they are now."""
-        return {(slot, register): warp.registers[register].tolist()
-                for slot, warp in enumerate(self.warps) for register in range(REGISTERS)}
-
     def set_register(self, slot: int, register: int, values: Iterable[int]) -> None:
         """Gives a register a value for each thread."""
         self.warps[slot].registers[register] = np.array([value & 0xFFFF_FFFF for value in values], np.uint32)
@@ -141,6 +138,9 @@ class MemoryWorld:
 
     def execute(self, step: MemoryStep) -> MemoryStep:
         """Does an instruction on the reference machine and notes it; an unreported error is none."""
+        if not self.registers:
+            self.registers = {(slot, register): warp.registers[register].tolist()
+                              for slot, warp in enumerate(self.warps) for register in range(REGISTERS)}
         warp = self.warps[step.warp]
         record = Retirement(step.warp, 0, step.word, warp.masks, warp.masks, 0, 0, 0)
         instruction = decode(step.word, REGISTERS)
@@ -167,7 +167,6 @@ class MemoryWorld:
         shared = self.warps[slot].cta.shared
         shared[:] = bytes(len(shared))
         self.steps.append(MemoryStep(slot, NOP, clear=True))
-
 
     def read_shared(self) -> None:
         """Each CTA's shared memory is read as a whole, so that it is compared."""

@@ -6,7 +6,7 @@ from rtl.isa.barriers import SYNCALL_BARRIER
 from rtl.isa.errors import WarpError
 from sim.model.barriers import withdraw
 from sim.model.warp import Machine
-from testbench.handmade import ALL, Program, encode, machine, vector, warp_of
+from testbench.handmade import ALL, Program, encode, machine, retire, vector, warp_of
 
 SYNC, ARRIVE, REDUCE, SCAN = range(4)
 EXIT = encode("EXIT")
@@ -53,8 +53,7 @@ def test_a_barrier_nobody_executes_is_passed():
 
 def test_a_count_of_threads():
     made = cta([bar(SYNC, 0, 64), EXIT], 3)
-    made.retire(0)
-    made.retire(2)
+    retire(made, 0, 2)
     assert waiting(made)[:3] == [None] * 3
     made.retire(1)
     assert waiting(made)[1] == 0
@@ -72,9 +71,7 @@ def test_arriving_does_not_wait():
 def test_barriers_are_apart_and_can_be_used_again():
     program = [bar(SYNC, 1), bar(SYNC, 2), bar(SYNC, 1), EXIT]
     made = cta(program, 2)
-    made.retire(0)
-    made.retire(1)
-    made.retire(1)
+    retire(made, 0, 1, 1)
     assert waiting(made)[:2] == [None, 2]
     assert made.run().status == "ok"
 
@@ -83,9 +80,7 @@ def test_a_warp_that_ends_leaves_the_count():
     program = Program()
     program("EXIT", guard=0).word(bar(SYNC)).word(EXIT)
     made = cta(program, 3)
-    for slot in (0, 2):
-        made.retire(slot)
-        made.retire(slot)
+    retire(made, 0, 0, 2, 2)
     warp_of(made, 1).predicates[0] = ALL
     assert waiting(made)[:3] == [0, None, 0]
     assert made.retire(1).terminated
@@ -98,8 +93,7 @@ def test_threads_that_only_wait_at_the_exit_do_not_leave():
     made = cta(program, 2)
     warp_of(made, 1).predicates[0] = ALL
     for slot, count in ((0, 3), (1, 2)):
-        for _ in range(count):
-            made.retire(slot)
+        retire(made, slot, times=count)
     assert waiting(made)[:2] == [0, None]
     assert made.retire(1).terminated
     assert waiting(made)[:2] == [None, None]
@@ -152,8 +146,7 @@ def test_a_scan_counts_what_came_before():
     made = cta([bar(SCAN, 2, Pc=1), EXIT], 3)
     for slot, predicate in enumerate((0xF, 0x3, 0xFF)):
         warp_of(made, slot).predicates[1] = predicate
-    for slot in (1, 2, 0):
-        made.retire(slot)
+    retire(made, 1, 2, 0)
     assert [warp_of(made, slot).reduction for slot in range(3)] == [10, 0, 2]
 
 
@@ -168,8 +161,7 @@ def test_the_state_of_a_barrier_can_be_moved():
     made.retire(1)
     assert vector(warp, 4) == [1 | 3 << 7 | 7 << 14 | 1 << 26 | 1 << 27] * 32
     warp.registers[5] = warp.registers[4]
-    made.retire(1)
-    made.retire(1)
+    retire(made, 1, 1)
     warp_of(made, 2).pc = 0x28
     made.retire(2)
     assert [warp_of(made, slot).reduction for slot in range(3)] == [0, 21, 21]
@@ -181,8 +173,7 @@ def test_results_can_be_moved():
     warp.registers[5] = [3, 9] + [0] * 30
     warp.registers[6] = 1
     warp.masks = type(warp.masks)(active=ALL & ~1, exited=1)
-    for _ in range(3):
-        made.retire(0)
+    retire(made, 0, times=3)
     assert (vector(warp, 4), vector(warp, 6)) == ([0] + [9] * 31, [1] + [0] * 31)
 
 
@@ -216,8 +207,7 @@ def test_what_a_withdrawn_warp_gave_to_a_reduction_goes_with_it():
 
 def test_arrivals_without_waiting_stay_when_a_warp_is_withdrawn():
     made = cta([bar(ARRIVE, 1, 96), bar(SYNC, 1, 96), EXIT], 2)
-    made.retire(1)
-    made.retire(1)
+    retire(made, 1, 1)
     withdraw(warp_of(made, 1))
     assert warp_of(made).cta.barriers[1].pack() == 1 | 3 << 7
 

@@ -7,7 +7,7 @@ from rtl.isa.tokens import TokenKind
 from sim.model.retirement import Retirement, StackToken, WarpMasks
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import ALL, Program, address, encode, machine, place, warp_of
+from testbench.handmade import ALL, Program, address, encode, held, machine, place, warp_of
 from testbench.words import NOP
 
 LEAVING = {"BRK": ("broken", TokenKind.BREAK), "CONT": ("continued", TokenKind.CONTINUE),
@@ -22,8 +22,7 @@ NEXT = 0x10
 def step(words, *, masks: WarpMasks | None = None, stack: tuple[StackToken, ...] = (), predicate: int = 0,
          registers: dict[int, int] | None = None, **kind) -> tuple[Machine, Warp, Retirement]:
     """Retires the first instruction of a program: P0 is ``predicate``, registers are uniform."""
-    made = machine(words if isinstance(words, list | Program) else [words], **kind)
-    warp = warp_of(made)
+    made, warp = held(words if isinstance(words, list | Program) else [words], **kind)
     warp.masks = masks or WarpMasks(active=ALL)
     warp.predicates[0] = predicate
     for number, value in (registers or {}).items():
@@ -62,8 +61,7 @@ def test_only_active_threads_take_a_branch():
 
 @pytest.mark.parametrize("guard", [0, 8])
 def test_a_branch_obeys_guard_and_cc_together(guard):
-    made = machine([encode("BRA", "i", target=0x30, guard=guard, test=0x05)])
-    warp = warp_of(made)
+    made, warp = held([encode("BRA", "i", target=0x30, guard=guard, test=0x05)])
     warp.predicates[0] = 0x0F if guard == 0 else ALL & ~0x0F
     warp.condition.zero = 0x03
     made.retire(0)
@@ -71,8 +69,7 @@ def test_a_branch_obeys_guard_and_cc_together(guard):
 
 
 def test_the_last_slot_is_followed_by_the_next_group():
-    made = machine([NOP, NOP, encode("BRA", "i", target=0x28, guard=0), NOP])
-    warp = warp_of(made)
+    made, warp = held([NOP, NOP, encode("BRA", "i", target=0x28, guard=0), NOP])
     warp.predicates[0] = 1
     records = [made.retire(0) for _ in range(3)]
     assert [record.pc for record in records] == [0x8, 0x10, 0x18]
@@ -144,8 +141,7 @@ def test_a_misaligned_target_that_is_only_pushed_is_no_error_yet():
 
 def test_an_indexed_branch_goes_to_one_target_at_a_time():
     words = [encode("BRX", "r", Ra=3, guard=0, target=-0x10), *[encode("EXIT")] * 5]
-    made = machine(words)
-    warp = warp_of(made)
+    made, warp = held(words)
     warp.predicates[0] = 0xFF
     warp.registers[3][:8] = [0x28, 0x18, 0x28, 0x30, 0x18, 0x28, 0x28, 0x30]
     first = made.retire(0)
@@ -186,8 +182,7 @@ def test_a_push_goes_nowhere(name, kind):
 
 
 def call_depth(word: int, depth: int, **kind) -> tuple[Warp, Retirement]:
-    made = machine([word], check_calls=True, **kind)
-    warp = warp_of(made)
+    made, warp = held([word], check_calls=True, **kind)
     warp.api_call_depth, warp.kill_future_branch = depth, depth == 7
     return warp, made.retire(0)
 
@@ -255,8 +250,7 @@ def test_a_token_of_another_kind_brings_nobody_back(name):
 
 
 def test_sync_waits_and_the_token_brings_all_back():
-    made = machine([encode("SYNC", guard=0), encode("SYNC")])
-    warp = warp_of(made)
+    made, warp = held([encode("SYNC", guard=0), encode("SYNC")])
     warp.predicates[0] = 0xFF
     warp.stack.push(token(TokenKind.SYNC, ALL))
     record = made.retire(0)
@@ -312,8 +306,7 @@ def test_the_unwind_checks_the_pc_it_goes_on_at():
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_popped_counted_return_closes_its_call(counted):
-    made = machine([encode("EXIT")])
-    warp = warp_of(made)
+    made, warp = held([encode("EXIT")])
     warp.api_call_depth = 1
     warp.stack.push(token(TokenKind.EXIT, ALL), token(TokenKind.RETURN, ALL, 0x50, counted))
     record = made.retire(0)
@@ -349,8 +342,7 @@ def test_an_empty_stack_with_threads_left_is_an_error(masks):
 def test_code_after_the_exit_runs_before_the_warp_ends():
     program = Program()
     program("PEXIT", to="after")("PRET", to="back")("EXIT", guard=0)("RET").label("back")("EXIT").label("after")("EXIT")
-    made = machine(program)
-    warp = warp_of(made)
+    made, warp = held(program)
     warp.predicates[0] = 0xFFFF
     records = list(iter(made.step, None))
     assert [record.pc for record in records] == [address(index) for index in range(6)]
@@ -362,8 +354,7 @@ def test_code_after_the_exit_runs_before_the_warp_ends():
 def test_a_killed_thread_never_comes_back():
     program = Program()
     program("PEXIT", to="after")("KIL", guard=0)("EXIT").label("after")("EXIT")
-    made = machine(program)
-    warp = warp_of(made)
+    made, warp = held(program)
     warp.predicates[0] = 0xF
     records = list(iter(made.step, None))
     assert records[2].after == WarpMasks(active=ALL & ~0xF, killed=0xF)
@@ -373,8 +364,7 @@ def test_a_killed_thread_never_comes_back():
 
 def test_all_threads_and_back():
     masks = WarpMasks(active=0xF, broken=0xF0, exited=0xF00, killed=0xF000)
-    made = machine([encode("SAM"), encode("EXIT", guard=0), encode("RAM")])
-    warp = warp_of(made)
+    made, warp = held([encode("SAM"), encode("EXIT", guard=0), encode("RAM")])
     warp.masks, warp.predicates[0] = masks, 0x3
     record = made.retire(0)
     assert (record.pushed, warp.masks.active) == ((token(TokenKind.QUAD, 0xF, 0),), ALL & ~0xFF00)

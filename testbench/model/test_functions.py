@@ -7,7 +7,7 @@ import pytest
 from rtl.isa.kinds import FloatRange
 from rtl.params import WARP_THREADS
 from sim.model.thread import step
-from testbench.execute.singles import SINGLES, single
+from testbench.execute.singles import EDGES, single
 from testbench.formulas.functions import BOUNDS
 from testbench.handmade import alone, encode, vector
 
@@ -22,8 +22,7 @@ WORDS += [encode("F2F", "r", Rd=0, Rb=1, round=rounding, flush=flush, saturate=f
 @pytest.mark.parametrize("word", WORDS, ids=hex)
 def test_both_models_agree(word):
     source = Random(word)
-    numbers = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
-    numbers += [single(source) for _ in range(5 * WARP_THREADS - len(numbers) % WARP_THREADS)]
+    numbers = [*EDGES, *(single(source) for _ in range(5 * WARP_THREADS - len(EDGES) % WARP_THREADS))]
     for first in range(0, len(numbers), WARP_THREADS):
         part = numbers[first:first + WARP_THREADS]
         warp, _ = alone(word, {1: part})

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import AtomicOperation
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
 from sim.model.retirement import MemoryWrite, Retirement
 from sim.model.state import Warp
 from sim.model.warp import Machine
+from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import ALL, encode, machine, vector, warp_of
 
 SIZES = {0: (1, False), 1: (1, True), 2: (2, False), 3: (2, True), 4: (4, False), 5: (8, False), 6: (16, False)}
@@ -231,28 +233,15 @@ def test_an_atomic_operation_through_a_window_is_an_error():
             assert made.retire(0).error is WarpError.INVALID_ADDR_SPACE
 
 
-def s(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> bits - 1 else value
-
-
-def modified(operation: int, old: int, new: int, bits: int, is_signed: bool) -> int:
-    def key(value: int) -> int:
-        return s(value, bits) if is_signed else value
-
-    return [lambda: (old + new) % (1 << bits), lambda: min(old, new, key=key), lambda: max(old, new, key=key),
-            lambda: 0 if old >= new else old + 1, lambda: new if old == 0 or old > new else old - 1,
-            lambda: old & new, lambda: old | new, lambda: old ^ new, lambda: new][operation]()
-
-
-@pytest.mark.parametrize("operation", range(9))
+@pytest.mark.parametrize("operation", ATOMICS, ids=lambda operation: operation.value)
 @pytest.mark.parametrize("kind", [0, 1, 2, 5])
 @pytest.mark.parametrize("name", ["ATOM", "ATOMS", "RED"])
 def test_atomic_operations(operation, kind, name):
     bits, is_signed = {0: (32, False), 1: (32, True), 2: (64, False), 5: (64, True)}[kind]
-    if name == "RED" and operation == 8:
+    if name == "RED" and operation is AtomicOperation.EXCH:
         return
     code = {5: 3}.get(kind, kind) if name == "ATOMS" else kind
-    fields = {"Rd": 6, "Ra": 1, "type": code, "operation": operation, "offset": 8}
+    fields = {"Rd": 6, "Ra": 1, "type": code, "operation": operation.value, "offset": 8}
     fields |= {"Rb": 4} if name != "RED" else {"Rd": 4}
     made, warp, _ = prepared(encode(name, **fields))
     made.memory.map("low", 0x100, 256)

@@ -28,7 +28,7 @@ from sim.model.vector.operations import OPERATIONS
 from sim.model.warp import Machine
 from sim.toolchain.spelling import spell
 from testbench.handmade import address, encode, machine, warp_of
-from testbench.words import NOP, branch, move, results
+from testbench.words import NOP, branch, memory_left, move, results
 
 LIMIT = 1_000_000
 
@@ -49,18 +49,12 @@ def on_threads(run: Run, level: str) -> Launch:
     return launch
 
 
-def memory(launch: Launch) -> dict[str, bytes]:
-    """Every byte of global memory that a kernel can name: buffers and module variables."""
-    regions = {name: launch.memory.regions[name] for name in (*launch.buffers, "globals")}
-    return {name: launch.memory.read(*region) for name, region in regions.items()}
-
-
 @cache
 def left(name: str, level: str) -> dict[str, bytes]:
     """The memory that a run leaves on the warp oracle, which is what the kernel's PTX says."""
     launch = on_warps(RUNS[name], level)
     assert complaints(RUNS[name], level, launch) == []
-    return memory(launch)
+    return memory_left(launch)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -68,7 +62,7 @@ def left(name: str, level: str) -> dict[str, bytes]:
 def test_both_leave_the_same_memory_and_what_the_ptx_says(name, level):
     expected = left(name, level)
     if not RUNS[name].compared:
-        assert memory(on_threads(RUNS[name], level)) == expected
+        assert memory_left(on_threads(RUNS[name], level)) == expected
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -77,7 +71,7 @@ def test_any_order_of_warps_and_few_slots_leave_the_same_memory(name):
     launch = on_warps(run, "O3", warps=build(run, "O3").warps, order=1)
     assert complaints(run, "O3", launch) == []
     if not run.compared and not run.traps:
-        assert memory(launch) == left(name, "O3")
+        assert memory_left(launch) == left(name, "O3")
 
 
 # Single instructions, on all threads of a warp at once

@@ -7,7 +7,7 @@ from rtl.isa.condition import ConditionCode, holds
 from rtl.isa.kinds import ShuffleMode
 from sim.model.vector.lanes import bits_of, bools_of, threads_of, uniform
 from testbench.formulas.condition import meanings
-from testbench.handmade import ALL, alone, encode, machine, vector, warp_of
+from testbench.handmade import ALL, alone, encode, held, vector
 from testbench.memory.cases import SHUFFLES, shuffled
 
 P1, P2 = 0x0FF0F00F, 0x33CC55AA
@@ -19,8 +19,7 @@ def mask(conditions) -> int:
 
 def with_condition(word: int):
     """A warp whose thread t has the CC t modulo 16; its record."""
-    made = machine([word])
-    warp = warp_of(made)
+    made, warp = held([word])
     flags = (warp.condition.zero, warp.condition.sign, warp.condition.carry, warp.condition.overflow)
     assert flags == (0, 0, 0, 0)
     warp.condition.zero, warp.condition.sign, warp.condition.carry, warp.condition.overflow = (

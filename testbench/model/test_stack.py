@@ -8,19 +8,12 @@ from sim.model.retirement import Retirement, StackToken, WarpMasks
 from sim.model.stack import decode_token, encode_token
 from sim.model.state import Warp
 from sim.model.warp import Machine
-from testbench.handmade import ALL, Program, alone, encode, machine, vector, warp_of
+from testbench.handmade import ALL, Program, alone, encode, held, retire, vector
 from testbench.words import NOP
 
 PUSH = encode("SSY", target=0)
 WRITE_BACK = encode("CCTLL", "stack")
 GET, SET = encode("GETCRSPTR", Rd=4), encode("SETCRSPTR", Ra=4)
-
-
-def held(words, **kind) -> tuple[Machine, Warp]:
-    """A machine and its warp."""
-    made = machine(words, **kind)
-    warp = warp_of(made)
-    return made, warp
 
 
 def numbered(count: int) -> list[StackToken]:
@@ -76,8 +69,7 @@ def test_a_clean_line_is_not_written_again():
 
 def test_write_back_fills_the_top_line_with_holes():
     made, warp = held([PUSH] * 6 + [WRITE_BACK], crs=512)
-    for _ in range(7):
-        made.retire(0)
+    retire(made, 0, times=7)
     assert warp.stack.depth == 6
     assert in_memory(made, warp, 12) == [*warp.stack.tokens(), *[HOLE] * 6]
     assert warp.stack.tokens()[5] == StackToken(TokenKind.SYNC, 0x40, ALL)

@@ -8,10 +8,11 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import RZ
-from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
+from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer, Launch
 from sim.model.scalar.state import FaultError
 from sim.model.thread import run, step
 from testbench import words
+from testbench.formulas.atomics import ATOMICS, modified
 from testbench.words import FINISH, START, contents, encode, launch, move
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
@@ -19,12 +20,18 @@ results = partial(words.results, run)
 BYTES = bytes(range(0x80, 0x90))
 
 
+def pointed_at(content: bytes) -> tuple[Launch, int, dict[int, int]]:
+    """A launch with these bytes in global memory, their address, and R2 and R3 that hold it."""
+    made = launch([encode("EXIT")], [Buffer("o", content)])
+    base, _ = made.buffers["o"]
+    return made, base, {2: base & WORD, 3: base >> 32}
+
+
 def loaded(name: str, size: MemorySize, place: int, **fields: int) -> tuple[int, ...]:
     """R4 to R7 after a load from that place of BYTES in global memory."""
-    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
-    base, _ = made.buffers["o"]
+    made, _, pointer = pointed_at(BYTES)
     content = encode(name, Rd=4, Ra=2, wide=1, size=size.value, offset=place, **fields)
-    return step(content, {2: base & WORD, 3: base >> 32}, launch=made).registers[4:8]
+    return step(content, pointer, launch=made).registers[4:8]
 
 
 @pytest.mark.parametrize(("size", "place", "expected"), [
@@ -42,17 +49,15 @@ def test_loads_of_every_size(name, size, place, expected):
                                              (MemorySize.B64, 8), (MemorySize.B128, 16)])
 @pytest.mark.parametrize("name", ["STG", "ST"])
 def test_stores_of_every_size(name, size, count):
-    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
-    base, _ = made.buffers["o"]
-    values = {2: base & WORD, 3: base >> 32, 4: 0x03020100, 5: 0x07060504, 6: 0x0B0A0908, 7: 0x0F0E0D0C}
-    step(encode(name, Rd=4, Ra=2, wide=1, size=size.value), values, launch=made)
+    made, base, pointer = pointed_at(BYTES)
+    values = {4: 0x03020100, 5: 0x07060504, 6: 0x0B0A0908, 7: 0x0F0E0D0C}
+    step(encode(name, Rd=4, Ra=2, wide=1, size=size.value), pointer | values, launch=made)
     assert made.memory.read(base, 16) == bytes(range(count)) + BYTES[count:]
 
 
 def test_the_zero_register_stores_zeros_of_any_size():
-    made = launch([encode("EXIT")], [Buffer("o", BYTES)])
-    base, _ = made.buffers["o"]
-    step(encode("STG", Rd=RZ, Ra=2, wide=1, size=MemorySize.B64.value), {2: base & WORD, 3: base >> 32}, launch=made)
+    made, base, pointer = pointed_at(BYTES)
+    step(encode("STG", Rd=RZ, Ra=2, wide=1, size=MemorySize.B64.value), pointer, launch=made)
     assert made.memory.read(base, 16) == bytes(8) + BYTES[8:]
 
 
@@ -106,26 +111,16 @@ def test_accesses_that_fault(content, error, cause):
 
 # Atomics
 
-ATOMICS = {
-    AtomicOperation.ADD: lambda old, new: old + new, AtomicOperation.AND: lambda old, new: old & new,
-    AtomicOperation.OR: lambda old, new: old | new, AtomicOperation.XOR: lambda old, new: old ^ new,
-    AtomicOperation.EXCH: lambda old, new: new,
-    AtomicOperation.INC: lambda old, new: 0 if old >= new else old + 1,
-    AtomicOperation.DEC: lambda old, new: new if old == 0 or old > new else old - 1,
-    AtomicOperation.MIN: lambda old, new: min(old, new), AtomicOperation.MAX: lambda old, new: max(old, new),
-}
 PAIRS = [(0, 0), (5, 3), (3, 5), (5, 5), (0, 7), (WORD, 1), (0x80000000, 0x7FFFFFFF), (0x12345678, 0xF0F0F0F0)]
 
 
 @pytest.mark.parametrize("operation", ATOMICS)
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_atomics_on_global_and_shared_words(operation, old, new):
-    expected = ATOMICS[operation](old, new) & WORD
-    made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(4, "little"))], shared=16)
-    base, _ = made.buffers["o"]
-    values = {2: base & WORD, 3: base >> 32, 4: new}
-    done = step(encode("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value), values,
-                launch=made)
+    expected = modified(operation, old, new, 32, False)
+    made, _, pointer = pointed_at(old.to_bytes(4, "little"))
+    done = step(encode("ATOM", Rd=5, Ra=2, Rb=4, wide=1, operation=operation.value, type=AtomicType.U32.value),
+                {**pointer, 4: new}, launch=made)
     assert (done.registers[5], contents(made, "o")) == (old, [expected])
     body = [move(4, old), move(5, new), encode("STS", Rd=4, Ra=RZ, size=4, offset=8),
             encode("ATOMS", Rd=6, Ra=RZ, Rb=5, offset=8, operation=operation.value, type=0),
@@ -137,12 +132,10 @@ def test_atomics_on_global_and_shared_words(operation, old, new):
 @pytest.mark.parametrize("operation", [AtomicOperation.MIN, AtomicOperation.MAX, AtomicOperation.ADD])
 def test_reductions_by_type(kind, bits, operation):
     old, new = 1 << bits - 1 | 5, 7
-    made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
-    base, _ = made.buffers["o"]
-    step(encode("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value),
-         {2: base & WORD, 3: base >> 32, 4: new, 5: 0}, launch=made)
-    lesser, greater = (old, new) if kind is not AtomicType.U64 else (new, old)
-    expected = {AtomicOperation.MIN: lesser, AtomicOperation.MAX: greater, AtomicOperation.ADD: old + new}[operation]
+    made, base, pointer = pointed_at(old.to_bytes(8, "little"))
+    step(encode("RED", Rd=4, Ra=2, wide=1, operation=operation.value, type=kind.value), {**pointer, 4: new, 5: 0},
+         launch=made)
+    expected = modified(operation, old, new, bits, is_signed=kind is not AtomicType.U64)
     assert made.memory.read_number(base, bits // 8) == expected
 
 
@@ -150,11 +143,10 @@ def test_reductions_by_type(kind, bits, operation):
     ("bb", 8, 9), ("bb", 7, 7), ("bz", 8, 0), ("bz", 9, 9), ("zb", 0, 8), ("zb", 8, 8)])
 def test_compare_and_swap_by_layout(variant, old, left):
     for wide in (0, 1):
-        made = launch([encode("EXIT")], [Buffer("o", old.to_bytes(8, "little"))])
-        base, _ = made.buffers["o"]
+        made, _, pointer = pointed_at(old.to_bytes(8, "little"))
         swap = {4: 8, 5: 9} if not wide else {4: 8, 5: 0, 6: 9, 7: 0}
         done = step(encode("ATOM", variant, Rd=8, Ra=2, Rb=4, wide=1, wide_data=wide, compare_and_swap=15),
-                    {2: base & WORD, 3: base >> 32, **swap}, launch=made)
+                    pointer | swap, launch=made)
         assert (done.registers[8], contents(made, "o")) == (old, [left, 0])
 
 

@@ -5,7 +5,7 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.isa.tokens import TokenKind
 from sim.model.retirement import StackToken, WarpMasks
-from testbench.handmade import ALL, vector, warp_of
+from testbench.handmade import ALL, retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address
@@ -34,8 +34,7 @@ def test_the_frame():
 def test_falling_through_keeps_masks_and_stack():
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT"), "RTT.FALLTHROUGH", "NOP", "RTT"))
     warp = warp_of(machine)
-    machine.retire(0)
-    machine.retire(0)
+    retire(machine, 0, 0)
     assert (warp.pc, warp.in_trap, warp.stack.in_trap, warp.stack.depth) == (
         in_handler(machine, 1), False, False, 4)
     machine.retire(0)
@@ -58,8 +57,7 @@ def test_tokens_and_calls_of_the_handler_are_forgotten():
     handler = ("CAL deeper", "deeper:", "SSY deeper", "SAM", "PBK deeper", "CAL inside", "inside:", "RTT")
     machine, _ = on(with_handler(kernel("CAL there", "there:", "BPT.TRAP 0x1", "EXIT"), *handler))
     warp = warp_of(machine)
-    for _ in range(8):
-        machine.retire(0)
+    retire(machine, 0, times=8)
     assert (warp.stack.depth, warp.api_call_depth, warp.pc, warp.masks.active) == (1, 1, address(2), ALL)
 
 
@@ -79,8 +77,7 @@ def test_a_handler_that_has_lost_the_frame():
 def test_without_memory_there_may_be_no_room_for_the_frame(depth):
     pushes = ["SSY here"] * depth
     machine, host = on(with_handler(kernel(*pushes, "BPT.TRAP 0x1", "here:", "EXIT", crs=0), "RTT"))
-    for _ in range(depth + 1):
-        machine.retire(0)
+    retire(machine, 0, times=depth + 1)
     warp = warp_of(machine)
     if depth == 12:
         assert (warp.stack.depth, warp.trap.framed) == (16, True)

@@ -8,7 +8,7 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.launch import Launch
 from sim.model.host import ALL_SLOTS, Host
 from sim.model.warp import ErrorStatus, Machine, Result
-from testbench.handmade import vector, warp_of
+from testbench.handmade import retire, vector, warp_of
 from testbench.model.trap_machine import events, handler_pc, in_handler, on, records, status0
 from testbench.trap.programs import RETURN, kernel, with_handler
 from testbench.words import address, encode, place
@@ -17,6 +17,8 @@ QUIET = f".raw {encode('BPT', mode=6):#x}"
 STORE = ("S2R R0, SR_TID.X", "MOV R2, c[0x0][out]", "MOV R3, c[0x0][out+4]", "ISCADD R2.CC, R0, R2, 0x2",
          "IADD.X R3, RZ, R3", "STG.E [R2], R0")
 """Stores a thread's number in its word."""
+P0_SECOND = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT")
+"""P0 tells the second warp."""
 
 
 # In and out
@@ -41,25 +43,21 @@ def test_an_error_comes_back_to_the_instruction_that_failed():
 
 def test_all_warps_trap_together_and_leave_together():
     machine, host = on(with_handler(kernel("NOP", "BPT.TRAP 0x1", "EXIT", warps=3), "NOP", "RTT"))
-    for slot in (0, 1, 0):
-        machine.retire(slot)
+    retire(machine, 0, 1, 0)
     assert [warp.in_trap for warp in machine.live] == [True] * 3
     assert [warp.stack.token(0).pc for warp in machine.live] == [address(2), address(1), address(0)]
-    for slot in (2, 2, 0, 0):
-        machine.retire(slot)
+    retire(machine, 2, 2, 0, 0)
     with pytest.raises(ValueError, match="warp slot 0 is stopped"):
         machine.retire(0)
     assert status0(host) == (1, 0)
-    machine.retire(1)
-    machine.retire(1)
+    retire(machine, 1, 1)
     assert ([warp.in_trap for warp in machine.live], status0(host)) == ([False] * 3, (0, 0))
     assert machine.run().status == "ok"
 
 
 def test_terminate_does_not_wait():
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), "RTT.TERMINATE"))
-    machine.retire(0)
-    machine.retire(0)
+    retire(machine, 0, 0)
     assert ([warp.slot for warp in machine.live], status0(host)) == ([1], (1, 0))
     machine.retire(1)
     assert (machine.live, status0(host)) == ([], (0, 0))
@@ -70,8 +68,7 @@ def test_terminate_does_not_wait():
 
 def test_a_masked_trap_pends():
     machine, host = on(with_handler(kernel("IDE", "BPT.TRAP 0x6", "NOP", "IDE.EN", "EXIT"), "RTT"))
-    for _ in range(3):
-        machine.retire(0)
+    retire(machine, 0, times=3)
     assert (status0(host), host.read("BPT_TRAP_MASK"), host.read("HWW_GLOBAL_ESR")) == ((0, 0), 1, 1 << trap_bit(6))
     machine.retire(0)
     assert (status0(host), warp_of(machine).stack.token(0).pc) == ((1, 0), address(4))
@@ -83,16 +80,14 @@ def test_a_masked_trap_pends():
 @pytest.mark.parametrize("line", ["BPT.TRAP 0x7", ".raw 0x0"])
 def test_the_last_reason_and_errors_are_not_masked(line):
     machine, _ = on(with_handler(kernel("IDE", line, "EXIT"), "RTT.TERMINATE"))
-    machine.retire(0)
-    machine.retire(0)
+    retire(machine, 0, 0)
     assert warp_of(machine).in_trap
 
 
 def test_who_masks_traps_holds_up_the_others():
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "IDE.EN", "EXIT", warps=2), "RTT"))
     warp_of(machine, 1).traps_masked = True
-    machine.retire(0)
-    machine.retire(0)
+    retire(machine, 0, 0)
     assert ([warp.in_trap for warp in machine.live], status0(host)) == ([True, False], (1, 0))
     machine.retire(1)
     assert not warp_of(machine, 1).in_trap
@@ -131,8 +126,7 @@ def test_a_quiet_pause_ends_the_trap_and_parks():
 
 
 def test_one_loud_pause_among_quiet_ones_keeps_the_trap():
-    handler = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
-               "@P0 BRA quiet", "BPT.PAUSE", "RTT", "quiet:", QUIET, "RTT")
+    handler = (*P0_SECOND, "@P0 BRA quiet", "BPT.PAUSE", "RTT", "quiet:", QUIET, "RTT")
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), *handler))
     assert machine.run().status == "error"
     assert (status0(host), host.read("BPT_PAUSE_MASK")) == ((1, 1), 3)
@@ -241,8 +235,7 @@ def test_who_waits_at_a_barrier_goes_back_to_it():
 
 def test_a_barrier_of_the_trap():
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), "BAR.SYNCALL", "RTT"))
-    for _ in range(2):
-        machine.retire(0)
+    retire(machine, 0, times=2)
     assert warp_of(machine).barrier is not None
     machine.retire(1)
     assert [warp.barrier for warp in machine.live] == [None, None]
@@ -250,8 +243,7 @@ def test_a_barrier_of_the_trap():
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_barrier_of_the_trap_and_a_return_wait_for_each_other(watched):
-    handler = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
-               "@P0 BRA leave", "BAR.SYNCALL", "leave:", "RTT")
+    handler = (*P0_SECOND, "@P0 BRA leave", "BAR.SYNCALL", "leave:", "RTT")
     machine, host = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), *handler))
     host.write("SM_TIMEOUT_INTERVAL", 10 * watched)
     assert machine.run() == Result("timeout", 11, "every live warp waits for another one, or is paused")
@@ -260,8 +252,7 @@ def test_a_barrier_of_the_trap_and_a_return_wait_for_each_other(watched):
 
 
 def test_who_is_terminated_leaves_the_barrier_of_the_trap():
-    handler = ("S2R R0, SR_VIRTID", "LOP32I.AND R0, R0, 0x100", "ISETP.NE.U32.AND P0, PT, R0, RZ, PT",
-               "@P0 BRA leave", "BAR.SYNCALL", "RTT", "leave:", "RTT.TERMINATE")
+    handler = (*P0_SECOND, "@P0 BRA leave", "BAR.SYNCALL", "RTT", "leave:", "RTT.TERMINATE")
     machine, _ = on(with_handler(kernel("BPT.TRAP 0x1", "EXIT", warps=2), *handler))
     assert machine.run().status == "ok"
 
@@ -379,8 +370,7 @@ def test_who_follows_enters_and_leaves_as_it_is_told():
         address(1), handler_pc(machine), 4, address(1))
     with pytest.raises(ValueError, match="warp slot 0 does not wait to leave a trap"):
         machine.leave(0)
-    machine.retire(0)
-    machine.retire(0)
+    retire(machine, 0, 0)
     record = machine.leave(0)
     assert (record.next_pc, record.depth_after, warp_of(machine).in_trap) == (address(1), 0, False)
     machine.retire(1)
@@ -388,8 +378,7 @@ def test_who_follows_enters_and_leaves_as_it_is_told():
 
 def test_who_follows_comes_back_to_what_failed_first():
     machine = follower(with_handler(kernel("MOV R8, RZ", "MOV R9, RZ", "LDG.E R4, [R8]", "NOP", "EXIT"), "RTT"))
-    for _ in range(4):
-        machine.retire(0)
+    retire(machine, 0, times=4)
     assert machine.enter(0).pushed[0].pc == address(2)
 
 

@@ -12,6 +12,7 @@ from sim.model.host import Host
 from sim.model.warp import Machine
 from testbench.sm.random_programs import random_program
 from testbench.trap.programs import CLOBBER, RETURN, with_handler
+from testbench.words import memory_left
 
 HANDLERS = {"return": RETURN, "clobber": CLOBBER}
 KERNELS = ("k05_triple_loop", "k06_switch_brx", "k08_fib_recursion", "k11_calltargets", "k13_early_exit",
@@ -38,10 +39,6 @@ def disturbed(launch: Launch, source: Random, longest: int) -> int:
     return stopped
 
 
-def memory(launch: Launch) -> dict[str, bytes]:
-    return {name: launch.memory.read(base, size) for name, (base, size) in launch.buffers.items()}
-
-
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs(seed, handler):
@@ -50,7 +47,7 @@ def test_random_programs(seed, handler):
     alone, stopped = program.launch(), with_handler(program.launch(), *handler)
     assert Machine(alone).run().status == "ok"
     assert disturbed(stopped, source, 40) > 0
-    assert memory(stopped) == memory(alone)
+    assert memory_left(stopped) == memory_left(alone)
 
 
 @pytest.mark.parametrize("handler", HANDLERS.values(), ids=HANDLERS)

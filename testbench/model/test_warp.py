@@ -7,7 +7,7 @@ from rtl.isa.special_registers import SpecialRegister
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer
 from sim.model.retirement import WarpMasks
 from sim.model.warp import ErrorStatus, Machine, Result
-from testbench.handmade import ALL, Program, address, alone, encode, launch, machine, vector, warp_of
+from testbench.handmade import ALL, Program, address, alone, encode, launch, machine, retire, vector, warp_of
 from testbench.words import NOP
 
 EXIT = encode("EXIT")
@@ -41,8 +41,7 @@ def test_thread_coordinates_run_x_first():
     made = machine([encode("S2R", Rd=4 + axis, special=SpecialRegister.TID_X + axis) for axis in range(3)],
                    block=(5, 3, 4))
     for slot in range(2):
-        for _ in range(3):
-            made.retire(slot)
+        retire(made, slot, times=3)
         for thread in range(32):
             number = 32 * slot + thread
             found = [vector(warp_of(made, slot), 4 + axis)[thread] for axis in range(3)]
@@ -54,16 +53,14 @@ def test_ctas_start_in_the_order_of_the_grid():
     order = []
     while made.live:
         order.append(warp_of(made).cta.index)
-        made.retire(0)
-        made.retire(0)
+        retire(made, 0, 0)
     assert order == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (1, 1, 0), (0, 0, 1), (1, 0, 1), (0, 1, 1), (1, 1, 1)]
 
 
 def test_a_cta_waits_until_all_its_warps_have_slots_and_takes_the_lowest():
     made = machine([NOP, EXIT], block=(64, 1, 1), grid=(2, 1, 1), warps=3)
     assert [warp is not None for warp in made.warps] == [True, True, False]
-    made.retire(0)
-    made.retire(0)
+    retire(made, 0, 0)
     assert [warp is not None and warp.cta.index for warp in made.warps] == [(1, 0, 0), (0, 0, 0), (1, 0, 0)]
 
 
@@ -266,8 +263,7 @@ def test_warp_and_cta_numbers():
                  SpecialRegister.CTAID_Z)
     made = machine([encode("S2R", Rd=4 + at, special=number) for at, number in enumerate(registers)],
                    block=(8, 2, 2), grid=(2, 1, 2))
-    for _ in range(5):
-        made.retire(3)
+    retire(made, 3, times=5)
     warp = warp_of(made, 3)
     assert vector(warp, 4)[0] >> 8 & 0x3F == 3
     assert vector(warp, 4)[0] >> 20 == 0
@@ -279,18 +275,15 @@ def test_clocks_count_retired_instructions_and_can_be_set():
     words = [encode("CS2R", Rd=4 + at, special=register) for at, register in enumerate((
         SpecialRegister.CLOCKLO, SpecialRegister.CLOCKLO, SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERLO))]
     made = machine(words)
-    made.retire(0)
-    made.retire(0)
+    retire(made, 0, 0)
     made.clock = 7 << 32 | 9
-    made.retire(0)
-    made.retire(0)
+    retire(made, 0, 0)
     assert [vector(warp_of(made), number)[0] for number in range(4, 8)] == [0, 1, 7, 10]
 
 
 def test_the_program_counter_that_is_next():
     made = machine([NOP, NOP, encode("LEPC", Rd=4)])
-    for _ in range(3):
-        made.retire(0)
+    retire(made, 0, times=3)
     assert vector(warp_of(made), 4) == [0x20] * 32
 
 

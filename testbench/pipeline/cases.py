@@ -1,5 +1,8 @@
 """What the execute unit does beside arithmetic, case by case: each is a part of a script, and checks as it goes."""
 
+from collections.abc import Generator
+from typing import Any
+
 from rtl.isa.condition import TRUTH, ConditionCode
 from rtl.isa.control_code import INSTRUCTION_BYTES, NO_BARRIER
 from rtl.isa.errors import WarpError
@@ -8,7 +11,7 @@ from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import QUARTERS, WARP_THREADS
-from testbench.pipeline.driver import ALL, Data, Pipeline, Script
+from testbench.pipeline.driver import ALL, Data, Pipeline, Script, Written
 from testbench.pipeline.reference import COMPLETION_CYCLES
 from testbench.words import encode, move
 
@@ -28,6 +31,13 @@ def _quiet(p: Pipeline) -> Script:
     yield from p.wait(14 + p.params.quarter_cycles)
 
 
+def _written(p: Pipeline, word: int, **how: Any) -> Generator[None, None, Written]:
+    """What an instruction writes with nothing behind it."""
+    serial = p.issue(word, **how)
+    yield from _quiet(p)
+    return p.written[serial]
+
+
 def _mask(flags: list[int]) -> int:
     return sum(bool(flag) << thread for thread, flag in enumerate(flags))
 
@@ -45,27 +55,22 @@ def distances(p: Pipeline) -> Script:
     for gap in (RESULT - 1, RESULT, PREDICATE):
         if gap < beats:     # the lanes have no time for a second instruction yet
             continue
-        p.issue(move(1, 1), warp=1)
-        yield from _quiet(p)
+        yield from _written(p, move(1, 1), warp=1)
         p.issue(move(1, 2), warp=1)
         yield from p.wait(gap)
-        reader = p.issue(encode("IADD", "r", Rd=2, Ra=1, Rb=1), warp=1)
-        yield from _quiet(p)
-        p.bench.expect(f"a register after {gap} cycles", set(p.written[reader].values), {4 if gap >= RESULT else 2})
+        reader = yield from _written(p, encode("IADD", "r", Rd=2, Ra=1, Rb=1), warp=1)
+        p.bench.expect(f"a register after {gap} cycles", set(reader.values), {4 if gap >= RESULT else 2})
 
-        p.issue(encode("IADD", "i", Rd=RZ, Ra=RZ, imm=1, cc=1), warp=1)
-        yield from _quiet(p)
+        yield from _written(p, encode("IADD", "i", Rd=RZ, Ra=RZ, imm=1, cc=1), warp=1)
         p.issue(encode("IADD32I", Rd=RZ, Ra=1, imm32=-1, cc=1), warp=1)     # 2 - 1 carries
         yield from p.wait(gap)
-        reader = p.issue(encode("IADD", "r", Rd=2, Ra=RZ, Rb=RZ, extended=1), warp=1)
-        yield from _quiet(p)
-        p.bench.expect(f"CC after {gap} cycles", set(p.written[reader].values), {int(gap >= RESULT)})
+        reader = yield from _written(p, encode("IADD", "r", Rd=2, Ra=RZ, Rb=RZ, extended=1), warp=1)
+        p.bench.expect(f"CC after {gap} cycles", set(reader.values), {int(gap >= RESULT)})
 
     seen = RESULT - 1 + beats       # the last beat's predicate is written
     for gap in (seen - 1, seen, PREDICATE):
         setter = encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.NE.value)
-        p.issue(setter, warp=1)
-        yield from _quiet(p)
+        yield from _written(p, setter, warp=1)
         p.issue(encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
         yield from p.wait(gap)
         reader = p.issue(encode("MOV32I", Rd=3, imm32=9, guard=2), warp=1)
@@ -89,12 +94,10 @@ def launched(p: Pipeline) -> Script:
         if changes:
             p.launch(2, first_row=rows)
             yield
-        value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
-        yield from _quiet(p)
-        p.bench.expect("predicates", set(p.written[value].values), {predicates | 1 << PT})
-        value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=1), warp=2)
-        yield from _quiet(p)
-        p.bench.expect("CC", set(p.written[value].values), {flags})
+        value = yield from _written(p, encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
+        p.bench.expect("predicates", set(value.values), {predicates | 1 << PT})
+        value = yield from _written(p, encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=1), warp=2)
+        p.bench.expect("CC", set(value.values), {flags})
         guarded = p.issue(encode("MOV32I", Rd=1, imm32=0, guard=1), warp=2)
         yield from p.wait(p.params.beats)
         count = len(p.dispatches)
@@ -108,9 +111,8 @@ def launched(p: Pipeline) -> Script:
     # One thread's predicate is written: the others' stay clear, although they were set before the launch.
     p.write(RZ, everything, warp=2, threads=1 << 5, predicate=3)
     yield from _quiet(p)
-    value = p.issue(encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
-    yield from _quiet(p)
-    p.bench.expect("predicates after one was written", p.written[value].values,
+    value = yield from _written(p, encode("P2R", "i", Rd=1, Ra=RZ, imm=0xFF, which=0), warp=2)
+    p.bench.expect("predicates after one was written", value.values,
                    [1 << PT | (8 if thread == 5 else 0) for thread in _THREADS])
     # Warp 2 has the rows that warp 1 has: a register of the one is a register of the other.
     yield from _wake(p, 1)
@@ -145,22 +147,18 @@ def votes_and_clocks(p: Pipeline) -> Script:
         p.write(RZ, Data(flags=mask), predicate=4, client=LaneClient.BARRIER)
         yield from _quiet(p)
         for mode, verdict in zip((VoteMode.ALL, VoteMode.EQ, VoteMode.ANY), verdicts, strict=True):
-            vote = p.issue(encode("VOTE", Rd=7, Pd=1, Pc=4, mode=mode.value))
-            yield from _quiet(p)
-            written = p.written[vote]
-            p.bench.expect("who votes", written.threads, _UPPER)
-            p.bench.expect("the ballot", set(written.values[16:]), {mask & _UPPER})
-            p.bench.expect(f"{mode.name} of {mask:#x}", {flags >> 1 & 1 for flags in written.flags[16:]}, {verdict})
+            vote = yield from _written(p, encode("VOTE", Rd=7, Pd=1, Pc=4, mode=mode.value))
+            p.bench.expect("who votes", vote.threads, _UPPER)
+            p.bench.expect("the ballot", set(vote.values[16:]), {mask & _UPPER})
+            p.bench.expect(f"{mode.name} of {mask:#x}", {flags >> 1 & 1 for flags in vote.flags[16:]}, {verdict})
     clock = encode("CS2R", Rd=4, special=SpecialRegister.CLOCKLO)
     first = p.issue(clock)
     yield from p.wait(37)
-    second = p.issue(clock)
-    yield from _quiet(p)
+    second = yield from _written(p, clock)
     p.bench.expect("cycles between two looks at the clock",
-                   p.written[second].values[31] - p.written[first].values[31], 37)
-    pc = p.issue(encode("LEPC", Rd=5), pc=0x1238)
-    yield from _quiet(p)
-    p.bench.expect("the next pc", set(p.written[pc].values[16:]), {0x1238 + INSTRUCTION_BYTES})
+                   second.values[31] - p.written[first].values[31], 37)
+    pc = yield from _written(p, encode("LEPC", Rd=5), pc=0x1238)
+    p.bench.expect("the next pc", set(pc.values[16:]), {0x1238 + INSTRUCTION_BYTES})
 
 
 def dispatched(p: Pipeline) -> Script:
@@ -373,14 +371,12 @@ def results(p: Pipeline) -> Script:
     count = len(p.errors)
     p.issue(encode("MOV", "c", Rd=1, offset=4, bank=2, lanes=0), warp=1, missing=True)
     yield from p.wait(p.params.beats)
-    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.NE.value), warp=1)
-    yield from _quiet(p)
+    both = yield from _written(p, encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.NE.value), warp=1)
     p.bench.expect("threads of a move", p.written[move_some].threads, 0x5555_5554)
     p.bench.expect("errors of nobody", p.errors[count:], [])
-    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {1})
-    both = p.issue(encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
-    yield from _quiet(p)
-    p.bench.expect("the second result", {flags >> 1 & 1 for flags in p.written[both].flags[1:]}, {0})
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in both.flags[1:]}, {1})
+    both = yield from _written(p, encode("ISETP", "i", Pd=1, Pd2=1, Ra=RZ, imm=0, compare=Compare.EQ.value), warp=1)
+    p.bench.expect("the second result", {flags >> 1 & 1 for flags in both.flags[1:]}, {0})
 
 
 CASES = (distances, launched, results, votes_and_clocks, dispatched, collected, constants, refused, together, parts,

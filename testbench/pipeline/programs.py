@@ -16,7 +16,6 @@ from rtl.isa.control_code import (
     unpack,
 )
 from rtl.isa.rate import quarter_rate
-from rtl.isa.table import find
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import SmParams
 from sim.kernels.manifest import Run, build
@@ -27,6 +26,7 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from testbench.pipeline.driver import Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
+from testbench.words import form_of
 
 _FLOW_CYCLES = 13
 """From an instruction that changes the active threads to its warp's next."""
@@ -89,8 +89,7 @@ class KernelLives:
         """The warp's next instruction."""
         pipeline, slot = self.pipeline, warp.slot
         word, control = word_at(self.machine, warp), self._control(warp)
-        form = find(word)
-        assert form is not None
+        form = form_of(word)
         kind, values = kind_of(form), form.values(word)
         constant, missing = constant_of(self.machine, form, values) if kind is InstructionKind.LANES else (0, False)
         record = self.machine.retire(slot)

@@ -31,7 +31,7 @@ from testbench.handmade import machine
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script
 from testbench.pipeline.reference import RESULT_CYCLES, Ledger, begin, constant_of, grid_of, word_at
 from testbench.pipeline.special import CLOCKS
-from testbench.words import address
+from testbench.words import address, form_of
 
 REGISTERS = 12
 """Few, so that most instructions depend on one shortly before."""
@@ -146,8 +146,7 @@ class RandomLives:
         if warp.pc >= address(self._length - 1):
             warp.pc = address(self._source.randrange(self._length // 2))
         word = word_at(self.machine, warp)
-        form = find(word)
-        assert form is not None
+        form = form_of(word)
         used, ready = effects(form, form.values(word)), self._ready[number]
         needs = [("register", register) for register in used.reads]
         needs += [("predicate", predicate) for predicate in used.predicate_reads]

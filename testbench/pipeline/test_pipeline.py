@@ -12,8 +12,7 @@ from rtl.execute.vote import Vote
 from rtl.isa.condition import ConditionCode
 from rtl.isa.kinds import VoteMode
 from rtl.isa.syntax import PT, Pipe
-from rtl.isa.table import FORMS, find
-from sim.engine import choose
+from rtl.isa.table import FORMS
 from sim.model.retirement import Retirement, WarpMasks
 from sim.testbench import Bench, CheckError
 from testbench import simulation
@@ -21,10 +20,8 @@ from testbench.pipeline import tb_pipeline
 from testbench.pipeline.driver import Written
 from testbench.pipeline.reference import Expected, compare
 from testbench.pipeline.special import check_special_registers
-from testbench.simulation import combinational
-
-ENGINE, _ = choose()
-
+from testbench.simulation import ENGINE, combinational
+from testbench.words import form_of
 
 passes = partial(simulation.passes, "pipeline")
 
@@ -39,8 +36,7 @@ def test_guards_tests_and_operands_of_every_form():
 
     async def body(ctx):
         for word in {form.default for form in FORMS}:
-            form = find(word)
-            assert form is not None
+            form = form_of(word)
             for name, number in (("guard", 3), ("guard_not", 1), ("test", 5), ("Pc", 2), ("Pc_not", 1)):
                 if name in form.fields:
                     word = form.fields[name].put(word, number)

@@ -14,6 +14,7 @@ from sim.kernels.manifest import LEVELS, RUNS, BufferSpec, ManifestError, Run, b
 from sim.kernels.outcome import Exact, OneOf, Rule, signed
 from sim.launch import Scalar
 from sim.model.thread import run
+from testbench.words import contents
 
 HERE = cubin("k01_vecadd", "O0").parent
 KERNELS = sorted(path.stem for path in HERE.glob("*.ptx"))
@@ -97,7 +98,7 @@ def _output(case: Run, level: str, words: list[int], **scalars: int) -> list[int
             arguments.append(replace(spec, values=dict.fromkeys(LEVELS, scalars[spec.name])))
     launch = build(replace(case, arguments=tuple(arguments), block=(1, 1, 1)), level)
     run(launch)
-    return list(struct.unpack("<16I", launch.memory.read(*launch.buffers["o"])))
+    return contents(launch, "o")
 
 
 def _operand(source: random.Random, bits: int) -> int:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from testbench.programs import PROGRAMS
+
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parents[1] / "programs" / "k06_switch_brx.O3.cubin"
+PROGRAM = PROGRAMS / "k06_switch_brx.O3.cubin"
 _BUILD = "from setuptools import setup; setup()"
 
 pytestmark = pytest.mark.skipif(find_spec("setuptools") is None or not (ROOT / "pyproject.toml").exists(),

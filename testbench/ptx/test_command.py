@@ -1,6 +1,5 @@
 """``sim.ptx``, and PTX files as programs."""
 
-import json
 import subprocess
 import sys
 
@@ -8,7 +7,6 @@ import pytest
 
 from sim import ptx
 from sim.kernels.manifest import cubin
-from sim.run import main as run_program
 from sim.toolchain.cubin import read_cubin
 from testbench.ptx.text import HEADER
 
@@ -26,25 +24,22 @@ def test_a_file_becomes_a_cubin(tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_assembly_text_is_written_where_it_is_asked_for(tmp_path):
+def test_assembly_text_is_written_where_it_is_asked_for(run_program, tmp_path):
     out = tmp_path / "out.sass"
     assert ptx.main([str(KERNEL), "-o", str(out)]) == 0
     assert out.read_text().startswith(".")
     assert ".kernel k\n" in out.read_text()
-    results = {}
-    for program in (str(out), str(KERNEL)):
-        written = tmp_path / "out.json"
-        assert run_program([program, "--block", "36", "--arg", "buf:out=u32[36]", "--json", str(written)]) == 0
-        results[program] = json.loads(written.read_text())["buffers"]["out"]
-    # Ackermann's function of 2 and n is 2n + 3.
-    assert set(map(tuple, results.values())) == {(3, 5, 7, 9) + (0,) * 32}
+    for program in (out, KERNEL):
+        code, written = run_program(program, "--block", "36", "--arg", "buf:out=u32[36]")
+        # Ackermann's function of 2 and n is 2n + 3.
+        assert (code, written["buffers"]["out"]) == (0, [3, 5, 7, 9] + [0] * 32)
 
 
-def test_a_ptx_file_is_a_program(tmp_path):
-    path, out = tmp_path / "k.ptx", tmp_path / "out.json"
+def test_a_ptx_file_is_a_program(run_program, tmp_path):
+    path = tmp_path / "k.ptx"
     path.write_text(ADD_ONE)
-    assert run_program([str(path), "--arg", "buf:o=u32[40]", "--arg", "u32:41", "--json", str(out)]) == 0
-    assert json.loads(out.read_text())["buffers"]["o"] == [42] * 32 + [0] * 8
+    code, written = run_program(path, "--arg", "buf:o=u32[40]", "--arg", "u32:41")
+    assert (code, written["buffers"]["o"]) == (0, [42] * 32 + [0] * 8)
 
 
 @pytest.mark.parametrize(("text", "message"), [

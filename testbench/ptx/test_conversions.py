@@ -7,11 +7,11 @@ import pytest
 from sim.launch import Buffer, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.model.warp import Machine
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import Type
 from testbench.compiler.runs import compiled
-from testbench.ptx.text import refused
+from testbench.ended import on_warps
+from testbench.ptx.text import HEADER, refused
 
 TYPES = ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")
 THREADS = 64
@@ -56,10 +56,7 @@ def text(source: str, saturates: bool, chosen: list[tuple[str, int]]) -> str:
         register = SOURCES[width]
         lines.append(f"cvt{'.sat' * saturates}.{to}.{source} {register}1, {SOURCES[int(source[1:])]}0; "
                      f"st.global.b{width} [p+{8 + 8 * at}], {register}1;")
-    return f""".version 7.8
-.target sm_50
-.address_size 64
-.visible .entry k(.param .u64 o)
+    return f"""{HEADER}.visible .entry k(.param .u64 o)
 {{ .reg .b16 h<2>; .reg .b32 r<2>, t; .reg .b64 d<2>, p, q;
   ld.param.u64 p, [o]; mov.u32 t, %tid.x; mul.wide.u32 q, t, {BYTES}; add.u64 p, p, q;
   ld.global.u64 d0, [p]; ld.global.u32 r0, [p]; ld.global.u16 h0, [p];
@@ -90,8 +87,7 @@ def test_a_conversion_gives_the_number_in_registers_of_every_width(source, satur
         meant = place(parse_ptx(program, "t.ptx"), [Buffer("o", before)], block=(THREADS, 1, 1))
         interpret(meant)
         assert meant.memory.read(*meant.buffers["o"]) == wanted
-        launch = prepare(compiled(program), [Buffer("o", before)], block=(THREADS, 1, 1))
-        assert Machine(launch, warps=4).run(10_000).status == "ok"
+        launch = on_warps(prepare(compiled(program), [Buffer("o", before)], block=(THREADS, 1, 1)))
         assert launch.memory.read(*launch.buffers["o"]) == wanted
 
 

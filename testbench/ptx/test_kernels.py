@@ -12,6 +12,7 @@ from sim.model.ptx.launch import PtxLaunch, place
 from sim.model.ptx.run import run
 from sim.toolchain.ptx.front_end import read_ptx
 from sim.toolchain.ptx.module import Instruction, Label, PtxModule
+from testbench.words import contents
 
 HERE = cubin("k01_vecadd", "O0").parent
 KERNELS = sorted(path.stem for path in HERE.glob("*.ptx"))
@@ -52,9 +53,7 @@ def test_a_function_whose_address_is_a_parameter_is_called(function, value):
     address = place(text, [Buffer("out", bytes(4)), Scalar(0, 8)]).addresses[function]
     finished = place(text, [Buffer("out", bytes(4 * 40)), Scalar(address, 8)], block=(40, 1, 1))
     run(finished)
-    content = finished.memory.read(*finished.buffers["out"])
-    assert [int.from_bytes(content[4 * t:4 * t + 4], "little") for t in range(40)] == [
-        value(t) & 0xFFFF_FFFF for t in range(40)]
+    assert contents(finished, "out") == [value(t) & 0xFFFF_FFFF for t in range(40)]
 
 
 @pytest.mark.parametrize("name", ["k03_nested_if", "k09_ackermann", "k22_alu64", "k57_deep_nest"])

@@ -12,6 +12,7 @@ from sim.model.ptx.run import PtxRunError, run
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.forms import forms, opcodes
 from testbench.ptx.text import END, HEADER, KERNEL, kernel, module_of, placed, words_left
+from testbench.words import contents
 
 LONG = (1 << 64) - 1
 
@@ -139,8 +140,7 @@ def test_every_thread_has_its_local_memory_and_every_cta_its_shared_memory():
         mad.lo.u32 r0, r4, 1000, r3;"""
     launch = place(module_of(KERNEL + body + END), [Buffer("o", bytes(256))], grid=(3, 1, 1), block=(40, 1, 1))
     run(launch)
-    content = launch.memory.read(*launch.buffers["o"])
-    assert [int.from_bytes(content[4 * t:4 * t + 4], "little") for t in range(40)] == [5000 + t for t in range(40)]
+    assert contents(launch, "o")[:40] == [5000 + t for t in range(40)]
 
 
 def test_local_memory_of_a_function_is_free_again_when_it_returns():

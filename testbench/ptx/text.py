@@ -8,6 +8,7 @@ from sim.model.ptx.run import run
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from sim.toolchain.ptx.module import Instruction, PtxModule
+from testbench.words import contents
 
 HEADER = ".version 7.8\n.target sm_50\n.address_size 64\n"
 """What a module begins with."""
@@ -46,8 +47,7 @@ def words_left(text: str, words: Sequence[int] = (0,) * 64, block: int = 32) -> 
     """The buffer after the module ran on it."""
     launch = placed(text, words, block)
     run(launch, max_instructions=1_000_000)
-    content = launch.memory.read(*launch.buffers["o"])
-    return [int.from_bytes(content[at:at + 4], "little") for at in range(0, len(content), 4)]
+    return contents(launch, "o")
 
 
 def kernel(body: str, before: str = "", block: int = 32, words: int = 64) -> list[int]:

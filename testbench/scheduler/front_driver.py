@@ -9,7 +9,6 @@ from amaranth.lib.wiring import Out, connect, flipped
 from rtl.component import Component
 from rtl.fetch import TAG_BITS, FetchUnit
 from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES, next_address
-from rtl.isa.table import find
 from rtl.issue import IssueUnit
 from rtl.layouts import KIND_RULES, IssueEvents, MemoryPort
 from rtl.layouts import InstructionKind as Kind
@@ -18,6 +17,7 @@ from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.fetch_image import Image
+from testbench.words import form_of
 
 FLOW_CYCLES = 7
 """From an instruction of the flow unit that leaves to its result, as the flow unit has it."""
@@ -99,8 +99,7 @@ class FrontDriver(UnitDriver):
         if KIND_RULES[kind].unit == "flow":
             target = next_address(address)
             if kind is Kind.FLOW:
-                form = find(instruction.word)
-                assert form is not None
+                form = form_of(instruction.word)
                 target += form.values(instruction.word)["target"]
             self._result(instruction.warp, target, target == next_address(address))
         elif not KIND_RULES[kind].silent:

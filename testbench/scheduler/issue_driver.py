@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
@@ -45,6 +45,10 @@ class Behaviour:
     launches: float = 0.1
     most: int = 24
     policy: Policy = Policy.GREEDY_THEN_OLDEST
+
+
+WILLING = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0)
+"""All warps run, and nothing holds them up."""
 
 
 @dataclass
@@ -346,7 +350,5 @@ class IssueDriver(UnitDriver):
         return {
             "warp": warp, "pc": base, "first": len(group) - len(present), "instructions": [
                 {"word": planned.word, "kind": planned.kind, "quarter": planned.quarter, "error": planned.error,
-                 "constant": planned.constant, "constant_missing": planned.missing, "control": {
-                     name: getattr(planned.control, name)
-                     for name in ("stall", "no_yield", "write_barrier", "read_barrier", "wait", "reuse")}}
+                 "constant": planned.constant, "constant_missing": planned.missing, "control": asdict(planned.control)}
                 for planned in group]}

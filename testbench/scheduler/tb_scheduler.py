@@ -7,6 +7,8 @@ been. Joined they run loops that show how many instructions leave in a cycle, an
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from rtl.isa.control_code import ControlCode
 from rtl.issue import FAVOUR_INTERVAL, window_cycles
@@ -20,7 +22,7 @@ from sim.waves import Trace, Traces
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
-from testbench.scheduler.issue_driver import Behaviour, IssueDriver
+from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver, Program
 from testbench.scheduler.issue_programs import MIXED, random_program, same_program
 from testbench.words import NOP, encode, offset
 
@@ -58,10 +60,14 @@ def check_kernels(bench: Bench) -> None:
         _fetch(bench, "of the kernels", driver, 2000 if bench.thorough else 700)
 
 
-def _issue(bench: Bench, what: str, driver: IssueDriver, cycles: int) -> None:
+def _issue(bench: Bench, what: str, cycles: int, params: SmParams, program: Program,
+           behaviour: Behaviour) -> IssueDriver:
+    """Runs a program; returns the driver, which knows what was selected."""
+    driver = IssueDriver(bench, params, program, behaviour)
     driver.run(cycles)
     bench.checked(f"cycles, {what}", driver.cycle)
     bench.checked(f"instructions and operations, {what}", len(driver.selected))
+    return driver
 
 
 def check_rules(bench: Bench) -> None:
@@ -72,11 +78,9 @@ def check_rules(bench: Bench) -> None:
             (4, 8, Behaviour(holds=0.02, injects=0.01)), (4, 8, Behaviour(ends=0.4, branches=0.1, launches=0.5)),
             (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)),
             (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1))):
-        driver = IssueDriver(bench, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
-        _issue(bench, "random", driver, cycles)
-    behaviour = Behaviour(room=1.0, complete=(40, 400), branches=0.0)
-    driver = IssueDriver(bench, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL), behaviour)
-    _issue(bench, "loads and DEPBAR", driver, cycles)
+        _issue(bench, "random", cycles, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
+    _issue(bench, "loads and DEPBAR", cycles, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL),
+           Behaviour(room=1.0, complete=(40, 400), branches=0.0))
 
 
 def check_edges(bench: Bench) -> None:
@@ -86,42 +90,36 @@ def check_edges(bench: Bench) -> None:
     unit, beside which nothing that passes the full lanes only may be complete. One scoreboard, often raised and lowered
     at the same time.
     """
-    driver = IssueDriver(bench, SmParams(warps=2), same_program(
+    mixed = partial(random_program, bench.random)
+    _issue(bench, "loads that wait for each other", 300, SmParams(warps=2), same_program(
         Kind.MEMORY, ControlCode(stall=1, write_barrier=0, wait=1)), Behaviour(room=1.0, launches=1.0, operations=0.0))
-    _issue(bench, "loads that wait for each other", driver, 300)
-    driver = IssueDriver(bench, SmParams(warps=1), same_program(Kind.MEMORY, ControlCode(stall=1, write_barrier=0)),
-                         Behaviour(fetch=(1, 1), complete=(250, 300), room=1.0, launches=1.0, operations=0.0, most=99))
-    _issue(bench, "loads that fill a scoreboard", driver, 400)
-    driver = IssueDriver(bench, SmParams(warps=2), random_program(bench.random, {Kind.PUSH: 3, Kind.TRAP: 1}),
-                         Behaviour(fetch=(1, 1), flow=(10, 20), room=1.0, launches=1.0, operations=0.0))
-    _issue(bench, "pushes and traps", driver, 300)
-    program = random_program(bench.random, {Kind.PUSH: 6, Kind.FLOW_INDEXED: 1})
-    driver = IssueDriver(bench, SmParams(warps=4, lanes=32), program, Behaviour(room=1.0, operations=0.0, ends=0.0))
-    _issue(bench, "indexed branches among pushes", driver, 800)
+    _issue(bench, "loads that fill a scoreboard", 400, SmParams(warps=1), same_program(
+        Kind.MEMORY, ControlCode(stall=1, write_barrier=0)), replace(WILLING, complete=(250, 300), most=99))
+    _issue(bench, "pushes and traps", 300, SmParams(warps=2), mixed({Kind.PUSH: 3, Kind.TRAP: 1}),
+           replace(WILLING, flow=(10, 20)))
+    _issue(bench, "indexed branches among pushes", 800, SmParams(warps=4, lanes=32),
+           mixed({Kind.PUSH: 6, Kind.FLOW_INDEXED: 1}), Behaviour(room=1.0, operations=0.0, ends=0.0))
     for lanes in (8, 32):
-        program = random_program(bench.random, {Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0)
-        driver = IssueDriver(bench, SmParams(lanes=lanes), program, Behaviour(room=1.0, operations=0.0, launches=1.0))
-        _issue(bench, "what passes the full lanes only among what is refused", driver, 1000)
+        _issue(bench, "what passes the full lanes only among what is refused", 1000, SmParams(lanes=lanes),
+               mixed({Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0),
+               Behaviour(room=1.0, operations=0.0, launches=1.0))
     for lanes in (8, 32):
-        program = random_program(bench.random, {Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1)
-        driver = IssueDriver(bench, SmParams(warps=2, lanes=lanes), program, Behaviour(room=1.0, branches=0.0))
-        _issue(bench, "one scoreboard", driver, 1000)
+        _issue(bench, "one scoreboard", 1000, SmParams(warps=2, lanes=lanes),
+               mixed({Kind.LANES: 3, Kind.MEMORY: 3, Kind.DEPENDENCY: 1}, scoreboards=1),
+               Behaviour(room=1.0, branches=0.0))
 
 
 def check_policies(bench: Bench) -> None:
     """Who goes when everybody could, and the lanes are free every four cycles."""
-    cycles, warps = 800, 4
-    params = SmParams(warps=warps)
+    cycles = 800
     for policy, no_yield, changes in ((Policy.GREEDY_THEN_OLDEST, 1, "few"), (Policy.GREEDY_THEN_OLDEST, 0, "all"),
                                       (Policy.ROUND_ROBIN, 1, "all")):
-        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
-        program = same_program(Kind.LANES, ControlCode(stall=1, no_yield=no_yield))
-        driver = IssueDriver(bench, params, program, behaviour)
-        _issue(bench, f"{policy.name}, {'no yield' if no_yield else 'yield'}", driver, cycles)
+        what = f"{policy.name}, {'no yield' if no_yield else 'yield'}"
+        driver = _issue(bench, what, cycles, SmParams(warps=4), same_program(
+            Kind.LANES, ControlCode(stall=1, no_yield=no_yield)), replace(WILLING, policy=policy))
         order = [selection.warp for cycle, selection in driver.selected if cycle > cycles // 4]
         changed = sum(one != other for one, other in itertools.pairwise(order)) / (len(order) - 1)
-        bench.figure(f"instructions that are of another warp than the one before, {policy.name}, "
-                     f"{'no yield' if no_yield else 'yield'}", changed)
+        bench.figure(f"instructions that are of another warp than the one before, {what}", changed)
         if (changed > 0.6) != (changes == "all"):
             bench.fail(f"{policy.name} changes warps at {changed:.2f} of the instructions")
 
@@ -133,9 +131,8 @@ def check_waits(bench: Bench) -> None:
         params = SmParams(warps=warps, lanes=lanes)
         window = window_cycles(params.beats)
         bound = (warps + 1) * FAVOUR_INTERVAL * window
-        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=operations, launches=1.0, ends=0.0)
-        driver = IssueDriver(bench, params, same_program(kind, ControlCode(stall=1)), behaviour)
-        _issue(bench, "greedy", driver, 2 * bound)
+        driver = _issue(bench, "greedy", 2 * bound, params, same_program(kind, ControlCode(stall=1)),
+                        replace(WILLING, operations=operations, ends=0.0))
         longest = max(driver.waits)
         bench.figure(f"cycles that a ready warp waited at most, {warps} warps of {kind.name}, {lanes} lanes", longest)
         if not window < longest <= bound:
@@ -145,9 +142,8 @@ def check_waits(bench: Bench) -> None:
 def check_stalls(bench: Bench) -> None:
     """A stall count is what passes between two instructions of a warp; less than two cycles are two."""
     for stall in (0, 1, 2, 3, 4, 7, 15):
-        driver = IssueDriver(bench, SmParams(warps=2, lanes=32), same_program(Kind.LANES, ControlCode(stall=stall)),
-                             Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0))
-        _issue(bench, f"stall {stall}", driver, 60 + 12 * stall)
+        driver = _issue(bench, f"stall {stall}", 60 + 12 * stall, SmParams(warps=2, lanes=32),
+                        same_program(Kind.LANES, ControlCode(stall=stall)), WILLING)
         for warp in range(2):
             cycles = [cycle for cycle, selection in driver.selected if selection.warp == warp]
             gaps = [later - one for one, later in itertools.pairwise(cycles[2:])]

@@ -18,18 +18,15 @@ from rtl.isa.syntax import Constant
 from rtl.isa.table import BY_NAME, FORMS, find
 from rtl.layouts import InstructionKind as Kind
 from rtl.params import SmParams
-from sim.engine import choose
 from sim.kernels.manifest import RUNS, build
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
-from sim.testbench import Bench, run
+from sim.testbench import Bench
 from testbench import simulation
 from testbench.scheduler import tb_scheduler
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
-from testbench.simulation import simulate
-from testbench.words import encode
-
-ENGINE, _ = choose()
+from testbench.simulation import combinational, failure, simulate
+from testbench.words import encode, form_of
 
 SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)
 
@@ -83,8 +80,7 @@ def test_the_predecoder_says_what_the_table_says(floats):
     (encode("B2R", "barrier"), Kind.BARRIER_READ), (encode("BPT"), Kind.TRAP), (encode("NOP"), Kind.NOTHING),
     (encode("DEPBAR", "zero"), Kind.DEPENDENCY)])
 def test_kinds(word, kind):
-    form = find(word)
-    assert form is not None
+    form = form_of(word)
     assert kind_of(form) is kind
 
 
@@ -187,4 +183,4 @@ def test_a_wrong_group_is_seen(change):
         image = Wrong(bytes(64 * 32), {}, 40)
         FetchDriver(bench, image, SMALL, MemoryBehaviour(), redirects=0.1, outside=0.0).run(300)
 
-    assert not run("scheduler", body, ENGINE).passed
+    assert failure("scheduler", body)

@@ -9,15 +9,12 @@ from rtl.isa.control_code import ControlCode
 from rtl.layouts import InstructionKind as Kind
 from rtl.layouts import Policy
 from rtl.params import SmParams
-from sim.engine import choose
-from sim.testbench import Bench, run
+from sim.testbench import Bench
 from testbench import simulation
 from testbench.scheduler import issue_model, tb_scheduler
-from testbench.scheduler.issue_driver import Behaviour, IssueDriver
+from testbench.scheduler.issue_driver import WILLING, Behaviour, IssueDriver
 from testbench.scheduler.issue_programs import random_program, same_program
-
-ENGINE, _ = choose()
-
+from testbench.simulation import failure
 
 passes = partial(simulation.passes, "scheduler")
 
@@ -74,15 +71,14 @@ def test_another_rule_is_seen(monkeypatch, change):
             IssueDriver(bench, SmParams(warps=4), random_program(bench.random), Behaviour(room=0.95)).run(600)
         tb_scheduler.check_edges(bench)
 
-    assert not run("scheduler", body, ENGINE).passed
+    assert failure("scheduler", body)
 
 
 @pytest.mark.parametrize("policy", list(Policy))
 def test_another_policy_is_seen(policy):
     def body(bench: Bench) -> None:
-        behaviour = Behaviour(fetch=(1, 1), room=1.0, operations=0.0, launches=1.0, policy=policy)
         program = same_program(Kind.LANES, ControlCode(stall=1))
-        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, behaviour)
+        driver = IssueDriver(bench, SmParams(warps=8, lanes=4), program, replace(WILLING, policy=policy))
         step = driver.model.step
 
         def with_other_policy(inputs, selection):
@@ -91,5 +87,4 @@ def test_another_policy_is_seen(policy):
         driver.model.step = with_other_policy
         driver.run(500)
 
-    report = run("scheduler", body, ENGINE)
-    assert "goes before" in str(report.failure)
+    assert "goes before" in failure("scheduler", body)

@@ -12,11 +12,12 @@ from random import Random
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.kinds import MemorySize
 from rtl.isa.syntax import Constant, Form, Pipe
-from rtl.isa.table import FORMS, find
+from rtl.isa.table import FORMS
 from sim.launch import Launch
 from sim.toolchain.spelling import spell
 from testbench.pipeline.random_programs import REGISTERS, random_word
 from testbench.sm.errors import launch_text
+from testbench.words import form_of
 
 _OWN_WORDS = 16
 """Words of each space that belong to a thread; in the buffer they are followed by what it leaves."""
@@ -148,8 +149,7 @@ class _Writer:
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
             word = random_word(self.source, self.source.choice(forms))
-            form = find(word)
-            assert form is not None
+            form = form_of(word)
             values = form.values(word)
             constants = [operand for operand in form.operands.values() if isinstance(operand, Constant)]
             if all(0 <= values[operand.offset] < 4 * (_BANK_WORDS - 1) for operand in constants):

@@ -28,7 +28,7 @@ from testbench.sm.driver import LIMIT, SmDriver
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases, launch_text
 from testbench.sm.quarter import close_program
 from testbench.sm.random_programs import Program, random_program, shrink
-from testbench.words import contents
+from testbench.words import contents, memory_left
 
 SHORT = ("k06_switch_brx", "k07_switch_chain_in_loop", "k08_fib_recursion", "k10_calltable_global", "k13_early_exit",
          "k15_shared_reduce", "k16_votes", "k17_shfl_reduce", "k18_atomics_global", "k19_atomics_shared_hist",
@@ -77,11 +77,6 @@ def machine_for(engine: type[Engine]) -> SmDriver:
     return SmDriver(PRESETS["tiny" if engine is PysimEngine else "default"], engine)
 
 
-def _memory(launch: Launch) -> dict[str, bytes]:
-    """Buffers and module variables."""
-    return {name: launch.memory.read(*launch.memory.regions[name]) for name in (*launch.buffers, "globals")}
-
-
 def _play(bench: Bench, driver: SmDriver, run: Run, level: str) -> Launch | None:
     """A run of a kernel on the machine and against what it must leave; None where it does not fit."""
     launch = build(run, level)
@@ -108,7 +103,8 @@ def check_kernels(bench: Bench, driver: SmDriver, runs: Iterable[tuple[str, str]
         if not run.compared:
             alone = build(run, level)
             run_threads(alone)
-            bench.expect(f"{name} {level}: memory that threads leave that run alone", _memory(finished), _memory(alone))
+            bench.expect(f"{name} {level}: memory that threads leave that run alone",
+                         memory_left(finished), memory_left(alone))
             bench.checked("kernels against threads that run alone")
     bench.figure(f"runs of kernels on {driver.params.warps} warps, {driver.params.lanes} lanes", played)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatFormat
@@ -12,6 +11,7 @@ from rtl.isa.table import find
 from sim.kernels.manifest import LEVELS, RUNS, cubin
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.spelling import ILLEGAL, spell
+from testbench.execute.refused import refused_words
 from testbench.handmade import encode
 from testbench.toolchain.test_words import rows
 
@@ -49,12 +49,7 @@ def test_what_belongs_to_graphics_is_refused():
 @pytest.mark.parametrize("kernel", sorted({run.kernel for run in RUNS.values()}))
 @pytest.mark.parametrize("level", LEVELS)
 def test_compiled_code_has_nothing_that_is_refused(kernel, level):
-    module = read_cubin(cubin(kernel, level))
-    registers, code = max(entry.registers for entry in module.kernels.values()), module.code.content
-    for place in range(0, len(code), INSTRUCTION_BYTES):
-        if place % GROUP_BYTES:
-            word = int.from_bytes(code[place:place + INSTRUCTION_BYTES], "little")
-            assert encoding_error(word, registers) is WarpError.NONE, f"{word:#018x} at {place:#x}"
+    assert refused_words(read_cubin(cubin(kernel, level))) == []
 
 
 @pytest.mark.parametrize(("word", "text"), [

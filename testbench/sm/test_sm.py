@@ -1,6 +1,7 @@
 """The whole machine: its testbench, and differences that the comparison must find."""
 
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -9,16 +10,16 @@ import sim.machine.hardware
 import sim.machine.hosted
 from rtl.isa.errors import WarpError
 from rtl.params import PRESETS
-from sim.engine import PysimEngine, choose
+from sim.engine import PysimEngine
 from sim.kernels.manifest import RUNS, build
 from sim.machine.lockstep import Lockstep
-from sim.testbench import run
+from testbench import simulation
+from testbench.simulation import ENGINE
 from testbench.sm import tb_sm
 from testbench.sm.driver import SmDriver
 from testbench.sm.errors import error_cases
 from testbench.sm.random_programs import random_program, shrink
 
-ENGINE, _ = choose()
 SLOW = ENGINE is PysimEngine
 NAMES = tb_sm.FEW if SLOW else tb_sm.SHORT
 fast = pytest.mark.skipif(SLOW, reason="takes minutes without a C++ compiler")
@@ -29,19 +30,8 @@ def driver():
     return tb_sm.machine_for(ENGINE)
 
 
-def report_of(body):
-    return run("sm", body, ENGINE)
-
-
-def failure_of(body):
-    failure = report_of(body).failure
-    assert failure is not None
-    return failure
-
-
-def passes(body):
-    report = report_of(body)
-    assert report.passed, report.failure
+failure_of = partial(simulation.failure, "sm")
+passes = partial(simulation.passes, "sm")
 
 
 def test_kernels(driver):

@@ -11,8 +11,6 @@ from sim.engine import CompiledEngine
 from sim.launch import DRIVER_WORDS, Buffer, Launch, bank_name, prepare
 from sim.launch.descriptor import place_descriptor
 from sim.machine.hardware import Hardware
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.elf_reader import read_object
@@ -21,13 +19,14 @@ from sim.toolchain.listing import listing
 from sim.toolchain.module import SHARED_BANK, Module, PatchKind, ProgramError
 from sim.toolchain.object_file import CONSTANTS_SIZE, SymbolKind
 from sim.toolchain.relocation import RelocationKind
+from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
+from testbench.words import contents
 
 DATA = Path(__file__).parents[1] / "data"
 LEVELS = ("O0", "O3", "debug", "relocatable")
 THREADS = 40
 TABLE, OTHER, LARGE = (3, 1, 4, 1, 5, 9, 2, 6), (10, 20, 30, 40, 50, 60, 70, 80), 0x123456789ABCDEF0
-LIMIT = 200_000
 
 
 def path(level: str) -> Path:
@@ -52,27 +51,17 @@ def expected() -> list[int]:
     return words
 
 
-def left(launch: Launch) -> list[int]:
-    return list(struct.unpack(f"<{8 * THREADS}I", launch.memory.read(*launch.buffers["out"])))
-
-
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("model", [run_threads, lambda launch: Machine(launch).run()], ids=["threads", "warps"])
+@pytest.mark.parametrize("model", [on_threads, on_warps], ids=["threads", "warps"])
 def test_pointers_to_constants_on_the_models(model, level):
-    launch = launch_of(read_cubin(path(level)))
-    model(launch)
-    assert left(launch) == expected()
+    assert contents(model(launch_of(read_cubin(path(level)))), "out") == expected()
 
 
 @needs_compiled
 def test_pointers_to_constants_on_the_hardware():
     hardware = Hardware(PRESETS["tiny"], CompiledEngine, check=True)
     for level in LEVELS:
-        launch = launch_of(read_cubin(path(level)))
-        result = hardware.run(launch, LIMIT)
-        assert hardware.lockstep is not None
-        assert (level, result.status, hardware.lockstep.difference) == (level, "ok", None)
-        assert left(replace(launch, memory=hardware.memory)) == expected()
+        assert contents(in_lockstep(hardware, launch_of(read_cubin(path(level)))), "out") == expected(), level
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -140,9 +129,7 @@ def test_a_listing_keeps_generic_addresses(level):
     text = listing(file)
     assert "generic(table+0x8), other+0x4" in text
     assert ".dword generic(large)" in text
-    launch = launch_of(load(assemble(text, "file")))
-    run_threads(launch)
-    assert left(launch) == expected()
+    assert contents(on_threads(launch_of(load(assemble(text, "file")))), "out") == expected()
 
 
 def test_a_relocatable_file_knows_the_size_of_the_bank():

@@ -1,6 +1,5 @@
 """What is read of cubins: complete ones, relocatable ones, and files that are none."""
 
-import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,6 @@ from hypothesis import strategies as st
 
 from rtl.isa.control_code import GROUP_BYTES
 from sim.launch import CRS_DEFAULT, Buffer, Scalar, prepare
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.toolchain.code_listing import instructions
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.elf_reader import read_object
@@ -21,15 +18,17 @@ from sim.toolchain.linking import link
 from sim.toolchain.module import Module, Parameter, Patch, PatchKind, ProgramError
 from sim.toolchain.object_file import Relocation
 from sim.toolchain.spelling import spell
+from testbench.ended import on_threads, on_warps
+from testbench.programs import CUBINS, PROGRAMS
+from testbench.words import contents
 
 HERE = Path(__file__).parents[1]
-PROGRAMS = sorted((HERE / "programs").glob("*.cubin"))
 DATA = HERE / "data"
 TWO_KERNELS = DATA / "toolchain_two_kernels.cubin"
 TWO_KERNELS_RELOCATABLE = DATA / "toolchain_two_kernels.relocatable.cubin"
 CALL_TABLE = DATA / "toolchain_call_table.relocatable.cubin"
 DYNAMIC_SHARED = DATA / "toolchain_dynamic_shared.relocatable.cubin"
-ALL = [*PROGRAMS, *sorted(DATA.glob("toolchain_*.cubin"))]
+ALL = [*CUBINS, *sorted(DATA.glob("toolchain_*.cubin"))]
 
 
 def texts(module: Module) -> dict[int, str]:
@@ -38,10 +37,10 @@ def texts(module: Module) -> dict[int, str]:
 
 
 def program(name: str) -> Module:
-    return read_cubin(HERE / "programs" / f"{name}.cubin")
+    return read_cubin(PROGRAMS / f"{name}.cubin")
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_every_program_is_read(path):
     """Against the file's own bytes: the code, the kernel's registers, its parameters, and shared memory."""
     module = read_cubin(path)
@@ -201,7 +200,7 @@ def changed(path: Path, at: int, new: bytes) -> bytes:
     return bytes(content)
 
 
-SIMPLE = HERE / "programs" / "k01_vecadd.O3.cubin"
+SIMPLE = PROGRAMS / "k01_vecadd.O3.cubin"
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -273,10 +272,9 @@ def chain(steps: int, value: int) -> int:
     return value if not steps else chain(steps - 1, value * 5 + steps)
 
 
-@pytest.mark.parametrize("model", [run_threads, lambda launch: Machine(launch).run()], ids=["threads", "warps"])
+@pytest.mark.parametrize("model", [on_threads, on_warps], ids=["threads", "warps"])
 def test_a_debugger_s_shared_array_may_lie_behind_its_section(model):
     """Recursion, and an array of dynamic shared memory, as they are in the PTX beside the file."""
-    launch = prepare(read_cubin(DEBUG), [Buffer("out", bytes(128))], dynamic_shared=128)
-    model(launch)
+    launch = model(prepare(read_cubin(DEBUG), [Buffer("out", bytes(128))], dynamic_shared=128))
     expected = [31 - t + 3 * (31 - t) + chain(t % 8, t) & 0xFFFF_FFFF for t in range(32)]
-    assert list(struct.unpack("<32I", launch.memory.read(*launch.buffers["out"]))) == expected
+    assert contents(launch, "out") == expected

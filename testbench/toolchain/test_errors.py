@@ -1,7 +1,6 @@
 """Every message about wrong text, and what the commands do with bad input."""
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +12,9 @@ from sim.toolchain.elf_reader import read_object
 from sim.toolchain.elf_writer import write_object
 from sim.toolchain.listing import listing
 from sim.toolchain.module import ProgramError
+from testbench.programs import PROGRAMS
 from testbench.refusal import refused
 
-PROGRAMS = Path(__file__).parents[1] / "programs"
 BEFORE = ".global g 4\n.const 3 con\n.word 7\n.function f\nRET\n.kernel k\n"
 LINE = BEFORE.count("\n") + 1
 

@@ -11,10 +11,10 @@ from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.module import Module
 from sim.toolchain.reach import reached
 from testbench import refusal
+from testbench.programs import CUBINS
 from testbench.words import encode
 
 UNKNOWN = ".raw 0x5b70000000470204"     # DFMA R4, R2, R4, R0
-PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.cubin"))
 
 
 def module(text: str) -> Module:
@@ -33,7 +33,7 @@ def refused(capsys, path: Path, *arguments: str) -> str:
     return line.removeprefix(f"python -m sim.run: {path}: ")
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_every_instruction_but_padding_can_be_reached(path):
     """Behind the last EXIT are a branch to itself and NOPs; once there is a SYNC behind a branch."""
     made = read_cubin(path)

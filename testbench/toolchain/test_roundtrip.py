@@ -22,9 +22,9 @@ from sim.toolchain.listing import listing
 from sim.toolchain.module import ProgramError
 from sim.toolchain.object_file import ObjectFile, Section
 from sim.toolchain.relocation import RelocationKind
+from testbench.programs import CUBINS, PROGRAMS
 
 HERE = Path(__file__).parents[1]
-PROGRAMS = sorted((HERE / "programs").glob("*.cubin"))
 COMPLETE = sorted(path for path in (HERE / "data").glob("toolchain_*.cubin") if "relocatable" not in path.name)
 RELOCATABLE = sorted((HERE / "data").glob("toolchain_*.relocatable.cubin"))
 
@@ -41,7 +41,7 @@ def relocations(file: ObjectFile, section: Section) -> set:
     return {(entry.offset, entry.kind, file.symbols[entry.symbol].name, entry.addend) for entry in section.relocations}
 
 
-@pytest.mark.parametrize("path", [*PROGRAMS, *COMPLETE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*CUBINS, *COMPLETE], ids=lambda path: path.stem)
 def test_text_gives_back_every_section(path):
     """Every section bit by bit, all symbols in order, and all relocations, through a written file."""
     file = read(path)
@@ -66,7 +66,7 @@ def test_text_of_a_relocatable_file_is_the_linked_program(path):
 
 def test_words_that_no_text_means_are_written_as_numbers():
     """A bit that no form has, a word that is no instruction, and reuse bits that no operand takes."""
-    path = HERE / "programs" / "k01_vecadd.O3.cubin"
+    path = PROGRAMS / "k01_vecadd.O3.cubin"
     file = read(path)
     section = file.sections[".text.k"]
     content = bytearray(section.content)
@@ -90,7 +90,7 @@ def test_what_the_assembler_does_not_find_is_told():
 
 
 def test_tables_and_branches_have_names():
-    text = listing(read(HERE / "programs" / "k06_switch_brx.O3.cubin"))
+    text = listing(read(PROGRAMS / "k06_switch_brx.O3.cubin"))
     assert ".const 2\n        .word .L1, .L2, .L3, .L4\n        .word .L4, .L5, .L1\n" in text
     assert "BRX R0 -.next -> .L1, .L2, .L3, .L4, .L4, .L5, .L1\n" in text
     assert "@P0 BRA .L6\n" in text
@@ -98,7 +98,7 @@ def test_tables_and_branches_have_names():
 
 def test_edited_text_moves_everything_along():
     """An instruction more: labels, tables, records and the code's end follow."""
-    file = read(HERE / "programs" / "k06_switch_brx.O3.cubin")
+    file = read(PROGRAMS / "k06_switch_brx.O3.cubin")
     text = listing(file).replace(".L1:\n", ".L1:\n        NOP\n")
     again = assemble(text, "edited")
     section = again.sections[".nv.constant2.k"]
@@ -107,7 +107,7 @@ def test_edited_text_moves_everything_along():
     assert len(again.sections[".text.k"].content) == 448
 
 
-@pytest.mark.parametrize("path", [PROGRAMS[0], PROGRAMS[-1]], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [CUBINS[0], CUBINS[-1]], ids=lambda path: path.stem)
 def test_disassembly_has_a_line_for_every_instruction(path):
     file = read(path)
     lines = disassembly(file).splitlines()
@@ -119,7 +119,7 @@ def test_disassembly_has_a_line_for_every_instruction(path):
 
 
 @pytest.mark.skipif(shutil.which("nvdisasm") is None, reason="nvdisasm, NVIDIA's disassembler, is not on PATH")
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_nvidia_prints_the_same_of_both_files(path, tmp_path):
     """All of it: headers, records, symbols, code. And its text of the code is ours."""
     ours = tmp_path / path.name
@@ -149,7 +149,7 @@ def test_places_in_code_keep_their_address():
 
 
 def test_names_that_no_text_can_have():
-    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     symbols = tuple(replace(symbol, name="a b") if symbol.name == "k" else symbol for symbol in file.symbols)
     with pytest.raises(ProgramError, match=r"the name 'a b' can't be written in assembly text$"):
         listing(replace(file, symbols=symbols))
@@ -160,14 +160,14 @@ def with_section(file: ObjectFile, section: Section) -> ObjectFile:
 
 
 def test_sections_whose_names_no_text_can_have():
-    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     section = replace(file.sections[".nv.rel.action"], name=".nv action")
     with pytest.raises(ProgramError, match=r"the name '\.nv action' can't be written in assembly text$"):
         listing(with_section(file, section))
 
 
 def test_relocations_for_data_in_code():
-    file = read(HERE / "programs" / "k10_calltable_global.O3.cubin")
+    file = read(PROGRAMS / "k10_calltable_global.O3.cubin")
     section = file.sections[".text.k"]
     first, *rest = section.relocations
     broken = replace(section, relocations=(replace(first, kind=RelocationKind.DATA_32), *rest))
@@ -177,7 +177,7 @@ def test_relocations_for_data_in_code():
 
 def test_what_the_assembler_refuses_is_the_files_fault():
     """A control code whose scoreboard does not exist: the message names the file, and the line of its text."""
-    file = read(HERE / "programs" / "k01_vecadd.O3.cubin")
+    file = read(PROGRAMS / "k01_vecadd.O3.cubin")
     section = file.sections[".text.k"]
     control, *rest = unpack(int.from_bytes(section.content[:8], "little"))
     content = pack([replace(control, write_barrier=6), *rest]).to_bytes(8, "little") + section.content[8:]

@@ -18,7 +18,6 @@ from rtl.isa.condition import ConditionCode
 from rtl.isa.control_code import NO_BARRIER, ControlCode, instruction_address, pack
 from rtl.isa.effects import Effects, effects
 from rtl.isa.syntax import Form, Pipe, Target
-from rtl.isa.table import find
 from sim.toolchain.assembler import assemble
 from sim.toolchain.code_listing import instructions
 from sim.toolchain.elf_reader import read_object
@@ -27,8 +26,8 @@ from sim.toolchain.module import ProgramError
 from sim.toolchain.nvinfo import Attribute, decode
 from sim.toolchain.object_file import ObjectFile, Role, Section, info_name
 from sim.toolchain.spelling import spell
-
-PROGRAMS = sorted((Path(__file__).parents[1] / "programs").glob("*.cubin"))
+from testbench.programs import CUBINS
+from testbench.words import form_of
 
 # The contract: the smallest distances that NVIDIA's assembler leaves.
 ALU_TO_ALU, ALU_TO_MEMORY, TO_BRANCH_REGISTER, PREDICATE = 6, 2, 7, 13
@@ -67,8 +66,7 @@ class Code:
     def __init__(self, file: ObjectFile, section: Section) -> None:
         self.all = {}
         for address, word, code in instructions(section.content):
-            form = find(word)
-            assert form is not None
+            form = form_of(word)
             values = form.values(word)
             self.all[address] = Instruction(address, form, values, effects(form, values), code,
                                             spell(word, address, code.reuse))
@@ -305,12 +303,12 @@ def codes(file: ObjectFile) -> list[ControlCode]:
     return [code for _, _, code in instructions(section.content)]
 
 
-@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CUBINS, ids=lambda path: path.stem)
 def test_the_checker_accepts_what_nvidia_made(path):
     assert check(read(path)) == []
 
 
-@pytest.mark.parametrize("path", [path for path in PROGRAMS if ".O3" in path.name], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in CUBINS if ".O3" in path.name], ids=lambda path: path.stem)
 def test_programs_without_codes_keep_the_contract(path):
     text = "\n".join(map(without_codes, listing(read(path)).splitlines())).replace(".reuse", "")
     file = assemble(text, path.name)
@@ -319,7 +317,7 @@ def test_programs_without_codes_keep_the_contract(path):
     assert sum(max(code.stall, 1) for code in codes(file)) <= theirs
 
 
-@pytest.mark.parametrize("path", [path for path in PROGRAMS if ".O3" in path.name][::4], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in CUBINS if ".O3" in path.name][::4], ids=lambda path: path.stem)
 @pytest.mark.parametrize("keep", [2, 3, 10])
 def test_instructions_without_codes_among_others_are_safe_or_refused(path, keep):
     lines = listing(read(path)).splitlines()

@@ -19,7 +19,7 @@ from rtl.isa.table import FORMS, find
 from sim.toolchain.encoding import encode
 from sim.toolchain.source import Instruction, SourceError, parse
 from sim.toolchain.spelling import ILLEGAL, spell
-from testbench.words import NOP, code
+from testbench.words import NOP, code, form_of
 
 DATA = Path(__file__).parents[1] / "data" / "toolchain_words.txt"
 CHUNKS = 16
@@ -127,8 +127,7 @@ def variants(form: Form) -> st.SearchStrategy[int]:
 
 def zero_twins(word: int) -> bool:
     """Whether a compare and swap has RZ for both values, which is spelled alike in three forms."""
-    form = find(word)
-    assert form is not None
+    form = form_of(word)
     return form.variant in ("bb", "bz", "zb") and form.fields["Rb"].get(word) == 255
 
 

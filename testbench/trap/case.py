@@ -11,7 +11,8 @@ from sim.machine.host import Host
 from sim.testbench import Bench
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import launch_text
-from testbench.trap.programs import with_handler
+from testbench.trap.programs import kernel_text, with_handler
+from testbench.words import address
 
 PATIENCE = 20_000
 """Cycles after which what a case waits for will not come."""
@@ -148,9 +149,19 @@ class Debugger:
             await self.run(100)
         self._require("end of the trap", False)
 
-    async def end(self, patience: int = PATIENCE) -> None:
-        """Waits for the grid's end, for ``patience`` cycles."""
+    async def hold(self, *, after: int = 0) -> None:
+        """Sets the stop trigger, when so many instructions have issued, and waits until nothing goes on."""
+        if after:
+            await self.begin(after)
+        await self.stop()
+        await self.lock_down()
+
+    async def end(self, patience: int = PATIENCE, *, words: Sequence[int] = (), entries: Sequence[int] = ()) -> None:
+        """Waits for the grid's end, for ``patience`` cycles. Expects what the buffer begins with then, and, with
+        :data:`COUNT` in the handler, how often the warps of the first slots have entered."""
         self._require("end of the grid", await self.host.until(lambda host: host.ended, patience), patience)
+        self.expect("words", self.words(0, len(words)), list(words))
+        self.expect("entries", [self.log(slot)[0] for slot in range(len(entries))], list(entries))
 
     def _require(self, what: str, came: bool, patience: int = PATIENCE) -> None:
         """Fails unless something came, or the reference machine has differed, which is reported instead."""
@@ -188,9 +199,8 @@ class TrapCase:
 
     def launch(self) -> Launch:
         """The launch."""
-        lines = "".join(f"    {line}\n" for line in self.kernel)
-        launch = launch_text(f".kernel k\n.param out 8\n.registers 24\n.shared 256\n{lines}", words=_WORDS,
-                             block=32 * self.warps, grid=self.grid, crs=self.crs)
+        text = kernel_text(self.kernel, registers=24, shared=256)
+        launch = launch_text(text, words=_WORDS, block=32 * self.warps, grid=self.grid, crs=self.crs)
         return launch if self.handler is None else with_handler(launch, *self.handler)
 
 
@@ -209,3 +219,12 @@ class Cases:
             self.cases[name] = TrapCase(name, script, kernel, handler, warps, grid, crs, ends, report_mask)
             return script
         return enter
+
+    def illegal(self, name: str, *kernel: str, error: WarpError = WarpError.ILLEGAL_INSTR_ENCODING) -> None:
+        """Enters a case without a handler in which the last of these lines has the error."""
+        async def script(d: Debugger) -> None:
+            await d.lock_down()
+            await d.see_error(error, 0, address(len(kernel) - 1))
+
+        script.__name__ = name
+        self.case((*kernel, "EXIT"), ends="error")(script)

@@ -72,21 +72,13 @@ async def each_warp_knows_its_reason_and_the_host_all(d: Debugger) -> None:
 
 @case((*(f"BPT.TRAP {reason:#x}" for reason in range(1, 8)), "EXIT"), (*COUNT, "RTT"))
 async def all_seven_reasons(d: Debugger) -> None:
-    await d.end()
-    d.expect("traps", d.log(0)[0], 7)
+    await d.end(entries=[7])
     await d.see_events(reasons=range(1, 8))
 
 
-@case(("NOP", _raw(BreakpointMode.TRAP, 0), "EXIT"), ends="error")
-async def reason_0_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_PARAM, 0, address(1))
-
-
-@case(("NOP", _raw(BreakpointMode.TRAP, 8), "EXIT"), ends="error")
-async def reasons_above_7_are_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_PARAM, 0, address(1))
+BREAKPOINTS.illegal("reason_0_is_illegal", "NOP", _raw(BreakpointMode.TRAP, 0), error=WarpError.ILLEGAL_INSTR_PARAM)
+BREAKPOINTS.illegal("reasons_above_7_are_illegal",
+                    "NOP", _raw(BreakpointMode.TRAP, 8), error=WarpError.ILLEGAL_INSTR_PARAM)
 
 
 @case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "RTT"))
@@ -101,16 +93,13 @@ async def trap_interrupts_the_host(d: Debugger) -> None:
 
 @case(_FIRST_TRAPS, (*COUNT, "RTT"), warps=4)
 async def every_live_warp_enters(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(4)], [1] * 4)
-    d.expect("words", d.words(0, 128), list(range(128)))
+    await d.end(words=range(128), entries=[1] * 4)
 
 
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 EXIT", *BUSY, "BPT.TRAP 0x1", *_STORE),
       (*COUNT, "RTT"), warps=2)
 async def a_warp_that_has_ended_does_not_enter(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(2)], [1, 0])
+    await d.end(entries=[1, 0])
 
 
 @case(("S2R R4, SR_CTAID.X", "ISETP.NE.U32.AND P0, PT, R4, RZ, PT", "@P0 EXIT", "BPT.TRAP 0x1", "EXIT"),
@@ -128,42 +117,16 @@ async def no_cta_starts_in_a_trap(d: Debugger) -> None:
 
 # Modes without a meaning
 
-@case((_raw(BreakpointMode.CAL), "EXIT"), ends="error")
-async def bpt_cal_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
-
-
-@case((_raw(BreakpointMode.DRAIN_ILLEGAL), "EXIT"), ends="error")
-async def bpt_drain_illegal_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
-
-
-@case((f".raw {encode('BPT', mode=7):#x}", "EXIT"), ends="error")
-async def bpt_mode_7_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
-
-
-@case((f".raw {encode('RTT', mode=ReturnFromTrapMode.PREEMPTED.value):#x}", "EXIT"), ends="error")
-async def rtt_preempted_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
+BREAKPOINTS.illegal("bpt_cal_is_illegal", _raw(BreakpointMode.CAL))
+BREAKPOINTS.illegal("bpt_drain_illegal_is_illegal", _raw(BreakpointMode.DRAIN_ILLEGAL))
+BREAKPOINTS.illegal("bpt_mode_7_is_illegal", f".raw {encode('BPT', mode=7):#x}")
+BREAKPOINTS.illegal("rtt_preempted_is_illegal", f".raw {encode('RTT', mode=ReturnFromTrapMode.PREEMPTED.value):#x}")
 
 
 # BPT.PAUSE
 
-@case(("BPT.PAUSE", "EXIT"), ends="error")
-async def pause_outside_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
-
-
-@case((QUIET, "EXIT"), ends="error")
-async def pause_quiet_outside_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
+BREAKPOINTS.illegal("pause_outside_is_illegal", "BPT.PAUSE")
+BREAKPOINTS.illegal("pause_quiet_outside_is_illegal", QUIET)
 
 
 @case((*BUSY, "EXIT"), ("BPT.PAUSE", *COUNT, "RTT"))
@@ -181,8 +144,7 @@ async def pause_interrupts_and_holds_the_warp(d: Debugger) -> None:
     d.expect("interrupt", d.host.interrupted, False)
     await d.see_state(trapping=1, locked=1)
     await d.go()
-    await d.end()
-    d.expect("log", d.log(0)[0], 1)
+    await d.end(entries=[1])
 
 
 @case((*BUSY, "EXIT"), ("BPT.PAUSE", "RTT"))
@@ -216,8 +178,7 @@ async def warps_are_paused_one_by_one(d: Debugger) -> None:
     d.expect("who is paused", [paused for paused in seen if paused], [0b1, 0b11, 0b111])
     await d.see("BPT_PAUSE_MASK", 0b1111)
     await d.run_trigger()
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(4)], [1] * 4)
+    await d.end(entries=[1] * 4)
 
 
 @case(_FIRST_TRAPS, ("BPT.PAUSE", *COUNT, "RTT"), warps=4)
@@ -227,8 +188,7 @@ async def run_trigger_wakes_all(d: Debugger) -> None:
     await d.run_trigger()
     await d.see("BPT_PAUSE_MASK", 0)
     await d.see("DBGR_CONTROL0", 0x1C02)        # it reads 0
-    await d.end()
-    d.expect("words", d.words(0, 128), list(range(128)))
+    await d.end(words=range(128))
 
 
 @case(_FIRST_TRAPS, ("BPT.PAUSE", *COUNT, "RTT"), warps=4)
@@ -242,8 +202,7 @@ async def one_write_stops_and_wakes(d: Debugger) -> None:
     await d.see("BPT_PAUSE_MASK", 0)
     d.expect("entries", [d.log(slot)[0] for slot in range(4)], [1] * 4)
     await d.control(STOP_TRIGGER=0)
-    await d.end()
-    d.expect("words", d.words(0, 128), list(range(128)))
+    await d.end(words=range(128))
 
 
 @case(_FIRST_TRAPS, ("BPT.PAUSE", *COUNT, "BPT.PAUSE", "RTT"), warps=4)
@@ -258,8 +217,7 @@ async def clearing_its_bit_wakes_a_warp(d: Debugger) -> None:
         d.expect("who has gone on", [d.log(slot)[0] - before[slot] for slot in range(4)],
                  [slots >> slot & 1 for slot in range(4)])
     await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 128), list(range(128)))
+    await d.end(words=range(128))
 
 
 @case(_TRAP_AND_STORE, ("BPT.PAUSE", *COUNT, *DELAY, "RTT"), warps=2)
@@ -277,9 +235,7 @@ async def waking_who_is_not_paused_does_nothing(d: Debugger) -> None:
 
 @case((*BUSY, *ADDRESS, *_STORE), (*COUNT, "@P5 BRA leave", "BPT.PAUSE", "leave:", "RTT"), warps=2)
 async def waking_outside_a_trap_is_ignored(d: Debugger) -> None:
-    await d.begin(40)
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=40)
     await d.control(STOP_TRIGGER=0)     # the first one leaves, the other stays paused
     await d.leave()
     await d.see("BPT_PAUSE_MASK", 0b10)
@@ -287,13 +243,10 @@ async def waking_outside_a_trap_is_ignored(d: Debugger) -> None:
     await d.wake(0b11)
     await d.run(100)
     await d.see("BPT_PAUSE_MASK", 0b10)
-    await d.stop()
-    await d.lock_down()
+    await d.hold()
     await d.run_trigger()
     await d.control(STOP_TRIGGER=0)
-    await d.end()
-    d.expect("words", d.words(0, 64), list(range(64)))
-    d.expect("entries", [d.log(slot)[0] for slot in range(2)], [2, 1])
+    await d.end(words=range(64), entries=[2, 1])
 
 
 @case(_TRAP_AND_STORE, (*LOG, "STG.E [R18], R18", "BPT.DRAIN", "BPT.PAUSE", "RTT"))
@@ -309,9 +262,7 @@ async def drain_before_pause_completes_stores(d: Debugger) -> None:
 
 @case((*BUSY, *ADDRESS, *_STORE), (*COUNT, QUIET, "RTT"), warps=2)
 async def quiet_pauses_set_nothing_and_end_the_trap(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.see_events()
     d.expect("interrupt", d.host.interrupted, False)
     await d.control(STOP_TRIGGER=0)
@@ -321,13 +272,10 @@ async def quiet_pauses_set_nothing_and_end_the_trap(d: Debugger) -> None:
     await d.run(500)
     await d.see("BPT_PAUSE_MASK", 0b11)      # parked: only in a later trap they can be woken
     await d.see_events()
-    await d.stop()
-    await d.lock_down()
+    await d.hold()
     await d.run_trigger()       # before the stop trigger is taken back: without it the trap is over again
     await d.control(STOP_TRIGGER=0)
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(2)], [1, 1])
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64), entries=[1, 1])
 
 
 @case(("S2R R4, SR_CTAID.X", "ISETP.NE.U32.AND P0, PT, R4, RZ, PT", "@P0 EXIT", "BPT.TRAP 0x1", "EXIT"),
@@ -342,23 +290,18 @@ async def quiet_pauses_let_ctas_start(d: Debugger) -> None:
 
 @case((*BUSY, *ADDRESS, *_STORE), (*LOG, "@P5 BRA loud", QUIET, "RTT", "loud:", "BPT.PAUSE", "RTT"), warps=3)
 async def one_loud_pause_keeps_the_trap(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.control(STOP_TRIGGER=0)
     await d.run(1000)
     await d.see_state(trapping=1, locked=1)
     await d.see_events("BPT_PAUSE")
     await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 96), list(range(96)))
+    await d.end(words=range(96))
 
 
 @case((*BUSY, *ADDRESS, *_STORE), (*LOG, "@P5 BRA leave", QUIET, "leave:", "RTT"), warps=3, ends="timeout")
 async def rtt_does_not_wait_for_quiet_pauses(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.control(STOP_TRIGGER=0)
     while await d.host.read("WARP_VALID_MASK") != 0b110:
         await d.run(500)

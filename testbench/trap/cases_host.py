@@ -29,15 +29,12 @@ async def masked_reasons_pend(d: Debugger) -> None:
 
 @case((*ADDRESS, "IDE.DI", "BPT.TRAP 0x7", *_STORE), (*COUNT, "RTT"))
 async def reason_7_is_not_masked(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", d.log(0)[0], 1)
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32), entries=[1])
 
 
 @case(("IDE.DI", "NOP", ".raw 0x0", "EXIT"), (*COUNT, "RTT.TERMINATE"), ends="error")
 async def errors_are_not_masked(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", d.log(0)[0], 1)
+    await d.end(entries=[1])
     await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(2))
 
 
@@ -57,9 +54,7 @@ async def a_masked_stop_pends(d: Debugger) -> None:
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA other", "IDE.DI", *BUSY, *_STORE, "other:",
        "IDE.DI", "BPT.TRAP 0x7", *_STORE), (*COUNT, "RTT"), warps=2)
 async def what_nobody_can_mask_makes_all_enter(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(2)], [1, 1])
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64), entries=[1, 1])
 
 
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA other", "IDE.DI", *BUSY, "IDE.EN", *_STORE,
@@ -71,17 +66,14 @@ async def who_masks_traps_keeps_the_others_waiting(d: Debugger) -> None:
     await d.see_state(trapping=1, locked=0)
     d.expect("entries", [d.log(slot)[0] for slot in range(2)], [0, 1])
     d.expect("words", d.words(32, 32), [0] * 32)
-    await d.end()
-    d.expect("entries", [d.log(slot)[0] for slot in range(2)], [1, 1])
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64), entries=[1, 1])
 
 
 @case(("IDE.DI", *BUSY, "EXIT"), (*COUNT, "RTT"), ends="ok")
 async def who_masks_traps_to_its_end_never_enters(d: Debugger) -> None:
     await d.begin(10)
     await d.stop()
-    await d.end()
-    d.expect("entries", d.log(0)[0], 0)
+    await d.end(entries=[0])
     await d.see_state(trapping=1, locked=1)
 
 
@@ -108,8 +100,7 @@ async def an_error_comes_back_to_what_failed(d: Debugger) -> None:
     await d.clear()
     await d.write("HWW_WARP_ESR_REPORT_MASK", 0)
     await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
 
 
 @case(("BPT.TRAP 0x1", "EXIT"), (*COUNT, "BPT.DRAIN", ".raw 0x0", "RTT.TERMINATE"), ends="error")
@@ -128,8 +119,7 @@ async def a_trap_in_the_trap_pauses(d: Debugger) -> None:
     await d.see_events("ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1, 2])
     await d.see("HWW_WARP_ESR", 0)
     await d.run_trigger()
-    await d.end()
-    d.expect("entries", d.log(0)[0], 1)
+    await d.end(entries=[1])
 
 
 # Without a handler
@@ -147,25 +137,20 @@ async def without_a_handler_all_warps_pause(d: Debugger) -> None:
 
 @case((*ADDRESS, *BUSY, *_STORE), warps=2)
 async def without_a_handler_the_host_stops_and_goes_on(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.run_trigger()
     await d.run(50)
     await d.see_state(trapping=1, locked=1)     # they wait for the stop trigger now
     await d.see("BPT_PAUSE_MASK", 0)
     await d.control(STOP_TRIGGER=0)
-    await d.end()
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64))
 
 
 # Stacks
 
 @case((*ADDRESS, *["SSY met"] * 12, "BPT.TRAP 0x1", "met:", *_STORE), (*COUNT, "RTT"), crs=0)
 async def without_memory_twelve_tokens_leave_room_for_the_frame(d: Debugger) -> None:
-    await d.end()
-    d.expect("entries", d.log(0)[0], 1)
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32), entries=[1])
 
 
 @case((*ADDRESS, *["SSY met"] * 13, "BPT.TRAP 0x1", "met:", *_STORE), (*COUNT, "RTT"), crs=0, ends="error")
@@ -174,9 +159,7 @@ async def without_room_for_its_frame_a_warp_is_paused(d: Debugger) -> None:
     await d.see_events("PHYSICAL_STACK_OVERFLOW", "ERROR_IN_TRAP", "BPT_PAUSE", reasons=[1])
     await d.see_error(WarpError.STACK_OVERFLOW, 0, address(18))
     await d.run_trigger()
-    await d.end()
-    d.expect("entries", d.log(0)[0], 0)
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32), entries=[0])
 
 
 @case((*["SSY met"] * 16, "BPT.TRAP 0x1", "met:", "EXIT"),
@@ -217,9 +200,7 @@ async def single_steps_through_divergence(d: Debugger) -> None:
 
 @case((*BUSY, *ADDRESS, *_STORE), (*COUNT, "BPT.DRAIN", "RTT"))
 async def a_stop_that_is_pending_comes_before_the_step(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     issued = await d.host.read("instructions")
     await d.control(STOP_TRIGGER=0, SINGLE_STEP_MODE=1)
     await d.control(STOP_TRIGGER=1, SINGLE_STEP_MODE=0)
@@ -229,8 +210,7 @@ async def a_stop_that_is_pending_comes_before_the_step(d: Debugger) -> None:
     d.expect("instructions: of the handler alone", await d.host.read("instructions") - issued, len(COUNT) + 2)
     await d.see_events()
     await d.go()
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
 
 
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA other", *["NOP"] * 4, "other:", "BAR.SYNC 0x0",
@@ -267,8 +247,7 @@ async def every_warp_steps(d: Debugger) -> None:
     d.expect("entries of both", entries[0], entries[1])
     d.expect("several steps", entries[0] > 5, True)
     await d.go()
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
 
 
 # Lock-down, special registers
@@ -287,9 +266,7 @@ async def an_empty_machine_can_be_held(d: Debugger) -> None:
 
 @case((*BUSY, "EXIT"), (*_STATUS, "BPT.DRAIN", "RTT"))
 async def the_stop_trigger_is_in_sr64_alone(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     d.expect("entries, SR66, SR64", d.log(0)[:3], [1, 0, 1 << 9])
     await d.go()
     await d.end()
@@ -315,8 +292,7 @@ async def sr67_reads_and_clears(d: Debugger) -> None:
 async def the_watchdog_does_not_count_while_locked_down(d: Debugger) -> None:
     await d.begin()
     await d.write("SM_TIMEOUT_INTERVAL", 11)
-    await d.stop()
-    await d.lock_down()
+    await d.hold()
     await d.run(9000)
     await d.see_events("BPT_PAUSE")
     await d.go()

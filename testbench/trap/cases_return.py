@@ -15,8 +15,7 @@ _ALL = 0xFFFF_FFFF
 
 @case(_TRAP_AND_STORE, ("RTT",))
 async def rtt_goes_back(d: Debugger) -> None:
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
     await d.see_state(trapping=0, locked=0)
     await d.see_events(reasons=[1])
 
@@ -25,8 +24,7 @@ async def rtt_goes_back(d: Debugger) -> None:
        "SYNC", "less:", "MOV32I R4, 0x2", "SYNC", "met:", "IADD R4, R4, R0", "STG.E [R2], R4", "EXIT"),
       ("PEXIT away", "SSY away", "SAM", "PBK away", "@P0 BRK", "CAL deeper", "away:", "NOP", "deeper:", "RTT.POPCRS"))
 async def popcrs_restores_masks_and_ignores_other_tokens(d: Debugger) -> None:
-    await d.end()
-    d.expect("words", d.words(0, 32), [thread + (2 if thread < 8 else 1) for thread in range(32)])
+    await d.end(words=[thread + (2 if thread < 8 else 1) for thread in range(32)])
 
 
 @case(("S2R R0, SR_TID.X", "ISETP.LT.U32.AND P0, PT, R0, 0x8, PT", "@P0 EXIT", "SSY met",
@@ -62,9 +60,7 @@ async def behind_fallthrough_a_warp_is_outside(d: Debugger) -> None:
 
 @case((*BUSY, "EXIT"), (*_ENDS_AT_SECOND, "RTT.FALLTHROUGH", "BPT.TRAP 0x1", "ends:", "RTT.TERMINATE"))
 async def fallthrough_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.see_state(trapping=1, locked=1)
     await d.run(200)
     await d.see("WARP_VALID_MASK", 1)
@@ -92,9 +88,7 @@ async def rtt_waits_for_every_warp(d: Debugger) -> None:
     d.expect("the other one", d.log(1)[1], 0)
     d.expect("words", d.words(0, 32), [0] * 32)
     await d.see_state(trapping=1, locked=0)
-    await d.end()
-    d.expect("log", [d.log(slot)[0] for slot in range(2)], [1, 1])
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64), entries=[1, 1])
 
 
 @case(_FIRST_TRAPS,
@@ -112,9 +106,7 @@ async def rtt_counts_paused_warps_as_waiting(d: Debugger) -> None:
 
 @case(_TRAP_AND_STORE, (*COUNT, "RTT.TERMINATE"), warps=2)
 async def terminate_ends_the_warp(d: Debugger) -> None:
-    await d.end()
-    d.expect("words", d.words(0, 64), [0] * 64)
-    d.expect("log", [d.log(slot)[0] for slot in range(2)], [1, 1])
+    await d.end(words=[0] * 64, entries=[1, 1])
     await d.see_state(trapping=0, locked=0)
 
 
@@ -127,29 +119,22 @@ async def terminate_does_not_wait(d: Debugger) -> None:
     # The other one comes to its own BPT.TRAP then, and is paused again.
     if await d.host.read("WARP_VALID_MASK"):
         await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 64), [0] * 32 + list(range(32, 64)))
+    await d.end(words=[0] * 32 + list(range(32, 64)))
 
 
 @case((*BUSY, "EXIT"), (*COUNT, "RTT"))
 async def rtt_holds_while_the_stop_trigger_is_set(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.see_state(trapping=1, locked=1)
     await d.see("BPT_PAUSE_MASK", 0)
     await d.run_trigger()
     await d.run(300)
     await d.see_state(trapping=1, locked=1)
     await d.control(STOP_TRIGGER=0)
-    await d.end()
-    d.expect("log", d.log(0)[0], 1)
+    await d.end(entries=[1])
 
 
-@case(("RTT", "EXIT"), ends="error")
-async def rtt_outside_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
+RETURNS.illegal("rtt_outside_is_illegal", "RTT")
 
 
 @case((*ADDRESS, "BPT.TRAP 0x1", "STG.E [R2], R0", "EXIT"),
@@ -206,18 +191,12 @@ async def fallthrough_against_syncall_deadlocks(d: Debugger) -> None:
 @case((*ADDRESS, "ISETP.GE.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA waits", *BUSY, "waits:", "BAR.SYNC 0x0",
        "STG.E [R2], R0", "EXIT"), (*COUNT, "BAR.SYNCALL", "RTT"), warps=2)
 async def syncall_leaves_barriers_of_the_kernel_alone(d: Debugger) -> None:
-    await d.begin(50)
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=50)
     await d.go()
-    await d.end()
-    d.expect("words", d.words(0, 64), list(range(64)))
+    await d.end(words=range(64))
 
 
-@case(("BAR.SYNCALL", "EXIT"), ends="error")
-async def syncall_outside_is_illegal(d: Debugger) -> None:
-    await d.lock_down()
-    await d.see_error(WarpError.ILLEGAL_INSTR_ENCODING, 0, address(0))
+RETURNS.illegal("syncall_outside_is_illegal", "BAR.SYNCALL")
 
 
 # What a warp does that leaves.
@@ -225,16 +204,12 @@ async def syncall_outside_is_illegal(d: Debugger) -> None:
 @case((*ADDRESS, "ISETP.LT.U32.AND P0, PT, R0, 0x20, PT", "@P0 BRA waits", "BPT.TRAP 0x1", "waits:", "BAR.SYNC 0x0",
        "STG.E [R2], R0", "EXIT"), (*COUNT, "RTT"), warps=2)
 async def a_bar_that_was_rolled_back_runs_again(d: Debugger) -> None:
-    await d.end()
-    d.expect("words", d.words(0, 64), list(range(64)))
-    d.expect("log", [d.log(slot)[0] for slot in range(2)], [1, 1])
+    await d.end(words=range(64), entries=[1, 1])
 
 
 @case((*BUSY, *ADDRESS, "STG.E [R2], R0", "EXIT"), (*COUNT, "RTT"), warps=2)
 async def a_stop_that_is_pending_again_comes_first(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     issued = await d.host.read("instructions")
     for _ in range(3):
         entries = d.log(0)[0]
@@ -246,19 +221,15 @@ async def a_stop_that_is_pending_again_comes_first(d: Debugger) -> None:
     d.expect("instructions: of the handler alone", await d.host.read("instructions") - issued,
              3 * 2 * (len(COUNT) + 1))
     await d.go()
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
 
 
 @case((*ADDRESS, *BUSY, "STG.E [R2], R0", "EXIT"), (*COUNT, "@P5 BRA ends", "RTT", "ends:", "RTT.TERMINATE"), warps=2)
 async def a_terminated_warp_never_resumes(d: Debugger) -> None:
-    await d.begin()
-    await d.stop()
-    await d.lock_down()
+    await d.hold(after=1)
     await d.see("WARP_VALID_MASK", 0b10)
     await d.go()
-    await d.end()
-    d.expect("words", d.words(0, 64), [0] * 32 + list(range(32, 64)))
+    await d.end(words=[0] * 32 + list(range(32, 64)))
 
 
 # What fails, and what is behind it
@@ -271,8 +242,7 @@ async def nothing_is_executed_behind_a_b2r_that_failed(d: Debugger) -> None:
     await d.clear()
     await d.write("HWW_WARP_ESR_REPORT_MASK", 0)
     await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 32), [thread + 4 for thread in range(32)])
+    await d.end(words=[thread + 4 for thread in range(32)])
 
 
 _BAD_LOAD = "LDG.E R10, [RZ]"
@@ -289,8 +259,7 @@ async def _comes_back(d: Debugger, told: int, *events: str) -> None:
     await d.clear()
     await d.write("HWW_WARP_ESR_REPORT_MASK", 0)
     await d.run_trigger()
-    await d.end()
-    d.expect("words", d.words(0, 32), list(range(32)))
+    await d.end(words=range(32))
 
 
 @case((*_FULL, _BAD_LOAD, "SSY met", *_BEHIND), ("BPT.DRAIN", "BPT.PAUSE", "RTT"), crs=512)

@@ -11,7 +11,7 @@ from sim.machine.host import Driver, Host
 from sim.testbench import Bench
 from sim.waves import save_file_of
 from testbench.driver import MachineDriver
-from testbench.trap.case import Debugger, TrapCase
+from testbench.trap.case import Debugger, Script, TrapCase
 
 
 class TrapDriver(MachineDriver):
@@ -45,18 +45,20 @@ class TrapDriver(MachineDriver):
 
     def play(self, bench: Bench, case: TrapCase) -> None:
         """Runs a case."""
-        self.run(bench, case.name, *_played(bench, case), ends=case.ends, report_mask=case.report_mask)
+        self.debug(bench, case.name, case.launch(), case.script, case.ends, case.report_mask)
         bench.checked("cases")
 
+    def debug(self, bench: Bench, what: str, launch: Launch, script: Script, ends: str, report_mask: int) -> None:
+        """Runs a launch whose host does what a script says."""
+        self.run(bench, what, launch, _host(bench, what, launch, script), ends=ends, report_mask=report_mask)
 
-def _played(bench: Bench, case: TrapCase) -> tuple[Launch, Driver]:
-    """A case's launch, and its host."""
-    launch = case.launch()
 
+def _host(bench: Bench, what: str, launch: Launch, script: Script) -> Driver:
+    """The host that does what a script says."""
     async def driver(host: Host) -> None:
-        await case.script(Debugger(bench, case.name, host, launch))
+        await script(Debugger(bench, what, host, launch))
 
-    return launch, driver
+    return driver
 
 
 def record_case(bench: Bench, case: TrapCase) -> None:
@@ -64,6 +66,7 @@ def record_case(bench: Bench, case: TrapCase) -> None:
     vcd = bench.vcd
     if vcd is None:
         return
-    launch, driver = _played(bench, case)
+    launch = case.launch()
+    driver = _host(bench, case.name, launch, case.script)
     Hardware(PRESETS["tiny"], bench.engine, vcd=vcd).run(launch, 0, driver=driver)
     bench.report.add_waveform(vcd, save_file_of(vcd))

@@ -7,14 +7,12 @@ from random import Random
 
 from rtl.isa.errors import WarpError
 from rtl.isa.special_registers import VIRTUAL_WARP_AT
-from sim.launch import Launch, with_trap_handler
+from sim.launch import Launch
 from sim.machine.host import Host
 from sim.testbench import Bench
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
 from testbench.sm.errors import launch_text
 from testbench.trap.driver import TrapDriver
-from testbench.trap.programs import CLOBBER, RETURN
+from testbench.trap.programs import CLOBBER, RETURN, kernel_text, with_handler
 
 HANDLERS = (RETURN, CLOBBER)
 """How a handler ends that has counted itself: at once, or behind a tangle of branches, calls and tokens."""
@@ -62,9 +60,7 @@ def counted(launch: Launch, ending: Sequence[str] = RETURN, *, traps_itself: boo
              f"LDG.E R{number}, [R{low}]", f"IADD32I R{number}, R{number}, 0x1", f"STG.E [R{low}], R{number}",
              "BPT.DRAIN", *ending)
     assert counters & 0xFFFF_FFFF < 0x8000_0000
-    body = "".join(f"    {line}\n" for line in lines)
-    handler = load(assemble(f".kernel handler\n.registers {low + _REGISTERS}\n{body}", "handler.sass"))
-    return Counted(with_trap_handler(launch, handler), counters, traps_itself)
+    return Counted(with_handler(launch, *lines, registers=low + _REGISTERS), counters, traps_itself)
 
 
 # What the host does.
@@ -143,11 +139,6 @@ async def _step(host: Host, cycles: int) -> None:
         await _run(host, cycles * mode)
 
 
-def stops_once(cycle: int) -> Iterator[int]:
-    """One stop."""
-    yield cycle
-
-
 def stops_often(source: Random, most: int) -> Iterator[int]:
     """Stops for ever, at most so many cycles or instructions apart."""
     while True:
@@ -205,6 +196,5 @@ def programs(warps: int, grid: int = 1) -> dict[str, Callable[[], Launch]]:
 
 
 def _launch(lines: Sequence[str], warps: int, grid: int) -> Launch:
-    body = "".join(f"    {line}\n" for line in (*_HEAD, *lines, *_TAIL))
-    text = f".kernel k\n.param out 8\n.registers 12\n.shared 512\n{body}"
+    text = kernel_text((*_HEAD, *lines, *_TAIL), registers=12, shared=512)
     return launch_text(text, words=_WORDS, block=32 * warps, grid=grid, crs=_STACK)

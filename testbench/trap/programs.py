@@ -1,5 +1,7 @@
 """Programs that trap, and trap handlers, as assembly text."""
 
+from collections.abc import Sequence
+
 from sim.launch import Launch, with_trap_handler
 from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import load
@@ -17,12 +19,16 @@ still parted when it returns."""
 
 def kernel(*lines: str, warps: int = 1, crs: int = 512, grid: int = 1) -> Launch:
     """A launch of warps that execute these lines."""
-    body = "".join(f"    {line}\n" for line in lines)
-    return launch_text(f".kernel k\n.param out 8\n.registers 32\n.shared 256\n{body}", words=64, block=32 * warps,
-                       grid=grid, crs=crs)
+    text = kernel_text(lines, registers=32, shared=256)
+    return launch_text(text, words=64, block=32 * warps, grid=grid, crs=crs)
 
 
-def with_handler(launch: Launch, *lines: str) -> Launch:
+def kernel_text(lines: Sequence[str], *, registers: int, shared: int) -> str:
+    """A kernel with a buffer ``out``."""
+    return "\n".join([".kernel k", ".param out 8", f".registers {registers}", f".shared {shared}", *lines, ""])
+
+
+def with_handler(launch: Launch, *lines: str, registers: int = 32) -> Launch:
     """The launch with these lines for its trap handler."""
-    body = "".join(f"    {line}\n" for line in lines)
-    return with_trap_handler(launch, load(assemble(f".kernel handler\n.registers 32\n{body}", "handler.sass")))
+    text = "\n".join([".kernel handler", f".registers {registers}", *lines, ""])
+    return with_trap_handler(launch, load(assemble(text, "handler.sass")))

@@ -4,20 +4,17 @@ from collections.abc import Iterable
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BreakpointMode
-from rtl.isa.table import find
 from rtl.params import PRESETS
 from sim.engine import PysimEngine
-from sim.launch import Launch, with_trap_handler
-from sim.machine.host import Host
 from sim.model.warp import Machine
 from sim.testbench import Bench
-from sim.toolchain.assembler import assemble
-from sim.toolchain.cubin import load
 from sim.toolchain.object_file import PARAMETER_BASE
 from testbench.sm.errors import ALL_REPORTED, ErrorCase, error_cases
-from testbench.trap.case import Debugger, Script
+from testbench.trap.case import Debugger
 from testbench.trap.driver import TrapDriver, record_case
 from testbench.trap.esr_cases import REGISTERS
+from testbench.trap.programs import with_handler
+from testbench.words import form_of
 
 FEW = 3
 """Errors that a slow simulation can do."""
@@ -28,23 +25,15 @@ _WARP = 2
 _SILENT = 6000
 """Cycles after which an error that is not reported would have been seen."""
 _LOG = 63
-_HANDLER = f""".kernel handler
-.registers 16
-    MOV R14, c[0x0][{PARAMETER_BASE:#x}]
-    MOV R15, c[0x0][{PARAMETER_BASE + 4:#x}]
-    IADD32I R14, R14, {4 * _LOG:#x}
-    S2R R13, SR_WARPERRORSTATUS
-    STG.E [R14], R13
-    RTT.TERMINATE
-"""
+_HANDLER = (f"MOV R14, c[0x0][{PARAMETER_BASE:#x}]", f"MOV R15, c[0x0][{PARAMETER_BASE + 4:#x}]",
+            f"IADD32I R14, R14, {4 * _LOG:#x}", "S2R R13, SR_WARPERRORSTATUS", "STG.E [R14], R13", "RTT.TERMINATE")
 """Keeps what it reads of the warp's status, and ends the warp."""
 
 
 def _reason(case: ErrorCase) -> int:
     """Of the BPT.TRAP that a case without an error ends with."""
     word = int(case.body[-1].split()[-1], 0)
-    form = find(word)
-    assert form is not None
+    form = form_of(word)
     values = form.values(word)
     assert values["mode"] == BreakpointMode.TRAP.value
     return values["reason"]
@@ -85,13 +74,6 @@ def check_errors(bench: Bench, driver: TrapDriver, cases: Iterable[ErrorCase]) -
         bench.checked("errors by code, warp and pc")
 
 
-def _drive(bench: Bench, driver: TrapDriver, what: str, launch: Launch, script: Script, ends: str, mask: int) -> None:
-    async def host_of(host: Host) -> None:
-        await script(Debugger(bench, what, host, launch))
-
-    driver.run(bench, what, launch, host_of, ends=ends, report_mask=mask)
-
-
 def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
     """Without a handler the warp is paused."""
     async def script(d: Debugger) -> None:
@@ -99,12 +81,12 @@ def _check_paused(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         await _see_status(d, case)
         await d.see("BPT_PAUSE_MASK", 0 if _ends_itself(case) else 1 << _WARP)
 
-    _drive(bench, driver, f"{case.name}, no handler", case.launch(_WARP, drains=True), script, "error", ALL_REPORTED)
+    driver.debug(bench, f"{case.name}, no handler", case.launch(_WARP, drains=True), script, "error", ALL_REPORTED)
 
 
 def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
     """A handler reads the code of its warp."""
-    launch = with_trap_handler(case.launch(_WARP, drains=True), load(assemble(_HANDLER, "handler.sass")))
+    launch = with_handler(case.launch(_WARP, drains=True), *_HANDLER, registers=16)
 
     async def script(d: Debugger) -> None:
         await _over(d)
@@ -113,8 +95,8 @@ def _check_handled(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
         status = case.error.value << 16 | 1 if case.error is not WarpError.NONE else 1 << _reason(case)
         d.expect("SR66", d.words(_LOG, 1), [0 if _ends_itself(case) else status])
 
-    _drive(bench, driver, f"{case.name}, a handler", launch, script,
-           "ok" if case.error is WarpError.NONE else "error", ALL_REPORTED)
+    ends = "ok" if case.error is WarpError.NONE else "error"
+    driver.debug(bench, f"{case.name}, a handler", launch, script, ends, ALL_REPORTED)
 
 
 def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
@@ -127,8 +109,7 @@ def _check_silent(bench: Bench, driver: TrapDriver, case: ErrorCase) -> None:
 
     mask = ALL_REPORTED & ~(1 << case.error.value)
     ends = Machine(case.launch(_WARP, drains=True), report_mask=mask).run(_SILENT).status     # some go on for ever
-    launch = case.launch(_WARP, drains=True)
-    _drive(bench, driver, f"{case.name}, not reported", launch, script, ends, mask)
+    driver.debug(bench, f"{case.name}, not reported", case.launch(_WARP, drains=True), script, ends, mask)
 
 
 def check_registers(bench: Bench, driver: TrapDriver) -> None:

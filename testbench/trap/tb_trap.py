@@ -4,21 +4,22 @@ Programs that are stopped at any cycle must leave what they leave undisturbed, a
 handler once for each stop.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.engine import PysimEngine
 from sim.kernels.expected import complaints
 from sim.kernels.manifest import RUNS, build
-from sim.launch import Launch
 from sim.model.warp import Machine
 from sim.testbench import Bench
 from testbench.sm.random_programs import random_program
 from testbench.trap.case import BUSY, Debugger, TrapCase
 from testbench.trap.cases import CASES
 from testbench.trap.driver import TrapDriver, record_case
-from testbench.trap.injection import HANDLERS, counted, in_every_state, inject, programs, stops_often, stops_once
+from testbench.trap.injection import HANDLERS, Counted, counted, in_every_state, inject, programs, stops_often
+from testbench.trap.programs import RETURN
+from testbench.words import memory_left
 
 FEW = ("rtt_goes_back", "a_bar_that_was_rolled_back_runs_again")
 """Cases that a slow simulation can do."""
@@ -52,32 +53,28 @@ def check_cases(bench: Bench, driver: TrapDriver, names: Iterable[str]) -> None:
         driver.play(bench, CASES[name])
 
 
-def buffers(launch: Launch) -> dict[str, bytes]:
-    """What a launch has in its buffers."""
-    return {name: launch.memory.read(*place) for name, place in launch.buffers.items()}
-
-
 def check_window(bench: Bench, driver: TrapDriver, cycles: Iterable[int], warps: int = 2) -> None:
     """Short programs, stopped once at each of these cycles: what they leave is what they leave undisturbed."""
     cycles = list(cycles)
     for name, launch in programs(warps).items():
-        undisturbed = buffers(inject(bench, driver, name, counted(launch()), iter(())))
-        for cycle in bench.progress(cycles, name):
-            what = f"{name}, stopped at cycle {cycle}"
-            left = inject(bench, driver, what, counted(launch(), HANDLERS[cycle % 2]), stops_once(cycle))
-            bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
+        _stopped_once(bench, driver, name, lambda handler, launch=launch: counted(launch(), handler), cycles)
 
 
 def check_states(bench: Bench, driver: TrapDriver, cycles: Iterable[int]) -> None:
     """Warps of a CTA that wait, are parted, trap, come back from an exit and have ended, stopped at each of these
     cycles, in lockstep."""
-    undisturbed = buffers(inject(bench, driver, "warps in every state", counted(in_every_state(), traps_itself=True),
-                                 iter(()), check=True))
-    for cycle in bench.progress(list(cycles), "states"):
-        what = f"warps in every state, stopped at cycle {cycle}"
-        made = counted(in_every_state(), HANDLERS[cycle % 2], traps_itself=True)
-        left = inject(bench, driver, what, made, stops_once(cycle), check=True)
-        bench.expect(f"{what}: what it leaves", buffers(left), undisturbed)
+    _stopped_once(bench, driver, "warps in every state",
+                  lambda handler: counted(in_every_state(), handler, traps_itself=True), list(cycles), check=True)
+
+
+def _stopped_once(bench: Bench, driver: TrapDriver, name: str, make: Callable[[Sequence[str]], Counted],
+                  cycles: Sequence[int], *, check: bool = False) -> None:
+    """A program, made for a handler, stopped once at each of these cycles, against what it leaves undisturbed."""
+    undisturbed = memory_left(inject(bench, driver, name, make(RETURN), iter(()), check=check))
+    for cycle in bench.progress(cycles, name):
+        what = f"{name}, stopped at cycle {cycle}"
+        left = inject(bench, driver, what, make(HANDLERS[cycle % 2]), iter([cycle]), check=check)
+        bench.expect(f"{what}: what it leaves", memory_left(left), undisturbed)
 
 
 def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap: int, steps: int = 0,
@@ -101,12 +98,12 @@ def check_kernels(bench: Bench, driver: TrapDriver, names: Iterable[str], *, gap
 def check_random_times(bench: Bench, driver: TrapDriver, rounds: int, gap: int) -> None:
     """Short programs of four warps, stopped again and again; more CTAs than there is room for."""
     for name, launch in programs(4, grid=_CTAS).items():
-        undisturbed = buffers(inject(bench, driver, name, counted(launch()), iter(())))
+        undisturbed = memory_left(inject(bench, driver, name, counted(launch()), iter(())))
         for number in range(rounds):
             source = Random(f"{bench.seed} {name} {number}")
             left = inject(bench, driver, name, counted(launch(), HANDLERS[number % 2]), stops_often(source, gap),
                           steps=100 * (number % 3 == 2), check=number % 2 == 0)
-            bench.expect(f"{name}: what it leaves", buffers(left), undisturbed)
+            bench.expect(f"{name}: what it leaves", memory_left(left), undisturbed)
 
 
 def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: int, gap: int) -> None:
@@ -122,7 +119,7 @@ def check_random_programs(bench: Bench, driver: TrapDriver, count: int, size: in
         if alone:
             undisturbed = launch()
             Machine(undisturbed).run()
-            bench.expect(f"{what}: what it leaves", buffers(left), buffers(undisturbed))
+            bench.expect(f"{what}: what it leaves", memory_left(left), memory_left(undisturbed))
         bench.checked("random programs")
 
 

@@ -8,10 +8,10 @@ import pytest
 from rtl.isa.errors import WarpError
 from rtl.params import PRESETS
 from sim.engine import CompiledEngine
-from sim.testbench import run
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
 from testbench.project.test_manual import HOST, table
+from testbench.simulation import failure
 from testbench.sm.errors import error_cases
 from testbench.sm.tb_sm import NEVER_RAISED
 from testbench.trap import tb_esr
@@ -57,5 +57,4 @@ def test_every_code_is_raised_or_the_manual_says_why_not():
     ({"body": ["NOP", "NOP"]}, "error: NONE, expected MISALIGNED_ADDR")])
 def test_an_error_that_differs_is_found(driver, change, message):
     case = replace(ONE_EACH[WarpError.MISALIGNED_ADDR], **change)
-    failure = run("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine).failure
-    assert message in (failure or "")
+    assert message in failure("esr", lambda bench: tb_esr.check_errors(bench, driver, [case]), CompiledEngine)

@@ -11,7 +11,6 @@ from sim.engine import CompiledEngine
 from sim.machine.hardware import PERIOD
 from sim.machine.harness import Harness
 from sim.machine.traces import machine_traces
-from sim.testbench import run
 from sim.waves import write_save_file
 from testbench import simulation
 from testbench.engine.designs import needs_compiled
@@ -31,11 +30,7 @@ def driver():
 
 passes = partial(simulation.passes, "trap", engine=CompiledEngine)
 
-
-def failure_of(body):
-    failure = run("trap", body, CompiledEngine).failure
-    assert failure is not None
-    return failure
+failure_of = partial(simulation.failure, "trap", engine=CompiledEngine)
 
 
 @needs_compiled

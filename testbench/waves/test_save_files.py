@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from sim import run_tb
-from sim.engine import choose
 from sim.report.testbench import Report
 from sim.testbench import run
+from testbench.simulation import ENGINE
 
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
 needs_gtkwave = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 WHOLE = {"sm", "trap", "esr"}
 """Testbenches of the whole machine, whose save files test_tb_trap looks at without running it."""
-ENGINE, _ = choose()
 _ASK = """\
 puts "dump [gtkwave::getDumpFileName]"
 foreach name [gtkwave::getDisplayedSignals] { puts "shown $name" }

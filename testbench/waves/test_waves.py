@@ -11,14 +11,13 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from vcdvcd import VCDVCD
 
-from sim.engine import ENGINES, CompiledEngine, PysimEngine, run_cycles
+from sim.engine import ENGINES, PysimEngine, run_cycles
 from sim.waves import Trace, Tracer, picture, write_save_file
 from sim.waves.picture import PictureError, Row, draw
 from sim.waves.tracer import timescale
 from sim.waves.traces import flatten
+from testbench.engine.designs import needs_compiled
 
-NO_COMPILER = CompiledEngine.missing()
-needs_compiled = pytest.mark.skipif(NO_COMPILER is not None, reason=f"engine compiled: {NO_COMPILER}")
 PERIOD = 1e-8
 
 
@@ -71,29 +70,42 @@ def traces(dut, mark):
             "low": [dut.count[:2], dut.count[2:4]], "mark": mark}
 
 
-def record(engine, path, cycles=20, fast=False, period=PERIOD):
-    dut, mark = Counter(), Signal(3)
+def traced(dut, testbench, shown, path, *, engine=PysimEngine, period=PERIOD, root="top"):
+    """Simulates; the file appears at the end, whatever that is."""
     simulator = Simulator(dut, engine=engine)
     simulator.add_clock(period)
+    simulator.add_testbench(testbench)
+    tracer = Tracer(simulator, shown, path, period=period, root=root)
+    assert not path.exists()
+    try:
+        simulator.run()
+    finally:
+        tracer.close()
+    return path
+
+
+def record(path, *, engine=PysimEngine, fast=False):
+    dut, mark = Counter(), Signal(3)
 
     async def testbench(ctx):
-        for cycle in range(0, cycles, 5):
+        for cycle in range(0, 20, 5):
             ctx.set(dut.step, cycle // 5 + 1)
             ctx.set(mark, cycle % 7)
             await (run_cycles(ctx, 5) if fast else ctx.tick().repeat(5))
 
-    simulator.add_testbench(testbench)
-    tracer = Tracer(simulator, traces(dut, mark), path, period=period, root="demo")
-    simulator.run()
-    tracer.close()
-    return path
+    return traced(dut, testbench, traces(dut, mark), path, engine=engine, root="demo")
+
+
+def variables(path):
+    """By full name, what pywellen reads."""
+    return {variable.full_name: variable for variable in pywellen.Waveform(str(path)).all_vars()}  # pyright: ignore
 
 
 @needs_compiled
 @pytest.mark.parametrize("fast", [False, True])
 def test_both_engines_write_the_same_bytes(tmp_path, fast):
-    files = [record(engine, tmp_path / f"{name}.vcd", fast=fast) for name, engine in ENGINES.items()]
-    again = record(PysimEngine, tmp_path / "again.vcd")
+    files = [record(tmp_path / f"{name}.vcd", engine=engine, fast=fast) for name, engine in ENGINES.items()]
+    again = record(tmp_path / "again.vcd")
     assert files[0].read_bytes() == files[1].read_bytes() == again.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.vcd", "compiled.vcd", "pysim.vcd"]
 
@@ -111,19 +123,12 @@ def test_a_waveform_is_as_small_as_it_can_be(tmp_path):
             m.d.sync += [self.lamp.on.eq(~self.lamp.on), self.lamp.mode.eq(Operation.POP)]
             return m
 
-    dut = Blink()
-    simulator = Simulator(dut, engine=PysimEngine)
-    simulator.add_clock(2e-9)
-
     async def testbench(ctx):
         await ctx.tick().repeat(2)
 
-    simulator.add_testbench(testbench)
-    tracer = Tracer(simulator, {"lamp": dut.lamp}, tmp_path / "a.vcd", period=2e-9, root="blink")
-    assert not (tmp_path / "a.vcd").exists()
-    simulator.run()
-    tracer.close()
-    assert (tmp_path / "a.vcd").read_text() == """\
+    dut = Blink()
+    path = traced(dut, testbench, {"lamp": dut.lamp}, tmp_path / "a.vcd", period=2e-9, root="blink")
+    assert path.read_text() == """\
 $timescale 1 ns $end
 $scope module blink $end
 $var wire 1 ! clk $end
@@ -160,8 +165,7 @@ sPOP #
 
 
 def test_vcdvcd_reads_the_numbers(tmp_path):
-    path = record(PysimEngine, tmp_path / "a.vcd")
-    wave = VCDVCD(str(path))
+    wave = VCDVCD(str(record(tmp_path / "a.vcd")))
     # Steps of 1, 2, 3 and 4, five cycles each; cycle n shows what its edge finds.
     counts = [0, 1, 2, 3, 4, 5, 7, 9, 11, 13, 15, 18, 21, 24, 27, 30, 34, 38, 42, 46, 50]
     assert [int(wave["demo.count"][10 * cycle + 5], 2)
@@ -172,8 +176,7 @@ def test_vcdvcd_reads_the_numbers(tmp_path):
 
 
 def test_pywellen_reads_the_text(tmp_path):
-    path = record(PysimEngine, tmp_path / "a.vcd")
-    signals = {variable.full_name: variable for variable in pywellen.Waveform(str(path)).all_vars()}  # pyright: ignore
+    signals = variables(record(tmp_path / "a.vcd"))
     assert signals["demo.items.payload.operation"].tv[:6] == [
         (0, "IDLE"), (10, "PUSH"), (20, "POP"), (30, "0x3"), (40, "IDLE"), (50, "PUSH")]
     assert signals["demo.phase"].tv[:3] == [(0, "EVEN"), (10, "ODD"), (20, "EVEN")]
@@ -184,22 +187,15 @@ def test_pywellen_reads_the_text(tmp_path):
 
 def test_a_failing_run_still_leaves_its_waveform(tmp_path):
     dut = Counter()
-    simulator = Simulator(dut, engine=PysimEngine)
-    simulator.add_clock(PERIOD)
 
     async def testbench(ctx):
         ctx.set(dut.step, 1)
         await ctx.tick().repeat(3)
         raise AssertionError("wrong")
 
-    simulator.add_testbench(testbench)
-    tracer = Tracer(simulator, {"count": dut.count}, tmp_path / "a.vcd", period=PERIOD)
     with pytest.raises(AssertionError, match=r"^wrong$"):
-        simulator.run()
-    tracer.close()
-    signals = {variable.full_name: variable for variable in
-               pywellen.Waveform(str(tmp_path / "a.vcd")).all_vars()}  # pyright: ignore
-    assert list(signals["top.count"].tv) == [(0, 0), (10, 1), (20, 2), (30, 3)]
+        traced(dut, testbench, {"count": dut.count}, tmp_path / "a.vcd")
+    assert list(variables(tmp_path / "a.vcd")["top.count"].tv) == [(0, 0), (10, 1), (20, 2), (30, 3)]
 
 
 @pytest.mark.parametrize(("period", "scale"), [
@@ -293,7 +289,7 @@ def test_the_save_file_shows_the_traces_in_groups(tmp_path):
 
 
 def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
-    path, sources = record(PysimEngine, tmp_path / "a.vcd"), []
+    path, sources = record(tmp_path / "a.vcd"), []
     render = picture.wavedrom.render
     monkeypatch.setattr(picture.wavedrom, "render", lambda source: sources.append(source) or render(source))
     rows = [Row.parse(text) for text in ("items.valid", "items.payload.operation@items.valid=op", "count:dec", "mark",
@@ -316,7 +312,7 @@ def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):
 
 
 def test_the_picture_command_writes_an_svg(tmp_path, capsys):
-    path, target = record(PysimEngine, tmp_path / "a.vcd"), tmp_path / "a.svg"
+    path, target = record(tmp_path / "a.vcd"), tmp_path / "a.svg"
     assert picture.main([str(path), "-o", str(target), "--cycles", "4", "count", "phase"]) == 0
     assert target.read_text() == draw(path, [Row("count"), Row("phase")], 0, 4)
     assert picture.main([str(path), "-o", str(tmp_path / "b.svg"), "cuont"]) == 2
@@ -329,7 +325,7 @@ def test_the_picture_command_writes_an_svg(tmp_path, capsys):
 
 
 def test_pictures_that_cannot_be_drawn_say_why(tmp_path):
-    path = record(PysimEngine, tmp_path / "a.vcd")
+    path = record(tmp_path / "a.vcd")
     with pytest.raises(PictureError, match=r"a\.vcd: has cycles 0 to 20, not 15 to 24$"):
         draw(path, [Row("count")], 15, 10)
     with pytest.raises(PictureError, match=r"none\.vcd: no such file$"):

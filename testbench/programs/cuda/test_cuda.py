@@ -6,17 +6,14 @@ from functools import cache
 
 import pytest
 
-from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
-from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error
 from sim.kernels.manifest import DEBUG, LEVELS, build
 from sim.launch import Launch, prepare
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.toolchain.assembler import assemble
 from sim.toolchain.compiler import compile_module
 from sim.toolchain.cubin import load, read_cubin
 from sim.toolchain.ptx.front_end import read_ptx
+from testbench.ended import on_threads, on_warps
+from testbench.execute.refused import refused_words
 from testbench.programs.cuda.runs import CUDA_LEVELS, CUDA_RUNS, complaints, expectation_file
 
 LIMIT = 50_000
@@ -28,33 +25,24 @@ PTX = [*((name, "ptx") for name in CUDA_RUNS), *((name, f"{DEBUG}.ptx") for name
 """Runs, and which of their kernels' texts is compiled: compiling takes most of the time."""
 
 
-def ended_on_warps(launch: Launch) -> Launch:
-    """The launch, after the warp model has run it."""
-    result = Machine(launch).run(LIMIT)
-    assert result.status == "ok", (result.reason, result.error_status)
-    return launch
-
-
 @cache
 def optimised(name: str) -> Launch:
     """A run's optimised kernel, ended on the warp model."""
-    return ended_on_warps(build(CUDA_RUNS[name], LEVELS[1]))
+    return on_warps(build(CUDA_RUNS[name], LEVELS[1]), LIMIT)
 
 
 @pytest.mark.parametrize("level", CUDA_LEVELS)
 @pytest.mark.parametrize("name", CUDA_RUNS)
 def test_warps_leave_what_a_host_does(name, level):
     run = CUDA_RUNS[name]
-    assert complaints(run, optimised(name) if level == LEVELS[1] else ended_on_warps(build(run, level))) == []
+    assert complaints(run, optimised(name) if level == LEVELS[1] else on_warps(build(run, level), LIMIT)) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", ALIKE)
 def test_threads_alone_leave_what_a_host_does(name, level):
     run = CUDA_RUNS[name]
-    launch = build(run, level)
-    run_threads(launch)
-    assert complaints(run, launch) == []
+    assert complaints(run, on_threads(build(run, level))) == []
 
 
 @pytest.mark.parametrize(("name", "suffix"), PTX)
@@ -63,7 +51,7 @@ def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
     source = run.folder / f"{run.kernel}.{suffix}"
     launch = prepare(load(assemble(compile_module(read_ptx(source)), run.kernel)), run.launch_arguments(LEVELS[1]),
                      entry=run.entry, grid=run.grid, block=run.block, dynamic_shared=run.dynamic_shared)
-    assert complaints(run, ended_on_warps(launch)) == []
+    assert complaints(run, on_warps(launch, LIMIT)) == []
 
 
 @pytest.mark.parametrize("level", CUDA_LEVELS)
@@ -71,11 +59,7 @@ def test_the_compiler_here_makes_code_that_leaves_the_same(name, suffix):
 def test_compiled_code_has_nothing_that_is_refused(kernel, level):
     """Nor has the code that no run comes to."""
     module = read_cubin(CUDA_RUNS[kernel].cubin(level))
-    registers, code = max(entry.registers for entry in module.kernels.values()), module.code.content
-    for place in range(0, len(code), INSTRUCTION_BYTES):
-        if place % GROUP_BYTES:
-            word = int.from_bytes(code[place:place + INSTRUCTION_BYTES], "little")
-            assert encoding_error(word, registers) is WarpError.NONE, f"{word:#018x} at {place:#x}"
+    assert refused_words(module) == []
 
 
 def test_every_source_has_a_run_and_nothing_is_kept_without_a_source():

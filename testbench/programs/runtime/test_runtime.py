@@ -1,7 +1,6 @@
 """What kernels print, allocate and assert: as NVIDIA's compilers call the runtime, and as this compiler does."""
 
 import ctypes
-import json
 import random
 import struct
 from itertools import pairwise
@@ -26,6 +25,7 @@ from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx, read_ptx
 from sim.toolchain.runtime import OUTPUT
+from testbench.ended import in_lockstep, on_warps
 from testbench.engine.designs import needs_compiled
 
 FOLDER = Path(__file__).parent
@@ -39,13 +39,6 @@ LIBC = ctypes.CDLL(None)
 def module(kernel: str, origin: str) -> Module:
     path = FOLDER / f"{kernel}.{origin}"
     return read_cubin(path) if origin.endswith("cubin") else read_ptx_program(path)
-
-
-def on_warps(launch: Launch) -> Machine:
-    machine = Machine(launch)
-    result = machine.run(LIMIT)
-    assert result.status == "ok", result.reason
-    return machine
 
 
 def numbers(memory: Memory, place: tuple[int, int], size: int = 4) -> list[int]:
@@ -159,7 +152,7 @@ def check_formats(memory: Memory, launch: Launch, cases: list[Case]) -> None:
 def test_formats_are_printed_as_the_c_library_does(origin):
     cases = cases_of(origin)
     launch = formats_launch(module("formats", origin), cases)
-    check_formats(on_warps(launch).memory, launch, cases)
+    check_formats(on_warps(launch, LIMIT).memory, launch, cases)
 
 
 def test_threads_by_themselves_print_the_same():
@@ -189,7 +182,7 @@ def hello_sums(block: int, blocks: int) -> list[int]:
 def test_what_a_kernel_needs_again_is_there_behind_the_call(origin):
     out = struct.pack("<12I", *range(3, 15)).ljust(4 * (16 + 80), b"\0")
     launch = prepare(module("hello", origin), [Buffer("out", out)], grid=(2, 1, 1), block=(33, 1, 1))
-    memory = on_warps(launch).memory
+    memory = on_warps(launch, LIMIT).memory
     assert set(output_of(memory, launch.output).text.splitlines(keepends=True)) == hello(33, 2)
     assert numbers(memory, launch.buffers["out"])[16:82] == hello_sums(33, 2)
 
@@ -207,7 +200,7 @@ def test_what_finds_no_room_is_counted():
     for case in cases:
         case.format, case.count = b"twenty-four bytes each", 0
     launch = formats_launch(module("formats", "O3.cubin"), cases, output=10 * 16 + 8)
-    memory = on_warps(launch).memory
+    memory = on_warps(launch, LIMIT).memory
     found = output_of(memory, launch.output)
     assert (found.text.count("each"), found.lost) == (10, 22)
     assert sorted(numbers(memory, launch.buffers["printed"])) == [0] * 10 + [0xFFFF_FFFF] * 22
@@ -251,7 +244,7 @@ def test_blocks_are_apart_and_are_used_again(origin):
     used = []
     for rounds in (1, 3):
         launch = heap_launch(origin, 32, rounds, sizes)
-        memory = on_warps(launch).memory
+        memory = on_warps(launch, LIMIT).memory
         check_heap(memory, launch, sizes, rounds)
         used.append(memory.read_number(launch.output + 32 + 16, 8) if launch.output is not None else 0)
     least = sum(1 << max(5, (size + 15).bit_length()) for size in sizes if size) * 4
@@ -267,10 +260,10 @@ def test_threads_by_themselves_allocate():
 
 def test_a_heap_that_is_full_has_no_more_blocks():
     launch = heap_launch("O3.cubin", 64, 1, [48] * 64, heap=64 * 100)
-    found = numbers(on_warps(launch).memory, launch.buffers["out"], 8)
+    found = numbers(on_warps(launch, LIMIT).memory, launch.buffers["out"], 8)
     assert sum(address != 0 for address in found) == 100
     launch = heap_launch("O3.cubin", 64, 1, [1 << 30] * 64)
-    assert not any(numbers(on_warps(launch).memory, launch.buffers["out"], 8))
+    assert not any(numbers(on_warps(launch, LIMIT).memory, launch.buffers["out"], 8))
 
 
 @pytest.mark.parametrize("offset, again, ends", [(0, 0, True), (0, 1, False), (32, 0, False), (-200, 0, False),
@@ -283,13 +276,12 @@ def test_only_blocks_can_be_freed_and_only_once(offset, again, ends):
 
 @pytest.mark.parametrize("engine", ["model", pytest.param("compiled", marks=needs_compiled)])
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_a_failed_assertion_ends_the_run_with_its_place(capsys, tmp_path, origin, engine):
-    out = tmp_path / "out.json"
-    assert main([str(FOLDER / f"asserts.{origin}"), "--block", "34", "--engine", engine, "--preset", "tiny", "--arg",
-                 "buf:out=u32[34]", "--arg", "u32:32", "--json", str(out)]) == 1
+def test_a_failed_assertion_ends_the_run_with_its_place(run_program, capsys, origin, engine):
+    code, written = run_program(FOLDER / f"asserts.{origin}", "--block", "34", "--engine", engine, "--preset", "tiny",
+                                "--arg", "buf:out=u32[34]", "--arg", "u32:32")
+    assert code == 1
     expected = [f'asserts.cu:8: k: block: [0,0,0], thread: [{thread},0,0] Assertion `i < n && "few enough"` failed.'
                 for thread in (32, 33)]
-    written = json.loads(out.read_text())
     assert written["assertions"] == expected and written["output"] == ""
     text = capsys.readouterr().out
     assert "status        error" in text and all(f"assertion     {line}" in text for line in expected)
@@ -324,13 +316,10 @@ def test_the_hardware_in_lockstep(kernel):
     launch = (formats_launch(module(kernel, "O3.cubin"), cases) if kernel == "formats" else
               heap_launch("O3.cubin", 64, 3, sizes) if kernel == "heap" else
               prepare(module(kernel, "O3.cubin"), [Buffer("out", bytes(4 * 96))], block=(33, 1, 1)))
-    result = hardware.run(launch, LIMIT)
-    lockstep = hardware.lockstep
-    assert lockstep is not None and not lockstep.difference and result.status == "ok", lockstep
-    assert not lockstep.compare_memory(hardware.memory)
+    memory = in_lockstep(hardware, launch, LIMIT).memory
     if kernel == "formats":
-        check_formats(hardware.memory, launch, cases)
+        check_formats(memory, launch, cases)
     elif kernel == "heap":
-        check_heap(hardware.memory, launch, sizes, 3)
+        check_heap(memory, launch, sizes, 3)
     else:
-        assert set(output_of(hardware.memory, launch.output).text.splitlines(keepends=True)) == hello(33, 1)
+        assert set(output_of(memory, launch.output).text.splitlines(keepends=True)) == hello(33, 1)

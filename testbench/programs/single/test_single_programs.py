@@ -10,12 +10,11 @@ from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
-from sim.model.thread import run as run_threads
-from sim.model.warp import Machine
 from sim.run import main
 from sim.toolchain.cubin import read_cubin
+from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
-from testbench.execute.singles import SINGLES, singles
+from testbench.execute.singles import EDGES, singles
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
@@ -26,22 +25,19 @@ PAIRS = 2 * 1024
 def on_both_models(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
                    block: tuple[int, int, int]) -> list[np.ndarray]:
     """What each model leaves in the first buffer, as words."""
-    left = []
-    for model in ("warp", "thread"):
-        arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
-        launch = prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
-        if model == "warp":
-            result = Machine(launch).run(LIMIT * grid[0])
-            assert result.status == "ok", result.reason
-        else:
-            run_threads(launch)
-        left.append(words(launch, next(iter(buffers))))
-    return left
+    launches = [launch_of(kernel, level, buffers, grid, block) for _ in range(2)]
+    return [words(on_warps(launches[0], LIMIT * grid[0])), words(on_threads(launches[1]))]
 
 
-def words(launch: Launch, name: str) -> np.ndarray:
-    address, size = launch.buffers[name]
-    return np.frombuffer(launch.memory.read(address, size), np.uint32)
+def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
+              block: tuple[int, int, int]) -> Launch:
+    arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
+    return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
+
+
+def words(launch: Launch) -> np.ndarray:
+    """Those of the first buffer."""
+    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint32)
 
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
@@ -61,9 +57,8 @@ def test_a_product_of_matrices(level):
 def test_quotients_are_rounded_to_the_nearest(level):
     """Compiled division on numbers of every kind: its short way, its slow way, and the check between them."""
     source, count = random.Random(level), PAIRS
-    edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
-    first, second, _ = singles(source, count - len(edges) ** 2)
-    numbers = np.array([*((a, b) for a in edges for b in edges), *zip(first, second, strict=True)], np.uint32)
+    first, second, _ = singles(source, count - len(EDGES) ** 2)
+    numbers = np.array([*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)], np.uint32)
     a, b = numbers.view(np.float32).T
     with np.errstate(all="ignore"):
         quotient = a / b
@@ -83,10 +78,9 @@ def test_quotients_are_rounded_to_the_nearest(level):
 def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
     """Compiled sqrt.rn and rcp.rn: of every exponent, at the edges, and any number."""
     source = random.Random(level)
-    edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
     powers = [exponent << 23 | source.choice([0, 1, 0x7F_FFFF, source.getrandbits(23)]) for exponent in range(255)]
-    first, second, _ = singles(source, 3 * 1024 - len(edges) - len(powers))
-    numbers = np.array([*edges, *powers, *first[::2], *(word & 0x7FFF_FFFF for word in second[1::2])], np.uint32)
+    first, second, _ = singles(source, 3 * 1024 - len(EDGES) - len(powers))
+    numbers = np.array([*EDGES, *powers, *first[::2], *(word & 0x7FFF_FFFF for word in second[1::2])], np.uint32)
     numbers = numbers[:len(numbers) // 64 * 64]
     a = numbers.view(np.float32)
     with np.errstate(all="ignore"):
@@ -114,7 +108,7 @@ def _near(found: np.ndarray, exact: np.ndarray, *, relative: float = 0.0, absolu
 def test_functions_are_as_near_as_the_manual_says(level):
     """With subnormal numbers, for which compiled code scales; angles to pi, arguments of exponentials to 80."""
     source = np.random.default_rng(3)
-    edges = np.array([number | sign for number in SINGLES for sign in (0, 1 << 31)], np.uint32).view(np.float32)
+    edges = np.array(EDGES, np.uint32).view(np.float32)
     small = source.uniform(-np.pi, np.pi, 512).astype(np.float32)
     large = np.concatenate([edges, source.integers(0, 1 << 32, 470, np.uint32).view(np.float32),
                             np.exp2(source.uniform(-149, 127, 512)).astype(np.float32)])
@@ -141,8 +135,7 @@ def test_functions_are_as_near_as_the_manual_says(level):
 def test_integers_beside_numbers(level):
     """F2F's roundings of numbers of every kind, halves among them."""
     first, _, _ = singles(random.Random(level), 512)
-    edges = [number | sign for number in SINGLES for sign in (0, 1 << 31)]
-    x = np.array([*edges, *first], np.uint32).view(np.float32)[:512]
+    x = np.array([*EDGES, *first], np.uint32).view(np.float32)[:512]
     x[256:384] = np.arange(-64, 64, dtype=np.float32) / 2
     with np.errstate(all="ignore"):
         exact = np.array([np.floor(x), np.ceil(x), np.trunc(x), np.rint(x), np.where(x > 0, np.minimum(x, 1), 0),
@@ -192,16 +185,7 @@ def on_hardware(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: t
                 block: tuple[int, int, int]) -> np.ndarray:
     """What the hardware leaves in the first buffer, in step with the warp model."""
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
-    arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
-    launch = prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
-    result, lockstep = hardware.run(launch, LIMIT), hardware.lockstep
-    assert result.status == "ok", result.reason
-    assert lockstep is not None
-    assert lockstep.difference is None
-    assert lockstep.compared == result.instructions > 0
-    assert not lockstep.compare_memory(hardware.memory)
-    address, size = launch.buffers[next(iter(buffers))]
-    return np.frombuffer(hardware.memory.read(address, size), np.float32)
+    return words(in_lockstep(hardware, launch_of(kernel, level, buffers, grid, block), LIMIT)).view(np.float32)
 
 
 @needs_compiled

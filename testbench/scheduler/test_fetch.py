@@ -25,7 +25,7 @@ from testbench import simulation
 from testbench.scheduler import tb_scheduler
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import PROGRAM, Image, random_image, random_word
-from testbench.simulation import combinational, failure, simulate
+from testbench.simulation import failure, simulate
 from testbench.words import encode, form_of
 
 SMALL = SmParams(warps=4, lanes=4, instruction_groups=32, constant_words=64)

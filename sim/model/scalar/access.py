@@ -114,21 +114,19 @@ _SPACES: dict[str, tuple[_Read, _Write]] = {
 
 
 def _load(i: Instruction, address: Callable[[Thread], int], read: _Read) -> Operation:
-    size, following = size_bytes(i["size"]), i.next
+    size = size_bytes(i["size"])
     places = i.destinations(size_registers(i["size"]))
     sign = MemorySize(i["size"]) in _SIGNED_SIZES
     first = places[0]
 
-    def short(thread: Thread) -> int:
+    def short(thread: Thread) -> None:
         value = read(thread, address(thread), size)
         thread.values[first] = signed(value, 8 * size) & WORD if sign else value
-        return following
 
-    def long(thread: Thread) -> int:
+    def long(thread: Thread) -> None:
         value = read(thread, address(thread), size)
         for number, at in enumerate(places):
             thread.values[at] = value >> 32 * number & WORD
-        return following
     return short if len(places) == 1 else long
 
 
@@ -145,18 +143,16 @@ def _load_constant(i: Instruction) -> Operation:
 
 @semantics("STG", "STL", "STS", "ST")
 def _store_memory(i: Instruction) -> Operation:
-    size, following = size_bytes(i["size"]), i.next
+    size = size_bytes(i["size"])
     address, write = _address(i, size), _SPACES[i.name.replace("ST", "LD")][1]
     places = i.sources("b", size_registers(i["size"]))
     first = places[0]
 
-    def short(thread: Thread) -> int:
+    def short(thread: Thread) -> None:
         write(thread, address(thread), size, thread.values[first])
-        return following
 
-    def long(thread: Thread) -> int:
+    def long(thread: Thread) -> None:
         write(thread, address(thread), size, _joined(thread, places))
-        return following
     return short if len(places) == 1 else long
 
 
@@ -196,20 +192,19 @@ _SHARED_TYPES = dict(enumerate(_GLOBAL_TYPES.values()))
 def _atomic(i: Instruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
-    shared, kind, following = i.name == "ATOMS", AtomicOperation(i["operation"]), i.next
+    shared, kind = i.name == "ATOMS", AtomicOperation(i["operation"])
     bits, is_signed = (_SHARED_TYPES if shared else _GLOBAL_TYPES)[i["type"]]
     read, write = _SPACES["LDS" if shared else "LDG"]
     address = _address(i, bits // 8)
     operands = i.sources("b", bits // 32)
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         place, operand = address(thread), _joined(thread, operands)
         old = read(thread, place, bits // 8)
         write(thread, place, bits // 8, _updated(kind, old, operand, bits, is_signed))
         for number, at in enumerate(results):
             thread.values[at] = old >> 32 * number & WORD
-        return following
     return operation
 
 
@@ -223,25 +218,23 @@ def _compare_and_swap(i: Instruction) -> Operation:
     operand = i.form.operands["d"]
     assert isinstance(operand, Register)
     count = operand.span(i.values) if callable(operand.span) else operand.span
-    size, following = 4 * count, i.next
+    size = 4 * count
     shared = i.name == "ATOMS"
     read, write = _SPACES["LDS" if shared else "LDG"]
     address, results = _address(i, size), i.destinations(count)
     compare, swap = _swap_operand(i, "b", count), _swap_operand(i, "c", count)
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         place, new = address(thread), _joined(thread, swap)
         old = read(thread, place, size)
         if old == _joined(thread, compare):
             write(thread, place, size, new)
         for number, at in enumerate(results):
             thread.values[at] = old >> 32 * number & WORD
-        return following
     return operation
 
 
 @semantics("CCTL", "CCTLL", "MEMBAR")
-def _order_or_hint(i: Instruction) -> Operation:
+def _order_or_hint(_: Instruction) -> Operation:
     """Nothing: memory is one, accessed in order, and has no caches."""
-    following = i.next
-    return lambda _: following
+    return lambda _: None

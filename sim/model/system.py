@@ -12,7 +12,7 @@ from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .action import Action, Core, Maker
+from .action import Action, Core, Maker, of_fields
 from .faults import WarpFaultError
 from .flow import write_back_action
 from .retirement import Retirement
@@ -96,27 +96,21 @@ def _special(number: int, core: Core, warp: Warp) -> Words:
             return uniform(0)
 
 
-def _read_special(form: Form, values: Values) -> Action:
+@of_fields
+def _read_special(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if threads:
-            warp.write_register(record, destination, _special(number, core, warp), threads)
-            if number == SpecialRegister.WARPERRORSTATUSCLEAR:
-                warp.trap.forget()
-
-    return run
+    if threads:
+        warp.write_register(record, destination, _special(number, core, warp), threads)
+        if number == SpecialRegister.WARPERRORSTATUSCLEAR:
+            warp.trap.forget()
 
 
-def _read_pc(form: Form, values: Values) -> Action:
+@of_fields
+def _read_pc(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """LEPC: the next instruction's pc (ours)."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if threads:
-            warp.write_register(record, values["Rd"], uniform(record.next_pc), threads)
-
-    return run
+    if threads:
+        warp.write_register(record, values["Rd"], uniform(record.next_pc), threads)
 
 
 def _shuffle(form: Form, values: Values) -> Action:
@@ -174,53 +168,44 @@ def _in_trap(warp: Warp) -> None:
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
 
-def _breakpoint(form: Form, values: Values) -> Action:
+@of_fields
+def _breakpoint(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """BPT. ILLEGAL_INSTR_PARAM: BPT.TRAP without one of its reasons. ILLEGAL_INSTR_ENCODING: a pause outside the trap
     handler, and modes without a public meaning.
     """
     mode, reason = BreakpointMode(values["mode"]), values["reason"]
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        match mode:
-            case BreakpointMode.TRAP:
-                if reason not in TRAP_REASONS:
-                    raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
-                core.traps.breakpoint(warp, reason, record.pc)
-            case BreakpointMode.INT:
-                core.raised.add("BPT_INT")
-            case BreakpointMode.DRAIN:
-                pass
-            case BreakpointMode.PAUSE | BreakpointMode.PAUSE_QUIET:
-                _in_trap(warp)
-                core.traps.pause(warp, quiet=mode is BreakpointMode.PAUSE_QUIET)
-            case _:
-                raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
-
-    return run
+    match mode:
+        case BreakpointMode.TRAP:
+            if reason not in TRAP_REASONS:
+                raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
+            core.traps.breakpoint(warp, reason, record.pc)
+        case BreakpointMode.INT:
+            core.raised.add("BPT_INT")
+        case BreakpointMode.DRAIN:
+            pass
+        case BreakpointMode.PAUSE | BreakpointMode.PAUSE_QUIET:
+            _in_trap(warp)
+            core.traps.pause(warp, quiet=mode is BreakpointMode.PAUSE_QUIET)
+        case _:
+            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
 
-def _mask_traps(form: Form, values: Values) -> Action:
+@of_fields
+def _mask_traps(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """IDE."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        warp.traps_masked = bool(values["disable"])
-
-    return run
+    warp.traps_masked = bool(values["disable"])
 
 
-def _return_from_trap(form: Form, values: Values) -> Action:
+@of_fields
+def _return_from_trap(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the mode without a public
     meaning.
     """
     mode = ReturnFromTrapMode(values["mode"])
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        _in_trap(warp)
-        if mode is ReturnFromTrapMode.PREEMPTED:
-            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
-        warp.trap.returning = mode
-
-    return run
+    _in_trap(warp)
+    if mode is ReturnFromTrapMode.PREEMPTED:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+    warp.trap.returning = mode
 
 
 SYSTEM: Mapping[str, Maker] = {

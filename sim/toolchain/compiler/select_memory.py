@@ -55,9 +55,7 @@ def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
     """An address and a number."""
     if len(base) == 1:
         return [b.compute("IADD", base[0], number(offset))]
-    low, high = b.pair()
-    b.op("ADD64", [low, high], *base, number(offset), number(offset >> 32))
-    return [Source(low), Source(high)]
+    return b.compute_pair("ADD64", *base, number(offset), number(offset >> 32))
 
 
 def _size(kind: Type, count: int) -> str:

@@ -22,21 +22,14 @@ from .vector.lanes import Words, bits_of, mask_of, uniform
 __all__ = ["SYSTEM"]
 
 _LANES = np.arange(WARP_THREADS, dtype=np.uint32)
+_Read = Callable[[Core, Warp], Words]
 
 
-def _lane_mask(relation: Callable[[int, int], bool]) -> Words:
+def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
     """For each thread, the mask of the threads that stand in a relation to it."""
-    return np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
-                     for own in range(WARP_THREADS)], np.uint32)
-
-
-_LANE_MASKS = {
-    SpecialRegister.EQMASK: _lane_mask(lambda other, own: other == own),
-    SpecialRegister.LTMASK: _lane_mask(lambda other, own: other < own),
-    SpecialRegister.LEMASK: _lane_mask(lambda other, own: other <= own),
-    SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
-    SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
-}
+    masks = np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
+                      for own in range(WARP_THREADS)], np.uint32)
+    return lambda core, warp: masks
 
 
 def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
@@ -45,55 +38,49 @@ def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
     return (x << x_at | y << y_at | z << z_at).astype(np.uint32)
 
 
-def _special(number: int, core: Core, warp: Warp) -> Words:
-    """What a special register reads. Those that this machine has no use for read 0.
+def _number(read: Callable[[Core, Warp], int]) -> _Read:
+    """What is the same for all threads."""
+    return lambda core, warp: uniform(read(core, warp))
 
-    Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down
-    to its first byte (LMEMHIOFF is 0).
-    """
-    launch = core.launch
-    match number:
-        case SpecialRegister.LANEID:
-            return _LANES
-        case SpecialRegister.TID_X | SpecialRegister.TID_Y | SpecialRegister.TID_Z:
-            return warp.thread_index[number - SpecialRegister.TID_X].astype(np.uint32)
-        case SpecialRegister.TID:
-            return _packed(*warp.thread_index)
-        case SpecialRegister.NTID:
-            return _packed(*(np.full(WARP_THREADS, size) for size in launch.block))
-        case SpecialRegister.CTAID_X | SpecialRegister.CTAID_Y | SpecialRegister.CTAID_Z:
-            return uniform(warp.cta.index[number - SpecialRegister.CTAID_X])
-        case SpecialRegister.EQMASK | SpecialRegister.LTMASK | SpecialRegister.LEMASK | SpecialRegister.GTMASK \
-                | SpecialRegister.GEMASK:
-            return _LANE_MASKS[SpecialRegister(number)]
-        case SpecialRegister.VIRTID:
-            return uniform(warp.slot << VIRTUAL_WARP_AT)
-        case SpecialRegister.VIRTCFG:
-            return uniform(core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT)
-        case SpecialRegister.CLOCK | SpecialRegister.CLOCKLO | SpecialRegister.GLOBALTIMERLO:
-            return uniform(core.clock)
-        case SpecialRegister.CLOCKHI | SpecialRegister.GLOBALTIMERHI:
-            return uniform(core.clock >> 32)
-        case SpecialRegister.SWINLO:
-            return uniform(SHARED_WINDOW)
-        case SpecialRegister.LWINLO:
-            return uniform(LOCAL_WINDOW)
-        case SpecialRegister.SWINSZ | SpecialRegister.LWINSZ:
-            return uniform(WINDOW_BYTES)
-        case SpecialRegister.SMEMSZ:
-            return uniform(launch.shared)
-        case SpecialRegister.SMEMBANKS:
-            return uniform(SHARED_BANKS)
-        case SpecialRegister.LMEMLOSZ:
-            return uniform(launch.local)
-        case SpecialRegister.REGALLOC:
-            return uniform(launch.registers)
-        case SpecialRegister.GLOBALERRORSTATUS:
-            return uniform(core.traps.status)
-        case SpecialRegister.WARPERRORSTATUS | SpecialRegister.WARPERRORSTATUSCLEAR:
-            return uniform(warp.trap.status)
-        case _:
-            return uniform(0)
+
+_SPECIAL: Mapping[int, _Read] = {
+    SpecialRegister.LANEID: lambda core, warp: _LANES,
+    SpecialRegister.TID_X: lambda core, warp: warp.thread_index[0].astype(np.uint32),
+    SpecialRegister.TID_Y: lambda core, warp: warp.thread_index[1].astype(np.uint32),
+    SpecialRegister.TID_Z: lambda core, warp: warp.thread_index[2].astype(np.uint32),
+    SpecialRegister.TID: lambda core, warp: _packed(*warp.thread_index),
+    SpecialRegister.NTID: lambda core, warp: _packed(*(np.full(WARP_THREADS, size) for size in core.launch.block)),
+    SpecialRegister.CTAID_X: _number(lambda core, warp: warp.cta.index[0]),
+    SpecialRegister.CTAID_Y: _number(lambda core, warp: warp.cta.index[1]),
+    SpecialRegister.CTAID_Z: _number(lambda core, warp: warp.cta.index[2]),
+    SpecialRegister.EQMASK: _lane_mask(lambda other, own: other == own),
+    SpecialRegister.LTMASK: _lane_mask(lambda other, own: other < own),
+    SpecialRegister.LEMASK: _lane_mask(lambda other, own: other <= own),
+    SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
+    SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
+    SpecialRegister.VIRTID: _number(lambda core, warp: warp.slot << VIRTUAL_WARP_AT),
+    SpecialRegister.VIRTCFG: _number(lambda core, warp: core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT),
+    **dict.fromkeys((SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO),
+                    _number(lambda core, warp: core.clock)),
+    **dict.fromkeys((SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI),
+                    _number(lambda core, warp: core.clock >> 32)),
+    SpecialRegister.SWINLO: _number(lambda core, warp: SHARED_WINDOW),
+    SpecialRegister.LWINLO: _number(lambda core, warp: LOCAL_WINDOW),
+    **dict.fromkeys((SpecialRegister.SWINSZ, SpecialRegister.LWINSZ), _number(lambda core, warp: WINDOW_BYTES)),
+    SpecialRegister.SMEMSZ: _number(lambda core, warp: core.launch.shared),
+    SpecialRegister.SMEMBANKS: _number(lambda core, warp: SHARED_BANKS),
+    SpecialRegister.LMEMLOSZ: _number(lambda core, warp: core.launch.local),
+    SpecialRegister.REGALLOC: _number(lambda core, warp: core.launch.registers),
+    SpecialRegister.GLOBALERRORSTATUS: _number(lambda core, warp: core.traps.status),
+    **dict.fromkeys((SpecialRegister.WARPERRORSTATUS, SpecialRegister.WARPERRORSTATUSCLEAR),
+                    _number(lambda core, warp: warp.trap.status)),
+}
+"""What special registers read. Those that this machine has no use for read 0.
+
+Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down to its first
+byte (LMEMHIOFF is 0).
+"""
+_NOTHING = _number(lambda core, warp: 0)
 
 
 @of_fields
@@ -101,7 +88,7 @@ def _read_special(core: Core, warp: Warp, threads: int, record: Retirement, valu
     """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
     if threads:
-        warp.write_register(record, destination, _special(number, core, warp), threads)
+        warp.write_register(record, destination, _SPECIAL.get(number, _NOTHING)(core, warp), threads)
         if number == SpecialRegister.WARPERRORSTATUSCLEAR:
             warp.trap.forget()
 

@@ -9,6 +9,8 @@ words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC b
 test and leaves CC alone; what CC gets is ours.
 """
 
+from collections.abc import Callable
+
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 
 from .decode import Instruction, Result, result_of, semantics
@@ -107,36 +109,29 @@ def _insert(i: Instruction) -> Result:
     return compute
 
 
-def _tested(test: PredicateTest, zero: bool) -> int:
-    """The predicate that a logic operation writes."""
-    match test:
-        case PredicateTest.Z:
-            return int(zero)
-        case PredicateTest.NZ:
-            return int(not zero)
-        case PredicateTest.T:
-            return 1
-        case PredicateTest.NONE:
-            return 0
+_TESTED: dict[PredicateTest, Callable[[bool], int]] = {
+    PredicateTest.Z: lambda zero: int(zero), PredicateTest.NZ: lambda zero: int(not zero),
+    PredicateTest.T: lambda zero: 1, PredicateTest.NONE: lambda zero: 0}
+"""The predicate that a logic operation writes, whose result is zero or not."""
 
 
 def _logic_result(i: Instruction, destination: int) -> Operation | None:
     """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
-    set_cc, test = i["cc"], PredicateTest(i["predicate_test"])
+    set_cc, test = i["cc"], _TESTED[PredicateTest(i["predicate_test"])]
     predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
     if not set_cc and predicate == DISCARD_PREDICATE:
         return None
 
     def finish(thread: Thread) -> int:
         result = thread.values[destination]
-        thread.predicates[predicate] = _tested(test, result == 0)
+        thread.predicates[predicate] = test(result == 0)
         if set_cc:
             thread.condition = flags_of_result(result)
         return 0
 
     def finish_extended(thread: Thread) -> int:
         result, condition = thread.values[destination], thread.condition
-        thread.predicates[predicate] = _tested(test, result == 0 and bool(condition & ZERO))
+        thread.predicates[predicate] = test(result == 0 and bool(condition & ZERO))
         if set_cc:
             thread.condition = flags_of_result(result) & (condition | ~ZERO)
         return 0
@@ -184,37 +179,30 @@ def _logic_of_three(i: Instruction) -> Operation:
     return operation
 
 
-def _selectors(mode: PermuteMode, control: int) -> list[int]:
-    """For each byte of the result, lowest first, which of the 8 bytes it takes; bit 3: only its sign."""
-    first = control & 3
-    match mode:
-        case PermuteMode.INDEX:
-            return [control >> 4 * byte & 15 for byte in range(4)]
-        case PermuteMode.F4E:
-            return [first + byte for byte in range(4)]
-        case PermuteMode.B4E:
-            return [first - byte & 7 for byte in range(4)]
-        case PermuteMode.RC8:
-            return [first] * 4
-        case PermuteMode.ECL:
-            return [max(byte, first) for byte in range(4)]
-        case PermuteMode.ECR:
-            return [min(byte, first) for byte in range(4)]
-        case PermuteMode.RC16:
-            return [byte % 2 + 2 * (control & 1) for byte in range(4)]
+_SELECTORS: dict[PermuteMode, Callable[[int, int], int]] = {
+    PermuteMode.INDEX: lambda control, byte: control >> 4 * byte & 15,
+    PermuteMode.F4E: lambda control, byte: (control & 3) + byte,
+    PermuteMode.B4E: lambda control, byte: (control & 3) - byte & 7,
+    PermuteMode.RC8: lambda control, byte: control & 3,
+    PermuteMode.ECL: lambda control, byte: max(byte, control & 3),
+    PermuteMode.ECR: lambda control, byte: min(byte, control & 3),
+    PermuteMode.RC16: lambda control, byte: byte % 2 + 2 * (control & 1),
+}
+"""Which of the 8 bytes a byte of the result takes, the lowest being byte 0; bit 3: only its sign."""
 
 
 @result_of("PRMT")
 def _permute(i: Instruction) -> Result:
     """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
-    mode = PermuteMode(i["mode"])
+    select = _SELECTORS[PermuteMode(i["mode"])]
 
     def compute(thread: Thread) -> int:
         values = thread.values
         pair = values[c] << 32 | values[a]
         result = 0
-        for position, selector in enumerate(_selectors(mode, values[b])):
+        for position in range(4):
+            selector = select(values[b], position)
             byte = pair >> 8 * (selector & 7) & 0xFF
             if selector & 8:
                 byte = 0xFF if byte & 0x80 else 0

@@ -1,6 +1,6 @@
 """Shifts, bit fields, logic, byte permutations and bit counts. None of them sets C or O."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import and_, or_
 
@@ -147,32 +147,26 @@ def lop3(sources: Sources, values: Values) -> Outcome:
     return Outcome(result, p=_predicate_of(values, result))
 
 
-def _bytes_picked(mode: PermuteMode, selector: Words) -> list[Words]:
-    """For each result byte, lowest first, the number of the source byte among {c, a}; bit 3 repeats its sign."""
-    if mode is PermuteMode.INDEX:
-        return [selector >> np.uint32(4 * place) & np.uint32(15) for place in range(4)]
-    amount = selector & np.uint32(3)
-    places = [np.uint32(place) for place in range(4)]
-    match mode:
-        case PermuteMode.F4E:
-            return [amount + place for place in places]
-        case PermuteMode.B4E:
-            return [amount - place & np.uint32(7) for place in places]
-        case PermuteMode.RC8:
-            return [amount for _ in places]
-        case PermuteMode.ECL:
-            return [np.maximum(amount, place) for place in places]
-        case PermuteMode.ECR:
-            return [np.minimum(amount, place) for place in places]
-        case _:  # RC16
-            return [(amount & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)) for place in places]
+_PICKED: dict[PermuteMode, Callable[[Words, np.uint32], Words]] = {
+    PermuteMode.INDEX: lambda selector, place: selector >> np.uint32(4) * place & np.uint32(15),
+    PermuteMode.F4E: lambda selector, place: (selector & np.uint32(3)) + place,
+    PermuteMode.B4E: lambda selector, place: (selector & np.uint32(3)) - place & np.uint32(7),
+    PermuteMode.RC8: lambda selector, place: selector & np.uint32(3),
+    PermuteMode.ECL: lambda selector, place: np.maximum(selector & np.uint32(3), place),
+    PermuteMode.ECR: lambda selector, place: np.minimum(selector & np.uint32(3), place),
+    PermuteMode.RC16: lambda selector, place: (selector & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)),
+}
+"""The number of the source byte among {c, a} for a byte of the result, the lowest being byte 0; bit 3 repeats its
+sign.
+"""
 
 
 def prmt(sources: Sources, values: Values) -> Outcome:
     """PRMT: four bytes picked from those of a (0 to 3) and c (4 to 7); b is the selector."""
-    mode = PermuteMode(values["mode"])
+    pick = _PICKED[PermuteMode(values["mode"])]
     wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
-    for place, number in enumerate(_bytes_picked(mode, sources.b)):
+    for place in range(4):
+        number = pick(sources.b, np.uint32(place))
         shift = (number & np.uint32(7)) * np.uint32(8)
         byte = (wide >> shift).astype(np.uint32) & np.uint32(0xFF)
         sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))

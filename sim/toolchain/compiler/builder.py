@@ -130,7 +130,7 @@ class Builder:
             low = self.temporary()
             self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
             return [Source(low), number(0)]
-        place = self.layout.place(variable)
+        place = self.layout.places.get(variable)
         if place is None:
             return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
         return [number(place + offset), number(0)]

@@ -186,7 +186,7 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 def _is_held(b: Builder, variable: Variable) -> bool:
     """Whether a variable is a parameter in registers: all but an entry's are."""
-    return variable.space is Space.PARAM and b.layout.place(variable) is None
+    return variable.space is Space.PARAM and b.layout.places.get(variable) is None
 
 
 def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list[Value], int]:

@@ -3,7 +3,8 @@
 Nodes are numbered. Equal nodes are one; what is constant is folded. A node's value never has more bits than its width.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["WORD", "Graph", "Node"]
@@ -238,26 +239,15 @@ class Graph:
         return result
 
 
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "add": operator.add, "sub": operator.sub,
+    "mul": operator.mul, "eq": lambda a, b: int(a == b), "ult": lambda a, b: int(a < b)}
+
+
 def _fold(name: str, width: int, a: int, b: int) -> int | None:
     """The operation on constants."""
-    match name:
-        case "and":
-            return a & b
-        case "or":
-            return a | b
-        case "xor":
-            return a ^ b
-        case "add":
-            return a + b
-        case "sub":
-            return a - b
-        case "mul":
-            return a * b
-        case "eq":
-            return int(a == b)
-        case "ult":
-            return int(a < b)
-        case "slt":
-            half = 1 << width - 1
-            return int((a ^ half) < (b ^ half))
-    return None
+    if name == "slt":
+        half = 1 << width - 1
+        return int((a ^ half) < (b ^ half))
+    fold = _FOLDS.get(name)
+    return None if fold is None else fold(a, b)

@@ -129,21 +129,13 @@ class Lowering:
         """The node of a value of up to 64 bits."""
         graph, parts, at, count = self.graph, [], 0, len(nets)
         while at < count:
-            net = nets[at]
+            net, end = nets[at], self.run_end(nets, at)
             if net.is_const:
-                end, value = at, 0
-                while end < count and nets[end].is_const:
-                    value |= nets[end].const << end - at
-                    end += 1
-                parts.append((graph.const(end - at, value), at))
-                at = end
-                continue
-            cell, bit = net.cell, net.bit
-            start, width, node = self._part(cell, bit)
-            end, limit = at + 1, min(count, at + start + width - bit)
-            while end < limit and nets[end] == net + (end - at):
-                end += 1
-            parts.append((graph.slice(node, bit - start, end - at), at))
+                node = graph.const(end - at, sum(bit.const << place for place, bit in enumerate(nets[at:end])))
+            else:
+                start, _, whole = self._part(net.cell, net.bit)
+                node = graph.slice(whole, net.bit - start, end - at)
+            parts.append((node, at))
             at = end
         return graph.cat(parts, count)
 

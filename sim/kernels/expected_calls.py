@@ -24,12 +24,10 @@ def _ackermann(m: int, n: int) -> int:
     return _ackermann(m - 1, 1 if n == 0 else _ackermann(m, n - 1))
 
 
-@KERNELS.of("k09_ackermann")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    out = inputs.words("out")
+@KERNELS.changing("k09_ackermann", "out")
+def _(inputs: Inputs, out: list[int]) -> None:
     for t in range(inputs.threads):
         out[t & 3] = _ackermann(2, t & 3)
-    return {"out": exact(out)}
 
 
 @KERNELS.of("k10_calltable_global")
@@ -73,9 +71,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact([_outer(t, t, 4 * t) for t in range(inputs.threads)])}
 
 
-@KERNELS.of("k53_divergent_ret_func")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, table = inputs.words("o"), inputs.words("in")
+@KERNELS.changing("k53_divergent_ret_func", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    table = inputs.words("in")
     for t in range(inputs.threads):
         if t & 1:
             o[t] = 1
@@ -90,4 +88,3 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
                 break
         if found is not None:
             o[t] = found
-    return {"o": exact(o)}

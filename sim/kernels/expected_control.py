@@ -24,14 +24,13 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"c": exact(c)}
 
 
-@KERNELS.of("k02_isaxpy_gridstride")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    x, y = inputs.words("x"), inputs.words("y")
+@KERNELS.changing("k02_isaxpy_gridstride", "y")
+def _(inputs: Inputs, y: list[int]) -> None:
+    x = inputs.words("x")
     for thread in inputs.everybody():
         first = _number(inputs, thread.ctaid[0], thread.tid[0])
         for at in range(first, inputs.values["n"], inputs.run.grid[0] * inputs.run.block[0]):
             y[at] = x[at] * inputs.values["a"] + y[at]
-    return {"y": exact(y)}
 
 
 def _last_stores(initial: list[int], stores: list[dict[int, int]]) -> OneOf:
@@ -76,9 +75,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": _last_stores(o, stores)}
 
 
-@KERNELS.of("k04_loop_break_continue")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, cells, n = inputs.words("o"), inputs.words("in"), inputs.values["n"]
+@KERNELS.changing("k04_loop_break_continue", "o", "in")
+def _(inputs: Inputs, o: list[int], cells: list[int]) -> None:
+    n = inputs.values["n"]
     for t in range(inputs.threads):
         row = r4 = 0
         while row < n:
@@ -96,15 +95,12 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
                 r4 ^= value
                 cells[at + 1] = r4
         o[t] = r4
-    return {"o": exact(o), "in": exact(cells)}
 
 
-@KERNELS.of("k05_triple_loop")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k05_triple_loop", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     for t in range(inputs.threads):
         o[t] = _triple_loop(t, inputs.values["n"])
-    return {"o": exact(o)}
 
 
 def _triple_loop(t: int, n: int) -> int:
@@ -126,9 +122,8 @@ def _triple_loop(t: int, n: int) -> int:
     return total
 
 
-@KERNELS.of("k06_switch_brx")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, cells = inputs.words("o"), inputs.words("in")
+@KERNELS.changing("k06_switch_brx", "o", "in")
+def _(inputs: Inputs, o: list[int], cells: list[int]) -> None:
     for t in range(inputs.threads):
         case, value = cells[t], cells[t + 64]
         if case in (0, 6):
@@ -146,15 +141,13 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         else:
             result = ~value
         o[t] = result
-    return {"o": exact(o), "in": exact(cells)}
 
 
-@KERNELS.of("k07_switch_chain_in_loop")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, code = inputs.words("o"), inputs.words("code")
+@KERNELS.changing("k07_switch_chain_in_loop", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    code = inputs.words("code")
     for t in range(inputs.threads):
         o[t] = _interpreted(t, code, inputs.values["n"])
-    return {"o": exact(o)}
 
 
 def _interpreted(value: int, code: list[int], n: int) -> int:
@@ -181,14 +174,12 @@ def _interpreted(value: int, code: list[int], n: int) -> int:
     return value
 
 
-@KERNELS.of("k13_early_exit")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k13_early_exit", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     for t in range(inputs.threads):
         if t >= inputs.values["n"] or o[t] == 0:
             continue
         o[t] = o[t] * 3 + 1 if o[t] & 1 else o[t] + 10
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k47_trap_brkpt")
@@ -242,8 +233,6 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": _last_stores(o, stores)}
 
 
-@KERNELS.of("k58_prefetch_misc")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k58_prefetch_misc", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     o[1] = o[0]
-    return {"o": exact(o)}

@@ -24,9 +24,9 @@ def _saturated(value: int) -> int:
     return max(-1 << 31, min(value, (1 << 31) - 1))
 
 
-@KERNELS.of("k21_alu32")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, a, t = inputs.words("o"), inputs.values["a"], 0
+@KERNELS.changing("k21_alu32", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    a, t = inputs.values["a"], 0
     x, y = o[0], o[1]
     sx, sy = signed(x), signed(y)
     count = min(y, 32)
@@ -39,12 +39,11 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         -sx, abs(sx), min(sx, sy), max(x, y),
         wide, wide >> 32, sx * sy, sx * sy >> 32, x * a + wide, x * a + wide >> 32,
         _saturated(sx + sy), _saturated(sx - sy), _saturated((sx * sy >> 32) + t))]
-    return {"o": exact(o)}
 
 
-@KERNELS.of("k23_compare_select")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, a = inputs.words("o"), inputs.values["a"]
+@KERNELS.changing("k23_compare_select", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    a = inputs.values["a"]
     x, y = o[0], o[1]
     sx, sy, sa = signed(x), signed(y), signed(a)
     p1, p2, p3, p4 = sx < sy, x <= y, sx > sa, x >= 100
@@ -57,7 +56,6 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     o[8:12] = [sum(bit << place for place, bit in enumerate(bits)), -(sx < sy), -((x > a) & p13),
                x if sa >= 0 else y]
     o[12] = x if sy >= 0 else a
-    return {"o": exact(o)}
 
 
 def _extracted(value: int, first: int, length: int, is_signed: bool) -> int:
@@ -102,9 +100,9 @@ def _nibbles(value: int) -> list[int]:
     return [value >> 4 * place & 15 for place in range(4)]
 
 
-@KERNELS.of("k24_bitops")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, a = inputs.words("o"), inputs.values["a"]
+@KERNELS.changing("k24_bitops", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    a = inputs.values["a"]
     x, y, z, w = o[:4]
     highest = x.bit_length() - 1
     highest_signed = (~x & WORD if signed(x) < 0 else x).bit_length() - 1
@@ -117,17 +115,14 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         _funnel(x, y, z & 31, True),
         _funnel(x, y, min(z, 32), False), _funnel(x, y, 9, True), _funnel(x, x, 13, False),
         _table_lookup(x, y, z, 0x96), _table_lookup(x, y, z, 0xE8), _table_lookup(x, 0x1234, z, 0xCA))]
-    return {"o": exact(o)}
 
 
-@KERNELS.of("k25_divrem32")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k25_divrem32", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     x, y = o[0], o[1]
     sx, sy, sa = signed(x), signed(y), signed(inputs.values["a"])
     o[4:12] = [x // y, x % y, quotient(sx, sy), remainder(sx, sa), x // 10, remainder(sx, 7), quotient(sx, 16),
                x % 100]
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k27_murmur_xorshift")
@@ -167,9 +162,8 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact(list(memoryview(bytes(image)).cast("I")))}
 
 
-@KERNELS.of("k38_bignum_carry")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k38_bignum_carry", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     x, y = (sum(word << 32 * place for place, word in enumerate(o[first:first + 4])) for first in (0, 4))
     low = o[0] * o[4]
     middle = (low >> 32) + (o[0] * o[5] & WORD)
@@ -179,7 +173,6 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     for first, value in ((8, x + y), (12, x - y)):
         o[first:first + 4] = [value >> 32 * place & WORD for place in range(4)]
     o[16:20] = [low, middle, high, high >> 32]
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k48_special_regs")
@@ -203,16 +196,14 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": OneOf([None if choices is None else frozenset(choices) for choices in seen] + untouched)}
 
 
-@KERNELS.of("k56_many_preds")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k56_many_preds", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     x, y, z = o[:3]
     sx, sy, sz = signed(x), signed(y), signed(z)
     tests = (sx < 1, sx < sy, sy < sz, z == 7, x != z, sx > 9, y > 5, z >= x, y < 77, y == z, sy < 3)
     for (at, holds), (first, value) in product(enumerate(tests), ((3, x), (28, y))):
         if holds == (first == 3):
             o[first + at] = value
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k71_clamp")

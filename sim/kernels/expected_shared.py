@@ -11,13 +11,12 @@ __all__ = ["KERNELS"]
 KERNELS = Kernels()
 
 
-@KERNELS.of("k14_transpose_shared")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, source, w = inputs.words("o"), inputs.words("in"), inputs.values["w"]
+@KERNELS.changing("k14_transpose_shared", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    source, w = inputs.words("in"), inputs.values["w"]
     for thread in inputs.everybody():
         (x, y, _), (cx, cy, _) = thread.tid, thread.ctaid
         o[(32 * cx + y) * w + 32 * cy + x] = source[(32 * cy + x) * w + 32 * cx + y]
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k15_shared_reduce")
@@ -74,9 +73,8 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact(o)}
 
 
-@KERNELS.of("k17_shfl_reduce")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k17_shfl_reduce", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     for number, values in enumerate(_warps(inputs.words("in"))):
         for distance in (16, 8):
             values = [value + values[lane + distance if lane + distance < 32 else lane] & WORD
@@ -86,7 +84,6 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         # By index in segments of eight: each lane picks the one of its segment that its number names, itself.
         values = [max(value, values[lane & 0x18 | lane & 7], key=signed) for lane, value in enumerate(values)]
         o[32 * number] = values[0]
-    return {"o": exact(o)}
 
 
 def _pair(words: list[int], at: int) -> int:
@@ -175,13 +172,11 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"io": Exact(np.sort(inputs.buffers["io"]))}
 
 
-@KERNELS.of("k39_generic_addr")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k39_generic_addr", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     shared = inputs.values["n"] == 2
     # What else is stored through the pointer goes to shared memory, or is overwritten by the result.
     o[0] = (0 if shared else o[0]) + 1 + shared & WORD
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k42_spinlock")
@@ -196,9 +191,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact([result] * inputs.threads)}
 
 
-@KERNELS.of("k45_vec_ldst")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, source = inputs.words("o"), inputs.words("i")
+@KERNELS.changing("k45_vec_ldst", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    source = inputs.words("i")
     for t in range(inputs.threads):
         at = 4 * t
         local = [0] * 16
@@ -208,7 +203,6 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         o[at:at + 4] = [source[at + 2] + local[4], source[at + 3] + local[5], local[6], local[7]]
         o[at + 128] = source[at + 4]
         o[at + 129] = source[at + 5] + source[at + 8] + source[at + 9]
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k49_dynamic_shared")

@@ -14,9 +14,9 @@ def _split(value: int) -> list[int]:
     return [value & WORD, value >> 32 & WORD]
 
 
-@KERNELS.of("k22_alu64")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o, a, b = inputs.words("o"), inputs.values["a"] & LONG, inputs.values["b"] & LONG
+@KERNELS.changing("k22_alu64", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
+    a, b = inputs.values["a"] & LONG, inputs.values["b"] & LONG
     x, y, count = o[0] | o[1] << 32, o[2] | o[3] << 32, o[4]
     sx, sy, shift = signed(x, 64), signed(y, 64), min(count, 64)
     selected = x if sx < sy else y
@@ -31,16 +31,13 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
         signed(count),
     ) for half in _split(value)]
     o[62] = y.bit_length() - 1
-    return {"o": exact(o)}
 
 
-@KERNELS.of("k26_divrem64")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    o = inputs.words("o")
+@KERNELS.changing("k26_divrem64", "o")
+def _(inputs: Inputs, o: list[int]) -> None:
     x, y = o[0] | o[1] << 32, o[2] | o[3] << 32
     sx, sy = signed(x, 64), signed(y, 64)
     o[4:12] = [half for value in (x // y, x % y, quotient(sx, sy), remainder(sy, 1000)) for half in _split(value)]
-    return {"o": exact(o)}
 
 
 @KERNELS.of("k33_collatz64")

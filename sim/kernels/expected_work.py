@@ -155,9 +155,9 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
     return {"o": exact([row[-1]] * inputs.threads)}
 
 
-@KERNELS.of("k55_tea_cipher")
-def _(inputs: Inputs) -> Mapping[str, Outcome]:
-    io, keys = inputs.words("io"), [inputs.values[f"k{number}"] for number in range(4)]
+@KERNELS.changing("k55_tea_cipher", "io")
+def _(inputs: Inputs, io: list[int]) -> None:
+    keys = [inputs.values[f"k{number}"] for number in range(4)]
 
     def mixed(value: int, total: int, first: int, second: int) -> int:
         return (value << 4) + first ^ value + total ^ (value >> 5) + second
@@ -168,4 +168,3 @@ def _(inputs: Inputs) -> Mapping[str, Outcome]:
             x = x + mixed(y, total, keys[0], keys[1]) & WORD
             y = y + mixed(x, total, keys[2], keys[3]) & WORD
         io[at:at + 2] = [x, y]
-    return {"io": exact(io)}

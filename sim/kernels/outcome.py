@@ -138,6 +138,16 @@ class Kernels(dict[str, Expectation]):
             return expectation
         return enter
 
+    def changing(self, kernel: str, *buffers: str) -> Callable[[Callable[..., None]], None]:
+        """Enters the decorated function, which changes the words of some buffers as the kernel does."""
+        def enter(change: Callable[..., None]) -> None:
+            def expectation(inputs: Inputs) -> Mapping[str, Outcome]:
+                words = {name: inputs.words(name) for name in buffers}
+                change(inputs, *words.values())
+                return {name: exact(left) for name, left in words.items()}
+            self[kernel] = expectation
+        return enter
+
 
 def exact(words: list[int], bits: int = 32) -> Exact:
     """Words of ``bits`` bits that are all defined; of each number the low bits count."""

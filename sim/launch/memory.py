@@ -9,6 +9,7 @@ __all__ = ["Memory", "MemoryFaultError"]
 
 _PAGE_BITS = 12
 _PAGE_BYTES = 1 << _PAGE_BITS
+_WHOLE_LINE = (1 << LINE_BYTES) - 1
 
 
 class MemoryFaultError(Exception):
@@ -104,6 +105,14 @@ class Memory:
             page = self._pages.setdefault(address + done >> _PAGE_BITS, bytearray(_PAGE_BYTES))
             page[inside:inside + step] = content[done:done + step]
             done += step
+
+    def write_line(self, address: int, content: bytes, mask: int) -> None:
+        """Writes those bytes of a line that a mask has, bit n for byte n."""
+        if mask != _WHOLE_LINE:
+            old = self.read(address, LINE_BYTES)
+            content = bytes(new if mask >> at & 1 else byte
+                            for at, (new, byte) in enumerate(zip(content, old, strict=True)))
+        self.write(address, content)
 
     def read_number(self, address: int, size: int) -> int:
         """The little-endian number of ``size`` bytes at ``address``."""

@@ -1,7 +1,8 @@
 """What a driver sees of the machine: its registers, its memory, and time that passes."""
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable
+from typing import ClassVar
 
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from sim.launch.memory import Memory
@@ -16,47 +17,56 @@ CONTROL = SM_REGISTERS["DBGR_CONTROL0"].fields
 STATUS = SM_REGISTERS["DBGR_STATUS0"].fields
 
 
-class HostAccess(Protocol):
+class HostAccess(ABC):
     """What the host reaches of the machine, in simulation or on a board.
 
-    See :class:`~sim.machine.hosted.HostedMachine`.
+    Attributes:
+        memory: The machine's.
+        cycles: Clock cycles of the run so far.
+        remote: Much happens between two words of the host. So a driver finds the machine stopped before the first warp:
+            it has no other way to be there in time.
     """
 
     memory: Memory
     cycles: int
-    remote: ClassVar[bool]
+    remote: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def ended(self) -> bool:
         """The grid is over."""
-        ...
 
     @property
+    @abstractmethod
     def locked_down(self) -> bool:
         """The machine is trapped, and nothing in it goes on."""
-        ...
 
     @property
+    @abstractmethod
     def interrupted(self) -> bool:
         """The machine interrupts the host."""
-        ...
 
     @property
+    @abstractmethod
     def differs(self) -> bool:
         """The reference machine does something else."""
-        ...
+
+    @abstractmethod
+    async def read_all(self, addresses: Iterable[int]) -> list[int]:
+        """Reads registers, one after the other."""
+
+    @abstractmethod
+    async def write(self, address: int, value: int) -> None:
+        """Writes a register."""
+
+    @abstractmethod
+    async def advance(self, cycles: int) -> bool:
+        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
 
     async def read(self, address: int) -> int:
         """Reads a register."""
-        ...
-
-    async def write(self, address: int, value: int) -> None:
-        """Writes a register."""
-        ...
-
-    async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
-        ...
+        (value,) = await self.read_all((address,))
+        return value
 
 
 class Host:

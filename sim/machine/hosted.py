@@ -1,9 +1,8 @@
 """A machine as its host drives it, in simulation or on a board: registers, a launch descriptor, memory."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
@@ -11,8 +10,7 @@ from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
 from sim.launch import Launch
 from sim.launch.descriptor import place_descriptor
-from sim.launch.memory import Memory
-from sim.machine.host import REGISTERS, Driver, Host
+from sim.machine.host import REGISTERS, Driver, Host, HostAccess
 from sim.machine.lockstep import Lockstep
 from sim.machine.warp_state import WarpState
 
@@ -48,7 +46,7 @@ class HardwareResult:
         return self.counters.get("instructions", 0)
 
 
-class HostedMachine(ABC):
+class HostedMachine(HostAccess):
     """What runs launches, one after the other, each from the machine's reset.
 
     Attributes:
@@ -59,44 +57,10 @@ class HostedMachine(ABC):
         cycles: Of the last run, so far.
     """
 
-    memory: Memory
-    remote: ClassVar[bool] = False
-    """Much happens between two words of the host. So a driver finds the machine stopped before the first warp: it has
-    no other way to be there in time."""
-
     def __init__(self, params: SmParams, policy: Policy = Policy.GREEDY_THEN_OLDEST) -> None:
         self.params, self.policy = params, policy
         self.lockstep: Lockstep | None = None
         self.cycles = 0
-
-    # What the machine is asked, wherever it is.
-
-    @abstractmethod
-    async def advance(self, cycles: int) -> bool:
-        """Lets cycles pass, fewer if something happens. Returns whether the machine wants attention."""
-
-    @abstractmethod
-    async def write(self, address: int, value: int) -> None:
-        """Writes a register."""
-
-    @abstractmethod
-    async def read_all(self, addresses: Iterable[int]) -> list[int]:
-        """Reads registers, one after the other."""
-
-    @property
-    @abstractmethod
-    def ended(self) -> bool:
-        """The grid is over."""
-
-    @property
-    @abstractmethod
-    def locked_down(self) -> bool:
-        """The machine is trapped, and nothing in it goes on."""
-
-    @property
-    @abstractmethod
-    def interrupted(self) -> bool:
-        """The machine interrupts its host."""
 
     @abstractmethod
     async def settle(self) -> None:
@@ -139,11 +103,6 @@ class HostedMachine(ABC):
         else:
             await self._wait(limit, result, progress)
         await self._finish(result)
-
-    async def read(self, address: int) -> int:
-        """Reads a register."""
-        (value,) = await self.read_all((address,))
-        return value
 
     async def _start(self, launch: Launch, places: tuple[int, int], report_mask: int, *, held: bool) -> None:
         """Starts the grid, which waits for whoever lets it go, if it is ``held``."""

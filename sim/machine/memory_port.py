@@ -93,23 +93,13 @@ class MemoryServer:
         address, error, data = request.address * LINE_BYTES, 0, 0
         try:
             if request.write:
-                self._write(address, request.data.to_bytes(LINE_BYTES, "little"), request.mask)
+                self._memory.write_line(address, request.data.to_bytes(LINE_BYTES, "little"), request.mask)
             else:
                 data = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:
             error = 1
         waiting.response = {"write": request.write, "tag": request.tag, "error": error, "data": data}
         return waiting.response
-
-    def _write(self, address: int, content: bytes, mask: int) -> None:
-        if mask == (1 << LINE_BYTES) - 1:
-            self._memory.write(address, content)
-            return
-        line = bytearray(self._memory.read(address, LINE_BYTES))
-        for byte in range(LINE_BYTES):
-            if mask >> byte & 1:
-                line[byte] = content[byte]
-        self._memory.write(address, line)
 
     def _next(self, cycle: int) -> int | None:
         """The tag whose oldest answer is given next."""

@@ -16,7 +16,6 @@ __all__ = ["LATENCY", "MemoryService"]
 
 LATENCY = 20
 """Cycles from a request to its answer, unless answers queue."""
-_ALL = (1 << LINE_BYTES) - 1
 
 
 def _places(layout: data.StructLayout) -> dict[str, tuple[int, int]]:
@@ -119,24 +118,10 @@ class MemoryService:
         address, error, content = field["address"] * LINE_BYTES, 0, 0
         try:
             if field["write"]:
-                self._write(address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"])
+                self._memory.write_line(address, field["data"].to_bytes(LINE_BYTES, "little"), field["mask"])
             else:
                 content = self._memory.read_number(address, LINE_BYTES)
         except MemoryFaultError:
             error = 1
         answer = {"write": field["write"], "tag": field["tag"], "error": error, "data": content}
         request.answer = sum(answer[name] << offset for name, (offset, _) in self._answer.items())
-
-    def _write(self, address: int, content: bytes, mask: int) -> None:
-        if mask == _ALL:
-            self._memory.write(address, content)
-            return
-        first = 0
-        while first < LINE_BYTES:
-            if mask >> first & 1:
-                end = first
-                while end < LINE_BYTES and mask >> end & 1:
-                    end += 1
-                self._memory.write(address + first, content[first:end])
-                first = end
-            first += 1

@@ -12,7 +12,7 @@ from .retirement import Retirement
 from .state import Warp
 from .traps import Traps
 
-__all__ = ["Action", "Core", "Maker", "constant_address"]
+__all__ = ["Action", "Core", "Maker", "constant_address", "of_fields"]
 
 
 class Core(Protocol):
@@ -48,6 +48,11 @@ Maker = Callable[[Form, Values], Action]
 """Makes the action of a word that encoding_error lets pass."""
 
 _OFFSET_BITS, _SUM_BITS = 16, 32
+
+
+def of_fields(run: Callable[[Core, Warp, int, Retirement, Values], None]) -> Maker:
+    """The maker of an action that takes nothing of its word but the values of fields, when it is executed."""
+    return lambda _, values: lambda core, warp, threads, record: run(core, warp, threads, record, values)
 
 
 def constant_address(values: Values, operand: Constant, index: int = 0) -> int:

@@ -14,7 +14,7 @@ from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.isa.syntax import Form, Immediate, Register, Values
 from rtl.params import WARP_THREADS
 
-from .action import Action, Core
+from .action import Action, Core, of_fields
 from .barriers import settle
 from .faults import WarpFaultError
 from .retirement import Retirement
@@ -98,38 +98,32 @@ def barrier_action(form: Form, values: Values) -> Action:
     return run
 
 
-def read_action(form: Form, values: Values) -> Action:
+@of_fields
+def read_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """B2R: a barrier's state; the warp's last result, and as a predicate whether it is not 0; or, with
     ``.WARP``, 0: a warp that executes waits at no barrier (ours).
     """
     mode = BarrierRead(values["mode"])
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if not threads:
-            return
-        number = 0
-        if mode is BarrierRead.BARRIER:
-            number = _barrier(core, warp, values["barrier"]).pack()
-        elif mode is BarrierRead.RESULT:
-            number = warp.reduction
-            warp.write_predicate(record, values["Pd"], ALL_THREADS if number else 0, threads)
-        warp.write_register(record, values["Rd"], uniform(number), threads)
-
-    return run
+    if not threads:
+        return
+    number = 0
+    if mode is BarrierRead.BARRIER:
+        number = _barrier(core, warp, values["barrier"]).pack()
+    elif mode is BarrierRead.RESULT:
+        number = warp.reduction
+        warp.write_predicate(record, values["Pd"], ALL_THREADS if number else 0, threads)
+    warp.write_register(record, values["Rd"], uniform(number), threads)
 
 
-def write_action(form: Form, values: Values) -> Action:
+@of_fields
+def write_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """R2B: sets from the lowest executing thread's register what B2R reads; ``.WARP`` has nothing to set (ours)."""
     mode = BarrierRead(values["mode"])
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if not threads:
-            return
-        number = _lowest(warp, values["Rb"], threads)
-        if mode is BarrierRead.BARRIER:
-            _barrier(core, warp, values["barrier"]).unpack(number)
-            settle(warp.cta)
-        elif mode is BarrierRead.RESULT:
-            warp.reduction = int(np.uint32(number))
-
-    return run
+    if not threads:
+        return
+    number = _lowest(warp, values["Rb"], threads)
+    if mode is BarrierRead.BARRIER:
+        _barrier(core, warp, values["barrier"]).unpack(number)
+        settle(warp.cta)
+    elif mode is BarrierRead.RESULT:
+        warp.reduction = int(np.uint32(number))

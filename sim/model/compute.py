@@ -78,7 +78,7 @@ def compute_action(form: Form, values: Values) -> Action:
     """The action of an instruction whose operation is in OPERATIONS. Sources are read, and may raise errors, only
     when there are threads to execute it.
     """
-    operation = OPERATIONS[form.name](values)
+    operation = OPERATIONS[form.name]
     vectors, predicates = _vector_sources(form, values), _predicate_sources(form, values)
     destination = values["Rd"] if "d" in form.operands else RZ
     results = [(name, values[operand.field]) for name in "pq"
@@ -95,7 +95,7 @@ def compute_action(form: Form, values: Values) -> Action:
             setattr(sources, name, read(core, warp))
         for name, number, flip in predicates:
             setattr(sources, name, warp.predicates[number] ^ flip)
-        outcome = operation(sources)
+        outcome = operation(sources, values)
         # CC comes first: a plain move's value is a view of its source, which it may be about to change.
         if writes_cc:
             warp.write_condition(record, _condition_of(outcome), threads)

@@ -9,7 +9,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import Constant, Form, Values
 from rtl.isa.tokens import API_CALL_LIMIT, TOKENS_PER_LINE, TokenKind
 
-from .action import Action, Core, Maker, constant_address
+from .action import Action, Core, Maker, constant_address, of_fields
 from .faults import WarpFaultError
 from .retirement import Retirement, StackToken
 from .state import Warp
@@ -179,34 +179,28 @@ def _leave(form: Form, values: Values, to: str | None) -> Action:
     return run
 
 
-def _all_threads(form: Form, values: Values) -> Action:
+@of_fields
+def _all_threads(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """SAM: the active threads are kept under a QUAD token and every live thread becomes active (ours)."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        push(warp, record, StackToken(TokenKind.QUAD, 0, warp.masks.active))
-        warp.masks = replace(warp.masks, active=warp.live)
-
-    return run
+    push(warp, record, StackToken(TokenKind.QUAD, 0, warp.masks.active))
+    warp.masks = replace(warp.masks, active=warp.live)
 
 
-def _restore_threads(form: Form, values: Values) -> Action:
+@of_fields
+def _restore_threads(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """RAM: the QUAD token on top, under holes at most, gives the active threads back, those of them that still
     live (ours). STACK_ERROR when it is not there, or when none of them lives any more (ours).
     """
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        popped = []
-        for index in reversed(range(warp.stack.depth)):
-            popped.append(warp.stack.token(index))
-            if popped[-1].kind is not TokenKind.NONE:
-                break
-        if not popped or popped[-1].kind is not TokenKind.QUAD:
-            raise WarpFaultError(WarpError.STACK_ERROR)
-        if not (active := popped[-1].mask & warp.live):
-            raise WarpFaultError(WarpError.STACK_ERROR)
-        continue_or_unwind(warp, record, replace(warp.masks, active=active), tuple(popped))
-
-    return run
+    popped = []
+    for index in reversed(range(warp.stack.depth)):
+        popped.append(warp.stack.token(index))
+        if popped[-1].kind is not TokenKind.NONE:
+            break
+    if not popped or popped[-1].kind is not TokenKind.QUAD:
+        raise WarpFaultError(WarpError.STACK_ERROR)
+    if not (active := popped[-1].mask & warp.live):
+        raise WarpFaultError(WarpError.STACK_ERROR)
+    continue_or_unwind(warp, record, replace(warp.masks, active=active), tuple(popped))
 
 
 def _rounded_up(depth: int) -> int:
@@ -214,61 +208,46 @@ def _rounded_up(depth: int) -> int:
     return -(-depth // TOKENS_PER_LINE) * TOKENS_PER_LINE
 
 
-def _get_stack_pointer(form: Form, values: Values) -> Action:
+@of_fields
+def _get_stack_pointer(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """GETCRSPTR: kill_future_branch, the API call depth, and the stack's depth in whole lines."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        number = (warp.kill_future_branch << _KILL_AT | warp.api_call_depth << _CALLS_AT
-                  | _rounded_up(warp.stack.depth))
-        warp.write_register(record, values["Rd"], uniform(number), threads)
-
-    return run
+    number = (warp.kill_future_branch << _KILL_AT | warp.api_call_depth << _CALLS_AT
+              | _rounded_up(warp.stack.depth))
+    warp.write_register(record, values["Rd"], uniform(number), threads)
 
 
-def _set_stack_pointer(form: Form, values: Values) -> Action:
+@of_fields
+def _set_stack_pointer(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """SETCRSPTR: takes all three from the lowest active thread (ours), clamps the depth to the mode's limit and
     forgets every token on chip. Without a region in memory the stack is empty then, whatever the depth, and that is
     a STACK_ERROR (ours): the one error that leaves a trace.
     """
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
-        warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
-        warp.kill_future_branch = bool(number >> _KILL_AT)
-        if not warp.stack.size:
-            warp.stack.reset(0)
-            raise WarpFaultError(WarpError.STACK_ERROR)
-        warp.stack.reset(min(_rounded_up(number & _DEPTH_MASK), warp.stack.limit))
-
-    return run
+    number = int(warp.rows[values["Ra"]][_lowest_thread(threads)])
+    warp.api_call_depth = number >> _CALLS_AT & _CALLS_MASK
+    warp.kill_future_branch = bool(number >> _KILL_AT)
+    if not warp.stack.size:
+        warp.stack.reset(0)
+        raise WarpFaultError(WarpError.STACK_ERROR)
+    warp.stack.reset(min(_rounded_up(number & _DEPTH_MASK), warp.stack.limit))
 
 
-def _get_local_base(form: Form, values: Values) -> Action:
+@of_fields
+def _get_local_base(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """GETLMEMBASE: the address of the warp's block of memory, in units of 512 bytes (ours)."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        warp.write_register(record, values["Rd"], uniform(warp.local_base // _BASE_UNIT), threads)
-
-    return run
+    warp.write_register(record, values["Rd"], uniform(warp.local_base // _BASE_UNIT), threads)
 
 
-def _set_local_base(form: Form, values: Values) -> Action:
+@of_fields
+def _set_local_base(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """SETLMEMBASE: moves the warp's block; the lowest active thread tells where to (ours)."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
-
-    return run
+    warp.local_base = int(warp.rows[values["Ra"]][_lowest_thread(threads)]) * _BASE_UNIT
 
 
-def write_back_action(form: Form, values: Values) -> Action:
+@of_fields
+def write_back_action(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """CCTLL.CRS.WBALL: makes the stack's memory current."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if threads:
-            warp.stack.write_back()
-
-    return run
+    if threads:
+        warp.stack.write_back()
 
 
 FLOW: Mapping[str, Maker] = {

@@ -12,7 +12,7 @@ from rtl.isa.trap_status import TRAP_REASONS
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .action import Action, Core, Maker
+from .action import Action, Core, Maker, of_fields
 from .faults import WarpFaultError
 from .flow import write_back_action
 from .retirement import Retirement
@@ -22,21 +22,14 @@ from .vector.lanes import Words, bits_of, mask_of, uniform
 __all__ = ["SYSTEM"]
 
 _LANES = np.arange(WARP_THREADS, dtype=np.uint32)
+_Read = Callable[[Core, Warp], Words]
 
 
-def _lane_mask(relation: Callable[[int, int], bool]) -> Words:
+def _lane_mask(relation: Callable[[int, int], bool]) -> _Read:
     """For each thread, the mask of the threads that stand in a relation to it."""
-    return np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
-                     for own in range(WARP_THREADS)], np.uint32)
-
-
-_LANE_MASKS = {
-    SpecialRegister.EQMASK: _lane_mask(lambda other, own: other == own),
-    SpecialRegister.LTMASK: _lane_mask(lambda other, own: other < own),
-    SpecialRegister.LEMASK: _lane_mask(lambda other, own: other <= own),
-    SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
-    SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
-}
+    masks = np.array([sum(1 << other for other in range(WARP_THREADS) if relation(other, own))
+                      for own in range(WARP_THREADS)], np.uint32)
+    return lambda core, warp: masks
 
 
 def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
@@ -45,78 +38,66 @@ def _packed(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> Words:
     return (x << x_at | y << y_at | z << z_at).astype(np.uint32)
 
 
-def _special(number: int, core: Core, warp: Warp) -> Words:
-    """What a special register reads. Those that this machine has no use for read 0.
-
-    Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down
-    to its first byte (LMEMHIOFF is 0).
-    """
-    launch = core.launch
-    match number:
-        case SpecialRegister.LANEID:
-            return _LANES
-        case SpecialRegister.TID_X | SpecialRegister.TID_Y | SpecialRegister.TID_Z:
-            return warp.thread_index[number - SpecialRegister.TID_X].astype(np.uint32)
-        case SpecialRegister.TID:
-            return _packed(*warp.thread_index)
-        case SpecialRegister.NTID:
-            return _packed(*(np.full(WARP_THREADS, size) for size in launch.block))
-        case SpecialRegister.CTAID_X | SpecialRegister.CTAID_Y | SpecialRegister.CTAID_Z:
-            return uniform(warp.cta.index[number - SpecialRegister.CTAID_X])
-        case SpecialRegister.EQMASK | SpecialRegister.LTMASK | SpecialRegister.LEMASK | SpecialRegister.GTMASK \
-                | SpecialRegister.GEMASK:
-            return _LANE_MASKS[SpecialRegister(number)]
-        case SpecialRegister.VIRTID:
-            return uniform(warp.slot << VIRTUAL_WARP_AT)
-        case SpecialRegister.VIRTCFG:
-            return uniform(core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT)
-        case SpecialRegister.CLOCK | SpecialRegister.CLOCKLO | SpecialRegister.GLOBALTIMERLO:
-            return uniform(core.clock)
-        case SpecialRegister.CLOCKHI | SpecialRegister.GLOBALTIMERHI:
-            return uniform(core.clock >> 32)
-        case SpecialRegister.SWINLO:
-            return uniform(SHARED_WINDOW)
-        case SpecialRegister.LWINLO:
-            return uniform(LOCAL_WINDOW)
-        case SpecialRegister.SWINSZ | SpecialRegister.LWINSZ:
-            return uniform(WINDOW_BYTES)
-        case SpecialRegister.SMEMSZ:
-            return uniform(launch.shared)
-        case SpecialRegister.SMEMBANKS:
-            return uniform(SHARED_BANKS)
-        case SpecialRegister.LMEMLOSZ:
-            return uniform(launch.local)
-        case SpecialRegister.REGALLOC:
-            return uniform(launch.registers)
-        case SpecialRegister.GLOBALERRORSTATUS:
-            return uniform(core.traps.status)
-        case SpecialRegister.WARPERRORSTATUS | SpecialRegister.WARPERRORSTATUSCLEAR:
-            return uniform(warp.trap.status)
-        case _:
-            return uniform(0)
+def _number(read: Callable[[Core, Warp], int]) -> _Read:
+    """What is the same for all threads."""
+    return lambda core, warp: uniform(read(core, warp))
 
 
-def _read_special(form: Form, values: Values) -> Action:
+_SPECIAL: Mapping[int, _Read] = {
+    SpecialRegister.LANEID: lambda core, warp: _LANES,
+    SpecialRegister.TID_X: lambda core, warp: warp.thread_index[0].astype(np.uint32),
+    SpecialRegister.TID_Y: lambda core, warp: warp.thread_index[1].astype(np.uint32),
+    SpecialRegister.TID_Z: lambda core, warp: warp.thread_index[2].astype(np.uint32),
+    SpecialRegister.TID: lambda core, warp: _packed(*warp.thread_index),
+    SpecialRegister.NTID: lambda core, warp: _packed(*(np.full(WARP_THREADS, size) for size in core.launch.block)),
+    SpecialRegister.CTAID_X: _number(lambda core, warp: warp.cta.index[0]),
+    SpecialRegister.CTAID_Y: _number(lambda core, warp: warp.cta.index[1]),
+    SpecialRegister.CTAID_Z: _number(lambda core, warp: warp.cta.index[2]),
+    SpecialRegister.EQMASK: _lane_mask(lambda other, own: other == own),
+    SpecialRegister.LTMASK: _lane_mask(lambda other, own: other < own),
+    SpecialRegister.LEMASK: _lane_mask(lambda other, own: other <= own),
+    SpecialRegister.GTMASK: _lane_mask(lambda other, own: other > own),
+    SpecialRegister.GEMASK: _lane_mask(lambda other, own: other >= own),
+    SpecialRegister.VIRTID: _number(lambda core, warp: warp.slot << VIRTUAL_WARP_AT),
+    SpecialRegister.VIRTCFG: _number(lambda core, warp: core.slots << VIRTUAL_WARP_AT | 1 << VIRTUAL_SM_AT),
+    **dict.fromkeys((SpecialRegister.CLOCK, SpecialRegister.CLOCKLO, SpecialRegister.GLOBALTIMERLO),
+                    _number(lambda core, warp: core.clock)),
+    **dict.fromkeys((SpecialRegister.CLOCKHI, SpecialRegister.GLOBALTIMERHI),
+                    _number(lambda core, warp: core.clock >> 32)),
+    SpecialRegister.SWINLO: _number(lambda core, warp: SHARED_WINDOW),
+    SpecialRegister.LWINLO: _number(lambda core, warp: LOCAL_WINDOW),
+    **dict.fromkeys((SpecialRegister.SWINSZ, SpecialRegister.LWINSZ), _number(lambda core, warp: WINDOW_BYTES)),
+    SpecialRegister.SMEMSZ: _number(lambda core, warp: core.launch.shared),
+    SpecialRegister.SMEMBANKS: _number(lambda core, warp: SHARED_BANKS),
+    SpecialRegister.LMEMLOSZ: _number(lambda core, warp: core.launch.local),
+    SpecialRegister.REGALLOC: _number(lambda core, warp: core.launch.registers),
+    SpecialRegister.GLOBALERRORSTATUS: _number(lambda core, warp: core.traps.status),
+    **dict.fromkeys((SpecialRegister.WARPERRORSTATUS, SpecialRegister.WARPERRORSTATUSCLEAR),
+                    _number(lambda core, warp: warp.trap.status)),
+}
+"""What special registers read. Those that this machine has no use for read 0.
+
+Ours: one SM; all clocks count the machine's retired instructions; a stack in local memory may grow down to its first
+byte (LMEMHIOFF is 0).
+"""
+_NOTHING = _number(lambda core, warp: 0)
+
+
+@of_fields
+def _read_special(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """S2R and CS2R. Reading WARPERRORSTATUSCLEAR clears the warp's error status."""
     number, destination = values["special"], values["Rd"]
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if threads:
-            warp.write_register(record, destination, _special(number, core, warp), threads)
-            if number == SpecialRegister.WARPERRORSTATUSCLEAR:
-                warp.trap.forget()
-
-    return run
+    if threads:
+        warp.write_register(record, destination, _SPECIAL.get(number, _NOTHING)(core, warp), threads)
+        if number == SpecialRegister.WARPERRORSTATUSCLEAR:
+            warp.trap.forget()
 
 
-def _read_pc(form: Form, values: Values) -> Action:
+@of_fields
+def _read_pc(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """LEPC: the next instruction's pc (ours)."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        if threads:
-            warp.write_register(record, values["Rd"], uniform(record.next_pc), threads)
-
-    return run
+    if threads:
+        warp.write_register(record, values["Rd"], uniform(record.next_pc), threads)
 
 
 def _shuffle(form: Form, values: Values) -> Action:
@@ -174,53 +155,44 @@ def _in_trap(warp: Warp) -> None:
         raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
 
-def _breakpoint(form: Form, values: Values) -> Action:
+@of_fields
+def _breakpoint(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """BPT. ILLEGAL_INSTR_PARAM: BPT.TRAP without one of its reasons. ILLEGAL_INSTR_ENCODING: a pause outside the trap
     handler, and modes without a public meaning.
     """
     mode, reason = BreakpointMode(values["mode"]), values["reason"]
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        match mode:
-            case BreakpointMode.TRAP:
-                if reason not in TRAP_REASONS:
-                    raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
-                core.traps.breakpoint(warp, reason, record.pc)
-            case BreakpointMode.INT:
-                core.raised.add("BPT_INT")
-            case BreakpointMode.DRAIN:
-                pass
-            case BreakpointMode.PAUSE | BreakpointMode.PAUSE_QUIET:
-                _in_trap(warp)
-                core.traps.pause(warp, quiet=mode is BreakpointMode.PAUSE_QUIET)
-            case _:
-                raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
-
-    return run
+    match mode:
+        case BreakpointMode.TRAP:
+            if reason not in TRAP_REASONS:
+                raise WarpFaultError(WarpError.ILLEGAL_INSTR_PARAM)
+            core.traps.breakpoint(warp, reason, record.pc)
+        case BreakpointMode.INT:
+            core.raised.add("BPT_INT")
+        case BreakpointMode.DRAIN:
+            pass
+        case BreakpointMode.PAUSE | BreakpointMode.PAUSE_QUIET:
+            _in_trap(warp)
+            core.traps.pause(warp, quiet=mode is BreakpointMode.PAUSE_QUIET)
+        case _:
+            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
 
 
-def _mask_traps(form: Form, values: Values) -> Action:
+@of_fields
+def _mask_traps(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """IDE."""
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        warp.traps_masked = bool(values["disable"])
-
-    return run
+    warp.traps_masked = bool(values["disable"])
 
 
-def _return_from_trap(form: Form, values: Values) -> Action:
+@of_fields
+def _return_from_trap(core: Core, warp: Warp, threads: int, record: Retirement, values: Values) -> None:
     """RTT: the warp waits to leave the trap handler. ILLEGAL_INSTR_ENCODING outside, and for the mode without a public
     meaning.
     """
     mode = ReturnFromTrapMode(values["mode"])
-
-    def run(core: Core, warp: Warp, threads: int, record: Retirement) -> None:
-        _in_trap(warp)
-        if mode is ReturnFromTrapMode.PREEMPTED:
-            raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
-        warp.trap.returning = mode
-
-    return run
+    _in_trap(warp)
+    if mode is ReturnFromTrapMode.PREEMPTED:
+        raise WarpFaultError(WarpError.ILLEGAL_INSTR_ENCODING)
+    warp.trap.returning = mode
 
 
 SYSTEM: Mapping[str, Maker] = {

@@ -95,15 +95,18 @@ class _Run:
 
     def turn(self, thread: Thread) -> None:
         """Runs a thread until its turn is over, it waits, or it ends."""
-        operations, executed, index = self.program.operations, self.executed, thread.index
+        operations, nexts, executed, index = self.program.operations, self.program.nexts, self.executed, thread.index
         try:
             for _ in range(TURN):
                 executed[index] += 1
                 following = operations[index](thread)
-                if following < 0:
+                if following is None:
+                    index = nexts[index]
+                elif following < 0:
                     self.stopped(thread, following)
                     return
-                index = following
+                else:
+                    index = following
         except FaultError as fault:
             thread.index = index
             raise self.failure(thread, str(fault), fault.error) from None
@@ -219,7 +222,8 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
         for number, value in enumerate(state.predicates):
             thread.predicates[number] = value
         thread.condition, thread.index = state.condition, index
-        following.append(program.operations[index](thread))
+        place = program.operations[index](thread)
+        following.append(program.nexts[index] if place is None else place)
     if WAITING in following:
         cta.settle(group)
     places = (thread.index if place == WAITING else place for thread, place in zip(threads, following, strict=True))

@@ -1,5 +1,6 @@
 """Loads, stores and atomic operations."""
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -161,28 +162,21 @@ def _load_constant(form: Form, values: Values) -> Action:
     return run
 
 
-def _modified(operation: AtomicOperation, old: int, operand: int, bits: int, signed: bool) -> int:
+_MODIFIED: Mapping[AtomicOperation, Callable[[int, int], int]] = {
+    AtomicOperation.ADD: operator.add, AtomicOperation.AND: operator.and_, AtomicOperation.OR: operator.or_,
+    AtomicOperation.XOR: operator.xor, AtomicOperation.EXCH: lambda old, operand: operand,
+    AtomicOperation.INC: lambda old, operand: 0 if old >= operand else old + 1,
+    AtomicOperation.DEC: lambda old, operand: operand if old == 0 or old > operand else old - 1,
+}
+"""What most atomic operations leave in memory, of the bits that there are."""
+
+
+def _modified(kind: AtomicOperation, old: int, operand: int, bits: int, signed: bool) -> int:
     """What an atomic operation leaves in memory. All numbers are unsigned patterns of ``bits`` bits."""
-    flip = 1 << bits - 1 if signed else 0
-    match operation:
-        case AtomicOperation.ADD:
-            return (old + operand) % (1 << bits)
-        case AtomicOperation.MIN:
-            return min(old, operand, key=lambda pattern: pattern ^ flip)
-        case AtomicOperation.MAX:
-            return max(old, operand, key=lambda pattern: pattern ^ flip)
-        case AtomicOperation.INC:
-            return 0 if old >= operand else old + 1
-        case AtomicOperation.DEC:
-            return operand if old == 0 or old > operand else old - 1
-        case AtomicOperation.AND:
-            return old & operand
-        case AtomicOperation.OR:
-            return old | operand
-        case AtomicOperation.XOR:
-            return old ^ operand
-        case _:  # EXCH: what else there is, the machine does not have
-            return operand
+    if kind in (AtomicOperation.MIN, AtomicOperation.MAX):
+        flip = 1 << bits - 1 if signed else 0
+        return (min if kind is AtomicOperation.MIN else max)(old, operand, key=lambda pattern: pattern ^ flip)
+    return _MODIFIED[kind](old, operand) % (1 << bits)
 
 
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)

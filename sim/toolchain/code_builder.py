@@ -77,7 +77,7 @@ def _conditional(line: Line) -> bool:
     """Whether a guard or a test may keep threads from an instruction with one operand."""
     node = line.node
     return isinstance(node, Instruction) and (node.guard is not None
-                                              or (node.operands is not None and len(node.operands.items) > 1))
+                                              or len(node.operands or ()) > 1)
 
 
 def _is_mnemonic(line: Line, mnemonic: str) -> bool:
@@ -105,10 +105,9 @@ def _word(line: Line, address: int, scope: CodeScope, references: list[tuple[int
 
 def _targets(node: Instruction, address: int, scope: CodeScope) -> BranchTargets:
     assert node.targets is not None
-    places = node.targets.places.items if node.targets.places is not None else []
     return BranchTargets(address, BRANCH if node.targets.call is None else CALL,
                          tuple(at_most(place, LARGEST_WORD) if isinstance(place, Number) else scope.target(place)
-                               for place in places))
+                               for place in node.targets.places or ()))
 
 
 def _registers(words: tuple[int, ...]) -> int:

@@ -39,7 +39,7 @@ def build_memory(memory: Memory, scope: _Scope, addressed: set[str]) -> tuple[by
 def _piece(piece: Piece, scope: _Scope, addressed: set[str], references: list[tuple[int, Reference]]) -> bytes:
     data = bytearray()
     for line in piece.data:
-        for value in line.values.items:
+        for value in line.values:
             if line.kind == ZERO:
                 data += bytes(value.token)
                 continue

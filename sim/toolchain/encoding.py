@@ -33,7 +33,7 @@ def encode(instruction: Instruction, address: int, scope: Scope) -> Encoded:
         forms = candidates(str(instruction.mnemonic))
     except ValueError as error:
         raise SourceError(instruction.mnemonic, str(error)) from error
-    given = instruction.operands.items if instruction.operands is not None else []
+    given = instruction.operands or []
     mismatches: list[MismatchError] = []
     for form, modifiers in forms:
         for operands in _selections(form, len(given)):

@@ -1,6 +1,6 @@
 """What the parsers share: numbers and errors with their places, and what a grammar expected as a sentence has it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from types import ModuleType
@@ -95,21 +95,19 @@ def _first(part: Any) -> Leaf | None:
 
 
 class _Rules(Transformer):
-    """The whole text is a list; its numbers are numbers as soon as they are read."""
+    """The whole text is a list, as other rules are; its numbers are numbers as soon as they are read."""
 
-    def __init__(self, number: Callable[[Token], Number]) -> None:
+    def __init__(self, lists: Iterable[str], number: Callable[[Token], Number]) -> None:
         super().__init__()
         self.NUMBER = number
-
-    def start(self, items: list[Any]) -> list[Any]:
-        """All of the text in order."""
-        return items
+        vars(self).update(dict.fromkeys(("start", *lists), list))
 
 
-def make_parser(package: str, grammar: str, rules: ModuleType, number: Callable[[Token], Number] = Number) -> Lark:
-    """The parser of the grammar in a file of a package, whose rules are the classes of a module."""
+def make_parser(package: str, grammar: str, rules: ModuleType, lists: Iterable[str],
+                number: Callable[[Token], Number] = Number) -> Lark:
+    """The parser of the grammar in a file of a package, whose rules are the classes of a module, or ``lists``."""
     return Lark((files(package) / grammar).read_text(), parser="lalr", maybe_placeholders=True,
-                transformer=create_transformer(rules, _Rules(number)))
+                transformer=create_transformer(rules, _Rules(lists, number)))
 
 
 def parse_text(parser: Lark, text: str, phrases: Mapping[str, str], ends: Mapping[str, str]) -> Any:

@@ -116,7 +116,7 @@ class Piece:
     def data_size(self) -> int:
         """Bytes of all data of the piece."""
         return sum(value.token if line.kind == ZERO else ELEMENT_BYTES[line.kind]
-                   for line in self.data for value in line.values.items)
+                   for line in self.data for value in line.values)
 
     @property
     def alignment(self) -> int:
@@ -238,7 +238,7 @@ class _Collector:
             case source.NamedSection():
                 self._section(statement)
             case source.Symbols(names):
-                self.program.symbol_order += names.items
+                self.program.symbol_order += names
 
     def finish(self) -> Program:
         """The whole program, every variable at its place."""
@@ -357,7 +357,7 @@ class _Collector:
     def _data(self, node: source.Data) -> None:
         if self.piece is None:
             raise SourceError(node.kind, f"{node.kind} belongs to nothing: expected .const or .global before it")
-        for value in node.values.items if node.kind == ZERO else ():
+        for value in node.values if node.kind == ZERO else ():
             if not (isinstance(value, source.Sum) and len(value.items) == 1 and isinstance(value.items[0], Number)):
                 raise SourceError(value.token, "expected a number of bytes")
             _size(value.items[0])

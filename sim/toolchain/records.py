@@ -117,7 +117,7 @@ def _given(info: source.Info, symbols: Mapping[str, int]) -> Record:
     else:
         raise SourceError(info.attribute, f"unknown attribute {info.attribute}")
     bits = {"half": 16, "byte": 8}.get(str(info.format), 32)
-    values = [_info_value(value, symbols, bits) for value in info.values.items] if info.values is not None else []
+    values = [_info_value(value, symbols, bits) for value in info.values or ()]
     if info.format is None and values:
         return Record.sized(attribute, values)
     if len(values) != (info.format is not None):

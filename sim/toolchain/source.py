@@ -120,12 +120,6 @@ class Operand(Placed):
     suffix: Token | None = None
 
 
-class Operands(Node, AsList):
-    """All operands of an instruction."""
-
-    items: list[Operand]
-
-
 class Guard(Node):
     """``@!P0``."""
 
@@ -133,17 +127,11 @@ class Guard(Node):
     predicate: Token
 
 
-class Places(Node, AsList):
-    """Labels and offsets."""
-
-    items: list[Leaf]
-
-
 class Targets(Node):
     """``-> L1, L2``: where an instruction may go, when it does not say so itself."""
 
     call: Token | None
-    places: Places | None
+    places: list[Leaf] | None
 
 
 class Instruction(Node):
@@ -152,7 +140,7 @@ class Instruction(Node):
     control: Token | None
     guard: Guard | None
     mnemonic: Token
-    operands: Operands | None
+    operands: list[Operand] | None
     targets: Targets | None
 
     @property
@@ -241,12 +229,6 @@ class Variable(Node):
     binding: Token | None
 
 
-class Values(Node, AsList):
-    """Numbers and names between commas."""
-
-    items: list[Sum]
-
-
 class Generic(Placed):
     """``generic(name)``: a generic address."""
 
@@ -254,17 +236,11 @@ class Generic(Placed):
     inner: Sum
 
 
-class DataValues(Node, AsList):
-    """Numbers, names and generic addresses between commas."""
-
-    items: list[Sum | Generic]
-
-
 class Data(Node):
     """``.word`` and its like."""
 
     kind: Token
-    values: DataValues
+    values: list[Sum | Generic]
 
 
 class Info(Node):
@@ -272,7 +248,7 @@ class Info(Node):
 
     attribute: Leaf
     format: Token | None
-    values: Values | None
+    values: list[Sum] | None
 
 
 class Mark(Node):
@@ -290,16 +266,10 @@ class NamedSection(Node):
     entry: Number | None
 
 
-class Names(Node, AsList):
-    """Names between commas."""
-
-    items: list[Token]
-
-
 class Symbols(Node):
     """``.symbols``: the order of the symbol table."""
 
-    names: Names
+    names: list[Token]
 
 
 Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Param | Shared | Bank | Variable | Data
@@ -308,7 +278,7 @@ Statement = (Instruction | Raw | Label | Kernel | Function | End | Amount | Para
 
 @cache
 def _parser() -> Lark:
-    return make_parser("sim.toolchain", "sass.lark", sys.modules[__name__])
+    return make_parser("sim.toolchain", "sass.lark", sys.modules[__name__], _LISTS)
 
 
 def at_most(number: Number, largest: int) -> int:
@@ -323,6 +293,7 @@ def parse(text: str) -> list[Statement]:
     return parse_text(_parser(), text + "\n", _PHRASES, dict.fromkeys(("_END", "$END"), "the line ends here"))
 
 
+_LISTS = ("data_values", "names", "operands", "places", "values")
 _PHRASES = {
     "AMOUNT": "a directive",
     "BINDING": "local, visible or weak",

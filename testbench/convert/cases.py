@@ -96,7 +96,7 @@ class ConversionCase:
 def calculated(function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0) -> NDArray[np.uint32]:
     """What the warp model makes of words."""
     read: Any = SimpleNamespace(a=words)
-    result = mufu({"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate})(read).value
+    result = mufu(read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}).value
     assert result is not None
     return result
 

@@ -131,7 +131,7 @@ def _fused(a, b, c, *, negated: int = 0):
     """A * b + c, or c - a * b."""
     fields = {"flush": 0, "round": 0, "saturate": 0, "negate_b": negated, "negate_c": 0}
     words: Any = SimpleNamespace(**{name: part.view(np.uint32) for name, part in zip("abc", (a, b, c), strict=True)})
-    value: Any = ffma(fields)(words).value
+    value: Any = ffma(words, fields).value
     return value.view(np.float32)
 
 
@@ -166,7 +166,7 @@ def test_sines_of_radians_are_near_enough(function):
     """As compiled code makes them, by RRO."""
     words = np.linspace(-np.pi, np.pi, 1_000_003).astype(np.float32).view(np.uint32)
     read: Any = SimpleNamespace(b=words)
-    turns: Any = rro({"mode": 0, "absolute_b": 0, "negate_b": 0})(read).value
+    turns: Any = rro(read, {"mode": 0, "absolute_b": 0, "negate_b": 0}).value
     found = calculated(function, turns).view(np.float32)
     exact = (np.sin if function is MultiFunction.SIN else np.cos)(words.view(np.float32).astype(np.float64))
     assert np.abs(found - exact).max() <= 2 ** -20.9

@@ -41,7 +41,7 @@ def both(word: int, name: str, operands: list[list[int]], x: int = ALL_THREADS) 
     sources = Sources(ALL_THREADS, [0] * 8, Condition())
     sources.a, sources.b, sources.c = (np.array(operand, np.uint32) for operand in operands)
     sources.x = x
-    outcome = OPERATIONS[name](form.values(word))(sources)
+    outcome = OPERATIONS[name](sources, form.values(word))
     if outcome.value is not None:
         return [step.registers[4] for step in steps], outcome.value.tolist()[:len(columns)]
     assert outcome.p is not None

@@ -116,33 +116,31 @@ def _elements(operand: object) -> tuple[object, ...]:
 def _load(site: Site) -> Operation:
     target, address = site.instruction.operands
     assert isinstance(address, Address)
-    kind, following = site.instruction.type, site.following
+    kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     # A wider register is filled with the sign of what is loaded, if it has one.
     results = [(site.slots.register(element), (1 << element.type.bits) - 1, number * kind.size)
                for number, element in enumerate(_elements(target)) if isinstance(element, Register)]
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         content = place.read(thread, values)
         for register, mask, at in results:
             values[register] = number_of(int.from_bytes(content[at:at + kind.size], "little"), kind) & mask
-        return following
     return run
 
 
 def _store(site: Site) -> Operation:
     address, source = site.instruction.operands
     assert isinstance(address, Address)
-    kind, following = site.instruction.type, site.following
+    kind = site.instruction.type
     place = _Place(site, address, kind.size * site.instruction.vector)
     mask = (1 << kind.bits) - 1
     sources = [site.slots.of_operand(element) for element in _elements(source)
                if isinstance(element, Register | Immediate | Sink)]
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         place.write(thread, values, b"".join((values[register] & mask).to_bytes(kind.size, "little")
                                              for register in sources))
-        return following
     return run
 
 
@@ -173,28 +171,26 @@ def _reduction(site: Site) -> Operation:
 def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     assert isinstance(address, Address)
     kind: Type = site.instruction.type
-    place, following = _Place(site, address, kind.size, atomic=True), site.following
+    place = _Place(site, address, kind.size, atomic=True)
     change = _CHANGES[site.instruction.operation]
     places = [site.slots.of_operand(operand) for operand in sources]
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         old = int.from_bytes(place.read(thread, values), "little")
         new = change(kind, old, *(values[operand] for operand in places)) & (1 << kind.bits) - 1
         place.write(thread, values, new.to_bytes(kind.size, "little"))
         values[d] = old
-        return following
     return run
 
 
 def _space_test(site: Site) -> Operation:
     """The test of isspacep."""
-    (p, a), following = site.places, site.following
+    p, a = site.places
     windows, asked = site.program.launch.windows, site.instruction.space
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         found = next((space for space, window in windows.items() if values[a] in window), Space.GLOBAL)
         values[p] = int(found is asked)
-        return following
     return run
 
 

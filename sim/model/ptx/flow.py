@@ -32,10 +32,9 @@ def _indexed_branch(site: Site) -> Operation:
     return run
 
 
-def _nothing(site: Site) -> Operation:
+def _nothing(_: Site) -> Operation:
     """Orders, hints and waits: a machine that does one instruction after the other has nothing to do."""
-    following = site.following
-    return lambda thread, values: following
+    return lambda thread, values: None
 
 
 def _trap(site: Site) -> Operation:
@@ -77,7 +76,7 @@ def _call(site: Site) -> Operation:
     assert call is not None
     gives = [giver(site.slots, item) for item in call.arguments]
     takes = [taker(site.slots, item) for item in call.results]
-    program, following, target = site.program, site.following, call.target
+    program, target = site.program, call.target
     place = 0 if isinstance(target, FunctionRef) else site.slots.register(target)
     allowed = None if call.candidates is None else {program.launch.addresses[name] for name in call.candidates}
 
@@ -104,7 +103,7 @@ def _call(site: Site) -> Operation:
                 take(back, give(own))
 
         frame.results = results
-        caller.index = following
+        caller.index = site.following
         thread.frame = frame
         thread.top = frame.base + code.local
         return CALLED

@@ -111,33 +111,31 @@ ARITHMETIC: Mapping[str, Callable[[Instruction], Compute]] = {
 
 def _carrying_sum(negative: bool, takes: bool) -> Maker:
     def make(site: Site) -> Operation:
-        bits, carries, following = site.instruction.type.bits, site.instruction.carry_out, site.following
+        bits, carries = site.instruction.type.bits, site.instruction.carry_out
         mask = (1 << bits) - 1
         flip = mask if negative else 0
         d, a, b = site.places
 
-        def run(thread: Thread, values: list[int]) -> int:
+        def run(thread: Thread, values: list[int]) -> None:
             total = values[a] + (values[b] ^ flip) + (thread.carry if takes else int(negative))
             if carries:
                 thread.carry = total >> bits
             values[d] = total & mask
-            return following
         return run
     return make
 
 
 def _carrying_product(takes: bool) -> Maker:
     def make(site: Site) -> Operation:
-        bits, carries, following = site.instruction.type.bits, site.instruction.carry_out, site.following
+        bits, carries = site.instruction.type.bits, site.instruction.carry_out
         product, mask = _product(site.instruction), (1 << bits) - 1
         d, a, b, c = site.places
 
-        def run(thread: Thread, values: list[int]) -> int:
+        def run(thread: Thread, values: list[int]) -> None:
             total = (product(values[a], values[b]) & mask) + values[c] + (thread.carry if takes else 0)
             if carries:
                 thread.carry = total >> bits
             values[d] = total & mask
-            return following
         return run
     return make
 

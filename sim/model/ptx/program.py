@@ -74,13 +74,13 @@ def _local_offsets(function: Function) -> tuple[dict[Variable, int], int]:
 
 def _operation(site: Site) -> Operation:
     """An instruction with its guard."""
-    run, guard, following = _unguarded(site), site.instruction.guard, site.following
+    run, guard = _unguarded(site), site.instruction.guard
     if guard is None:
         return run
     place, needed = site.slots.register(guard.register), int(not guard.negated)
 
-    def guarded(thread: Thread, values: list[int]) -> int:
-        return run(thread, values) if values[place] == needed else following
+    def guarded(thread: Thread, values: list[int]) -> int | None:
+        return run(thread, values) if values[place] == needed else None
     return guarded
 
 
@@ -96,26 +96,23 @@ def _unguarded(site: Site) -> Operation:
 
 def _computation(site: Site) -> Operation:
     """An operation that computes a result from values."""
-    compute, following = _COMPUTE[site.instruction.opcode](site.instruction), site.following
+    compute = _COMPUTE[site.instruction.opcode](site.instruction)
     (d, _), *sources = (site.slots.predicate(operand) for operand in site.instruction.operands)
     target = site.instruction.operands[0]
     assert isinstance(target, Register)
     mask = (1 << target.type.bits) - 1
     if any(negated for _, negated in sources):
-        def with_negated(thread: Thread, values: list[int]) -> int:
+        def with_negated(thread: Thread, values: list[int]) -> None:
             values[d] = compute(*(values[place] ^ negated for place, negated in sources)) & mask
-            return following
         return with_negated
     places = [place for place, _ in sources]
     if len(places) == 2:
         a, b = places
 
-        def binary(thread: Thread, values: list[int]) -> int:
+        def binary(thread: Thread, values: list[int]) -> None:
             values[d] = compute(values[a], values[b]) & mask
-            return following
         return binary
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[d] = compute(*(values[place] for place in places)) & mask
-        return following
     return run

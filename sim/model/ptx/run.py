@@ -65,7 +65,9 @@ class _Run:
             thread.executed += 1
             frame.index = index
             following = operations[index](thread, values)
-            if following >= 0:
+            if following is None:
+                index += 1
+            elif following >= 0:
                 index = following
             elif following == CALLED:
                 frame = thread.frame

@@ -52,42 +52,38 @@ def _comparison(site: Site, kind: Type, operands: tuple[Operand, ...]) -> Callab
 
 def _set_predicates(site: Site) -> Operation:
     p, q = (site.slots.of_operand(operand) for operand in site.instruction.operands[:2])
-    compare, following = _comparison(site, site.instruction.type, site.instruction.operands[2:]), site.following
+    compare = _comparison(site, site.instruction.type, site.instruction.operands[2:])
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[p], values[q] = compare(values)
-        return following
     return run
 
 
 def _set(site: Site) -> Operation:
     d = site.slots.of_operand(site.instruction.operands[0])
-    compare, following = _comparison(site, site.instruction.types[1], site.instruction.operands[1:]), site.following
+    compare = _comparison(site, site.instruction.types[1], site.instruction.operands[1:])
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         result, _ = compare(values)
         values[d] = 0xFFFF_FFFF if result else 0
-        return following
     return run
 
 
 def _select(site: Site) -> Operation:
     *places, predicate = site.instruction.operands
     d, a, b = (site.slots.of_operand(operand) for operand in places)
-    (c, negated), following = site.slots.predicate(predicate), site.following
+    c, negated = site.slots.predicate(predicate)
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[d] = values[a] if values[c] ^ negated else values[b]
-        return following
     return run
 
 
 def _select_by_sign(site: Site) -> Operation:
-    (d, a, b, c), following = site.places, site.following
+    d, a, b, c = site.places
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[d] = values[b] if values[c] >> 31 else values[a]
-        return following
     return run
 
 
@@ -120,46 +116,42 @@ def _convert(site: Site) -> Operation:
     target, source = site.instruction.types
     register, operand = site.instruction.operands
     assert isinstance(register, Register)
-    d, read, following = site.slots.register(register), _reader(site, operand), site.following
+    d, read = site.slots.register(register), _reader(site, operand)
     saturates, mask = site.instruction.saturate, (1 << register.type.bits) - 1
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         number = number_of(read(thread, values), source)
         # A wider register is filled with the sign of the result, if it has one.
         values[d] = (saturated(number, target) if saturates else number_of(number, target)) & mask
-        return following
     return run
 
 
 def _move(site: Site) -> Operation:
     target, source = site.instruction.operands
-    following, bits = site.following, site.instruction.type.bits
+    bits = site.instruction.type.bits
     if isinstance(target, Vector):
         width = bits // len(target.elements)
         read = _reader(site, source)
         places = [(site.slots.of_operand(element), number * width)
                   for number, element in enumerate(target.elements) if not isinstance(element, Sink)]
 
-        def unpack(thread: Thread, values: list[int]) -> int:
+        def unpack(thread: Thread, values: list[int]) -> None:
             value = read(thread, values)
             for place, shift in places:
                 values[place] = value >> shift & (1 << width) - 1
-            return following
         return unpack
     d = site.slots.of_operand(target)
     if isinstance(source, Vector):
         width = bits // len(source.elements)
         parts = [(site.slots.of_operand(element), number * width) for number, element in enumerate(source.elements)]
 
-        def pack(thread: Thread, values: list[int]) -> int:
+        def pack(thread: Thread, values: list[int]) -> None:
             values[d] = sum(values[place] << shift for place, shift in parts)
-            return following
         return pack
     value = _reader(site, source)
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[d] = value(thread, values) & (1 << bits) - 1
-        return following
     return run
 
 
@@ -168,11 +160,10 @@ def _convert_address(site: Site) -> Operation:
     assert site.instruction.space is not None
     window = site.program.launch.windows.get(site.instruction.space, range(0))
     base = window.start * (-1 if site.instruction.to else 1)
-    d, read, following = site.slots.of_operand(register), _reader(site, operand), site.following
+    d, read = site.slots.of_operand(register), _reader(site, operand)
 
-    def run(thread: Thread, values: list[int]) -> int:
+    def run(thread: Thread, values: list[int]) -> None:
         values[d] = read(thread, values) + base & (1 << 64) - 1
-        return following
     return run
 
 

@@ -47,8 +47,10 @@ class Frame:
     depth: int = 0
 
 
-Operation = Callable[["Thread", list[int]], int]
-"""Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED."""
+Operation = Callable[["Thread", list[int]], int | None]
+"""Executes one instruction with its frame's values; returns the index of the next one, or ENDED, WAITING, CALLED, or
+None: the one behind it.
+"""
 Give = Callable[[Frame], bytes]
 """Reads an argument or a result of a frame, as bytes: what it is declared as may differ on both sides."""
 Take = Callable[[Frame, bytes], None]

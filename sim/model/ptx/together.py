@@ -7,9 +7,17 @@ from rtl.params import WARP_THREADS
 from sim.toolchain.ptx.module import Sink
 
 from .site import Maker, Site
-from .state import WAITING, Arrival, Operation, PtxFaultError, Thread
+from .state import WAITING, Arrival, Meeting, Operation, PtxFaultError, Thread
 
 __all__ = ["TOGETHER"]
+
+
+def _meeting(meet: Meeting) -> Operation:
+    """What neighbours do together, once none of them runs."""
+    def run(thread: Thread, values: list[int]) -> int:
+        thread.meeting = meet
+        return WAITING
+    return run
 
 
 def _vote(site: Site) -> Operation:
@@ -26,11 +34,7 @@ def _vote(site: Site) -> Operation:
             counted = votes if mask is None else {lane: vote for lane, vote in votes.items()
                                                   if values[mask] >> lane & 1}
             values[d] = _VERDICTS[mode](counted)
-
-    def run(thread: Thread, values: list[int]) -> int:
-        thread.meeting = meet
-        return WAITING
-    return run
+    return _meeting(meet)
 
 
 _VERDICTS: Mapping[str, Callable[[Mapping[int, int]], int]] = {
@@ -47,11 +51,7 @@ def _active_mask(site: Site) -> Operation:
         mask = sum(1 << thread.lane for thread in members)
         for thread in members:
             thread.frame.values[d] = mask
-
-    def run(thread: Thread, values: list[int]) -> int:
-        thread.meeting = meet
-        return WAITING
-    return run
+    return _meeting(meet)
 
 
 def _source(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
@@ -83,18 +83,7 @@ def _shuffle(site: Site) -> Operation:
             source, inside = _source(mode, thread.lane, values[b], values[c])
             values[d] = given.get(source if inside else thread.lane, 0)
             values[p] = int(inside)
-
-    def run(thread: Thread, values: list[int]) -> int:
-        thread.meeting = meet
-        return WAITING
-    return run
-
-
-def _warp_barrier(site: Site) -> Operation:
-    def run(thread: Thread, values: list[int]) -> int:
-        thread.meeting = lambda members: None
-        return WAITING
-    return run
+    return _meeting(meet)
 
 
 def _groups(threads: int) -> int:
@@ -113,7 +102,7 @@ def _barrier(site: Site) -> Operation:
     """A group arrives at a barrier as a whole, once, when none of its threads runs (ours, as the machine does)."""
     match site.instruction.operation:
         case "warp":
-            return _warp_barrier(site)
+            return _meeting(lambda members: None)
         case "red":
             return _reduction(site)
         case operation:
@@ -125,16 +114,11 @@ def _barrier(site: Site) -> Operation:
         thread.arrival = Arrival(_number(values[number]), None if counts is None else _groups(values[counts]))
         return WAITING
 
-    def arrive(thread: Thread, values: list[int]) -> int:
-        def meet(members: list[Thread]) -> None:
-            first = members[0].frame.values
-            assert counts is not None
-            thread.cta.arrive(_number(first[number]), _groups(first[counts]))
-
-        thread.meeting = meet
-        return WAITING
-
-    return wait if operation == "sync" else arrive
+    def meet(members: list[Thread]) -> None:
+        first = members[0].frame.values
+        assert counts is not None
+        members[0].cta.arrive(_number(first[number]), _groups(first[counts]))
+    return wait if operation == "sync" else _meeting(meet)
 
 
 def _reduction(site: Site) -> Operation:

@@ -8,7 +8,7 @@ neighbours (VOTE, SHFL, barriers) are meetings that the oracle arranges.
 module       content
 ===========  ==============================================================================
 state        a thread, its group of 32, its CTA; how a run goes wrong
-decode       a program's words turned into operations: closures from a thread to its next index
+decode       a program's words turned into operations: closures that change a thread
 integers     wrapping, signs and the CC of a sum
 floats       exact rounding between integers and floating point
 arithmetic   sums, products, scaled addresses

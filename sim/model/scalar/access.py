@@ -7,6 +7,7 @@ type says. Atomics happen at once.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicOperation, AtomicType, MemorySize, size_bytes, size_registers
@@ -22,15 +23,6 @@ __all__: list[str] = []
 _LONG = (1 << 64) - 1
 _SIGNED_SIZES = (MemorySize.S8, MemorySize.S16)
 
-_Read = Callable[[Thread, int, int], int]
-_Write = Callable[[Thread, int, int, int], None]
-
-
-def _inside(space: str, content: bytearray, address: int, size: int) -> None:
-    if address + size > len(content):
-        raise FaultError(WarpError.OOR_ADDR, f"{address:#x} is beyond the {len(content):#x} bytes of {space} memory")
-
-
 def _local(thread: Thread) -> bytearray:
     """The thread's local memory, made when it is first used."""
     if not thread.local:
@@ -38,53 +30,36 @@ def _local(thread: Thread) -> bytearray:
     return thread.local
 
 
-def _read_global(thread: Thread, address: int, size: int) -> int:
-    return thread.memory.read_number(address, size)
+def _content(thread: Thread, space: str, address: int, size: int) -> bytearray:
+    """The shared or local memory in which an access lies."""
+    content = thread.cta.shared if space == "shared" else _local(thread)
+    if address + size > len(content):
+        raise FaultError(WarpError.OOR_ADDR, f"{address:#x} is beyond the {len(content):#x} bytes of {space} memory")
+    return content
 
 
-def _write_global(thread: Thread, address: int, size: int, value: int) -> None:
-    thread.memory.write_number(address, size, value)
+def _read(thread: Thread, place: tuple[str, int], size: int) -> int:
+    space, address = place
+    if space == "global":
+        return thread.memory.read_number(address, size)
+    return int.from_bytes(_content(thread, space, address, size)[address:address + size], "little")
 
 
-def _read_shared(thread: Thread, address: int, size: int) -> int:
-    content = thread.cta.shared
-    _inside("shared", content, address, size)
-    return int.from_bytes(content[address:address + size], "little")
-
-
-def _write_shared(thread: Thread, address: int, size: int, value: int) -> None:
-    content = thread.cta.shared
-    _inside("shared", content, address, size)
-    content[address:address + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-
-
-def _read_local(thread: Thread, address: int, size: int) -> int:
-    content = _local(thread)
-    _inside("local", content, address, size)
-    return int.from_bytes(content[address:address + size], "little")
-
-
-def _write_local(thread: Thread, address: int, size: int, value: int) -> None:
-    content = _local(thread)
-    _inside("local", content, address, size)
-    content[address:address + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
-
-
-def _read_generic(thread: Thread, address: int, size: int) -> int:
-    if 0 <= address - SHARED_WINDOW < WINDOW_BYTES:
-        return _read_shared(thread, address - SHARED_WINDOW, size)
-    if 0 <= address - LOCAL_WINDOW < WINDOW_BYTES:
-        return _read_local(thread, address - LOCAL_WINDOW, size)
-    return _read_global(thread, address, size)
-
-
-def _write_generic(thread: Thread, address: int, size: int, value: int) -> None:
-    if 0 <= address - SHARED_WINDOW < WINDOW_BYTES:
-        _write_shared(thread, address - SHARED_WINDOW, size, value)
-    elif 0 <= address - LOCAL_WINDOW < WINDOW_BYTES:
-        _write_local(thread, address - LOCAL_WINDOW, size, value)
+def _write(thread: Thread, place: tuple[str, int], size: int, value: int) -> None:
+    space, address = place
+    if space == "global":
+        thread.memory.write_number(address, size, value)
     else:
-        _write_global(thread, address, size, value)
+        octets = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+        _content(thread, space, address, size)[address:address + size] = octets
+
+
+def _in_windows(address: int) -> tuple[str, int]:
+    """The space of a generic address."""
+    for space, window in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+        if 0 <= address - window < WINDOW_BYTES:
+            return space, address - window
+    return "global", address
 
 
 def _address(i: Instruction, size: int) -> Callable[[Thread], int]:
@@ -107,57 +82,15 @@ def _address(i: Instruction, size: int) -> Callable[[Thread], int]:
     return address
 
 
-_SPACES: dict[str, tuple[_Read, _Write]] = {
-    "LDG": (_read_global, _write_global), "LDL": (_read_local, _write_local), "LDS": (_read_shared, _write_shared),
-    "LD": (_read_generic, _write_generic),
-}
+_SPACES = {"LDG": "global", "STG": "global", "ATOM": "global", "RED": "global", "LDL": "local", "STL": "local",
+           "LDS": "shared", "STS": "shared", "ATOMS": "shared"}
+"""Where instructions access memory that have no generic address."""
 
 
-def _load(i: Instruction, address: Callable[[Thread], int], read: _Read) -> Operation:
-    size, following = size_bytes(i["size"]), i.next
-    places = i.destinations(size_registers(i["size"]))
-    sign = MemorySize(i["size"]) in _SIGNED_SIZES
-    first = places[0]
-
-    def short(thread: Thread) -> int:
-        value = read(thread, address(thread), size)
-        thread.values[first] = signed(value, 8 * size) & WORD if sign else value
-        return following
-
-    def long(thread: Thread) -> int:
-        value = read(thread, address(thread), size)
-        for number, at in enumerate(places):
-            thread.values[at] = value >> 32 * number & WORD
-        return following
-    return short if len(places) == 1 else long
-
-
-@semantics("LDG", "LDL", "LDS", "LD")
-def _load_memory(i: Instruction) -> Operation:
-    return _load(i, _address(i, size_bytes(i["size"])), _SPACES[i.name][0])
-
-
-@semantics("LDC")
-def _load_constant(i: Instruction) -> Operation:
-    bank, constant = i["bank"], i.program.indexed_constant
-    return _load(i, _address(i, size_bytes(i["size"])), lambda _, address, size: constant(bank, address, size))
-
-
-@semantics("STG", "STL", "STS", "ST")
-def _store_memory(i: Instruction) -> Operation:
-    size, following = size_bytes(i["size"]), i.next
-    address, write = _address(i, size), _SPACES[i.name.replace("ST", "LD")][1]
-    places = i.sources("b", size_registers(i["size"]))
-    first = places[0]
-
-    def short(thread: Thread) -> int:
-        write(thread, address(thread), size, thread.values[first])
-        return following
-
-    def long(thread: Thread) -> int:
-        write(thread, address(thread), size, _joined(thread, places))
-        return following
-    return short if len(places) == 1 else long
+def _place(i: Instruction, size: int) -> Callable[[Thread], tuple[str, int]]:
+    """The space that is accessed, and the address in it."""
+    address, space = _address(i, size), _SPACES.get(i.name)
+    return lambda thread: _in_windows(address(thread)) if space is None else (space, address(thread))
 
 
 def _joined(thread: Thread, places: list[int]) -> int:
@@ -165,26 +98,56 @@ def _joined(thread: Thread, places: list[int]) -> int:
     return sum(thread.values[at] << 32 * number for number, at in enumerate(places))
 
 
-def _updated(kind: AtomicOperation, old: int, operand: int, bits: int, is_signed: bool) -> int:
-    """What an atomic leaves in memory; INC and DEC wrap around at the operand."""
-    match kind:
-        case AtomicOperation.ADD:
-            return old + operand
-        case AtomicOperation.MIN | AtomicOperation.MAX:
-            order = (lambda value: signed(value, bits)) if is_signed else None
-            return min(old, operand, key=order) if kind is AtomicOperation.MIN else max(old, operand, key=order)
-        case AtomicOperation.INC:
-            return 0 if old >= operand else old + 1
-        case AtomicOperation.DEC:
-            return operand if old == 0 or old > operand else old - 1
-        case AtomicOperation.AND:
-            return old & operand
-        case AtomicOperation.OR:
-            return old | operand
-        case AtomicOperation.XOR:
-            return old ^ operand
-        case _:
-            return operand
+def _spread(thread: Thread, places: list[int], value: int) -> None:
+    """Writes a number to several registers, lowest first."""
+    for number, at in enumerate(places):
+        thread.values[at] = value >> 32 * number & WORD
+
+
+def _loaded(i: Instruction, read: Callable[[Thread], int]) -> Operation:
+    bits, places = 8 * size_bytes(i["size"]), i.destinations(size_registers(i["size"]))
+    if MemorySize(i["size"]) in _SIGNED_SIZES:
+        return lambda thread: _spread(thread, places, signed(read(thread), bits))
+    return lambda thread: _spread(thread, places, read(thread))
+
+
+@semantics("LDG", "LDL", "LDS", "LD")
+def _load_memory(i: Instruction) -> Operation:
+    size = size_bytes(i["size"])
+    place = _place(i, size)
+    return _loaded(i, lambda thread: _read(thread, place(thread), size))
+
+
+@semantics("LDC")
+def _load_constant(i: Instruction) -> Operation:
+    bank, constant, size = i["bank"], i.program.indexed_constant, size_bytes(i["size"])
+    address = _address(i, size)
+    return _loaded(i, lambda thread: constant(bank, address(thread), size))
+
+
+@semantics("STG", "STL", "STS", "ST")
+def _store_memory(i: Instruction) -> Operation:
+    size = size_bytes(i["size"])
+    place, places = _place(i, size), i.sources("b", size_registers(i["size"]))
+    return lambda thread: _write(thread, place(thread), size, _joined(thread, places))
+
+
+_UPDATED: dict[AtomicOperation, Callable[[int, int], int]] = {
+    AtomicOperation.ADD: lambda old, operand: old + operand,
+    AtomicOperation.INC: lambda old, operand: 0 if old >= operand else old + 1,
+    AtomicOperation.DEC: lambda old, operand: operand if old == 0 or old > operand else old - 1,
+    AtomicOperation.AND: lambda old, operand: old & operand, AtomicOperation.OR: lambda old, operand: old | operand,
+    AtomicOperation.XOR: lambda old, operand: old ^ operand, AtomicOperation.EXCH: lambda old, operand: operand,
+}
+"""What most atomics leave in memory; INC and DEC wrap around at the operand."""
+
+
+def _change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int, int], int]:
+    """What an atomic leaves in memory."""
+    if kind not in (AtomicOperation.MIN, AtomicOperation.MAX):
+        return _UPDATED[kind]
+    choose, order = min if kind is AtomicOperation.MIN else max, partial(signed, bits=bits) if is_signed else None
+    return lambda old, operand: choose(old, operand, key=order)
 
 
 _GLOBAL_TYPES = {AtomicType.U32.value: (32, False), AtomicType.S32.value: (32, True),
@@ -196,21 +159,10 @@ _SHARED_TYPES = dict(enumerate(_GLOBAL_TYPES.values()))
 def _atomic(i: Instruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
-    shared, kind, following = i.name == "ATOMS", AtomicOperation(i["operation"]), i.next
-    bits, is_signed = (_SHARED_TYPES if shared else _GLOBAL_TYPES)[i["type"]]
-    read, write = _SPACES["LDS" if shared else "LDG"]
-    address = _address(i, bits // 8)
-    operands = i.sources("b", bits // 32)
+    bits, is_signed = (_SHARED_TYPES if i.name == "ATOMS" else _GLOBAL_TYPES)[i["type"]]
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
-
-    def operation(thread: Thread) -> int:
-        place, operand = address(thread), _joined(thread, operands)
-        old = read(thread, place, bits // 8)
-        write(thread, place, bits // 8, _updated(kind, old, operand, bits, is_signed))
-        for number, at in enumerate(results):
-            thread.values[at] = old >> 32 * number & WORD
-        return following
-    return operation
+    change = _change(AtomicOperation(i["operation"]), bits, is_signed)
+    return _exchange(i, bits // 8, results, change, i.sources("b", bits // 32))
 
 
 def _swap_operand(i: Instruction, role: str, count: int) -> list[int]:
@@ -223,25 +175,24 @@ def _compare_and_swap(i: Instruction) -> Operation:
     operand = i.form.operands["d"]
     assert isinstance(operand, Register)
     count = operand.span(i.values) if callable(operand.span) else operand.span
-    size, following = 4 * count, i.next
-    shared = i.name == "ATOMS"
-    read, write = _SPACES["LDS" if shared else "LDG"]
-    address, results = _address(i, size), i.destinations(count)
-    compare, swap = _swap_operand(i, "b", count), _swap_operand(i, "c", count)
+    return _exchange(i, 4 * count, i.destinations(count), lambda old, compare, new: new if old == compare else old,
+                     _swap_operand(i, "b", count), _swap_operand(i, "c", count))
 
-    def operation(thread: Thread) -> int:
-        place, new = address(thread), _joined(thread, swap)
-        old = read(thread, place, size)
-        if old == _joined(thread, compare):
-            write(thread, place, size, new)
-        for number, at in enumerate(results):
-            thread.values[at] = old >> 32 * number & WORD
-        return following
+
+def _exchange(i: Instruction, size: int, results: list[int], change: Callable[..., int],
+              *operands: list[int]) -> Operation:
+    """Puts into memory what becomes of the number there by some operands, and returns what it held."""
+    place_of = _place(i, size)
+
+    def operation(thread: Thread) -> None:
+        place = place_of(thread)
+        old = _read(thread, place, size)
+        _write(thread, place, size, change(old, *(_joined(thread, places) for places in operands)))
+        _spread(thread, results, old)
     return operation
 
 
 @semantics("CCTL", "CCTLL", "MEMBAR")
-def _order_or_hint(i: Instruction) -> Operation:
+def _order_or_hint(_: Instruction) -> Operation:
     """Nothing: memory is one, accessed in order, and has no caches."""
-    following = i.next
-    return lambda _: following
+    return lambda _: None

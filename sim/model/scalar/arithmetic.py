@@ -53,19 +53,18 @@ def _saturated(total: int, overflow: bool) -> int:
 @semantics("IADD", "IADD32I", "ISCADD", "ISCADD32I", "LEA")
 def _add(i: Instruction) -> Operation:
     """Sum: d = (a << shift) + b, either of them negated, or plus one."""
-    d, a, b, shift, following = i.destination(), i.source("a"), i.source("b"), i["shift"], i.next
+    d, a, b, shift = i.destination(), i.source("a"), i.source("b"), i["shift"]
     plus_one = i["plus_one"] == _PLUS_ONE
     invert_a, invert_b = (_complement(i[name] and not plus_one) for name in ("negate_a", "negate_b"))
     one = 1 if plus_one or invert_a or invert_b else 0
     extended, saturate, set_cc = i["extended"], i["saturate"], i["cc"]
     outside = i.predicate_destination("p") if "p" in i.form.operands else None
 
-    def plain(thread: Thread) -> int:
+    def plain(thread: Thread) -> None:
         values = thread.values
         values[d] = ((values[a] << shift ^ invert_a) + (values[b] ^ invert_b) + one) & WORD
-        return following
 
-    def full(thread: Thread) -> int:
+    def full(thread: Thread) -> None:
         values = thread.values
         x, y = values[a] << shift & WORD ^ invert_a, values[b] ^ invert_b
         total = x + y + (carry_in(thread.condition) if extended else one)
@@ -75,7 +74,6 @@ def _add(i: Instruction) -> Operation:
             thread.predicates[outside] = _outside_windows(result)
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
-        return following
     return full if extended or saturate or set_cc or outside is not None else plain
 
 
@@ -87,11 +85,11 @@ def _outside_windows(address: int) -> int:
 @semantics("LEA.HI")
 def _address_high(i: Instruction) -> Operation:
     """Upper half of a scaled address: d = upper half of ({c, a} << shift), plus b."""
-    d, a, b, c, shift, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["shift"], i.next
+    d, a, b, c, shift = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["shift"]
     negate, extended, set_cc = i["negate_a"], i["extended"], i["cc"]
     outside = i.predicate_destination("p")
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         scaled = (values[c] << 32 | values[a]) << shift
         if negate:
@@ -104,14 +102,13 @@ def _address_high(i: Instruction) -> Operation:
         thread.predicates[outside] = _outside_windows(result << 32 | scaled & WORD)
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
-        return following
     return operation
 
 
 @semantics("IADD3")
 def _add_three(i: Instruction) -> Operation:
     """Sum of three: d = a + b, shifted by a half if so asked, plus c."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     halves = tuple(HalfSelect(i[f"half_{role}"]) for role in "abc")
     inverts = tuple(_complement(i[f"negate_{role}"]) for role in "abc")
     extended, set_cc, shift = i["extended"], i["cc"], SumShift(i["shift"])
@@ -124,7 +121,7 @@ def _add_three(i: Instruction) -> Operation:
             value >>= 16
         return value ^ invert
 
-    def full(thread: Thread) -> int:
+    def full(thread: Thread) -> None:
         values = thread.values
         x, y, z = (part(values[at], half, invert)
                    for at, half, invert in zip((a, b, c), halves, inverts, strict=True))
@@ -141,12 +138,10 @@ def _add_three(i: Instruction) -> Operation:
         if set_cc:
             thread.condition = (flags_of_result(result) | (CARRY if total >> 32 else 0)
                                 | (OVERFLOW if total >> 33 else 0))
-        return following
 
-    def plain(thread: Thread) -> int:
+    def plain(thread: Thread) -> None:
         values = thread.values
         values[d] = (values[a] + values[b] + values[c]) & WORD
-        return following
 
     simple = shift is SumShift.NONE and not (any(inverts) or extended or set_cc) and set(halves) == {HalfSelect.WORD}
     return plain if simple else full
@@ -155,7 +150,7 @@ def _add_three(i: Instruction) -> Operation:
 @semantics("XMAD")
 def _multiply_halves(i: Instruction) -> Operation:
     """Product of halves: d = 16 bits of a times 16 bits of b, plus what the mode makes of c."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    d, a, b, c = i.destination(), i.source("a"), i.source("b"), i.source("c")
     shift_a, shift_b = 16 * i["high_a"], 16 * i["high_b"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
     product_shift, merge, extended, set_cc = 16 * i["product_high"], i["merge"], i["extended"], i["cc"]
@@ -175,7 +170,7 @@ def _multiply_halves(i: Instruction) -> Operation:
             case _:
                 return value
 
-    def full(thread: Thread) -> int:
+    def full(thread: Thread) -> None:
         values = thread.values
         whole_a, whole_b = values[a], values[b]
         x, y = whole_a >> shift_a & HALF, whole_b >> shift_b & HALF
@@ -192,19 +187,16 @@ def _multiply_halves(i: Instruction) -> Operation:
         values[d] = result
         if set_cc:
             thread.condition = flags_of_sum(product, z, total, result)
-        return following
 
-    def plain(thread: Thread) -> int:
+    def plain(thread: Thread) -> None:
         values = thread.values
         values[d] = (((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
                      + values[c]) & WORD
-        return following
 
-    def half(thread: Thread) -> int:
+    def half(thread: Thread) -> None:
         values = thread.values
         values[d] = (((values[a] >> shift_a & HALF) * (values[b] >> shift_b & HALF) << product_shift)
                      + (values[c] >> 16)) & WORD
-        return following
 
     if i["signs"] or merge or extended or set_cc:
         return full
@@ -214,7 +206,7 @@ def _multiply_halves(i: Instruction) -> Operation:
 @semantics("IMUL", "IMUL32I", "IMAD", "IMAD32I")
 def _multiply(i: Instruction) -> Operation:
     """Product: d = lower or upper half of a * b, negated if so asked, plus c."""
-    d, a, b, following = i.destination(), i.source("a"), i.source("b"), i.next
+    d, a, b = i.destination(), i.source("a"), i.source("b")
     c = i.source("c") if "c" in i.form.operands else None
     high, sign_a, sign_b = i["high"], i["signs"] & 1, i["signs"] >> 1
     plus_one = i["plus_one"] == _PLUS_ONE
@@ -230,14 +222,14 @@ def _multiply(i: Instruction) -> Operation:
             return half, 0
         return half ^ WORD, 1 if not high or product & WORD == 0 else 0
 
-    def full(thread: Thread) -> int:
+    def full(thread: Thread) -> None:
         values = thread.values
         x, one = half_product(values)
         if c is None:
             values[d] = x
             if set_cc:
                 thread.condition = flags_of_result(x)
-            return following
+            return
         y = values[c] ^ invert_c
         one += 1 if invert_c or plus_one else 0
         total = x + y + (carry_in(thread.condition) if extended else one)
@@ -245,5 +237,4 @@ def _multiply(i: Instruction) -> Operation:
         values[d] = result
         if set_cc:
             thread.condition = flags_of_sum(x, y, total, result)
-        return following
     return full

@@ -9,9 +9,11 @@ words together. That is what 64-bit tests of bits compile to, a LOP into RZ.CC b
 test and leaves CC alone; what CC gets is ours.
 """
 
+from collections.abc import Callable
+
 from rtl.isa.kinds import FunnelWidth, Logic, PermuteMode, PredicateTest
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of, semantics
 from .integers import FLAGS, WORD, ZERO, flags_of_result, signed
 from .state import DISCARD_PREDICATE, Operation, Thread
 
@@ -25,69 +27,60 @@ def reversed_bits(value: int) -> int:
     return int(f"{value:032b}"[::-1], 2)
 
 
-@semantics("SHL")
-def _shift_left(i: Instruction) -> Operation:
-    d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
+@result_of("SHL")
+def _shift_left(i: Instruction) -> Result:
+    a, b, wrap = i.source("a"), i.source("b"), i["wrap"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         count = values[b]
         count = count & 31 if wrap else min(count, 32)
-        result = values[d] = values[a] << count & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return values[a] << count & WORD
+    return compute
 
 
-@semantics("SHR")
-def _shift_right(i: Instruction) -> Operation:
-    d, a, b, following, wrap, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["wrap"], i["cc"]
+@result_of("SHR")
+def _shift_right(i: Instruction) -> Result:
+    a, b, wrap = i.source("a"), i.source("b"), i["wrap"]
     arithmetic, reverse = i["signed"], i["reverse"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         value, count = values[a], values[b]
         if reverse:
             value = reversed_bits(value)
         if arithmetic:
             value = signed(value)
-        result = values[d] = value >> (count & 31 if wrap else min(count, 32)) & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return value >> (count & 31 if wrap else min(count, 32)) & WORD
+    return compute
 
 
-@semantics("SHF.L", "SHF.R")
-def _funnel_shift(i: Instruction) -> Operation:
+@result_of("SHF.L", "SHF.R")
+def _funnel_shift(i: Instruction) -> Result:
     """The pair {c, a} shifted: upper word of a left shift, lower word of a right shift."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
-    left, wrap, set_cc = i.name == "SHF.L", i["wrap"], i["cc"]
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
+    left, wrap = i.name == "SHF.L", i["wrap"]
     width = FunnelWidth(i["width"])
     most = 32 if width is FunnelWidth.B32 else 64
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         count = values[b]
         count = count & most - 1 if wrap else min(count, most)
         pair = values[c] << 32 | values[a]
         if width is FunnelWidth.S64:
             pair = signed(pair, 64)
-        result = values[d] = (pair << count >> 32 if left else pair >> count) & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return (pair << count >> 32 if left else pair >> count) & WORD
+    return compute
 
 
-@semantics("BFE")
-def _extract(i: Instruction) -> Operation:
+@result_of("BFE")
+def _extract(i: Instruction) -> Result:
     """b[15:8] bits of a from bit b[7:0] on, filled up with zeros or with the last bit that there is."""
-    d, a, b, following, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["cc"]
+    a, b = i.source("a"), i.source("b")
     reverse, extend = i["reverse"], i["signed"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         value, field = values[a], values[b]
         first, length = field & 0xFF, field >> 8 & 0xFF
@@ -98,61 +91,47 @@ def _extract(i: Instruction) -> Operation:
             top = min(first + length - 1, 31)
             if value >> top & 1:
                 bits |= -1 << max(top + 1 - first, 0)
-        result = values[d] = bits & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return bits & WORD
+    return compute
 
 
-@semantics("BFI")
-def _insert(i: Instruction) -> Operation:
+@result_of("BFI")
+def _insert(i: Instruction) -> Result:
     """Bit field: c with b[15:8] bits from bit b[7:0] on replaced by the lowest ones of a."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
-    set_cc = i["cc"]
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         field = values[b]
         mask = (1 << (field >> 8 & 0xFF)) - 1
         first = field & 0xFF
-        result = values[d] = (values[c] & ~(mask << first) | (values[a] & mask) << first) & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return (values[c] & ~(mask << first) | (values[a] & mask) << first) & WORD
+    return compute
 
 
-def _tested(test: PredicateTest, zero: bool) -> int:
-    """The predicate that a logic operation writes."""
-    match test:
-        case PredicateTest.Z:
-            return int(zero)
-        case PredicateTest.NZ:
-            return int(not zero)
-        case PredicateTest.T:
-            return 1
-        case PredicateTest.NONE:
-            return 0
+_TESTED: dict[PredicateTest, Callable[[bool], int]] = {
+    PredicateTest.Z: lambda zero: int(zero), PredicateTest.NZ: lambda zero: int(not zero),
+    PredicateTest.T: lambda zero: 1, PredicateTest.NONE: lambda zero: 0}
+"""The predicate that a logic operation writes, whose result is zero or not."""
 
 
 def _logic_result(i: Instruction, destination: int) -> Operation | None:
     """What follows a logic operation's result: its predicate and CC; None when it writes neither."""
-    set_cc, test = i["cc"], PredicateTest(i["predicate_test"])
+    set_cc, test = i["cc"], _TESTED[PredicateTest(i["predicate_test"])]
     predicate = i.predicate_destination("p") if "p" in i.form.operands else DISCARD_PREDICATE
     if not set_cc and predicate == DISCARD_PREDICATE:
         return None
 
     def finish(thread: Thread) -> int:
         result = thread.values[destination]
-        thread.predicates[predicate] = _tested(test, result == 0)
+        thread.predicates[predicate] = test(result == 0)
         if set_cc:
             thread.condition = flags_of_result(result)
         return 0
 
     def finish_extended(thread: Thread) -> int:
         result, condition = thread.values[destination], thread.condition
-        thread.predicates[predicate] = _tested(test, result == 0 and bool(condition & ZERO))
+        thread.predicates[predicate] = test(result == 0 and bool(condition & ZERO))
         if set_cc:
             thread.condition = flags_of_result(result) & (condition | ~ZERO)
         return 0
@@ -161,12 +140,12 @@ def _logic_result(i: Instruction, destination: int) -> Operation | None:
 
 @semantics("LOP", "LOP32I")
 def _logic(i: Instruction) -> Operation:
-    d, a, b, following = i.destination(), i.source("a"), i.source("b"), i.next
+    d, a, b = i.destination(), i.source("a"), i.source("b")
     invert_a, invert_b = (WORD if i[name] else 0 for name in ("invert_a", "invert_b"))
     finish = _logic_result(i, d)
     kind = Logic(i["operation"])
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         x, y = values[a] ^ invert_a, values[b] ^ invert_b
         if kind is Logic.AND:
@@ -178,17 +157,16 @@ def _logic(i: Instruction) -> Operation:
         values[d] = y
         if finish is not None:
             finish(thread)
-        return following
     return operation
 
 
 @semantics("LOP3.LUT")
 def _logic_of_three(i: Instruction) -> Operation:
     """Bit n of the table is the result where a, b and c have the bits of n, a the highest."""
-    d, a, b, c, following, lut = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next, i["lut"]
+    d, a, b, c, lut = i.destination(), i.source("a"), i.source("b"), i.source("c"), i["lut"]
     finish = _logic_result(i, d)
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         x, y, z = values[a], values[b], values[c]
         result = 0
@@ -198,91 +176,81 @@ def _logic_of_three(i: Instruction) -> Operation:
         values[d] = result & WORD
         if finish is not None:
             finish(thread)
-        return following
     return operation
 
 
-def _selectors(mode: PermuteMode, control: int) -> list[int]:
-    """For each byte of the result, lowest first, which of the 8 bytes it takes; bit 3: only its sign."""
-    first = control & 3
-    match mode:
-        case PermuteMode.INDEX:
-            return [control >> 4 * byte & 15 for byte in range(4)]
-        case PermuteMode.F4E:
-            return [first + byte for byte in range(4)]
-        case PermuteMode.B4E:
-            return [first - byte & 7 for byte in range(4)]
-        case PermuteMode.RC8:
-            return [first] * 4
-        case PermuteMode.ECL:
-            return [max(byte, first) for byte in range(4)]
-        case PermuteMode.ECR:
-            return [min(byte, first) for byte in range(4)]
-        case PermuteMode.RC16:
-            return [byte % 2 + 2 * (control & 1) for byte in range(4)]
+_SELECTORS: dict[PermuteMode, Callable[[int, int], int]] = {
+    PermuteMode.INDEX: lambda control, byte: control >> 4 * byte & 15,
+    PermuteMode.F4E: lambda control, byte: (control & 3) + byte,
+    PermuteMode.B4E: lambda control, byte: (control & 3) - byte & 7,
+    PermuteMode.RC8: lambda control, byte: control & 3,
+    PermuteMode.ECL: lambda control, byte: max(byte, control & 3),
+    PermuteMode.ECR: lambda control, byte: min(byte, control & 3),
+    PermuteMode.RC16: lambda control, byte: byte % 2 + 2 * (control & 1),
+}
+"""Which of the 8 bytes a byte of the result takes, the lowest being byte 0; bit 3: only its sign."""
 
 
-@semantics("PRMT")
-def _permute(i: Instruction) -> Operation:
+@result_of("PRMT")
+def _permute(i: Instruction) -> Result:
     """Four of the eight bytes of {c, a}, picked by b; the modes are those of PTX's prmt."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
-    mode = PermuteMode(i["mode"])
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
+    select = _SELECTORS[PermuteMode(i["mode"])]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         pair = values[c] << 32 | values[a]
         result = 0
-        for position, selector in enumerate(_selectors(mode, values[b])):
+        for position in range(4):
+            selector = select(values[b], position)
             byte = pair >> 8 * (selector & 7) & 0xFF
             if selector & 8:
                 byte = 0xFF if byte & 0x80 else 0
             result |= byte << 8 * position
-        values[d] = result
-        return following
-    return operation
+        return result
+    return compute
 
 
 @semantics("MOV", "MOV32I")
 def _move(i: Instruction) -> Operation:
-    d, b, following, lanes = i.destination(), i.source("b"), i.next, i["lanes"]
+    d, b, lanes = i.destination(), i.source("b"), i["lanes"]
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         values[d] = values[b]
-        return following
 
-    def some(thread: Thread) -> int:
-        return operation(thread) if lanes >> thread.lane % _QUAD & 1 else following
+    def some(thread: Thread) -> None:
+        if lanes >> thread.lane % _QUAD & 1:
+            operation(thread)
     return operation if lanes == (1 << _QUAD) - 1 else some
 
 
-@semantics("P2R")
-def _predicates_to_register(i: Instruction) -> Operation:
+@result_of("P2R")
+def _predicates_to_register(i: Instruction) -> Result:
     """Rd = a with the masked bits of one byte replaced by the predicates' or CC's.
 
     The mask counts from the byte's lowest bit; bit 7 of the predicates is PT (ours).
     """
-    d, a, b, following, shift = i.destination(), i.source("a"), i.source("b"), i.next, 8 * i["byte"]
+    a, b, shift = i.source("a"), i.source("b"), 8 * i["byte"]
     condition = i["which"] == 1
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         if condition:
             bits = thread.condition
         else:
             bits = sum(thread.predicates[number] << number for number in range(8))
         mask = values[b] & 0xFF
-        values[d] = (values[a] & ~(mask << shift) | (bits & mask) << shift) & WORD
-        return following
-    return operation
+        return (values[a] & ~(mask << shift) | (bits & mask) << shift) & WORD
+    return compute
 
 
 @semantics("R2P")
 def _register_to_predicates(i: Instruction) -> Operation:
     """The masked predicates, or flags of CC, from one byte of a."""
-    a, b, following, shift, condition = i.source("a"), i.source("b"), i.next, 8 * i["byte"], i["which"] == 1
+    a, b, shift, condition = i.source("a"), i.source("b"), 8 * i["byte"], i["which"] == 1
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         bits, mask = values[a] >> shift, values[b]
         if condition:
@@ -292,5 +260,4 @@ def _register_to_predicates(i: Instruction) -> Operation:
             for number in range(7):
                 if mask >> number & 1:
                     thread.predicates[number] = bits >> number & 1
-        return following
     return operation

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from rtl.isa.condition import TRUTH
 from rtl.isa.kinds import Boolean, Compare, MinMaxPart, VideoSecond
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of, semantics
 from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result, signed
 from .state import Operation, Thread
 
-__all__ = ["BOOLEAN"]
+__all__ = ["BOOLEAN", "condition_of"]
 
 FLOAT_ONE = 0x3F80_0000
 
@@ -42,9 +42,43 @@ _RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
 }
 
 
-def _comparison(i: Instruction, b: str = "b") -> Callable[[Thread], int]:
-    """Whether a stands in the instruction's relation to b (or another operand)."""
-    x_at, y_at, relation = i.source("a"), i.source(b), _RELATION[Compare(i["compare"])]
+def _to_predicates(i: Instruction, first: Result) -> Operation:
+    """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
+    p, q = i.predicate_destination("p"), i.predicate_destination("q")
+    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
+    combine = BOOLEAN[Boolean(i["combine"])]
+
+    def operation(thread: Thread) -> None:
+        predicates = thread.predicates
+        holds, other = first(thread), predicates[x] ^ negated
+        predicates[p] = combine(holds, other)
+        predicates[q] = combine(holds ^ 1, other)
+    return operation
+
+
+def _to_register(i: Instruction, first: Result) -> Result:
+    """All ones (or, with .BF, 1.0) where first op x, else 0."""
+    one = FLOAT_ONE if i["one"] else WORD
+    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
+    combine = BOOLEAN[Boolean(i["combine"])]
+
+    return lambda thread: one if combine(first(thread), thread.predicates[x] ^ negated) else 0
+
+
+def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[Instruction], Result]], None]:
+    """Registers the decorated function as the one that makes what two instructions test: one writes predicates, the
+    other a register.
+    """
+    def register(make: Callable[[Instruction], Result]) -> None:
+        semantics(to_predicates)(lambda i: _to_predicates(i, make(i)))
+        result_of(to_register)(lambda i: _to_register(i, make(i)))
+    return register
+
+
+@condition_of("ISETP", "ISET")
+def _comparison(i: Instruction) -> Result:
+    """Whether a stands in the instruction's relation to b."""
+    x_at, y_at, relation = i.source("a"), i.source("b"), _RELATION[Compare(i["compare"])]
     bias = TOP if i["signed"] else 0
 
     def extended(thread: Thread) -> int:
@@ -60,113 +94,53 @@ def _comparison(i: Instruction, b: str = "b") -> Callable[[Thread], int]:
     return extended if i["extended"] else single
 
 
-def predicate_results(i: Instruction, first: Callable[[Thread], int]) -> Operation:
-    """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
-    p, q, following = i.predicate_destination("p"), i.predicate_destination("q"), i.next
-    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
-    combine = BOOLEAN[Boolean(i["combine"])]
-
-    def operation(thread: Thread) -> int:
-        predicates = thread.predicates
-        holds, other = first(thread), predicates[x] ^ negated
-        predicates[p] = combine(holds, other)
-        predicates[q] = combine(holds ^ 1, other)
-        return following
-    return operation
-
-
-def register_result(i: Instruction, first: Callable[[Thread], int]) -> Operation:
-    """Writes all ones (or, with .BF, 1.0) where first op x, else 0."""
-    d, following, one, set_cc = i.destination(), i.next, FLOAT_ONE if i["one"] else WORD, i["cc"]
-    x, negated = i.predicate("z" if "z" in i.form.operands else "x")
-    combine = BOOLEAN[Boolean(i["combine"])]
-
-    def operation(thread: Thread) -> int:
-        result = one if combine(first(thread), thread.predicates[x] ^ negated) else 0
-        thread.values[d] = result
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
-
-
-@semantics("ISETP")
-def _compare_to_predicates(i: Instruction) -> Operation:
-    return predicate_results(i, _comparison(i))
-
-
-@semantics("ISET")
-def _compare_to_register(i: Instruction) -> Operation:
-    return register_result(i, _comparison(i))
-
-
-def _condition_test(i: Instruction) -> Callable[[Thread], int]:
+@condition_of("CSETP", "CSET")
+def _condition_test(i: Instruction) -> Result:
     truth = TRUTH[i["test"]]
     return lambda thread: truth >> thread.condition & 1
 
 
-@semantics("CSETP")
-def _test_to_predicates(i: Instruction) -> Operation:
-    return predicate_results(i, _condition_test(i))
-
-
-@semantics("CSET")
-def _test_to_register(i: Instruction) -> Operation:
-    return register_result(i, _condition_test(i))
-
-
-def _two_predicates(i: Instruction) -> Callable[[Thread], int]:
+@condition_of("PSETP", "PSET")
+def _two_predicates(i: Instruction) -> Result:
     (x, not_x), (y, not_y) = i.predicate("x"), i.predicate("y")
     combine = BOOLEAN[Boolean(i["combine_first"])]
     return lambda thread: combine(thread.predicates[x] ^ not_x, thread.predicates[y] ^ not_y)
 
 
-@semantics("PSETP")
-def _predicates_to_predicates(i: Instruction) -> Operation:
-    return predicate_results(i, _two_predicates(i))
-
-
-@semantics("PSET")
-def _predicates_to_register(i: Instruction) -> Operation:
-    return register_result(i, _two_predicates(i))
-
-
-@semantics("ICMP")
-def _select_by_sign(i: Instruction) -> Operation:
+@result_of("ICMP")
+def _select_by_sign(i: Instruction) -> Result:
     """Selection by a sign: a where c compares with 0, else b."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
     relation, is_signed = _RELATION[Compare(i["compare"])], i["signed"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         value = values[c]
-        values[d] = values[a] if relation(bool(is_signed and value & TOP), value == 0) else values[b]
-        return following
-    return operation
+        return values[a] if relation(bool(is_signed and value & TOP), value == 0) else values[b]
+    return compute
 
 
-@semantics("SEL")
-def _select(i: Instruction) -> Operation:
-    d, a, b, following = i.destination(), i.source("a"), i.source("b"), i.next
+@result_of("SEL")
+def _select(i: Instruction) -> Result:
+    a, b = i.source("a"), i.source("b")
     x, negated = i.predicate("x")
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
-        values[d] = values[a] if thread.predicates[x] != negated else values[b]
-        return following
-    return operation
+        return values[a] if thread.predicates[x] != negated else values[b]
+    return compute
 
 
 @semantics("IMNMX")
 def _lesser_or_greater(i: Instruction) -> Operation:
     """The lesser of a and b where the predicate holds, else the greater."""
-    d, a, b, following, set_cc = i.destination(), i.source("a"), i.source("b"), i.next, i["cc"]
+    d, a, b, set_cc = i.destination(), i.source("a"), i.source("b"), i["cc"]
     x, negated = i.predicate("x")
     bias = TOP if i["signed"] else 0
     part = MinMaxPart(i["part"])
     continues = part in (MinMaxPart.XLO, MinMaxPart.XMED)
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         values = thread.values
         left, right = values[a], values[b]
         less, equal = left ^ bias < right ^ bias, left == right
@@ -176,20 +150,19 @@ def _lesser_or_greater(i: Instruction) -> Operation:
         if set_cc:
             order = (ZERO if equal else 0) | (0 if less else CARRY) | flags_of_result(result) & SIGN
             thread.condition = flags_of_result(result) if part is MinMaxPart.WHOLE else order
-        return following
     return operation
 
 
-@semantics("VMNMX", "VABSDIFF")
-def _video(i: Instruction) -> Operation:
+@result_of("VMNMX", "VABSDIFF")
+def _video(i: Instruction) -> Result:
     """Lesser, greater or difference of a and b, then its sum, lesser or greater with c."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
-    to_signed, saturate, set_cc, then = i["signed_d"], i["saturate"], i["cc"], VideoSecond(i["then"])
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
+    to_signed, saturate, then = i["signed_d"], i["saturate"], VideoSecond(i["then"])
     lowest, highest = (-TOP, TOP - 1) if to_signed else (0, WORD)
     difference, greater = i.name == "VABSDIFF", i["larger"]
     sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
         x = signed(values[a]) if sign_a else values[a]
         y = signed(values[b]) if sign_b else values[b]
@@ -207,8 +180,5 @@ def _video(i: Instruction) -> Operation:
                 first = max(first, third)
             case VideoSecond.NONE:
                 pass
-        result = values[d] = first & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return first & WORD
+    return compute

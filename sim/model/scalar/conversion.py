@@ -8,9 +8,9 @@ upper word.
 
 from rtl.isa.kinds import FloatFormat
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of, semantics
 from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity, not_a_number, round_to_integer
-from .integers import SIGN, TOP, WORD, ZERO, flags_of_result, signed
+from .integers import SIGN, TOP, WORD, ZERO, signed
 from .state import Operation, Thread
 
 __all__: list[str] = []
@@ -24,33 +24,28 @@ def _integer_bits(field: int) -> tuple[int, bool]:
     return 8 << (field & 3), bool(field & _SIGNED_TYPE)
 
 
-@semantics("POPC")
-def _count_ones(i: Instruction) -> Operation:
-    d, b, following, invert = i.destination(), i.source("b"), i.next, WORD if i["invert_b"] else 0
+@result_of("POPC")
+def _count_ones(i: Instruction) -> Result:
+    b, invert = i.source("b"), WORD if i["invert_b"] else 0
 
-    def operation(thread: Thread) -> int:
-        thread.values[d] = (thread.values[b] ^ invert).bit_count()
-        return following
-    return operation
+    def compute(thread: Thread) -> int:
+        return (thread.values[b] ^ invert).bit_count()
+    return compute
 
 
-@semantics("FLO")
-def _find_leading_one(i: Instruction) -> Operation:
+@result_of("FLO")
+def _find_leading_one(i: Instruction) -> Result:
     """Position of the highest one (of a negative number's highest zero), or with .SH how far it is from the top."""
-    d, b, following, invert = i.destination(), i.source("b"), i.next, WORD if i["invert_b"] else 0
-    is_signed, from_top, set_cc = i["signed"], i["shift"], i["cc"]
+    b, invert = i.source("b"), WORD if i["invert_b"] else 0
+    is_signed, from_top = i["signed"], i["shift"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         value = thread.values[b] ^ invert
         if is_signed and value & TOP:
             value ^= WORD
         position = value.bit_length() - 1
-        result = WORD if position < 0 else 31 - position if from_top else position
-        thread.values[d] = result
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return WORD if position < 0 else 31 - position if from_top else position
+    return compute
 
 
 class _IntegerSource:
@@ -71,31 +66,28 @@ class _IntegerSource:
         return -value if self.negate else value
 
 
-@semantics("I2I")
-def _integer_to_integer(i: Instruction) -> Operation:
-    source, d, following, saturate, set_cc = _IntegerSource(i), i.destination(), i.next, i["saturate"], i["cc"]
+@result_of("I2I")
+def _integer_to_integer(i: Instruction) -> Result:
+    source, saturate = _IntegerSource(i), i["saturate"]
     bits, is_signed = _integer_bits(i["destination"])
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         value = source.get(thread)
         if saturate:
             value = min(max(value, lowest), highest)
         value = signed(value, bits) if is_signed else value & (1 << bits) - 1
-        result = thread.values[d] = value & WORD
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return value & WORD
+    return compute
 
 
-@semantics("F2F")
-def _float_to_float(i: Instruction) -> Operation:
+@result_of("F2F")
+def _float_to_float(i: Instruction) -> Result:
     """The number, or an integer beside it."""
-    b, d, following, set_cc, saturate = i.source("b"), i.destination(), i.next, i["cc"], i["saturate"]
+    b, saturate = i.source("b"), i["saturate"]
     rounding, flush, absolute, negate = i["round"], i["flush"], i["absolute_b"], i["negate_b"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         number = decode(thread.values[b], SINGLE)
         negative = (number[0] and not absolute) != bool(negate)
         if len(number) == 3:
@@ -110,11 +102,8 @@ def _float_to_float(i: Instruction) -> Operation:
         if saturate:
             nothing = negative or number[1] is Special.NAN
             result = 0 if nothing else min(result, encode(False, 1, 0, SINGLE, Rounding.NEAREST_EVEN))
-        thread.values[d] = result
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return result
+    return compute
 
 
 def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
@@ -129,20 +118,19 @@ def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
 @semantics("I2F")
 def _integer_to_float(i: Instruction) -> Operation:
     form = _FORMATS[i["destination"]]
-    source, following, set_cc, rounding = _IntegerSource(i), i.next, i["cc"], Rounding(i["round"])
+    source, set_cc, rounding = _IntegerSource(i), i["cc"], Rounding(i["round"])
     places = i.destinations(form.bits // 32)
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         value = source.get(thread)
         _write(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
-        return following
     return operation
 
 
 @semantics("F2I")
 def _float_to_integer(i: Instruction) -> Operation:
     form = _FORMATS[i["source"]]
-    words, following, set_cc = i.sources("b", form.bits // 32), i.next, i["cc"]
+    words, set_cc = i.sources("b", form.bits // 32), i["cc"]
     bits, is_signed = _integer_bits(i["destination"])
     places = i.destinations(2 if bits == 64 else 1)
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
@@ -150,7 +138,7 @@ def _float_to_integer(i: Instruction) -> Operation:
     no_number = top_bit_alone if bits == 64 or form is DOUBLE else 0
     rounding, flush, absolute, negate = Rounding(i["round"]), i["flush"], i["absolute_b"], i["negate_b"]
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         number = decode(sum(thread.values[at] << 32 * place for place, at in enumerate(words)), form)
         negative = (number[0] and not absolute) != bool(negate)
         if len(number) == 3:
@@ -161,5 +149,4 @@ def _float_to_integer(i: Instruction) -> Operation:
         else:
             value = lowest if negative else highest
         _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
-        return following
     return operation

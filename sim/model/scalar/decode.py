@@ -14,21 +14,42 @@ from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Registe
 from rtl.isa.table import find
 from sim.toolchain.spelling import spell
 
-from .integers import WORD, signed
+from .integers import WORD, flags_of_result, signed
 from .state import DISCARD, DISCARD_PREDICATE, FIRST_VALUE, FaultError, Operation, Thread
 
-__all__ = ["Instruction", "Program", "semantics"]
+__all__ = ["Instruction", "Program", "Result", "result_of", "semantics"]
 
-_SEMANTICS: dict[str, Callable[["Instruction"], Operation]] = {}
+_Maker = Callable[["Instruction"], Operation]
+Result = Callable[[Thread], int]
+"""Computes the word that an instruction leaves in its destination."""
+_SEMANTICS: dict[str, _Maker] = {}
 
 
-def semantics(*names: str) -> Callable[[Callable[["Instruction"], Operation]], Callable[["Instruction"], Operation]]:
+def semantics(*names: str) -> Callable[[_Maker], _Maker]:
     """Registers the decorated function as the one that makes operations for these instructions."""
-    def register(make: Callable[["Instruction"], Operation]) -> Callable[["Instruction"], Operation]:
-        for name in names:
-            _SEMANTICS[name] = make
+    def register(make: _Maker) -> _Maker:
+        _SEMANTICS.update(dict.fromkeys(names, make))
         return make
     return register
+
+
+def result_of(*names: str) -> Callable[[Callable[["Instruction"], Result]], _Maker]:
+    """Registers the decorated function as the one that makes what computes the results of these instructions. With
+    .CC they leave zero and sign.
+    """
+    def register(make: Callable[["Instruction"], Result]) -> _Maker:
+        return semantics(*names)(lambda i: _writing(i, make(i)))
+    return register
+
+
+def _writing(i: "Instruction", compute: Result) -> Operation:
+    d, set_cc = i.destination(), i["cc"]
+
+    def operation(thread: Thread) -> None:
+        result = thread.values[d] = compute(thread)
+        if set_cc:
+            thread.condition = flags_of_result(result)
+    return operation
 
 
 def _encoding_fault(word: int, registers: int, floats: bool) -> FaultError | None:
@@ -46,7 +67,7 @@ def _encoding_fault(word: int, registers: int, floats: bool) -> FaultError | Non
 
 
 def _failing(fault: FaultError) -> Operation:
-    def operation(_: Thread) -> int:
+    def operation(_: Thread) -> None:
         raise fault
     return operation
 
@@ -145,8 +166,9 @@ class Instruction:
 class Program:
     """Code and constant banks, decoded, for threads of so many registers, with floating point or not.
 
-    ``operations``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what the
-    instruction behind it has. ``constants`` are the values that follow a thread's registers.
+    ``operations``, ``nexts``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what
+    the instruction behind it has. ``nexts`` is where a thread goes on whose operation does not say. ``constants`` are
+    the values that follow a thread's registers.
     """
 
     def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, floats: bool = True) -> None:
@@ -158,6 +180,7 @@ class Program:
         self.words = [int.from_bytes(code[at:at + INSTRUCTION_BYTES], "little")
                       for at in range(0, size * INSTRUCTION_BYTES, INSTRUCTION_BYTES)]
         self.names = ["" for _ in self.words]
+        self.nexts = [index + (1 if index * INSTRUCTION_BYTES % GROUP_BYTES else 2) for index in range(size + 1)]
         beyond = FaultError(WarpError.PC_OVERFLOW, "the program ends before this pc")
         self.operations: list[Operation] = [_failing(beyond)] * (size + 1)
         for index in reversed(range(size)):
@@ -213,15 +236,15 @@ class Program:
             operation = _SEMANTICS[form.name](Instruction(self, form, values, index))
         except FaultError as fault:
             operation = _failing(fault)
-        self.operations[index] = _guarded(operation, values, index + 1)
+        self.operations[index] = _guarded(operation, values)
 
 
-def _guarded(operation: Operation, values: Values, following: int) -> Operation:
+def _guarded(operation: Operation, values: Values) -> Operation:
     """The operation under the instruction's guard."""
     guard, negated = values.get("guard", PT), values.get("guard_not", 0)
     if guard == PT:
-        return (lambda _: following) if negated else operation
+        return (lambda _: None) if negated else operation
 
-    def guarded(thread: Thread) -> int:
-        return operation(thread) if thread.predicates[guard] != negated else following
+    def guarded(thread: Thread) -> int | None:
+        return operation(thread) if thread.predicates[guard] != negated else None
     return guarded

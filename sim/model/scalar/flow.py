@@ -15,7 +15,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import RZ
 from rtl.isa.tokens import API_CALL_LIMIT
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of, semantics
 from .integers import FLAGS
 from .state import ENDED, FaultError, Operation, Place, Thread
 
@@ -24,21 +24,21 @@ __all__: list[str] = []
 
 def _under_test(i: Instruction, operation: Operation) -> Operation:
     """The operation where the instruction's test of CC holds, else the next instruction."""
-    truth, following = i.condition_test(), i.next
+    truth = i.condition_test()
     if truth == (1 << FLAGS + 1) - 1:
         return operation
 
-    def tested(thread: Thread) -> int:
-        return operation(thread) if truth >> thread.condition & 1 else following
+    def tested(thread: Thread) -> int | None:
+        return operation(thread) if truth >> thread.condition & 1 else None
     return tested
 
 
 @semantics("BRA", "JMP")
 def _branch(i: Instruction) -> Operation:
-    target, following = i.target(), i.next
+    target = i.target()
 
-    def limited(thread: Thread) -> int:
-        return following if thread.kill_branches else target
+    def limited(thread: Thread) -> int | None:
+        return None if thread.kill_branches else target
     return _under_test(i, limited if i["limited"] else lambda _: target)
 
 
@@ -66,12 +66,12 @@ def _calls(thread: Thread) -> int:
 @semantics("CAL", "JCAL")
 def _call(i: Instruction) -> Operation:
     """At the limit of API calls the call is not taken."""
-    target, following, counts = i.target(), i.next, bool(i["counted"])
+    target, behind, counts = i.target(), i.next, bool(i["counted"])
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> int | None:
         if counts and _calls(thread) >= API_CALL_LIMIT:
-            return following
-        thread.stack.append((Place.RETURN, following, counts))
+            return None
+        thread.stack.append((Place.RETURN, behind, counts))
         return target
     return operation
 
@@ -82,25 +82,23 @@ _PUSHES = {"SSY": Place.SYNC, "PBK": Place.BREAK, "PCNT": Place.CONTINUE, "PEXIT
 
 @semantics(*_PUSHES)
 def _push(i: Instruction) -> Operation:
-    entry, following = (_PUSHES[i.name], i.target(), False), i.next
+    entry = (_PUSHES[i.name], i.target(), False)
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         thread.stack.append(entry)
-        return following
     return operation
 
 
 @semantics("PRET")
 def _push_return(i: Instruction) -> Operation:
     """A counted one says whether branches with .LMT are taken from now on; if not, it pushes nothing."""
-    target, following, counts = i.target(), i.next, bool(i["counted"])
+    target, counts = i.target(), bool(i["counted"])
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         if counts:
             thread.kill_branches = _calls(thread) >= API_CALL_LIMIT
         if not (counts and thread.kill_branches):
             thread.stack.append((Place.RETURN, target, counts))
-        return following
     return operation
 
 
@@ -164,14 +162,9 @@ def _return_from_trap(_: Instruction) -> Operation:
     raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "RTT is for the trap handler alone")
 
 
-@semantics("LEPC")
-def _own_pc(i: Instruction) -> Operation:
+@result_of("LEPC")
+def _own_pc(i: Instruction) -> Result:
     """The pc of the next instruction (ours)."""
-    d, pc, following = i.destination(), i.pc + INSTRUCTION_BYTES, i.next
-
-    def operation(thread: Thread) -> int:
-        thread.values[d] = pc
-        return following
-    return operation
+    return lambda _: i.pc + INSTRUCTION_BYTES
 
 

@@ -11,10 +11,10 @@ from math import floor
 from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, TURN, UNIT, rows
 from rtl.isa.kinds import FloatRange, MultiFunction
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of
 from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
 from .integers import TOP
-from .state import Operation, Thread
+from .state import Thread
 
 __all__: list[str] = []
 
@@ -119,12 +119,12 @@ def _calculated(function: MultiFunction, bits: int) -> int:
     return _result(negative, _of_power(function, value))
 
 
-@semantics("MUFU")
-def _function(i: Instruction) -> Operation:
-    d, a, following, function = i.destination(), i.source("a"), i.next, MultiFunction(i["function"])
+@result_of("MUFU")
+def _function(i: Instruction) -> Result:
+    a, function = i.source("a"), MultiFunction(i["function"])
     absolute, negate, saturate = i["absolute_a"], i["negate_a"], i["saturate"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         bits = thread.values[a]
         if absolute:
             bits &= ~TOP
@@ -133,25 +133,23 @@ def _function(i: Instruction) -> Operation:
         result = _calculated(function, bits)
         if saturate:
             result = 0 if result > _INFINITY else min(result, _ONE)
-        thread.values[d] = result
-        return following
-    return operation
+        return result
+    return compute
 
 
-@semantics("RRO")
-def _prepared(i: Instruction) -> Operation:
+@result_of("RRO")
+def _prepared(i: Instruction) -> Result:
     """The number in turns, or as it is."""
-    d, b, following, absolute, negate = i.destination(), i.source("b"), i.next, i["absolute_b"], i["negate_b"]
+    b, absolute, negate = i.source("b"), i["absolute_b"], i["negate_b"]
     factor = decode(TURN if i["mode"] == FloatRange.SINCOS.value else _ONE, SINGLE)
     assert len(factor) == 3
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         number = decode(thread.values[b], SINGLE)
         negative = (number[0] and not absolute) != bool(negate)
         if len(number) == 3:
             result = encode(negative, number[1] * factor[1], number[2] + factor[2], SINGLE, Rounding.NEAREST_EVEN)
         else:
             result = _NAN if number[1] is Special.NAN else infinity(negative, SINGLE)
-        thread.values[d] = result
-        return following
-    return operation
+        return result
+    return compute

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from rtl.isa.kinds import FloatCompare, FloatFlush, ProductScale
 
-from .comparison import FLOAT_ONE, predicate_results, register_result
-from .decode import Instruction, semantics
+from .comparison import FLOAT_ONE, condition_of
+from .decode import Instruction, Result, result_of, semantics
 from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
-from .integers import TOP, WORD, flags_of_result
+from .integers import TOP, WORD
 from .state import Operation, Thread
 
 __all__: list[str] = []
@@ -86,29 +86,26 @@ def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins
     return _rounded(total < 0, abs(total), last, rounding)
 
 
-def _finished(i: Instruction, result: Callable[[Thread], int]) -> Operation:
-    """Writes a result, flushed and saturated, and CC."""
-    d, following, flush, saturate, set_cc = i.destination(), i.next, i["flush"], i["saturate"], i["cc"]
+def _finished(i: Instruction, result: Result) -> Result:
+    """A result, flushed and saturated."""
+    flush, saturate = i["flush"], i["saturate"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         value = _flushed(result(thread), flush)
         if saturate:
             value = 0 if value & TOP or value > infinity(False, SINGLE) else min(value, FLOAT_ONE)
-        thread.values[d] = value
-        if set_cc:
-            thread.condition = flags_of_result(value)
-        return following
-    return operation
+        return value
+    return compute
 
 
-@semantics("FADD", "FADD32I")
-def _add(i: Instruction) -> Operation:
+@result_of("FADD", "FADD32I")
+def _add(i: Instruction) -> Result:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
     return _finished(i, lambda thread: _fused(a(thread), FLOAT_ONE, b(thread), rounding))
 
 
-@semantics("FMUL", "FMUL32I")
-def _multiply(i: Instruction) -> Operation:
+@result_of("FMUL", "FMUL32I")
+def _multiply(i: Instruction) -> Result:
     a, b, rounding, scale = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"]), _SCALE[ProductScale(i["scale"])]
     zero_wins = i["flush"] == FloatFlush.FMZ.value
 
@@ -120,8 +117,8 @@ def _multiply(i: Instruction) -> Operation:
     return _finished(i, result)
 
 
-@semantics("FFMA", "FFMA32I")
-def _multiply_and_add(i: Instruction) -> Operation:
+@result_of("FFMA", "FFMA32I")
+def _multiply_and_add(i: Instruction) -> Result:
     a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
     zero_wins = i["flush"] == FloatFlush.FMZ.value
     return _finished(i, lambda thread: _fused(a(thread), b(thread), c(thread), rounding, zero_wins=zero_wins))
@@ -135,58 +132,44 @@ def _order(x: int, y: int) -> str:
     return "<" if left < right else ">" if left > right else "="
 
 
-def _relation(i: Instruction) -> Callable[[Thread], int]:
+@condition_of("FSETP", "FSET")
+def _relation(i: Instruction) -> Result:
     a, b, holds = _operand(i, "a"), _operand(i, "b"), _RELATION[FloatCompare(i["compare"])]
     return lambda thread: int(_order(a(thread), b(thread)) in holds)
 
 
-@semantics("FSETP")
-def _compare_to_predicates(i: Instruction) -> Operation:
-    return predicate_results(i, _relation(i))
-
-
-@semantics("FSET")
-def _compare_to_register(i: Instruction) -> Operation:
-    return register_result(i, _relation(i))
-
-
-@semantics("FCMP")
-def _select(i: Instruction) -> Operation:
+@result_of("FCMP")
+def _select(i: Instruction) -> Result:
     """A where c compares with zero, else b; both as they are."""
-    d, a, b, c, following = i.destination(), i.source("a"), i.source("b"), i.source("c"), i.next
+    a, b, c = i.source("a"), i.source("b"), i.source("c")
     holds, flush = _RELATION[FloatCompare(i["compare"])], i["flush"]
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         values = thread.values
-        values[d] = values[a] if _order(_flushed(values[c], flush), 0) in holds else values[b]
-        return following
-    return operation
+        return values[a] if _order(_flushed(values[c], flush), 0) in holds else values[b]
+    return compute
 
 
-@semantics("FMNMX")
-def _lesser_or_greater(i: Instruction) -> Operation:
-    a, b, d, following, set_cc = _operand(i, "a"), _operand(i, "b"), i.destination(), i.next, i["cc"]
+@result_of("FMNMX")
+def _lesser_or_greater(i: Instruction) -> Result:
+    a, b = _operand(i, "a"), _operand(i, "b")
     x, negated = i.predicate("x")
 
-    def operation(thread: Thread) -> int:
+    def compute(thread: Thread) -> int:
         numbers = [bits for bits in (a(thread), b(thread)) if bits & ~TOP <= infinity(False, SINGLE)]
         # In this order -0 comes before +0.
         numbers.sort(key=lambda bits: ~(bits & ~TOP) if bits & TOP else bits)
         lesser = thread.predicates[x] != negated
-        result = thread.values[d] = numbers[0 if lesser else -1] if numbers else _NAN
-        if set_cc:
-            thread.condition = flags_of_result(result)
-        return following
-    return operation
+        return numbers[0 if lesser else -1] if numbers else _NAN
+    return compute
 
 
 @semantics("FCHK")
 def _check_division(i: Instruction) -> Operation:
-    a, b, p, following = _operand(i, "a"), _operand(i, "b"), i.predicate_destination("p"), i.next
+    a, b, p = _operand(i, "a"), _operand(i, "b"), i.predicate_destination("p")
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         dividend, divisor = (max(bits >> 23 & 0xFF, 1) for bits in (a(thread), b(thread)))
         short = 30 <= dividend <= 254 and divisor <= 252 and -124 <= dividend - divisor <= 125
         thread.predicates[p] = int(not short or _is_tiny(b(thread)))
-        return following
     return operation

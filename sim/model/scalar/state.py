@@ -109,8 +109,8 @@ class Thread:
         return f"thread {self.position} of CTA {self.cta.position}"
 
 
-Operation = Callable[[Thread], int]
-"""Executes one instruction; returns the index of the thread's next one, ENDED or WAITING."""
+Operation = Callable[[Thread], int | None]
+"""Executes one instruction; returns the index of the thread's next one, ENDED, WAITING, or None: the one behind it."""
 
 
 class Group:

@@ -24,7 +24,7 @@ from rtl.isa.syntax import Immediate
 from rtl.params import WARP_THREADS
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
-from .decode import Instruction, semantics
+from .decode import Instruction, Result, result_of, semantics
 from .integers import WORD
 from .state import WAITING, Arrival, FaultError, Operation, Thread, TrappedError
 
@@ -76,20 +76,18 @@ _SPECIAL: dict[int, Callable[[Thread], int]] = {
 }
 
 
-@semantics("S2R", "CS2R")
-def _read_special(i: Instruction) -> Operation:
-    d, following, read = i.destination(), i.next, _SPECIAL.get(i["special"], lambda _: 0)
+@result_of("S2R", "CS2R")
+def _read_special(i: Instruction) -> Result:
+    read = _SPECIAL.get(i["special"], lambda _: 0)
 
-    def operation(thread: Thread) -> int:
-        thread.values[d] = read(thread) & WORD
-        return following
-    return operation
+    def compute(thread: Thread) -> int:
+        return read(thread) & WORD
+    return compute
 
 
 @semantics("NOP", "DEPBAR")
-def _nothing(i: Instruction) -> Operation:
-    following = i.next
-    return lambda _: following
+def _nothing(_: Instruction) -> Operation:
+    return lambda _: None
 
 
 def _meeting(i: Instruction, meet: Callable[[list[Thread]], None]) -> Operation:
@@ -179,7 +177,7 @@ def _either(i: Instruction, role: str, field: str) -> Callable[[Thread], int]:
 
 @semantics("BAR")
 def _barrier(i: Instruction) -> Operation:
-    mode, following = BarrierMode(i["mode"]), i.next
+    mode = BarrierMode(i["mode"])
     if mode is BarrierMode.SYNCALL:
         raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BAR.SYNCALL is for the trap handler alone")
     if mode is BarrierMode.SCAN:
@@ -197,14 +195,14 @@ def _barrier(i: Instruction) -> Operation:
     def wait(thread: Thread) -> int:
         number, groups = where(thread)
         thread.index = i.index
-        thread.arrival = Arrival(number, groups, following, combine, thread.predicates[x] ^ negated)
+        thread.arrival = Arrival(number, groups, i.next, combine, thread.predicates[x] ^ negated)
         return WAITING
 
     def meet(members: list[Thread]) -> None:
         members[0].cta.pass_by(*where(members[0]))
     arrive = _meeting(i, meet)
 
-    def pass_by(thread: Thread) -> int:
+    def pass_by(thread: Thread) -> int | None:
         where(thread)
         return arrive(thread)
     return pass_by if mode is BarrierMode.ARV else wait
@@ -215,12 +213,11 @@ def _read_barrier(i: Instruction) -> Operation:
     """What the thread's last BAR.RED made; the predicate says whether it is not 0."""
     if BarrierRead(i["mode"]) is not BarrierRead.RESULT:
         raise FaultError(None, "B2R of a barrier's or warp's state is about warps, and here are none")
-    d, p, following = i.destination(), i.predicate_destination("p"), i.next
+    d, p = i.destination(), i.predicate_destination("p")
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         thread.values[d] = thread.barrier_result
         thread.predicates[p] = int(thread.barrier_result != 0)
-        return following
     return operation
 
 
@@ -232,29 +229,27 @@ def _write_barrier(_: Instruction) -> Operation:
 @semantics("BPT")
 def _breakpoint(i: Instruction) -> Operation:
     """BPT.TRAP ends the run, unless IDE masks its reason; then it waits for IDE.EN."""
-    mode, reason, following = i["mode"], i["reason"], i.next
+    mode, reason = i["mode"], i["reason"]
     if mode in (BreakpointMode.INT.value, BreakpointMode.DRAIN.value):
-        return lambda _: following
+        return lambda _: None
     if mode != BreakpointMode.TRAP.value:
         raise FaultError(WarpError.ILLEGAL_INSTR_ENCODING, "BPT.PAUSE is for the trap handler alone")
     if not 1 <= reason <= _LAST_REASON:
         raise FaultError(WarpError.ILLEGAL_INSTR_PARAM, f"{reason} is no reason for a trap")
 
-    def operation(thread: Thread) -> int:
-        if thread.traps_masked and reason <= _LAST_MASKABLE_REASON:
-            thread.pending_trap = thread.pending_trap or reason
-            return following
-        raise TrappedError(reason)
+    def operation(thread: Thread) -> None:
+        if not (thread.traps_masked and reason <= _LAST_MASKABLE_REASON):
+            raise TrappedError(reason)
+        thread.pending_trap = thread.pending_trap or reason
     return operation
 
 
 @semantics("IDE")
 def _mask_traps(i: Instruction) -> Operation:
-    following, disable = i.next, bool(i["disable"])
+    disable = bool(i["disable"])
 
-    def operation(thread: Thread) -> int:
+    def operation(thread: Thread) -> None:
         thread.traps_masked = disable
         if thread.pending_trap and not disable:
             raise TrappedError(thread.pending_trap)
-        return following
     return operation

@@ -1,9 +1,9 @@
 """Arithmetic on the 32 threads of a warp at once.
 
 A value of every thread is a vector of 32 numbers; a condition of every thread is either a vector of 32
-Booleans or an integer whose bit t is thread t. An *operation* is made once for an instruction word, from
-the fields of its form, and then maps :class:`~sim.model.vector.lanes.Sources` to an
-:class:`~sim.model.vector.lanes.Outcome`; it neither reads nor writes anything else.
+Booleans or an integer whose bit t is thread t. An *operation* maps :class:`~sim.model.vector.lanes.Sources`
+and the fields of an instruction word to an :class:`~sim.model.vector.lanes.Outcome`; it neither reads nor
+writes anything else.
 
 ============  ==========================================================================
 module        content

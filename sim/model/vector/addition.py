@@ -4,7 +4,6 @@ A negated term is its complement plus one. An extended instruction (``.X``) leav
 too (ours), and takes the carry in their place, which continues a sum or difference of several words.
 """
 
-from collections.abc import Callable
 from functools import reduce
 from operator import add
 
@@ -50,12 +49,9 @@ def sum_of(terms: tuple[Words, ...], plus: Words, flags: bool, saturate: bool = 
     return Outcome(value, carry=carry != 0, overflow=overflow)
 
 
-def extended_addend(values: Values, ones: int) -> Callable[[Sources], Words]:
+def extended_addend(sources: Sources, values: Values, ones: int) -> Words:
     """What is added besides the terms: ``ones``, or the carry in their place when the instruction is extended."""
-    constant = uniform(ones)
-    if values.get("extended"):
-        return lambda sources: bits_of(sources.condition.carry)
-    return lambda sources: constant
+    return bits_of(sources.condition.carry) if values.get("extended") else uniform(ones)
 
 
 def _negations_of_two(values: Values) -> tuple[int, int]:
@@ -64,22 +60,22 @@ def _negations_of_two(values: Values) -> tuple[int, int]:
     return (0, 0) if flags == PLUS_ONE else (flags >> 1, flags & 1)
 
 
-def iadd(values: Values) -> Callable[[Sources], Outcome]:
+def iadd(sources: Sources, values: Values) -> Outcome:
     """IADD and IADD32I: a + b, and one more with ``.PO``."""
     negate_a, negate_b = _negations_of_two(values)
-    plus = extended_addend(values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
+    plus = extended_addend(sources, values, negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     flags, saturate = bool(values["cc"]), bool(values["saturate"])
-    return lambda sources: sum_of((negated(sources.a, negate_a), negated(sources.b, negate_b)),
-                                  plus(sources), flags, saturate)
+    return sum_of((negated(sources.a, negate_a), negated(sources.b, negate_b)),
+                                  plus, flags, saturate)
 
 
-def iscadd(values: Values) -> Callable[[Sources], Outcome]:
+def iscadd(sources: Sources, values: Values) -> Outcome:
     """ISCADD and ISCADD32I: (a << shift) + b. The carry is that of the 32-bit sum."""
     values = {"plus_one": 0} | dict(values)
     negate_a, negate_b = _negations_of_two(values)
     plus = uniform(negate_a + negate_b + (values["plus_one"] == PLUS_ONE))
     shift, flags = np.uint32(values["shift"]), bool(values["cc"])
-    return lambda sources: sum_of((negated(sources.a << shift, negate_a), negated(sources.b, negate_b)), plus, flags)
+    return sum_of((negated(sources.a << shift, negate_a), negated(sources.b, negate_b)), plus, flags)
 
 
 def _half(term: Words, select: int) -> Words:
@@ -89,7 +85,7 @@ def _half(term: Words, select: int) -> Words:
     return term >> np.uint32(16) if select == HalfSelect.H1.value else term
 
 
-def iadd3(values: Values) -> Callable[[Sources], Outcome]:
+def iadd3(sources: Sources, values: Values) -> Outcome:
     """IADD3: a + b + c, or the sum of a and b, 33 bits of it, shifted by a half word, + c.
 
     A sum of three carries 0, 1 or 2, and compiled code adds three 64-bit numbers with two of these
@@ -99,29 +95,25 @@ def iadd3(values: Values) -> Callable[[Sources], Outcome]:
     halves = tuple(values.get(f"half_{name}", HalfSelect.WORD.value) for name in "abc")
     shift, flags, extended = values.get("shift", SumShift.NONE.value), bool(values["cc"]), bool(values["extended"])
     ones = 0 if extended else sum(negate)
-
-    def run(sources: Sources) -> Outcome:
-        a, b, c = (negated(_half(term, half), sign) for term, half, sign
-                   in zip((sources.a, sources.b, sources.c), halves, negate, strict=True))
-        plus = np.uint64(ones)
-        total = a.astype(np.uint64) + b.astype(np.uint64)
-        if shift == SumShift.NONE.value:
-            total = total + plus
-        else:
-            # The ones of a and b belong to their sum, that of c to the whole.
-            total = total + np.uint64(0 if extended else negate[0] + negate[1])
-            total &= _LOW_33_BITS
-            total = total >> np.uint64(16) if shift == SumShift.RS.value else total << np.uint64(16)
-            total = (total & np.uint64(0xFFFF_FFFF)) + np.uint64(0 if extended else negate[2])
-        total = total + c.astype(np.uint64)
-        if extended:
-            total = total + bits_of(sources.condition.carry) + bits_of(sources.condition.overflow)
-        if not flags:
-            return Outcome(total.astype(np.uint32))
-        carries = total >> np.uint64(32)
-        return Outcome(total.astype(np.uint32), carry=carries >= 1, overflow=carries >= 2)
-
-    return run
+    a, b, c = (negated(_half(term, half), sign) for term, half, sign
+               in zip((sources.a, sources.b, sources.c), halves, negate, strict=True))
+    plus = np.uint64(ones)
+    total = a.astype(np.uint64) + b.astype(np.uint64)
+    if shift == SumShift.NONE.value:
+        total = total + plus
+    else:
+        # The ones of a and b belong to their sum, that of c to the whole.
+        total = total + np.uint64(0 if extended else negate[0] + negate[1])
+        total &= _LOW_33_BITS
+        total = total >> np.uint64(16) if shift == SumShift.RS.value else total << np.uint64(16)
+        total = (total & np.uint64(0xFFFF_FFFF)) + np.uint64(0 if extended else negate[2])
+    total = total + c.astype(np.uint64)
+    if extended:
+        total = total + bits_of(sources.condition.carry) + bits_of(sources.condition.overflow)
+    if not flags:
+        return Outcome(total.astype(np.uint32))
+    carries = total >> np.uint64(32)
+    return Outcome(total.astype(np.uint32), carry=carries >= 1, overflow=carries >= 2)
 
 
 def _outside_windows(high: Words, low: Words) -> int:
@@ -134,25 +126,21 @@ def _outside_windows(high: Words, low: Words) -> int:
 _NO_WORDS = uniform(0)
 
 
-def lea(values: Values) -> Callable[[Sources], Outcome]:
+def lea(sources: Sources, values: Values) -> Outcome:
     """LEA: (a << shift) + b.
 
     The predicate is that of LEA.HI for a sum whose high word is 0 (ours: compiled code never has it).
     """
-    plus = extended_addend(values, values["negate_a"])
+    plus = extended_addend(sources, values, values["negate_a"])
     shift, negate_a = np.uint32(values["shift"]), values["negate_a"]
     flags, tests = bool(values["cc"]), values["Pd"] != PT
-
-    def run(sources: Sources) -> Outcome:
-        outcome = sum_of((negated(sources.a << shift, negate_a), sources.b), plus(sources), flags)
-        if tests and outcome.value is not None:
-            outcome.p = _outside_windows(_NO_WORDS, outcome.value)
-        return outcome
-
-    return run
+    outcome = sum_of((negated(sources.a << shift, negate_a), sources.b), plus, flags)
+    if tests and outcome.value is not None:
+        outcome.p = _outside_windows(_NO_WORDS, outcome.value)
+    return outcome
 
 
-def lea_high(values: Values) -> Callable[[Sources], Outcome]:
+def lea_high(sources: Sources, values: Values) -> Outcome:
     """LEA.HI: the high word of the pair (c, a) << shift, + b.
 
     The predicate tells that the address lies outside the shared and the local window: a 64-bit address
@@ -160,16 +148,12 @@ def lea_high(values: Values) -> Callable[[Sources], Outcome]:
     splits generic accesses; the low word's own addend is not among the operands).
     """
     negate_a, extended = values["negate_a"], values["extended"]
-    plus = extended_addend(values, 0)
+    plus = extended_addend(sources, values, 0)
     shift, flags, tests = np.uint64(values["shift"]), bool(values["cc"]), values["Pd"] != PT
-
-    def run(sources: Sources) -> Outcome:
-        wide = pair(sources.a, sources.c) << shift
-        if negate_a:
-            wide = ~wide if extended else ~wide + np.uint64(1)
-        outcome = sum_of(((wide >> np.uint64(32)).astype(np.uint32), sources.b), plus(sources), flags)
-        if tests and outcome.value is not None:
-            outcome.p = _outside_windows(outcome.value, wide.astype(np.uint32))
-        return outcome
-
-    return run
+    wide = pair(sources.a, sources.c) << shift
+    if negate_a:
+        wide = ~wide if extended else ~wide + np.uint64(1)
+    outcome = sum_of(((wide >> np.uint64(32)).astype(np.uint32), sources.b), plus, flags)
+    if tests and outcome.value is not None:
+        outcome.p = _outside_windows(outcome.value, wide.astype(np.uint32))
+    return outcome

@@ -19,11 +19,9 @@ _NONE = uniform(0xFFFF_FFFF)
 _ONE = uniform(1)
 
 
-def _count(values: Values) -> Callable[[Words], Words]:
+def _count(sources: Sources, values: Values) -> Words:
     """A shift count: modulo 32, or at most 32."""
-    if values["wrap"]:
-        return lambda count: count & _TOP_BIT
-    return lambda count: np.minimum(count, _WORD_BITS)
+    return sources.b & _TOP_BIT if values["wrap"] else np.minimum(sources.b, _WORD_BITS)
 
 
 def _reversed(word: Words) -> Words:
@@ -33,24 +31,20 @@ def _reversed(word: Words) -> Words:
     return word
 
 
-def shl(values: Values) -> Callable[[Sources], Outcome]:
+def shl(sources: Sources, values: Values) -> Outcome:
     """SHL: a << b."""
-    count = _count(values)
-    return lambda sources: Outcome((sources.a.astype(np.uint64) << count(sources.b)).astype(np.uint32))
+    count = _count(sources, values)
+    return Outcome((sources.a.astype(np.uint64) << count).astype(np.uint32))
 
 
-def shr(values: Values) -> Callable[[Sources], Outcome]:
+def shr(sources: Sources, values: Values) -> Outcome:
     """SHR: a >> b, filled with the sign or with zeros; ``.BREV`` turns a around first."""
-    count, signed, reverse = _count(values), values["signed"], values["reverse"]
-
-    def run(sources: Sources) -> Outcome:
-        a = _reversed(sources.a) if reverse else sources.a
-        if signed:
-            wide = a.view(np.int32).astype(np.int64) >> count(sources.b).astype(np.int64)
-            return Outcome(wide.astype(np.uint32))
-        return Outcome((a.astype(np.uint64) >> count(sources.b)).astype(np.uint32))
-
-    return run
+    count, signed, reverse = _count(sources, values), values["signed"], values["reverse"]
+    a = _reversed(sources.a) if reverse else sources.a
+    if signed:
+        wide = a.view(np.int32).astype(np.int64) >> count.astype(np.int64)
+        return Outcome(wide.astype(np.uint32))
+    return Outcome((a.astype(np.uint64) >> count).astype(np.uint32))
 
 
 def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
@@ -61,161 +55,129 @@ def _shifted_right(wide: Doubles, count: Words, signed: bool) -> Doubles:
     return np.where(count > 63, np.uint64(0), wide >> near)
 
 
-def shf(values: Values, left: bool) -> Callable[[Sources], Outcome]:
+def shf(sources: Sources, values: Values, left: bool) -> Outcome:
     """SHF: the pair (c, a) shifted by b: its high word after a shift to the left, its low word after one to
     the right. The count is at most 32, or 64 where the pair is one number; ``.W`` takes it modulo that.
     """
     most = 32 if values["width"] == FunnelWidth.B32.value else 64
     signed = values["width"] == FunnelWidth.S64.value
     wrap = np.uint32(most - 1) if values["wrap"] else None
-
-    def run(sources: Sources) -> Outcome:
-        wide = pair(sources.a, sources.c)
-        count = sources.b & wrap if wrap is not None else np.minimum(sources.b, np.uint32(most))
-        if left:
-            shifted = np.where(count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64))
-            return Outcome((shifted >> np.uint64(32)).astype(np.uint32))
-        return Outcome(_shifted_right(wide, count, signed).astype(np.uint32))
-
-    return run
+    wide = pair(sources.a, sources.c)
+    count = sources.b & wrap if wrap is not None else np.minimum(sources.b, np.uint32(most))
+    if left:
+        shifted = np.where(count > 63, np.uint64(0), wide << np.minimum(count, np.uint32(63)).astype(np.uint64))
+        return Outcome((shifted >> np.uint64(32)).astype(np.uint32))
+    return Outcome(_shifted_right(wide, count, signed).astype(np.uint32))
 
 
-def bfe(values: Values) -> Callable[[Sources], Outcome]:
+def bfe(sources: Sources, values: Values) -> Outcome:
     """BFE: a field of a, whose lowest bit is b[7:0] and whose length b[15:8], extended with its top bit or
     with zeros. A field over the end of a has a's top bit for the missing ones.
     """
     signed, reverse = bool(values["signed"]), values["reverse"]
-
-    def run(sources: Sources) -> Outcome:
-        a = _reversed(sources.a) if reverse else sources.a
-        position, length = sources.b & np.uint32(0xFF), sources.b >> np.uint32(8) & np.uint32(0xFF)
-        wide = a.view(np.int32).astype(np.int64).view(np.uint64) if signed else a.astype(np.uint64)
-        moved = _shifted_right(wide, position, signed)
-        # A shift up and down again cuts the field to its length and extends it.
-        spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
-        spare = np.minimum(spare, np.uint64(63))
-        cut = _shifted_right(moved << spare, spare.astype(np.uint32), signed)
-        return Outcome(np.where(length == 0, np.uint32(0), cut.astype(np.uint32)))
-
-    return run
+    a = _reversed(sources.a) if reverse else sources.a
+    position, length = sources.b & np.uint32(0xFF), sources.b >> np.uint32(8) & np.uint32(0xFF)
+    wide = a.view(np.int32).astype(np.int64).view(np.uint64) if signed else a.astype(np.uint64)
+    moved = _shifted_right(wide, position, signed)
+    # A shift up and down again cuts the field to its length and extends it.
+    spare = np.uint64(64) - np.minimum(length, np.uint32(63)).astype(np.uint64)
+    spare = np.minimum(spare, np.uint64(63))
+    cut = _shifted_right(moved << spare, spare.astype(np.uint32), signed)
+    return Outcome(np.where(length == 0, np.uint32(0), cut.astype(np.uint32)))
 
 
-def bfi(_values: Values) -> Callable[[Sources], Outcome]:
+def bfi(sources: Sources, _values: Values) -> Outcome:
     """BFI: c with the field of b (lowest bit b[7:0], length b[15:8]) taken from the low bits of a."""
-
-    def run(sources: Sources) -> Outcome:
-        position = np.minimum(sources.b & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
-        length = np.minimum(sources.b >> np.uint32(8) & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
-        field = (np.uint64(1) << length) - np.uint64(1) << position
-        inserted = sources.a.astype(np.uint64) << position & field
-        return Outcome((sources.c & ~field | inserted).astype(np.uint32))
-
-    return run
+    position = np.minimum(sources.b & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
+    length = np.minimum(sources.b >> np.uint32(8) & np.uint32(0xFF), _WORD_BITS).astype(np.uint64)
+    field = (np.uint64(1) << length) - np.uint64(1) << position
+    inserted = sources.a.astype(np.uint64) << position & field
+    return Outcome((sources.c & ~field | inserted).astype(np.uint32))
 
 
-def _predicate_of(values: Values) -> Callable[[Words], int | None]:
+def _predicate_of(values: Values, result: Words) -> int | None:
     """What a logic operation writes to its predicate: a test of the result; without one, false (ours)."""
     if values.get("Pd", PT) == PT:
-        return lambda result: None
+        return None
     match PredicateTest(values["predicate_test"]):
         case PredicateTest.T:
-            return lambda result: mask_of(np.ones_like(result, np.bool_))
+            return mask_of(np.ones_like(result, np.bool_))
         case PredicateTest.Z:
-            return lambda result: mask_of(result == 0)
+            return mask_of(result == 0)
         case PredicateTest.NZ:
-            return lambda result: mask_of(result != 0)
+            return mask_of(result != 0)
         case _:
-            return lambda result: 0
+            return 0
 
 
-def lop(values: Values) -> Callable[[Sources], Outcome]:
+def lop(sources: Sources, values: Values) -> Outcome:
     """LOP and LOP32I: AND, OR or XOR of a and b, or b alone, each inverted if asked.
 
     With ``.X`` they are the top words of longer numbers: the test, and CC's zero flag, say whether the whole result
     is 0; of its lower words the zero flag of CC tells.
     """
     invert_a, invert_b, operation = values["invert_a"], values["invert_b"], Logic(values["operation"])
-    predicate, extended = _predicate_of(values), values["extended"]
-
-    def run(sources: Sources) -> Outcome:
-        a = ~sources.a if invert_a else sources.a
-        b = ~sources.b if invert_b else sources.b
-        match operation:
-            case Logic.AND:
-                result = a & b
-            case Logic.OR:
-                result = a | b
-            case Logic.XOR:
-                result = a ^ b
-            case Logic.PASS_B:
-                result = b
-        if not extended:
-            return Outcome(result, p=predicate(result))
-        whole = np.where(bools_of(sources.condition.zero), result, _ONE)
-        sign = mask_of(result.view(np.int32) < 0)
-        return Outcome(result, p=predicate(whole), condition=Condition(mask_of(whole == 0), sign))
-
-    return run
+    a = ~sources.a if invert_a else sources.a
+    b = ~sources.b if invert_b else sources.b
+    match operation:
+        case Logic.AND:
+            result = a & b
+        case Logic.OR:
+            result = a | b
+        case Logic.XOR:
+            result = a ^ b
+        case Logic.PASS_B:
+            result = b
+    if not values["extended"]:
+        return Outcome(result, p=_predicate_of(values, result))
+    whole = np.where(bools_of(sources.condition.zero), result, _ONE)
+    sign = mask_of(result.view(np.int32) < 0)
+    return Outcome(result, p=_predicate_of(values, whole), condition=Condition(mask_of(whole == 0), sign))
 
 
-def lop3(values: Values) -> Callable[[Sources], Outcome]:
+def lop3(sources: Sources, values: Values) -> Outcome:
     """LOP3: any function of a, b and c, bit by bit; its truth table is indexed by {a, b, c}."""
-    lut, predicate = values["lut"], _predicate_of(values)
-    minterms = [index for index in range(8) if lut >> index & 1]
+    minterms = [index for index in range(8) if values["lut"] >> index & 1]
 
     def terms(sources: Sources) -> Iterator[Words]:
         for index in minterms:
             bits = ((sources.a, index >> 2), (sources.b, index >> 1), (sources.c, index))
             yield reduce(and_, (word if bit & 1 else ~word for word, bit in bits))
-
-    def run(sources: Sources) -> Outcome:
-        result = reduce(or_, terms(sources), np.zeros_like(sources.a))
-        return Outcome(result, p=predicate(result))
-
-    return run
+    result = reduce(or_, terms(sources), np.zeros_like(sources.a))
+    return Outcome(result, p=_predicate_of(values, result))
 
 
-def _bytes_picked(mode: PermuteMode, selector: Words) -> list[Words]:
-    """For each result byte, lowest first, the number of the source byte among {c, a}; bit 3 repeats its sign."""
-    if mode is PermuteMode.INDEX:
-        return [selector >> np.uint32(4 * place) & np.uint32(15) for place in range(4)]
-    amount = selector & np.uint32(3)
-    places = [np.uint32(place) for place in range(4)]
-    match mode:
-        case PermuteMode.F4E:
-            return [amount + place for place in places]
-        case PermuteMode.B4E:
-            return [amount - place & np.uint32(7) for place in places]
-        case PermuteMode.RC8:
-            return [amount for _ in places]
-        case PermuteMode.ECL:
-            return [np.maximum(amount, place) for place in places]
-        case PermuteMode.ECR:
-            return [np.minimum(amount, place) for place in places]
-        case _:  # RC16
-            return [(amount & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)) for place in places]
+_PICKED: dict[PermuteMode, Callable[[Words, np.uint32], Words]] = {
+    PermuteMode.INDEX: lambda selector, place: selector >> np.uint32(4) * place & np.uint32(15),
+    PermuteMode.F4E: lambda selector, place: (selector & np.uint32(3)) + place,
+    PermuteMode.B4E: lambda selector, place: (selector & np.uint32(3)) - place & np.uint32(7),
+    PermuteMode.RC8: lambda selector, place: selector & np.uint32(3),
+    PermuteMode.ECL: lambda selector, place: np.maximum(selector & np.uint32(3), place),
+    PermuteMode.ECR: lambda selector, place: np.minimum(selector & np.uint32(3), place),
+    PermuteMode.RC16: lambda selector, place: (selector & np.uint32(1)) * np.uint32(2) + (place & np.uint32(1)),
+}
+"""The number of the source byte among {c, a} for a byte of the result, the lowest being byte 0; bit 3 repeats its
+sign.
+"""
 
 
-def prmt(values: Values) -> Callable[[Sources], Outcome]:
+def prmt(sources: Sources, values: Values) -> Outcome:
     """PRMT: four bytes picked from those of a (0 to 3) and c (4 to 7); b is the selector."""
-    mode = PermuteMode(values["mode"])
-
-    def run(sources: Sources) -> Outcome:
-        wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
-        for place, number in enumerate(_bytes_picked(mode, sources.b)):
-            shift = (number & np.uint32(7)) * np.uint32(8)
-            byte = (wide >> shift).astype(np.uint32) & np.uint32(0xFF)
-            sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
-            result |= np.where(number & np.uint32(8), sign, byte) << np.uint32(8 * place)
-        return Outcome(result)
-
-    return run
+    pick = _PICKED[PermuteMode(values["mode"])]
+    wide, result = pair(sources.a, sources.c), np.zeros_like(sources.a)
+    for place in range(4):
+        number = pick(sources.b, np.uint32(place))
+        shift = (number & np.uint32(7)) * np.uint32(8)
+        byte = (wide >> shift).astype(np.uint32) & np.uint32(0xFF)
+        sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
+        result |= np.where(number & np.uint32(8), sign, byte) << np.uint32(8 * place)
+    return Outcome(result)
 
 
-def popc(values: Values) -> Callable[[Sources], Outcome]:
+def popc(sources: Sources, values: Values) -> Outcome:
     """POPC: how many bits of b, inverted if asked, are 1."""
     invert = values["invert_b"]
-    return lambda sources: Outcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
+    return Outcome(np.bitwise_count(~sources.b if invert else sources.b).astype(np.uint32))
 
 
 def highest_bit(wide: Doubles) -> Doubles:
@@ -227,17 +189,13 @@ def highest_bit(wide: Doubles) -> Doubles:
     return number
 
 
-def flo(values: Values) -> Callable[[Sources], Outcome]:
+def flo(sources: Sources, values: Values) -> Outcome:
     """FLO: the number of the highest 1 bit of b; of a negative signed b, of the highest 0 bit; all ones when
     there is none. ``.SH`` counts from the top instead.
     """
     invert, signed, shift = values["invert_b"], values["signed"], values["shift"]
-
-    def run(sources: Sources) -> Outcome:
-        b = ~sources.b if invert else sources.b
-        if signed:
-            b = np.where(b.view(np.int32) < 0, ~b, b)
-        number = highest_bit(b.astype(np.uint64)).astype(np.uint32)
-        return Outcome(np.where(b == 0, _NONE, _TOP_BIT - number if shift else number))
-
-    return run
+    b = ~sources.b if invert else sources.b
+    if signed:
+        b = np.where(b.view(np.int32) < 0, ~b, b)
+    number = highest_bit(b.astype(np.uint64)).astype(np.uint32)
+    return Outcome(np.where(b == 0, _NONE, _TOP_BIT - number if shift else number))

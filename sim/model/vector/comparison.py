@@ -9,11 +9,12 @@ from rtl.isa.syntax import Values
 
 from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, doubles, mask_of, uniform
 
-__all__ = ["combined", "icmp", "imnmx", "iset", "isetp", "sel", "set_predicates", "set_register", "truth_words",
-           "vabsdiff", "vmnmx"]
+__all__ = ["Operation", "combined", "icmp", "imnmx", "iset", "isetp", "sel", "set_predicates", "set_register",
+           "truth_words", "vabsdiff", "vmnmx"]
 
-Relation = Callable[[Values], Callable[[Sources], int]]
-"""From an instruction's fields to the threads whose operands are in its relation."""
+Operation = Callable[[Sources, Values], Outcome]
+Relation = Callable[[Sources, Values], int]
+"""The threads whose operands are in an instruction's relation."""
 _TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
 _ONE = uniform(0x3F80_0000)
 _CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
@@ -48,7 +49,7 @@ def _less(a: Words, b: Words, signed: int) -> Bools:
     return a.view(np.int32) < b.view(np.int32) if signed else a < b
 
 
-def _relation(values: Values) -> Callable[[Sources], int]:
+def _relation(sources: Sources, values: Values) -> int:
     """Where a stands in the relation to b.
 
     With ``.X`` a and b are the top words of numbers of which CC holds the difference of the rest: they are
@@ -56,56 +57,47 @@ def _relation(values: Values) -> Callable[[Sources], int]:
     """
     condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
     if not values.get("extended"):
-        return lambda sources: mask_of(condition(_less(sources.a, sources.b, signed), sources.a == sources.b))
+        return mask_of(condition(_less(sources.a, sources.b, signed), sources.a == sources.b))
+    borrow = np.int64(1) - bits_of(sources.condition.carry)
+    if signed:
+        difference = (sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow)
+    else:
+        difference = sources.a.astype(np.int64) - sources.b - borrow
+    return mask_of(condition(difference < 0, (difference == 0) & bools_of(sources.condition.zero)))
 
-    def run(sources: Sources) -> int:
-        borrow = np.int64(1) - bits_of(sources.condition.carry)
-        if signed:
-            difference = (sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow)
-        else:
-            difference = sources.a.astype(np.int64) - sources.b - borrow
-        return mask_of(condition(difference < 0, (difference == 0) & bools_of(sources.condition.zero)))
 
+def set_predicates(relation: Relation) -> Operation:
+    """ISETP, FSETP, CSETP: the relation, and its opposite, each combined with a predicate."""
+    def run(sources: Sources, values: Values) -> Outcome:
+        holds, combine = relation(sources, values), values["combine"]
+        return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
     return run
 
 
-def set_predicates(relation: Relation) -> Callable[[Values], Callable[[Sources], Outcome]]:
-    """ISETP, FSETP: the relation, and its opposite, each combined with a predicate."""
-    def made(values: Values) -> Callable[[Sources], Outcome]:
-        related, combine = relation(values), values["combine"]
-
-        def run(sources: Sources) -> Outcome:
-            holds = related(sources)
-            return Outcome(p=combined(combine, holds, sources.x), q=combined(combine, ALL_THREADS & ~holds, sources.x))
-
-        return run
-    return made
-
-
-def set_register(relation: Relation) -> Callable[[Values], Callable[[Sources], Outcome]]:
-    """ISET, FSET: the relation combined with a predicate, as a register."""
-    def made(values: Values) -> Callable[[Sources], Outcome]:
-        related, combine, as_one = relation(values), values["combine"], values["one"]
-        return lambda sources: Outcome(truth_words(combined(combine, related(sources), sources.x), as_one))
-    return made
+def set_register(relation: Relation) -> Operation:
+    """ISET, FSET, CSET: the relation combined with a predicate, as a register."""
+    def run(sources: Sources, values: Values) -> Outcome:
+        holds = combined(values["combine"], relation(sources, values), sources.x)
+        return Outcome(truth_words(holds, values["one"]))
+    return run
 
 
 isetp, iset = set_predicates(_relation), set_register(_relation)
 
 
-def icmp(values: Values) -> Callable[[Sources], Outcome]:
+def icmp(sources: Sources, values: Values) -> Outcome:
     """ICMP: a where c stands in the relation to 0, else b."""
     condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
-    return lambda sources: Outcome(
+    return Outcome(
         np.where(condition(_less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b))
 
 
-def sel(_values: Values) -> Callable[[Sources], Outcome]:
+def sel(sources: Sources, _values: Values) -> Outcome:
     """SEL: a where the predicate holds, else b."""
-    return lambda sources: Outcome(np.where(bools_of(sources.x), sources.a, sources.b))
+    return Outcome(np.where(bools_of(sources.x), sources.a, sources.b))
 
 
-def imnmx(values: Values) -> Callable[[Sources], Outcome]:
+def imnmx(sources: Sources, values: Values) -> Outcome:
     """IMNMX: the smaller of a and b where the predicate holds, else the larger.
 
     For numbers of several words the top ones are compared first (``.XHI``), then each next lower pair, and
@@ -114,52 +106,44 @@ def imnmx(values: Values) -> Callable[[Sources], Outcome]:
     """
     part, signed = MinMaxPart(values["part"]), values["signed"]
     continues = part in (MinMaxPart.XMED, MinMaxPart.XLO)
-
-    def run(sources: Sources) -> Outcome:
-        below, equal = _less(sources.a, sources.b, signed), sources.a == sources.b
-        if continues:
-            undecided = bools_of(sources.condition.zero)
-            below = np.where(undecided, below, ~bools_of(sources.condition.carry))
-            equal = undecided & equal
-        value = np.where(below == bools_of(sources.x), sources.a, sources.b)
-        if part is MinMaxPart.WHOLE:
-            return Outcome(value)
-        sign = mask_of(value.view(np.int32) < 0)
-        return Outcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))
-
-    return run
+    below, equal = _less(sources.a, sources.b, signed), sources.a == sources.b
+    if continues:
+        undecided = bools_of(sources.condition.zero)
+        below = np.where(undecided, below, ~bools_of(sources.condition.carry))
+        equal = undecided & equal
+    value = np.where(below == bools_of(sources.x), sources.a, sources.b)
+    if part is MinMaxPart.WHOLE:
+        return Outcome(value)
+    sign = mask_of(value.view(np.int32) < 0)
+    return Outcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))
 
 
-def _video(values: Values, first: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[Sources], Outcome]:
+def _video(sources: Sources, values: Values, first: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Outcome:
     """A video instruction on whole words: ``first`` of a and b, saturated to the result's type if asked, and
     then, with its low 32 bits, a second operation with c. Flags are those of a move (ours).
     """
     signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
     signed, then = bool(values["signed_d"]), VideoSecond(values["then"])
     bounds = (-1 << 31, (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-
-    def run(sources: Sources) -> Outcome:
-        result = first(doubles(sources.a, signed_a).view(np.int64), doubles(sources.b, signed_b).view(np.int64))
-        if values["saturate"]:
-            result = np.clip(result, *bounds)
-        value = result.astype(np.uint32)
-        match then:
-            case VideoSecond.ACC:
-                value = value + sources.c
-            case VideoSecond.MIN:
-                value = np.where(_less(value, sources.c, signed), value, sources.c)
-            case VideoSecond.MAX:
-                value = np.where(_less(value, sources.c, signed), sources.c, value)
-        return Outcome(value)
-
-    return run
+    result = first(doubles(sources.a, signed_a).view(np.int64), doubles(sources.b, signed_b).view(np.int64))
+    if values["saturate"]:
+        result = np.clip(result, *bounds)
+    value = result.astype(np.uint32)
+    match then:
+        case VideoSecond.ACC:
+            value = value + sources.c
+        case VideoSecond.MIN:
+            value = np.where(_less(value, sources.c, signed), value, sources.c)
+        case VideoSecond.MAX:
+            value = np.where(_less(value, sources.c, signed), sources.c, value)
+    return Outcome(value)
 
 
-def vmnmx(values: Values) -> Callable[[Sources], Outcome]:
+def vmnmx(sources: Sources, values: Values) -> Outcome:
     """VMNMX: the smaller or larger of a and b, then a second operation with c."""
-    return _video(values, np.maximum if values["larger"] else np.minimum)
+    return _video(sources, values, np.maximum if values["larger"] else np.minimum)
 
 
-def vabsdiff(values: Values) -> Callable[[Sources], Outcome]:
+def vabsdiff(sources: Sources, values: Values) -> Outcome:
     """VABSDIFF: how far a and b are apart, then a second operation with c."""
-    return _video(values, lambda a, b: np.abs(a - b))
+    return _video(sources, values, lambda a, b: np.abs(a - b))

@@ -4,7 +4,6 @@ Numbers below the normal range are zeros, as source and as result: compiled code
 is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no number included (ours).
 """
 
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,28 +83,20 @@ def _rounded(value: _Integers, scale: _Integers, sign: Bools, empty: Bools, full
     return np.where(none, _NAN, result | np.where(sign, _SIGN, np.uint32(0)))
 
 
-def mufu(values: Values) -> Callable[[Sources], Outcome]:
+def mufu(sources: Sources, values: Values) -> Outcome:
     """MUFU."""
     function = MultiFunction(values["function"])
-
-    def run(sources: Sources) -> Outcome:
-        a = sources.a & ~_SIGN if values["absolute_a"] else sources.a
-        result = _approximated(function, a ^ _SIGN if values["negate_a"] else a)
-        if values["saturate"]:
-            result = np.where((result & _SIGN != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
-        return Outcome(result)
-
-    return run
+    a = sources.a & ~_SIGN if values["absolute_a"] else sources.a
+    result = _approximated(function, a ^ _SIGN if values["negate_a"] else a)
+    if values["saturate"]:
+        result = np.where((result & _SIGN != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
+    return Outcome(result)
 
 
-def rro(values: Values) -> Callable[[Sources], Outcome]:
+def rro(sources: Sources, values: Values) -> Outcome:
     """RRO: what MUFU wants of b, turns for SIN and COS, the number itself for EX2 (ours)."""
     factor = np.array([TURN if values["mode"] == FloatRange.SINCOS.value else _ONE], np.uint32).view(np.float32)
-
-    def run(sources: Sources) -> Outcome:
-        b = sources.b & ~_SIGN if values["absolute_b"] else sources.b
-        with np.errstate(all="ignore"):
-            product = (b ^ _SIGN if values["negate_b"] else b).view(np.float32) * factor
-        return Outcome(np.where(np.isnan(product), _NAN, product.view(np.uint32)))
-
-    return run
+    b = sources.b & ~_SIGN if values["absolute_b"] else sources.b
+    with np.errstate(all="ignore"):
+        product = (b ^ _SIGN if values["negate_b"] else b).view(np.float32) * factor
+    return Outcome(np.where(np.isnan(product), _NAN, product.view(np.uint32)))

@@ -9,11 +9,9 @@ from rtl.isa.syntax import Values
 from . import addition, bitwise, comparison, conversion, functions, predicates, products, single
 from .lanes import Outcome, Sources
 
-__all__ = ["OPERATIONS", "Operation"]
+__all__ = ["OPERATIONS"]
 
-Operation = Callable[[Sources], Outcome]
-
-OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
+OPERATIONS: Mapping[str, Callable[[Sources, Values], Outcome]] = MappingProxyType({
     "IADD": addition.iadd, "IADD32I": addition.iadd, "ISCADD": addition.iscadd, "ISCADD32I": addition.iscadd,
     "IADD3": addition.iadd3, "LEA": addition.lea, "LEA.HI": addition.lea_high,
     "XMAD": products.xmad, "IMUL": products.imul, "IMUL32I": products.imul, "IMAD": products.imad,
@@ -32,4 +30,4 @@ OPERATIONS: Mapping[str, Callable[[Values], Operation]] = MappingProxyType({
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
     "F2F": conversion.f2f, "MUFU": functions.mufu, "RRO": functions.rro,
 })
-"""From an instruction's name to what makes its operation from the fields of a word that encoding_error lets pass."""
+"""From an instruction's name to its operation, which takes the fields of a word that encoding_error lets pass."""

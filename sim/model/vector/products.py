@@ -1,6 +1,5 @@
 """Products: of half words with an addend (XMAD), of words (IMUL, IMAD)."""
 
-from collections.abc import Callable
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def _signed_fixup(a: Words, b: Words, factor_a: Words, factor_b: Words) -> Words
     return surplus << _HALF_BITS
 
 
-def xmad(values: Values) -> Callable[[Sources], Outcome]:
+def xmad(sources: Sources, values: Values) -> Outcome:
     """XMAD: the product of a half of a and a half of b, shifted by a half word with ``.PSL``, plus an addend
     made of c; ``.MRG`` then puts b's low half on top of the low half. Flags are those of the sum, Z and S of
     the result (ours).
@@ -42,50 +41,44 @@ def xmad(values: Values) -> Callable[[Sources], Outcome]:
     signs, addend = values["signs"], values["addend"]
     high_a, high_b = values["high_a"], values.get("high_b", 0)
     product_high, merge = values.get("product_high", 0), values.get("merge", 0)
-    flags, plus = bool(values["cc"]), extended_addend(values, 0)
-
-    def run(sources: Sources) -> Outcome:
-        a, b, c = sources.a, sources.b, sources.c
-        factor_a, factor_b = _factor(a, high_a, signs & 1), _factor(b, high_b, signs & 2)
-        product = factor_a * factor_b
-        if product_high:
-            product <<= _HALF_BITS
-        if addend == ProductAddend.CLO.value:
-            c = c & _HALF
-        elif addend == ProductAddend.CHI.value:
-            c = c >> _HALF_BITS
-        elif addend == ProductAddend.CSFU.value:
-            c = c - _signed_fixup(a, b, factor_a, factor_b)
-        elif addend == ProductAddend.CBCC.value:
-            c = c + (b << _HALF_BITS)
-        outcome = sum_of((product, c), plus(sources), flags)
-        if merge and outcome.value is not None:
-            outcome.value = outcome.value & _HALF | b << _HALF_BITS
-        return outcome
-
-    return run
+    flags, plus = bool(values["cc"]), extended_addend(sources, values, 0)
+    a, b, c = sources.a, sources.b, sources.c
+    factor_a, factor_b = _factor(a, high_a, signs & 1), _factor(b, high_b, signs & 2)
+    product = factor_a * factor_b
+    if product_high:
+        product <<= _HALF_BITS
+    if addend == ProductAddend.CLO.value:
+        c = c & _HALF
+    elif addend == ProductAddend.CHI.value:
+        c = c >> _HALF_BITS
+    elif addend == ProductAddend.CSFU.value:
+        c = c - _signed_fixup(a, b, factor_a, factor_b)
+    elif addend == ProductAddend.CBCC.value:
+        c = c + (b << _HALF_BITS)
+    outcome = sum_of((product, c), plus, flags)
+    if merge and outcome.value is not None:
+        outcome.value = outcome.value & _HALF | b << _HALF_BITS
+    return outcome
 
 
-def _product(values: Values) -> Callable[[Sources], Doubles]:
+def _product(sources: Sources, values: Values) -> Doubles:
     """The 64-bit product of a and b, each signed or not."""
     signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
-    return lambda sources: doubles(sources.a, signed_a) * doubles(sources.b, signed_b)
+    return doubles(sources.a, signed_a) * doubles(sources.b, signed_b)
 
 
-def _part(values: Values) -> Callable[[Doubles], Words]:
+def _part(values: Values, product: Doubles) -> Words:
     """The high or the low word of a product."""
-    if values["high"]:
-        return lambda product: (product >> np.uint64(32)).astype(np.uint32)
-    return lambda product: product.astype(np.uint32)
+    return (product >> np.uint64(32) if values["high"] else product).astype(np.uint32)
 
 
-def imul(values: Values) -> Callable[[Sources], Outcome]:
+def imul(sources: Sources, values: Values) -> Outcome:
     """IMUL and IMUL32I: one word of the product. C and O are clear (ours)."""
-    product, part = _product(values), _part(values)
-    return lambda sources: Outcome(part(product(sources)))
+    product = _product(sources, values)
+    return Outcome(_part(values, product))
 
 
-def imad(values: Values) -> Callable[[Sources], Outcome]:
+def imad(sources: Sources, values: Values) -> Outcome:
     """IMAD and IMAD32I: one word of the product, or of its negative, + c.
 
     A negative product is the complement of all its 64 bits plus one, which reaches the high word only if the
@@ -94,16 +87,12 @@ def imad(values: Values) -> Callable[[Sources], Outcome]:
     """
     plus_one = values["plus_one"] == PLUS_ONE
     negate_c, negate_product = (0, 0) if plus_one else (values["negate_c"], values["negate_ab"])
-    product, part = _product(values), _part(values)
-    plus = extended_addend(values, negate_c + plus_one)
+    product = _product(sources, values)
+    plus = extended_addend(sources, values, negate_c + plus_one)
     flags, saturate = bool(values["cc"]), bool(values.get("saturate", 0))
     completes = negate_product and not values.get("extended")
     low_word = np.uint64(0xFFFF_FFFF if values["high"] else 0)
-
-    def run(sources: Sources) -> Outcome:
-        whole, ones = product(sources), plus(sources)
-        if completes:
-            ones = ones + (whole & low_word == 0)
-        return sum_of((part(~whole if negate_product else whole), negated(sources.c, negate_c)), ones, flags, saturate)
-
-    return run
+    if completes:
+        plus = plus + (product & low_word == 0)
+    term = _part(values, ~product if negate_product else product)
+    return sum_of((term, negated(sources.c, negate_c)), plus, flags, saturate)

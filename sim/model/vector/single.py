@@ -5,7 +5,6 @@ last bit is 1. A double has so many more bits than a float that rounding it once
 rounded. What is chosen where no public page has a rule stands in :mod:`sim.model.scalar.single`.
 """
 
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,12 +30,12 @@ def _flushed(words: Words, flush: int) -> Words:
     return np.where((words & _MAGNITUDE) < _SMALLEST, words & _SIGN, words)
 
 
-def _operand(values: Values, name: str) -> Callable[[Sources], Words]:
+def _operand(sources: Sources, values: Values, name: str) -> Words:
     """An operand with its signs as the instruction wants them, flushed if it does."""
     negate, flush = values.get(f"negate_{name}", 0), values.get("flush", 0)
     kept = _MAGNITUDE if values.get(f"absolute_{name}", 0) else np.uint32(0xFFFF_FFFF)
     flipped = _SIGN if negate else np.uint32(0)
-    return lambda sources: _flushed(getattr(sources, name) & kept ^ flipped, flush)
+    return _flushed(getattr(sources, name) & kept ^ flipped, flush)
 
 
 def _numbers(words: Words) -> _Numbers:
@@ -75,52 +74,44 @@ def _to_single(total: _Numbers, rounding: FloatRounding) -> Words:
     return np.where(np.isnan(total), _NAN, result.astype(np.float32).view(np.uint32))
 
 
-def _fused(values: Values,
-           terms: Callable[[Sources], tuple[Words, Words, Words | None]]) -> Callable[[Sources], Outcome]:
+def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
     """A product and, if there is one, what is added to it."""
     rounding = FloatRounding(values.get("round", 0))
     scale = _SCALES.get(ProductScale(values.get("scale", 0)), 1.0)
     flush, saturate = values["flush"], values.get("saturate", 0)
-
-    def run(sources: Sources) -> Outcome:
-        a, b, c = terms(sources)
-        with np.errstate(all="ignore"):
-            product = _numbers(a) * _numbers(b) * scale
-            if flush == FloatFlush.FMZ.value:
-                product = np.where(((a & _MAGNITUDE) == 0) | ((b & _MAGNITUDE) == 0), 0.0, product)
-            total = product
-            if c is not None:
-                addend = _numbers(c)
-                total = np.where(np.isfinite(product) & np.isfinite(addend), _sum_to_odd(product, addend),
-                                 product + addend)
-                if rounding is FloatRounding.RM:
-                    cancels = (np.isfinite(product) & (product == -addend)
-                               & ((product != 0) | (np.signbit(product) != np.signbit(addend))))
-                    total = np.where(cancels, -0.0, total)
-            result = _flushed(_to_single(total, rounding), flush)
-        if saturate:
-            result = np.where(((result & _SIGN) != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
-        return Outcome(result)
-
-    return run
+    with np.errstate(all="ignore"):
+        product = _numbers(a) * _numbers(b) * scale
+        if flush == FloatFlush.FMZ.value:
+            product = np.where(((a & _MAGNITUDE) == 0) | ((b & _MAGNITUDE) == 0), 0.0, product)
+        total = product
+        if c is not None:
+            addend = _numbers(c)
+            total = np.where(np.isfinite(product) & np.isfinite(addend), _sum_to_odd(product, addend),
+                             product + addend)
+            if rounding is FloatRounding.RM:
+                cancels = (np.isfinite(product) & (product == -addend)
+                           & ((product != 0) | (np.signbit(product) != np.signbit(addend))))
+                total = np.where(cancels, -0.0, total)
+        result = _flushed(_to_single(total, rounding), flush)
+    if saturate:
+        result = np.where(((result & _SIGN) != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
+    return Outcome(result)
 
 
-def fadd(values: Values) -> Callable[[Sources], Outcome]:
+def fadd(sources: Sources, values: Values) -> Outcome:
     """FADD: a + b."""
-    a, b, one = _operand(values, "a"), _operand(values, "b"), uniform(int(_ONE))
-    return _fused(values, lambda sources: (a(sources), one, b(sources)))
+    return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
 
 
-def fmul(values: Values) -> Callable[[Sources], Outcome]:
+def fmul(sources: Sources, values: Values) -> Outcome:
     """FMUL: a * b, by a power of two."""
-    a, b = _operand(values, "a"), _operand(values, "b")
-    return _fused(values, lambda sources: (a(sources), b(sources), None))
+    return _fused(values, _operand(sources, values, "a"), _operand(sources, values, "b"), None)
 
 
-def ffma(values: Values) -> Callable[[Sources], Outcome]:
+def ffma(sources: Sources, values: Values) -> Outcome:
     """FFMA: a * b + c."""
-    a, b, c = _operand(values, "a"), _operand(values, "b"), _operand(values, "c")
-    return _fused(values, lambda sources: (a(sources), b(sources), c(sources)))
+    a, b, c = (_operand(sources, values, name) for name in "abc")
+    return _fused(values, a, b, c)
 
 
 def _related(compare: int, x: Words, y: Words) -> Bools:
@@ -135,42 +126,32 @@ def _related(compare: int, x: Words, y: Words) -> Bools:
     return held
 
 
-def _relation(values: Values) -> Callable[[Sources], int]:
-    a, b, compare = _operand(values, "a"), _operand(values, "b"), values["compare"]
-    return lambda sources: mask_of(_related(compare, a(sources), b(sources)))
+def _relation(sources: Sources, values: Values) -> int:
+    a, b = _operand(sources, values, "a"), _operand(sources, values, "b")
+    return mask_of(_related(values["compare"], a, b))
 
 
 fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 
-def fcmp(values: Values) -> Callable[[Sources], Outcome]:
+def fcmp(sources: Sources, values: Values) -> Outcome:
     """FCMP: a where c stands in the relation to 0, else b."""
-    c, compare, zero = _operand(values, "c"), values["compare"], uniform(0)
-    return lambda sources: Outcome(np.where(_related(compare, c(sources), zero), sources.a, sources.b))
+    holds = _related(values["compare"], _operand(sources, values, "c"), uniform(0))
+    return Outcome(np.where(holds, sources.a, sources.b))
 
 
-def fmnmx(values: Values) -> Callable[[Sources], Outcome]:
+def fmnmx(sources: Sources, values: Values) -> Outcome:
     """FMNMX: the lesser of a and b where the predicate holds, else the greater."""
-    first, second = _operand(values, "a"), _operand(values, "b")
-
-    def run(sources: Sources) -> Outcome:
-        a, b = first(sources), second(sources)
-        x, y = a.view(np.float32), b.view(np.float32)
-        less = (x < y) | ((x == y) & (a > b))
-        chosen = np.where(less == bools_of(sources.x), a, b)
-        chosen = np.where(np.isnan(y), a, np.where(np.isnan(x), b, chosen))
-        return Outcome(np.where(np.isnan(x) & np.isnan(y), _NAN, chosen))
-
-    return run
+    a, b = _operand(sources, values, "a"), _operand(sources, values, "b")
+    x, y = a.view(np.float32), b.view(np.float32)
+    less = (x < y) | ((x == y) & (a > b))
+    chosen = np.where(less == bools_of(sources.x), a, b)
+    chosen = np.where(np.isnan(y), a, np.where(np.isnan(x), b, chosen))
+    return Outcome(np.where(np.isnan(x) & np.isnan(y), _NAN, chosen))
 
 
-def fchk(values: Values) -> Callable[[Sources], Outcome]:
+def fchk(sources: Sources, values: Values) -> Outcome:
     """FCHK: whether the division of a by b does not go the short way."""
-    first, second = _operand(values, "a"), _operand(values, "b")
-
-    def run(sources: Sources) -> Outcome:
-        a, b = ((operand(sources) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32) for operand in (first, second))
-        long = (a < 30) | (a > 254) | (b < 1) | (b > 252) | (a - b < -124) | (a - b > 125)
-        return Outcome(p=mask_of(long))
-
-    return run
+    a, b = ((_operand(sources, values, name) >> np.uint32(23) & np.uint32(0xFF)).astype(np.int32) for name in "ab")
+    long = (a < 30) | (a > 254) | (b < 1) | (b > 252) | (a - b < -124) | (a - b > 125)
+    return Outcome(p=mask_of(long))

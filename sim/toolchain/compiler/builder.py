@@ -23,7 +23,7 @@ from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
 from .layout import Layout
 
-__all__ = ["Builder", "CompileError", "Handler", "handlers", "handles"]
+__all__ = ["Builder", "CompileError", "Handler", "handler_of", "handles"]
 
 
 class CompileError(ProgramError):
@@ -130,7 +130,7 @@ class Builder:
             low = self.temporary()
             self.op("IADD", [low], Source(self.stack), number(self.locals[variable] + offset))
             return [Source(low), number(0)]
-        place = self.layout.place(variable)
+        place = self.layout.places.get(variable)
         if place is None:
             return [Source(Global(variable.name, offset)), Source(Global(variable.name, offset, True))]
         return [number(place + offset), number(0)]
@@ -157,6 +157,12 @@ class Builder:
         self.op(name, [result], *sources, mods=mods, text=text, sets_carry=sets_carry, takes_carry=takes_carry)
         return Source(result)
 
+    def compute_pair(self, name: str, *sources: Source, mods: str = "") -> list[Source]:
+        """Adds an operation with two new results, and returns these."""
+        results = self.pair()
+        self.op(name, list(results), *sources, mods=mods)
+        return [Source(result) for result in results]
+
     def move(self, results: list[Value | None], sources: list[Source]) -> None:
         """Copies words. A destination may be among the sources."""
         held = {source.value for source in sources[1:]} & set(results[:-1])
@@ -170,6 +176,12 @@ class Builder:
                 with_: Source = PT) -> None:
         """Adds an ISETP."""
         self.op("ISETP", [result, other], *sources, with_, mods=mods)
+
+    def test(self, mods: str, *sources: Source, with_: Source = PT) -> Source:
+        """Adds an ISETP, and returns its predicate."""
+        result = self.temporary(True)
+        self.compare(result, mods, *sources, with_=with_)
+        return Source(result)
 
     # Blocks
 
@@ -234,14 +246,19 @@ def constant(bank: int, offset: int) -> Source:
 
 
 Handler = Callable[[Builder, Instruction], None]
-handlers: dict[str, Handler] = {}
-"""What selects each PTX opcode."""
+_handlers: dict[tuple[str, bool], Handler] = {}
+"""What selects each PTX opcode; for some of them there is another one for 64 bits."""
 
 
-def handles(*opcodes: str) -> Callable[[Handler], Handler]:
-    """Enters the decorated function for some opcodes."""
+def handles(*opcodes: str, long: bool = False) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes, or for them on 64 bits."""
     def enter(handler: Handler) -> Handler:
-        for opcode in opcodes:
-            handlers[opcode] = handler
+        _handlers.update(dict.fromkeys(((opcode, long) for opcode in opcodes), handler))
         return handler
     return enter
+
+
+def handler_of(i: Instruction) -> Handler | None:
+    """What selects an instruction; None where nothing does."""
+    long = bool(i.types) and i.type.bits == 64
+    return _handlers.get((i.opcode, long)) or _handlers.get((i.opcode, False))

@@ -83,7 +83,3 @@ class Layout:
                  if not function.entry and function.body is not None]
         found.handles = {name: number * HANDLE_BYTES for number, name in enumerate(named, 1)}
         return found
-
-    def place(self, variable: Variable) -> int | None:
-        """The address of a constant, shared variable or entry's parameter in its space; None for others."""
-        return self.places.get(variable)

@@ -8,11 +8,11 @@ from sim.toolchain.ptx.module import Instruction
 
 from . import select_long
 from .abi import STACK_POINTER, STANDARD_CLOBBERS
-from .builder import Builder
+from .builder import Builder, handles
 from .ir import RZ, Function, Source, Value, number
 from .layout import Layout
 
-__all__ = ["DIVIDE", "divide", "division_function"]
+__all__ = ["DIVIDE", "division_function"]
 
 DIVIDE = "__divide_u64"
 """The function's name. It takes dividend and divisor in R4 to R7 and leaves quotient and remainder there."""
@@ -32,9 +32,7 @@ def division_function() -> Function:
     x, y = words[:2], words[2:]
     rounded = b.compute("I2F.64", *y, mods=".F32.U64.RP")
     scaled = b.compute("IADD", b.compute("MUFU", rounded, mods=".RCP"), number(_RECIPROCAL_SCALE))
-    low, high = b.pair()
-    b.op("F2I.64", [low, high], scaled, mods=".U64.F32.TRUNC")
-    inverse = [Source(low), Source(high)]
+    inverse = b.compute_pair("F2I.64", scaled, mods=".U64.F32.TRUNC")
     negative = _sum(b, [RZ, RZ], [word.negate() for word in y])
     for _ in range(2):
         error = select_long.low_product(b, inverse, negative)
@@ -55,12 +53,11 @@ def division_function() -> Function:
 
 
 def _sum(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
-    low, high = b.pair()
-    b.op("ADD64", [low, high], *x, *y)
-    return [Source(low), Source(high)]
+    return b.compute_pair("ADD64", *x, *y)
 
 
-def divide(b: Builder, i: Instruction) -> None:
+@handles("div", "rem", long=True)
+def _divide(b: Builder, i: Instruction) -> None:
     """Div and rem: a call with the magnitudes. Quotient and remainder by zero are all ones."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     guard, b.guard = b.guard, None
@@ -82,9 +79,8 @@ def divide(b: Builder, i: Instruction) -> None:
     if divisor:
         b.move(b.write(i.operands[0], 64), found)
         return
-    zero = b.temporary(True)
-    b.compare(zero, ".EQ.U32.AND", b.compute("LOP", *y, mods=".OR"), RZ)
-    b.move(b.write(i.operands[0], 64), [b.compute("SEL", number(-1), word, Source(zero)) for word in found])
+    zero = b.test(".EQ.U32.AND", b.compute("LOP", *y, mods=".OR"), RZ)
+    b.move(b.write(i.operands[0], 64), [b.compute("SEL", number(-1), word, zero) for word in found])
 
 
 def _number(words: list[Source]) -> int | None:
@@ -103,9 +99,8 @@ def _magnitude(b: Builder, words: list[Source]) -> list[Source]:
 
 def _signed(b: Builder, words: list[Source], sign: Source) -> list[Source]:
     """The number, negated where the sign is."""
-    negative = b.temporary(True)
-    b.compare(negative, ".LT.AND", sign, RZ)
-    return [b.compute("SEL", new, old, Source(negative))
+    negative = b.test(".LT.AND", sign, RZ)
+    return [b.compute("SEL", new, old, negative)
             for new, old in zip(_sum(b, [RZ, RZ], [word.negate() for word in words]), words, strict=True)]
 
 

@@ -1,5 +1,6 @@
 """Operations that one instruction can do together: addresses with offsets, shifts with sums, tests of bits."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from .definitions import Definitions
@@ -9,34 +10,19 @@ from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
 __all__ = ["combine"]
 
 
-def combine(function: Function, known: Definitions) -> bool:
-    """One round of all patterns."""
-    changed = False
-    for block in function.blocks:
-        for index, op in enumerate(block.ops):
-            if has_offset(op.name):
-                changed |= _offset(op, known, index)
-            elif op.name == "ADD64":
-                changed |= _long_sum(op, known)
-            elif op.name == "IADD":
-                changed |= (_upper_sum(op, known) or _shifted_sum(op, known) or _sum_of_sum(op, known)
-                            or _three(op, known))
-            elif op.name == "ISETP":
-                changed |= _bit_test(op, known)
-            elif op.name == "PSETP":
-                changed |= _combined_test(op, known)
-            elif op.name == "LOP":
-                changed |= _three_bits(op, known)
-            elif op.name == "SHL":
-                changed |= _shift_of_shift(op, known)
-    return changed
-
-
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
     """Whether an operation may use another one's sources in its place."""
     if inner.guard is not None or not known.places.dominates(inner, *known.places.at[op]):
         return False
     return all(known.same(source, inner, *known.places.at[op]) for source in sources)
+
+
+def _made_by(op: Op, known: Definitions, *names: str) -> Iterator[tuple[int, Op, Source]]:
+    """Of the first two sources those that operations of some names make: which, the operation, the other source."""
+    for at in (0, 1):
+        inner = known.operation(op.sources[at])
+        if inner is not None and inner.name in names:
+            yield at, inner, op.sources[1 - at]
 
 
 def _pair_number(low: Source, high: Source) -> int | None:
@@ -53,7 +39,7 @@ def _near(number_of_bits: int, value: int) -> int:
     return value - (1 << number_of_bits) if value >> number_of_bits - 1 else value
 
 
-def _offset(op: Op, known: Definitions, index: int) -> bool:
+def _offset(op: Op, known: Definitions) -> bool:
     """A number that is added to an address goes into the instruction."""
     form = shape(op).format
     first = 0
@@ -124,14 +110,11 @@ def _shifted_sum(op: Op, known: Definitions) -> bool:
     """(x << n) + y."""
     if op.takes_carry or op.mods:
         return False
-    for at in (0, 1):
-        shifted, other = op.sources[at], op.sources[1 - at]
-        inner = known.operation(shifted)
-        if inner is None or inner.name != "SHL" or inner.sources[1].number is None or other == RZ:
+    for at, inner, other in _made_by(op, known, "SHL"):
+        shifted, x, by = op.sources[at], inner.sources[0], inner.sources[1].number
+        if by is None or other == RZ or not 0 < by < 32 or x.value is None or not x.plain:
             continue
-        by = inner.sources[1].number
-        x = inner.sources[0]
-        if not 0 < by < 32 or x.value is None or not x.plain or not _available(inner, op, known, [x]):
+        if not _available(inner, op, known, [x]):
             continue
         if (shifted.negated and other.negated) or (shifted.negated and op.sets_carry):
             continue
@@ -147,11 +130,8 @@ def _upper_sum(op: Op, known: Definitions) -> bool:
     """(x >> n) + y, the upper word of a pair that is shifted to the left."""
     if op.sets_carry or op.mods:
         return False
-    for at in (0, 1):
-        shifted, other = op.sources[at], op.sources[1 - at]
-        inner = known.operation(shifted)
-        if (inner is None or inner.name != "SHR" or inner.mods != ".U32" or not shifted.plain or not other.plain
-                or known.used(inner) != 1):
+    for at, inner, other in _made_by(op, known, "SHR"):
+        if inner.mods != ".U32" or not op.sources[at].plain or not other.plain or known.used(inner) != 1:
             continue
         x, by = inner.sources[0], inner.sources[1].number
         if by is None or not 0 < by < 32 or x.value is None or not x.plain or isinstance(other.what, int):
@@ -184,10 +164,9 @@ def _three(op: Op, known: Definitions) -> bool:
     """(a + b) + c, where nobody else wants a + b."""
     if not _plain_sum(op):
         return False
-    for at in (0, 1):
-        inner, other = known.operation(op.sources[at]), op.sources[1 - at]
-        if (inner is None or inner.name != "IADD" or not _plain_sum(inner) or known.used(inner) != 1
-                or op.sources[at].negated or not isinstance(inner.results[0], Value)):
+    for at, inner, other in _made_by(op, known, "IADD"):
+        if (not _plain_sum(inner) or known.used(inner) != 1 or op.sources[at].negated
+                or not isinstance(inner.results[0], Value)):
             continue
         terms = [*inner.sources, other]
         values = [term for term in terms if term.value is not None]
@@ -244,9 +223,8 @@ def _combined_test(op: Op, known: Definitions) -> bool:
     relation = op.mods.split(".")[1]
     if op.results[1] is not None or not op.mods.endswith(".AND") or op.sources[2] != PT:
         return False
-    for at in (0, 1):
-        inner, other = known.operation(op.sources[at]), op.sources[1 - at]
-        if inner is None or inner.name != "ISETP" or not inner.mods.endswith(".AND") or inner.takes_carry:
+    for at, inner, other in _made_by(op, known, "ISETP"):
+        if not inner.mods.endswith(".AND") or inner.takes_carry:
             continue
         if (inner.sources[2] != PT or inner.results[1] is not None or known.used(inner) != 1
                 or other == PT or other.value is None or not _available(inner, op, known, inner.sources)):
@@ -269,12 +247,10 @@ def _three_bits(op: Op, known: Definitions) -> bool:
     """Two operations on bits with three operands, where nobody else wants the inner one's result."""
     if op.sets_carry or op.takes_carry or op.mods not in _TABLES:
         return False
-    for at in (0, 1):
-        inner = known.operation(op.sources[at])
-        if (inner is None or inner.name not in ("LOP", "LOP3.LUT") or inner.sets_carry or inner.takes_carry
-                or known.used(inner) != 1 or not _available(inner, op, known, inner.sources)):
+    for at, inner, other in _made_by(op, known, "LOP", "LOP3.LUT"):
+        if (inner.sets_carry or inner.takes_carry or known.used(inner) != 1
+                or not _available(inner, op, known, inner.sources)):
             continue
-        other = op.sources[1 - at]
         operands: list[Source] = []
         for source in (*inner.sources, other):
             bare = replace(source, inverted=False)
@@ -322,3 +298,18 @@ def _composed(table: int, columns: list[int]) -> int:
         index = sum((columns[at] >> row & 1) << 2 - at for at in range(3))
         found |= (table >> index & 1) << row
     return found
+
+
+_PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
+    "ADD64": (_long_sum,), "IADD": (_upper_sum, _shifted_sum, _sum_of_sum, _three), "ISETP": (_bit_test,),
+    "PSETP": (_combined_test,), "LOP": (_three_bits,), "SHL": (_shift_of_shift,)}
+"""What may be done with an operation; the first that can is."""
+
+
+def combine(function: Function, known: Definitions) -> bool:
+    """One round of all patterns."""
+    changed = False
+    for op in function.ops():
+        patterns = (_offset,) if has_offset(op.name) else _PATTERNS.get(op.name, ())
+        changed |= any(pattern(op, known) for pattern in patterns)
+    return changed

@@ -74,12 +74,11 @@ def _atomic_loop(b: Builder, i: Instruction, results: list[Value | None], base: 
     before = [Source(word) for word in old]
     new = _updated(b, i, before, data)
     b.op("ATOMS.CAS", list(held), *base, *before, *new, mods=".64", offset=offset)
-    same, now = b.temporary(True), b.temporary(True)
     found = [Source(word) for word in held]
-    b.compare(same, ".EQ.U32.AND", found[0], before[0])
-    b.compare(now, ".EQ.U32.AND", found[1], before[1], with_=Source(same))
+    same = b.test(".EQ.U32.AND", found[0], before[0])
+    now = b.test(".EQ.U32.AND", found[1], before[1], with_=same)
     b.move(list(old), found)
-    b.end("branch", done, loop, condition=Source(now))
+    b.end("branch", done, loop, condition=now)
     b.begin(done)
     b.move(results, [Source(word) for word in old])
     b.leave_guarded_block(behind)
@@ -90,9 +89,7 @@ def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) 
     if i.operation in ("and", "or", "xor"):
         return [b.compute("LOP", x, y, mods=f".{i.operation.upper()}") for x, y in zip(old, data, strict=True)]
     if i.operation == "add":
-        low, high = b.pair()
-        b.op("ADD64", [low, high], *old, *data)
-        return [Source(low), Source(high)]
+        return b.compute_pair("ADD64", *old, *data)
     chosen = comparison(b, "LT" if i.operation == "min" else "GT", i.type.signed, old, data)
     return [b.compute("SEL", x, y, chosen) for x, y in zip(old, data, strict=True)]
 

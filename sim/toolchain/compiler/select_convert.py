@@ -91,21 +91,18 @@ def _saturated_long(b: Builder, x: list[Source], to: Type, source: Type) -> list
 def _unsigned_word(b: Builder, x: list[Source], source: Type) -> Source:
     """A number of 64 bits as the nearest one of 32 bits without sign."""
     low, high = _without_negative(b, x) if source.signed else x
-    fits = b.temporary(True)
-    b.compare(fits, ".EQ.U32.AND", high, RZ)
-    return b.compute("SEL", low, number(-1), Source(fits))
+    return b.compute("SEL", low, number(-1), b.test(".EQ.U32.AND", high, RZ))
 
 
 def _signed_word(b: Builder, x: list[Source], source: Type) -> Source:
     """The same with sign."""
     low, high = x
-    fits = b.temporary(True)
     if not source.signed:
-        b.compare(fits, ".EQ.U32.AND", b.compute("LOP", high, _sign_bit(b, low), mods=".OR"), RZ)
-        return b.compute("SEL", low, number(0x7FFF_FFFF), Source(fits))
-    b.compare(fits, ".EQ.U32.AND", high, _sign(b, low))
+        fits = b.test(".EQ.U32.AND", b.compute("LOP", high, _sign_bit(b, low), mods=".OR"), RZ)
+        return b.compute("SEL", low, number(0x7FFF_FFFF), fits)
+    fits = b.test(".EQ.U32.AND", high, _sign(b, low))
     most = b.compute("LOP", _sign(b, high), number(0x7FFF_FFFF), mods=".XOR")
-    return b.compute("SEL", low, most, Source(fits))
+    return b.compute("SEL", low, most, fits)
 
 
 def _sign_bit(b: Builder, word: Source) -> Source:

@@ -16,23 +16,26 @@ from sim.toolchain.ptx.module import (
 )
 
 from . import (
+    long_division,
     select_atomics,
     select_compare,
     select_convert,
     select_integer,
+    select_long,
     select_memory,
     select_spaces,
     select_system,
 )
 from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
-from .builder import Builder, CompileError, handlers, handles
+from .builder import Builder, CompileError, handler_of, handles
 from .cleanup import drop_unreachable
 from .ir import Block, Function, JumpTable, Source, Value, number
 from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
-_MODULES = (select_atomics, select_compare, select_convert, select_integer, select_memory, select_spaces, select_system)
+_MODULES = (long_division, select_atomics, select_compare, select_convert, select_integer, select_long, select_memory,
+            select_spaces, select_system)
 """Where the other handlers are."""
 
 
@@ -162,9 +165,10 @@ def select_function(ptx: PtxFunction, layout: Layout) -> Function:
 def _select(b: Builder, i: Instruction) -> None:
     b.here = i
     b.guard = b.predicate(i.guard) if i.guard is not None else None
-    if i.opcode not in handlers:
+    handler = handler_of(i)
+    if handler is None:
         raise CompileError(i.line, i.column, f"{i.opcode} is not translated")
-    handlers[i.opcode](b, i)
+    handler(b, i)
     b.guard = None
 
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from sim.toolchain.ptx.module import Half, Immediate, Instruction, Type
 
-from . import select_long
 from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
-from .long_division import divide
 
 __all__ = ["extended"]
 
@@ -32,23 +30,16 @@ def _operands(b: Builder, i: Instruction, count: int, extend: bool) -> list[Sour
 
 @handles("add", "sub", "addc", "subc")
 def _add(b: Builder, i: Instruction) -> None:
-    carried = i.opcode in ("addc", "subc")
-    if i.type.bits == 64:
-        select_long.add(b, i, carried)
-        return
     x, y = _operands(b, i, 2, False)
     if i.opcode in ("sub", "subc"):
         y = y.negate()
     b.op("IADD", b.write(i.operands[0]), x, y, mods=".SAT" if i.saturate else "", sets_carry=i.carry_out,
-         takes_carry=carried)
+         takes_carry=i.opcode in ("addc", "subc"))
 
 
 @handles("mul", "mad", "madc", "mul24", "mad24")
 def _multiply(b: Builder, i: Instruction) -> None:
     narrow = "24" in i.opcode
-    if i.type.bits == 64:
-        select_long.multiply(b, i)
-        return
     x, y = (b.word(operand) for operand in i.operands[1:3])
     if i.type.bits == 16:
         _multiply_short(b, i, x, y)
@@ -63,9 +54,8 @@ def _multiply(b: Builder, i: Instruction) -> None:
     product = "MAD" if i.half is Half.LO else "MULHI"
     mods = "" if i.half is Half.LO else _sign(i)
     if narrow and i.half is Half.HI:
-        low, high = b.pair()
-        b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
-        result = b.compute("SHF.R", Source(low), number(16), Source(high), mods=".U64")
+        low, high = b.compute_pair("MULWIDE", x, y, mods=_sign(i))
+        result = b.compute("SHF.R", low, number(16), high, mods=".U64")
         if not addends:
             b.move(b.write(i.operands[0]), [result])
             return
@@ -90,14 +80,11 @@ def _accumulate(b: Builder, i: Instruction, product: Source) -> None:
 
 def _wide(b: Builder, i: Instruction, results: list, x: Source, y: Source) -> None:
     """A product of 64 bits, and what is added to it."""
+    product = b.compute_pair("MULWIDE", x, y, mods=_sign(i))
     if len(i.operands) == 3:
-        low, high = b.pair()
-        b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
-        b.move(results, [Source(low), Source(high)])
-        return
-    low, high = b.pair()
-    b.op("MULWIDE", [low, high], x, y, mods=_sign(i))
-    b.op("ADD64", results, Source(low), Source(high), *b.read(i.operands[3], 64))
+        b.move(results, product)
+    else:
+        b.op("ADD64", results, *product, *b.read(i.operands[3], 64))
 
 
 def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
@@ -123,9 +110,6 @@ def _multiply_short(b: Builder, i: Instruction, x: Source, y: Source) -> None:
 
 @handles("neg", "abs", "not", "cnot")
 def _unary(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.unary(b, i)
-        return
     results = b.write(i.operands[0])
     if i.type is Type.PRED:
         p = b.predicate(i.operands[1]).invert()
@@ -140,9 +124,7 @@ def _unary(b: Builder, i: Instruction) -> None:
         x = extended(b, x, i.type)
         b.op("I2I", results, replace(x, absolute=True), mods=".S32.S32")
     else:
-        zero = b.temporary(True)
-        b.compare(zero, ".EQ.U32.AND", _masked(b, x, i.type), RZ)
-        b.op("SEL", results, number(1), RZ, Source(zero))
+        b.op("SEL", results, number(1), RZ, b.test(".EQ.U32.AND", _masked(b, x, i.type), RZ))
 
 
 def _masked(b: Builder, x: Source, kind: Type) -> Source:
@@ -165,9 +147,6 @@ def _logic(b: Builder, i: Instruction) -> None:
 
 @handles("shl", "shr")
 def _shift(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.shift(b, i)
-        return
     x, by = b.word(i.operands[1]), b.word(i.operands[2])
     if i.opcode == "shl":
         b.op("SHL", b.write(i.operands[0]), x, by)
@@ -177,9 +156,6 @@ def _shift(b: Builder, i: Instruction) -> None:
 
 @handles("min", "max")
 def _extreme(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.extreme(b, i)
-        return
     x, y = _operands(b, i, 2, True)
     b.op("IMNMX", b.write(i.operands[0]), x, y, PT if i.opcode == "min" else PT.invert(),
          mods="" if i.type.signed else ".U32")
@@ -187,9 +163,6 @@ def _extreme(b: Builder, i: Instruction) -> None:
 
 @handles("sad")
 def _absolute_difference(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.absolute_difference(b, i)
-        return
     x, y = _operands(b, i, 2, True)
     sign = "" if i.type.signed else ".U32"
     larger = b.compute("IMNMX", x, y, PT.invert(), mods=sign)
@@ -199,19 +172,12 @@ def _absolute_difference(b: Builder, i: Instruction) -> None:
 
 @handles("div", "rem")
 def _divide(b: Builder, i: Instruction) -> None:
-    name = i.opcode.upper()
-    if i.type.bits == 64:
-        divide(b, i)
-    else:
-        x, y = _operands(b, i, 2, True)
-        b.op(name, b.write(i.operands[0]), x, y, mods=_sign(i))
+    x, y = _operands(b, i, 2, True)
+    b.op(i.opcode.upper(), b.write(i.operands[0]), x, y, mods=_sign(i))
 
 
 @handles("bfe")
 def _extract(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.extract(b, i)
-        return
     x, position, length = (b.word(operand) for operand in i.operands[1:])
     b.op("BFE", b.write(i.operands[0]), x, _field(b, position, length), mods="" if i.type.signed else ".U32")
 
@@ -228,18 +194,12 @@ def _field(b: Builder, position: Source, length: Source) -> Source:
 
 @handles("bfi")
 def _insert(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.insert(b, i)
-        return
     x, base, position, length = (b.word(operand) for operand in i.operands[1:])
     b.op("BFI", b.write(i.operands[0]), x, _field(b, position, length), base)
 
 
 @handles("popc", "clz", "bfind", "brev")
 def _bits(b: Builder, i: Instruction) -> None:
-    if i.type.bits == 64:
-        select_long.bits(b, i)
-        return
     x = b.word(i.operands[1])
     results = b.write(i.operands[0])
     if i.opcode == "popc":

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 from sim.toolchain.ptx.module import Half, Instruction
 
-from .builder import Builder
+from .builder import Builder, handles
 from .ir import PT, RZ, Source, number
 
-__all__ = ["absolute_difference", "add", "bits", "comparison", "extract", "extreme", "high_product", "insert",
-           "low_product", "multiply", "shift", "unary"]
+__all__ = ["comparison", "high_product", "low_product"]
 
 
-def add(b: Builder, i: Instruction, carried: bool) -> None:
+@handles("add", "sub", "addc", "subc", long=True)
+def _add(b: Builder, i: Instruction) -> None:
     """Sums and differences."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     if i.opcode in ("sub", "subc"):
         y = [word.negate() for word in y]
-    _sum_of(b, i, x, y, carried)
+    _sum_of(b, i, x, y, i.opcode in ("addc", "subc"))
 
 
 def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carried: bool) -> None:
@@ -31,7 +31,8 @@ def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carrie
     b.move(results, [Source(low), Source(high)])
 
 
-def multiply(b: Builder, i: Instruction) -> None:
+@handles("mul", "mad", "madc", long=True)
+def _multiply(b: Builder, i: Instruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
     product = low_product(b, x, y) if i.half is Half.LO else high_product(b, x, y, i.type.signed)
@@ -43,10 +44,9 @@ def multiply(b: Builder, i: Instruction) -> None:
 
 def low_product(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
     """The lower half of a product."""
-    low, high = b.pair()
-    b.op("MULWIDE", [low, high], x[0], y[0], mods=".U32")
-    middle = b.compute("MAD", x[0], y[1], Source(high))
-    return [Source(low), b.compute("MAD", x[1], y[0], middle)]
+    low, high = b.compute_pair("MULWIDE", x[0], y[0], mods=".U32")
+    middle = b.compute("MAD", x[0], y[1], high)
+    return [low, b.compute("MAD", x[1], y[0], middle)]
 
 
 def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> list[Source]:
@@ -66,13 +66,12 @@ def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> 
         for one, other in ((x, y), (y, x)):
             sign = b.compute("SHR", one[1], number(31))
             masked = [b.compute("LOP", word, sign, mods=".AND").negate() for word in other]
-            less = b.pair()
-            b.op("ADD64", list(less), *result, *masked)
-            result = [Source(word) for word in less]
+            result = b.compute_pair("ADD64", *result, *masked)
     return result
 
 
-def unary(b: Builder, i: Instruction) -> None:
+@handles("neg", "abs", "not", "cnot", long=True)
+def _unary(b: Builder, i: Instruction) -> None:
     """neg, abs, not and cnot."""
     x = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64)
@@ -81,18 +80,16 @@ def unary(b: Builder, i: Instruction) -> None:
     elif i.opcode == "neg":
         b.op("ADD64", results, RZ, RZ, *(word.negate() for word in x))
     elif i.opcode == "abs":
-        negative, (low, high) = b.temporary(True), b.pair()
-        b.op("ADD64", [low, high], RZ, RZ, *(word.negate() for word in x))
-        b.compare(negative, ".LT.AND", x[1], RZ)
-        b.move(results, [b.compute("SEL", Source(new), old, Source(negative))
-                         for new, old in zip((low, high), x, strict=True)])
+        opposite = b.compute_pair("ADD64", RZ, RZ, *(word.negate() for word in x))
+        negative = b.test(".LT.AND", x[1], RZ)
+        b.move(results, [b.compute("SEL", new, old, negative) for new, old in zip(opposite, x, strict=True)])
     else:
-        zero = b.temporary(True)
-        b.compare(zero, ".EQ.U32.AND", b.compute("LOP", *x, mods=".OR"), RZ)
-        b.move(results, [b.compute("SEL", number(1), RZ, Source(zero)), RZ])
+        zero = b.test(".EQ.U32.AND", b.compute("LOP", *x, mods=".OR"), RZ)
+        b.move(results, [b.compute("SEL", number(1), RZ, zero), RZ])
 
 
-def shift(b: Builder, i: Instruction) -> None:
+@handles("shl", "shr", long=True)
+def _shift(b: Builder, i: Instruction) -> None:
     """Shifts by any number; 64 and more are as 64."""
     (low, high), by = b.read(i.operands[1], 64), b.word(i.operands[2])
     results = b.write(i.operands[0], 64)
@@ -116,9 +113,6 @@ def _right(b: Builder, low: Source, high: Source, by: Source, signed: bool) -> l
     return [b.compute("SHF.R", low, by, high, mods=".S64" if signed else ".U64"), b.compute("SHR", high, by, mods=sign)]
 
 
-_OPPOSITE = {"LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE", "EQ": "NE", "NE": "EQ"}
-
-
 def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[Source]) -> Source:
     """A predicate that tells how two numbers compare: the lower words' difference goes into CC."""
     result = b.temporary(True)
@@ -126,27 +120,28 @@ def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[
     return Source(result)
 
 
-def extreme(b: Builder, i: Instruction) -> None:
+@handles("min", "max", long=True)
+def _extreme(b: Builder, i: Instruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
     chosen = comparison(b, "LT" if i.opcode == "min" else "GT", i.type.signed, x, y)
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
 
 
-def absolute_difference(b: Builder, i: Instruction) -> None:
+@handles("sad", long=True)
+def _absolute_difference(b: Builder, i: Instruction) -> None:
     """sad: the difference that is not negative, and the third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
     less = comparison(b, "LT", i.type.signed, x, y)
     ways = []
     for one, other in ((y, x), (x, y)):
-        low, high = b.pair()
-        b.op("ADD64", [low, high], *one, *(word.negate() for word in other))
-        ways.append((Source(low), Source(high)))
+        ways.append(b.compute_pair("ADD64", *one, *(word.negate() for word in other)))
     difference = [b.compute("SEL", up, down, less) for up, down in zip(*ways, strict=True)]
     b.op("ADD64", b.write(i.operands[0], 64), *difference, *base)
 
 
-def bits(b: Builder, i: Instruction) -> None:
+@handles("popc", "clz", "bfind", "brev", long=True)
+def _bits(b: Builder, i: Instruction) -> None:
     """popc, clz, bfind and brev."""
     low, high = b.read(i.operands[1], 64)
     results = b.write(i.operands[0], 64 if i.opcode == "brev" else 32)
@@ -163,10 +158,9 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
     if i.type.signed:
         sign = b.compute("SHR", high, number(31))
         low, high = (b.compute("LOP", word, sign, mods=".XOR") for word in (low, high))
-    empty = b.temporary(True)
-    b.compare(empty, ".EQ.U32.AND", high, RZ)
+    empty = b.test(".EQ.U32.AND", high, RZ)
     top = b.compute("IADD", b.compute("FLO", high, mods=".U32"), number(32))
-    found = b.compute("SEL", b.compute("FLO", low, mods=".U32"), top, Source(empty))
+    found = b.compute("SEL", b.compute("FLO", low, mods=".U32"), top, empty)
     if i.opcode == "bfind" and i.operation != "shiftamt":
         b.move(results, [found])
         return
@@ -174,12 +168,11 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
     if i.opcode == "clz":
         b.move(results, [shifted])
         return
-    none = b.temporary(True)
-    b.compare(none, ".EQ.AND", found, number(-1))
-    b.op("SEL", results, found, shifted, Source(none))
+    b.op("SEL", results, found, shifted, b.test(".EQ.AND", found, number(-1)))
 
 
-def extract(b: Builder, i: Instruction) -> None:
+@handles("bfe", long=True)
+def _extract(b: Builder, i: Instruction) -> None:
     """bfe: shifted left until the field's top is the top bit, then right."""
     (low, high), position, length = b.read(i.operands[1], 64), b.word(i.operands[2]), b.word(i.operands[3])
     position, length = (_byte(b, source) for source in (position, length))
@@ -192,17 +185,15 @@ def extract(b: Builder, i: Instruction) -> None:
     if isinstance(length.what, int) and not isinstance(right.what, int):
         right = _least(b, right, 64)
     found = _right(b, shifted_low, shifted_high, right, i.type.signed)
-    beyond = b.temporary(True)
     if isinstance(position.what, int) and isinstance(length.what, int) and position.what < 64 and length.what:
         b.move(b.write(i.operands[0], 64), found)
         return
     # A field behind the number: copies of the sign alone. One of no bits is zero.
     sign = b.compute("SHR", high, number(31)) if i.type.signed else RZ
-    b.compare(beyond, ".GE.U32.AND", position, number(64))
-    words = [b.compute("SEL", sign, word, Source(beyond)) for word in found]
-    none = b.temporary(True)
-    b.compare(none, ".EQ.U32.AND", length, RZ)
-    b.move(b.write(i.operands[0], 64), [b.compute("SEL", RZ, word, Source(none)) for word in words])
+    beyond = b.test(".GE.U32.AND", position, number(64))
+    words = [b.compute("SEL", sign, word, beyond) for word in found]
+    none = b.test(".EQ.U32.AND", length, RZ)
+    b.move(b.write(i.operands[0], 64), [b.compute("SEL", RZ, word, none) for word in words])
 
 
 def _byte(b: Builder, source: Source) -> Source:
@@ -222,7 +213,8 @@ def _least(b: Builder, source: Source, bound: int) -> Source:
     return b.compute("IMNMX", source, number(bound), PT, mods=".U32")
 
 
-def insert(b: Builder, i: Instruction) -> None:
+@handles("bfi", long=True)
+def _insert(b: Builder, i: Instruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])

@@ -55,9 +55,7 @@ def sum_with(b: Builder, base: list[Source], offset: int) -> list[Source]:
     """An address and a number."""
     if len(base) == 1:
         return [b.compute("IADD", base[0], number(offset))]
-    low, high = b.pair()
-    b.op("ADD64", [low, high], *base, number(offset), number(offset >> 32))
-    return [Source(low), Source(high)]
+    return b.compute_pair("ADD64", *base, number(offset), number(offset >> 32))
 
 
 def _size(kind: Type, count: int) -> str:
@@ -188,7 +186,7 @@ def _generic(b: Builder, base: list[Source]) -> tuple[list[Source], Source]:
 
 def _is_held(b: Builder, variable: Variable) -> bool:
     """Whether a variable is a parameter in registers: all but an entry's are."""
-    return variable.space is Space.PARAM and b.layout.place(variable) is None
+    return variable.space is Space.PARAM and b.layout.places.get(variable) is None
 
 
 def _parameter_words(b: Builder, i: Instruction, address: Address) -> tuple[list[Value], int]:

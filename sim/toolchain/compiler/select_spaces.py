@@ -20,10 +20,8 @@ WINDOW_MASK = 0xFF00_0000
 def in_window(b: Builder, address: list[Source], window: int) -> Source:
     """Whether a generic address lies in a window of 16 MiB."""
     upper = b.compute("LOP", address[0], number(WINDOW_MASK), mods=".AND")
-    same, inside = b.temporary(True), b.temporary(True)
-    b.compare(same, ".EQ.U32.AND", upper, constant(0, window))
-    b.compare(inside, ".EQ.U32.AND", address[1], RZ, with_=Source(same))
-    return Source(inside)
+    same = b.test(".EQ.U32.AND", upper, constant(0, window))
+    return b.test(".EQ.U32.AND", address[1], RZ, with_=same)
 
 
 _CONSTANTS = [constant(0, DriverWord.CONSTANTS + at) for at in (0, 4)]
@@ -72,9 +70,7 @@ def _is_in_space(b: Builder, i: Instruction) -> None:
 
 def _from_constants(b: Builder, address: list[Source]) -> list[Source]:
     """How far a generic address is behind the first constant."""
-    low, high = b.pair()
-    b.op("ADD64", [low, high], *address, *(word.negate() for word in _CONSTANTS))
-    return [Source(low), Source(high)]
+    return b.compute_pair("ADD64", *address, *(word.negate() for word in _CONSTANTS))
 
 
 def _among_constants(b: Builder, address: list[Source]) -> Source:

@@ -41,12 +41,12 @@ def find_label(scope: Scope, name: Token) -> Label:
 
 def branch_table(scope: Scope, node: syntax.Table) -> BranchTable:
     """``.branchtargets``"""
-    return BranchTable(tuple(find_label(scope, name) for name in node.members.items))
+    return BranchTable(tuple(find_label(scope, name) for name in node.members))
 
 
 def call_table(scope: Scope, node: syntax.Table) -> CallTable:
     """``.calltargets``: functions that were declared before."""
-    return CallTable(tuple(_function(scope, name) for name in node.members.items))
+    return CallTable(tuple(_function(scope, name) for name in node.members))
 
 
 def _function(scope: Scope, name: Token) -> Declared:
@@ -67,7 +67,7 @@ def _one_name(node: syntax.OperandNode, expected: str) -> Token:
 
 
 def _exactly(node: syntax.Instruction, count: int) -> list[syntax.OperandNode]:
-    nodes = node.operands.items
+    nodes = node.operands
     if len(nodes) != count:
         raise SourceError(node.opcode, f"{node.opcode} takes {count} operand{'s' if count > 1 else ''}, "
                                        f"not {len(nodes)}")
@@ -101,11 +101,11 @@ def _group(node: syntax.OperandNode) -> list[syntax.OperandNode]:
     assert isinstance(node, syntax.Expression)
     group = node.items[0]
     assert isinstance(group, syntax.Group)
-    return group.operands.items
+    return group.operands
 
 
 def _call(reader: OperandReader, node: syntax.Instruction) -> Instruction:
-    nodes = list(node.operands.items)
+    nodes = list(node.operands)
     results = _group(nodes.pop(0)) if nodes and _is_group(nodes[0]) else []
     if not nodes:
         raise SourceError(node.opcode, "call needs a function to call")

@@ -36,12 +36,12 @@ def linkage(token: Token | None) -> Linkage:
     return Linkage(token[1:]) if token is not None else Linkage.INTERNAL
 
 
-def _shape(traits: syntax.Traits, place: Place) -> _Shape:
+def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
     kind: Type | None = None
     vector, alignment = 1, 0
     # What stands behind .ptr is about the memory that a pointer points to.
-    own = next((at for at, item in enumerate(traits.items) if item == ".ptr"), len(traits.items))
-    for item in traits.items[:own]:
+    own = next((at for at, item in enumerate(traits) if item == ".ptr"), len(traits))
+    for item in traits[:own]:
         if isinstance(item, syntax.Align):
             alignment = int(item.bytes)
             if alignment not in (1, 2, 4, 8, 16, 32, 64, 128, 256):
@@ -58,18 +58,18 @@ def _shape(traits: syntax.Traits, place: Place) -> _Shape:
     return _Shape(kind, vector, max(alignment, kind.size * vector))
 
 
-def _sizes(dimensions: syntax.Dimensions, scope: Scope, place: Token) -> list[int | None]:
+def _sizes(dimensions: list[syntax.Expression | None], scope: Scope, place: Token) -> list[int | None]:
     """Lengths of the dimensions; the first may be open."""
     found: list[int | None] = []
-    for at, dimension in enumerate(dimensions.items):
-        if dimension.length is None:
+    for at, length in enumerate(dimensions):
+        if length is None:
             if at:
                 raise SourceError(place, f"only the first dimension of {place} may be open")
             found.append(None)
             continue
-        amount = evaluate(dimension.length, lambda name: _no_name(name.token))
+        amount = evaluate(length, lambda name: _no_name(name.token))
         if amount.value < 0 or amount.value > _LARGEST:
-            raise SourceError(dimension.length.token, f"{place} has no {amount.value} elements")
+            raise SourceError(length.token, f"{place} has no {amount.value} elements")
         found.append(amount.value)
     return found
 
@@ -85,7 +85,7 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
     """
     shape = _shape(node.traits, node.space)
     if node.space == ".reg":
-        for declarator in node.declarators.items:
+        for declarator in node.declarators:
             _declare_registers(node, declarator, shape, scope)
         return []
     space = Space(node.space[1:])
@@ -94,7 +94,7 @@ def declare(node: syntax.Variable, scope: Scope, names: Namer, owner: str | None
     if owner is None and space in (Space.LOCAL, Space.PARAM):
         raise SourceError(node.space, f"a variable in {space.value} space is declared in a function")
     found = []
-    for declarator in node.declarators.items:
+    for declarator in node.declarators:
         variables = _variables(declarator, node, shape, space, scope, names, owner)
         found += variables
     return found
@@ -104,14 +104,14 @@ def _declare_registers(node: syntax.Variable, declarator: syntax.Declarator, sha
     name = declarator.name
     if scope.outer is None:
         raise SourceError(name, f"{name} is declared outside of any function: registers are a function's own")
-    if declarator.dimensions.items or declarator.initial is not None or node.linkage is not None:
+    if declarator.dimensions or declarator.initial is not None or node.linkage is not None:
         raise SourceError(name, f"{name} is a register: it has neither dimensions nor a first value nor a linkage")
     if name == "_":
         raise SourceError(name, "_ can't be declared")
     if declarator.range is not None:
         if shape.vector != 1:
             raise SourceError(name, f"{name} is a range of vectors: expected registers of one element")
-        scope.declare_range(name, int(declarator.range.count), shape.type)
+        scope.declare_range(name, int(declarator.range), shape.type)
     elif shape.vector == 1:
         scope.declare(name, scope.new_register(str(name), shape.type))
     else:
@@ -141,7 +141,7 @@ def _variables(declarator: syntax.Declarator, node: syntax.Variable, shape: _Sha
     copies = 1
     spelled = [name]
     if declarator.range is not None:
-        copies = int(declarator.range.count)
+        copies = int(declarator.range)
         if copies > 1 << 12 or initial:
             raise SourceError(name, f"{name}<{copies}>: expected at most {1 << 12} variables, without first values")
         spelled = [Token("WORD", f"{name}{number}", line=name.line, column=name.column) for number in range(copies)]
@@ -252,8 +252,8 @@ def parameter(node: syntax.Parameter, scope: Scope, entry: bool) -> Register | V
     return Variable(scope.namer.unique(str(node.name)), Space.PARAM, shape.type, count, shape.alignment)
 
 
-def signature(results: syntax.Parameters | None, parameters: syntax.Parameters | None, scope: Scope,
-              entry: bool = False) -> Signature:
+def signature(results: list[syntax.Parameter] | None, parameters: list[syntax.Parameter] | None,
+              scope: Scope, entry: bool = False) -> Signature:
     """What a function or prototype takes and gives."""
-    return Signature(tuple(parameter(item, scope, entry) for item in (results.items if results else ())),
-                     tuple(parameter(item, scope, entry) for item in (parameters.items if parameters else ())))
+    return Signature(tuple(parameter(item, scope, entry) for item in results or ()),
+                     tuple(parameter(item, scope, entry) for item in parameters or ()))

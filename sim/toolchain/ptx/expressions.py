@@ -110,7 +110,7 @@ def _term(term: Term, lookup: Lookup) -> Amount:
         case Element():
             return _element(term, lookup)
         case Group():
-            items = term.operands.items
+            items = term.operands
             if len(items) != 1 or not isinstance(items[0], Expression):
                 raise SourceError(term.token, "expected one expression between parentheses")
             return evaluate(items[0], lookup)
@@ -136,7 +136,7 @@ def _element(term: Element, lookup: Lookup) -> Amount:
 
 def _generic(term: Generic, lookup: Lookup) -> Amount:
     """``generic(name)``: a generic address."""
-    items = term.group.operands.items
+    items = term.group.operands
     name = lone_name(items[0]) if len(items) == 1 else None
     symbol = lookup(name) if name is not None else None
     if term.token != "generic" or not isinstance(symbol, Variable):

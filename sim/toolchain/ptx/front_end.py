@@ -131,7 +131,7 @@ class _Module:
         self.version = whole_number(item.number, major, 10), whole_number(item.number, minor, 10)
 
     def _target(self, item: syntax.Target) -> None:
-        name = item.names.items[0]
+        name = item.names[0]
         if name not in _TARGETS:
             raise SourceError(name, f"target {name}: this machine is sm_50, which runs sm_10 to sm_50")
         self.target = str(name)
@@ -159,7 +159,7 @@ class _Module:
             raise SourceError(node.name, f"{node.name} has two bodies")
         declared.defined = True
         for items, entities in ((node.results, found.results), (node.parameters, found.parameters)):
-            for item, entity in zip(items.items if items else (), entities, strict=True):
+            for item, entity in zip(items or (), entities, strict=True):
                 if item.name != "_":
                     scope.declare(item.name, entity)
         given = frozenset(item for item in found.parameters if isinstance(item, Variable))
@@ -203,12 +203,12 @@ class _Body:
         self.variables: list[Variable] = []
         self.items: list[Label | Instruction] = []
 
-    def read(self, node: syntax.Body, scope: Scope) -> None:
+    def read(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Reads what is between two braces. Its labels are visible from its start on."""
-        for statement in node.statements:
+        for statement in statements:
             if isinstance(statement, syntax.Label):
                 scope.declare(statement.name, Label(scope.namer.unique(str(statement.name))))
-        for statement in node.statements:
+        for statement in statements:
             match statement:
                 case syntax.Variable():
                     self.variables += declare(statement, scope, self.module.names, self.function)

@@ -75,7 +75,7 @@ def _match(node: syntax.Instruction) -> _State:
     if not states:
         reason = reason_refused(opcode)
         raise SourceError(opcode, f"{opcode}: {reason}" if reason else f"unknown instruction {opcode}")
-    for token in node.modifiers.items:
+    for token in node.modifiers:
         word = token[1:]
         following = [state for state in (state.after(word) for state in states) if state is not None]
         if not following:
@@ -144,7 +144,7 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     patterns = state.form.operands
     if patterns and patterns[0] in CONTROL:
         return CONTROL[patterns[0]](reader, node)
-    nodes = node.operands.items
+    nodes = node.operands
     least = sum(not pattern.endswith("?") for pattern in patterns)
     if not least <= len(nodes) <= len(patterns):
         raise SourceError(opcode, _count_message(node, least, len(patterns)))
@@ -177,6 +177,6 @@ def _space(reader: OperandReader, patterns: Sequence[str], nodes: Sequence[synta
 def _count_message(node: syntax.Instruction, least: int, most: int) -> str:
     count = f"{least}" if least == most else f"{least} to {most}"
     plural = "s" if most != 1 else ""
-    return f"{node.opcode} takes {count} operand{plural}, not {len(node.operands.items)}"
+    return f"{node.opcode} takes {count} operand{plural}, not {len(node.operands)}"
 
 

@@ -54,16 +54,12 @@ def describe(entity: Entity) -> str:
             return f"a variable in {entity.space.value} space"
         case Declared():
             return "an entry" if entity.entry else "a function"
-        case RegisterVector():
-            return "a vector of registers"
-        case BranchTable():
-            return "a list of branch targets"
-        case CallTable():
-            return "a list of call targets"
-        case Prototype():
-            return "a prototype"
         case _:
-            return "a label"
+            return _KINDS.get(type(entity), "a label")
+
+
+_KINDS = {RegisterVector: "a vector of registers", BranchTable: "a list of branch targets",
+          CallTable: "a list of call targets", Prototype: "a prototype"}
 
 
 @dataclass

@@ -16,10 +16,8 @@ __all__ = [
     "AddressSize",
     "Align",
     "Block",
-    "Body",
     "Braces",
     "Declarator",
-    "Dimensions",
     "Element",
     "Expression",
     "Function",
@@ -33,14 +31,12 @@ __all__ = [
     "Name",
     "OperandNode",
     "Parameter",
-    "Parameters",
     "Prototype",
     "Signed",
     "Statement",
     "Table",
     "Target",
     "Term",
-    "Traits",
     "Variable",
     "Vector",
     "Version",
@@ -55,16 +51,10 @@ class Version(Node):
     number: Token
 
 
-class Names(Node, AsList):
-    """Names between commas."""
-
-    items: list[Token]
-
-
 class Target(Node):
     """``.target``."""
 
-    names: Names
+    names: list[Token]
 
 
 class AddressSize(Node):
@@ -91,7 +81,7 @@ class Group(Node):
     """``(a, b)``."""
 
     token: Token
-    operands: "Operands"
+    operands: "list[OperandNode]"
 
 
 class Generic(Node):
@@ -138,30 +128,6 @@ class Align(Node):
     bytes: Number
 
 
-class Traits(Node, AsList):
-    """Types and alignments of a declaration, and what is told about pointers."""
-
-    items: list[Token | Align]
-
-
-class Dimension(Node):
-    """``[4]`` or ``[]``."""
-
-    length: Expression | None
-
-
-class Dimensions(Node, AsList):
-    """All dimensions of an array."""
-
-    items: list[Dimension]
-
-
-class Range(Node):
-    """``<10>``."""
-
-    count: Number
-
-
 class Braces(Node, AsList):
     """``{a, {b, c}}``: initial values."""
 
@@ -175,15 +141,9 @@ class Declarator(Node):
     """One name that a declaration declares."""
 
     name: Token
-    range: Range | None
-    dimensions: Dimensions
+    range: Number | None
+    dimensions: list[Expression | None]
     initial: Initial | None = None
-
-
-class Declarators(Node, AsList):
-    """All names that a declaration declares."""
-
-    items: list[Declarator]
 
 
 class Variable(Node):
@@ -191,23 +151,17 @@ class Variable(Node):
 
     linkage: Token | None
     space: Token
-    traits: Traits
-    declarators: Declarators
+    traits: list[Token | Align]
+    declarators: list[Declarator]
 
 
 class Parameter(Node):
     """A parameter or result."""
 
     space: Token
-    traits: Traits
+    traits: list[Token | Align]
     name: Token
-    dimensions: Dimensions
-
-
-class Parameters(Node, AsList):
-    """``(a, b)`` of a function."""
-
-    items: list[Parameter]
+    dimensions: list[Expression | None]
 
 
 class Label(Node):
@@ -221,16 +175,16 @@ class Table(Node):
 
     name: Token
     kind: Token
-    members: Names
+    members: list[Token]
 
 
 class Prototype(Node):
     """``name: .callprototype``. The name in its middle means nothing."""
 
     name: Token
-    results: Parameters | None
+    results: list[Parameter] | None
     function: Token
-    parameters: Parameters | None
+    parameters: list[Parameter] | None
 
 
 class Guard(Node):
@@ -240,38 +194,20 @@ class Guard(Node):
     predicate: Token
 
 
-class Modifiers(Node, AsList):
-    """``.lo.u32``."""
-
-    items: list[Token]
-
-
-class Operands(Node, AsList):
-    """All operands of an instruction."""
-
-    items: list[OperandNode]
-
-
 class Instruction(Node):
     """An instruction."""
 
     guard: Guard | None
     opcode: Token
-    modifiers: Modifiers
-    operands: Operands
-
-
-class Body(Node, AsList):
-    """``{ ... }``."""
-
-    statements: "list[Statement]"
+    modifiers: list[Token]
+    operands: list[OperandNode]
 
 
 class Block(Node):
     """A scope in a body, and the guard of all that is in it."""
 
     guard: Guard | None
-    body: Body
+    body: "list[Statement]"
 
 
 Statement = Variable | Label | Table | Prototype | Instruction | Block
@@ -282,10 +218,10 @@ class Function(Node):
 
     linkage: Token | None
     kind: Token
-    results: Parameters | None
+    results: list[Parameter] | None
     name: Token
-    parameters: Parameters | None
-    body: Body | None = None
+    parameters: list[Parameter] | None
+    body: list[Statement] | None = None
 
 
 Item = Version | Target | AddressSize | Function | Variable
@@ -293,7 +229,7 @@ Item = Version | Target | AddressSize | Function | Variable
 
 @cache
 def _parser() -> Lark:
-    return make_parser("sim.toolchain.ptx", "ptx.lark", sys.modules[__name__], _number)
+    return make_parser("sim.toolchain.ptx", "ptx.lark", sys.modules[__name__], _LISTS, _number)
 
 
 def parse(text: str) -> list[Item]:
@@ -320,6 +256,7 @@ def lone_name(node: OperandNode) -> Name | None:
     return None
 
 
+_LISTS = ("body", "declarators", "dimensions", "modifiers", "names", "operands", "parameters", "traits")
 _PHRASES = {
     "$END": "the end of the text",
     "DECIMAL": "a number",

@@ -26,10 +26,15 @@ __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constr
 
 _NAME = "top"
 _REPORT = "report.json"
-_SYNTHESIS = f"chformal -remove\ndelete t:$print\n{FOR_SIZE}"
-"""Assertions and prints are for simulation."""
 _SYNTHESIS_OPTIONS = "-nowidelut"
 """For a small netlist: without the multiplexers between LUTs, as ``--small`` does it for units."""
+_SYNTHESIS = f"""\
+chformal -remove
+delete t:$print
+{FOR_SIZE}
+synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
+opt_clean -purge"""
+"""Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
 _ROUTER = "router2"
 """nextpnr's own choice, router1, would need hours for a whole machine."""
 COLUMNS = {"lut4": "LUT4", "ccu2c": "CCU2C", "ff": "TRELLIS_FF", "dpr16x4": "TRELLIS_DPR16X4", "dp16kd": "DP16KD",
@@ -119,7 +124,7 @@ def build(board: str, preset: str, top: BoardTop, folder: Path, seeds: Sequence[
     platform = top.platform
     say("elaboration")
     plan = platform.prepare(top, _NAME, script_after_read=_SYNTHESIS, debug_verilog=False,
-                            synth_opts=_SYNTHESIS_OPTIONS,
+                            synth_opts=f"{_SYNTHESIS_OPTIONS} -run map_luts:",
                             nextpnr_opts=f"--timing-allow-fail --router {_ROUTER} --report {_REPORT}")
     plan.extract(folder)
     commands = dict(_commands(plan.files[f"build_{_NAME}.sh"]))

@@ -141,22 +141,33 @@ def test_memory_keeps_what_the_port_promises(disorder):
     assert (ctx.answers == tags) is (disorder is None)
 
 
+class LateMemory:
+    """Memory whose lines are written some time later, in any order."""
+
+    def __init__(self, memory):
+        self._memory, self._late, self._random = memory, [], Random(0)
+
+    def __getattr__(self, name):
+        return getattr(self._memory, name)
+
+    def write_line(self, *line):
+        self._late.append(line)
+        self.settle(40)
+
+    def settle(self, left=0):
+        while len(self._late) > left:
+            self._memory.write_line(*self._late.pop(self._random.randrange(len(self._late))))
+
+
 class Careless(MemoryService):
-    """Memory that says that it has written and does so some time later, in any order."""
+    """Says that memory has written what it has not."""
 
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.late, self.random = [], Random(0)
-
-    def _write(self, address, content, mask):
-        self.late.append((address, content, mask))
-        while len(self.late) > 40:
-            super()._write(*self.late.pop(self.random.randrange(len(self.late))))
+    def __init__(self, latch, memory, *arguments):
+        super().__init__(latch, LateMemory(memory), *arguments)
 
     def finish(self):
         super().finish()
-        while self.late:
-            super()._write(*self.late.pop())
+        self._memory.settle()
 
 
 @needs_compiled

@@ -4,6 +4,7 @@
 from collections import Counter
 from functools import cache
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -163,11 +164,12 @@ class Careless(MemoryService):
     """Says that memory has written what it has not."""
 
     def __init__(self, latch, memory, *arguments):
-        super().__init__(latch, LateMemory(memory), *arguments)
+        self._late: Any = LateMemory(memory)
+        super().__init__(latch, self._late, *arguments)
 
     def finish(self):
         super().finish()
-        self._memory.settle()
+        self._late.settle()
 
 
 @needs_compiled

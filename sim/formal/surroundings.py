@@ -4,7 +4,6 @@ from typing import Any
 
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Assert, Assume, Cover, Module, ResetSignal, Signal, Value
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 __all__ = ["Past", "can_happen", "claim", "free", "no_reset"]
@@ -43,10 +42,10 @@ def can_happen(m: Module, what: Any, message: str) -> None:
 
 
 def free(m: Module, *signals: Any) -> None:
-    """Signals are anything in every cycle; of a component, its inputs are."""
+    """Signals are anything in every cycle; of a component or an interface, its inputs are."""
     for signal in signals:
         targets = ([value for _, member, value in signal.signature.flatten(signal) if member.flow is In]
-                   if isinstance(signal, wiring.Component) else [signal])
+                   if hasattr(signal, "signature") else [signal])
         for target in map(Value.cast, targets):
             m.d.comb += target.eq(AnySeq(len(target)))
 

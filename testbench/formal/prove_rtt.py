@@ -13,6 +13,8 @@ there: an instruction of the trap unit issues when all before it is complete, so
 5. A warp is inside from its entry until its return, as the protocol has it.
 """
 
+from typing import Any
+
 from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import enum
 
@@ -75,7 +77,7 @@ class _Spec(Elaboratable):
         can_happen(m, machine.release & warps.bare.all(), "all leave without a handler")
         return m
 
-    def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Signal) -> None:
+    def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Any) -> None:
         """Follows a warp through its protocol; what would break it does not happen."""
         past, step, result = Past(m), warps.dispatched.payload, warps.result.payload
         inside, leaving = warps.inside[warp], warps.leaving[warp]

@@ -13,7 +13,7 @@ from rtl.isa.syntax import PT, RZ, WORD_BITS, Address, Constant, Field, Form, Im
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import WORDS, MemoryInstruction, MemoryOperation, MemorySpace
+from .instruction import FLOAT_ADD, WORDS, MemoryInstruction, MemoryOperation, MemorySpace
 
 __all__ = ["MEMORY_FORMS", "MemoryDecoder"]
 
@@ -97,6 +97,17 @@ def _sizes(form: Form) -> tuple[Field | None, tuple[tuple[int, int, int, int], .
     return field, tuple(rows)
 
 
+def _kind_of_atomic(form: Form) -> Field | None:
+    """The field of an atomic operation, or of the kind of a compare and swap."""
+    return form.fields.get("operation", form.fields.get("compare_and_swap"))
+
+
+def _float_type(form: Form) -> tuple[Field, int] | None:
+    """The field of the type, and its value for floats, if memory has them."""
+    has_type = form.name in ("ATOM", "RED") and "type" in form.fields
+    return (form.fields["type"], AtomicType.F32.value) if has_type else None
+
+
 def _data(form: Form) -> tuple[Field | None, bool, bool]:
     """The field of the data registers, and whether the first operand and the second one of a compare and swap are among
     them."""
@@ -107,7 +118,8 @@ def _data(form: Form) -> tuple[Field | None, bool, bool]:
 
 
 class MemoryDecoder(wiring.Component):
-    """Reads the instruction table; combinational. What several instructions have in common is decided once.
+    """Reads the instruction table; combinational. What several instructions have in common is decided once. ``floats``:
+    the machine has floating point.
 
     Members
     -------
@@ -118,6 +130,10 @@ class MemoryDecoder(wiring.Component):
 
     word: In(WORD_BITS)
     instruction: Out(MemoryInstruction)
+
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
+        super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -132,8 +148,12 @@ class MemoryDecoder(wiring.Component):
                     with m.Case(code):
                         m.d.comb += [instruction.size.eq(size), instruction.is_signed.eq(is_signed),
                                      instruction.words.eq(words)]
-        for name, target in (("operation", instruction.atomic.as_value()), ("bank", instruction.bank),
-                             ("mode", instruction.mode.as_value())):
+        self._choose(m, _kind_of_atomic, instruction.atomic.as_value())
+        if self._floats:
+            for field, code in self._forms(m, _float_type):
+                with m.If(self._field(field) == code):
+                    m.d.comb += instruction.atomic.as_value().eq(FLOAT_ADD)
+        for name, target in (("bank", instruction.bank), ("mode", instruction.mode.as_value())):
             self._choose(m, lambda form, name=name: form.fields.get(name), target)
 
         # A signed offset from a register or a pair of them, or an address that is not signed without a register.

@@ -27,6 +27,8 @@ def test_refusals_are_of_words_that_have_a_text(refusal, name, code):
         if (form is not None and form.name == name and refusal.variant in (None, form.variant)
                 and refusal.field in form.fields):
             changed = form.fields[refusal.field].put(word, code)
+            if refusal.beside is not None:
+                changed = form.fields[refusal.beside[0]].put(changed, refusal.beside[1])
             if find(changed) is form:
                 values = form.values(changed)
                 assert refusal_of(form, values) is not None

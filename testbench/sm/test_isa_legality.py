@@ -47,10 +47,10 @@ def test_numbers_of_64_bits_come_from_registers(variant, error):
 @pytest.mark.parametrize("name", ["ATOM", "RED"])
 def test_sums_of_floats_are_floating_point(name):
     """A machine without refuses them; of other operations on floats nobody knows."""
-    word = encode(name, type=AtomicType.F32.value, operation=0)
+    word, plain = (encode(name, type=kind, operation=0) for kind in (AtomicType.F32.value, AtomicType.U32.value))
     form = find(word)
     assert form is not None
-    assert is_floating(form, form.values(word)) and not is_floating(form, form.values(encode(name, type=0, operation=0)))
+    assert is_floating(form, form.values(word)) and not is_floating(form, form.values(plain))
     assert [encoding_error(word, RZ, floats) for floats in (False, True)] == [WarpError.ILLEGAL_INSTR_ENCODING,
                                                                              WarpError.NONE]
     for operation in range(1, 8):

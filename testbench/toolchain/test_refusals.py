@@ -1,7 +1,7 @@
 """What the machine refuses by name: the list against words that NVIDIA's disassembler has read, and how it is told.
 
-The words of ``data/refused_words.txt`` are legal for NVIDIA's disassembler: all opcodes of instructions without a form in
-the table, as far as they were found.
+The words of ``data/refused_words.txt`` are legal for NVIDIA's disassembler: all opcodes of instructions that the table
+has no form for, as far as they were found.
 """
 
 import struct

@@ -30,8 +30,8 @@ _WARPS = 8
 class InstructionClass:
     """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
     number of the repetition, from 10 on, in labels and destinations. ``before`` is executed once. With several warps,
-    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so. One with ``floats`` needs a
-    machine that has them.
+    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so. With ``floats`` the
+    machine needs them.
     """
 
     name: str

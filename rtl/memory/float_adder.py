@@ -11,7 +11,7 @@ from rtl.sums import sum_with_carry
 
 __all__ = ["FLOAT_ADDER_CYCLES", "FloatAdder"]
 
-FLOAT_ADDER_CYCLES = 4
+FLOAT_ADDER_CYCLES = 3
 """How many cycles after its operands a sum is there."""
 
 _NAN = 0x7FFF_FFFF
@@ -33,7 +33,7 @@ class _Number(data.Struct):
 
 
 class _Outcome(data.Struct):
-    """What is known before the sum, of the number with the greater magnitude."""
+    """What is known beside the sum, of the number with the greater magnitude."""
 
     exponent: unsigned(_EXPONENT)
     sign: unsigned(1)
@@ -44,11 +44,11 @@ class _Outcome(data.Struct):
 
 
 class FloatAdder(wiring.Component):
-    """Five steps with registers between them: a sum every cycle, ``FLOAT_ADDER_CYCLES`` after its operands.
+    """Four steps with registers between them: a sum every cycle, ``FLOAT_ADDER_CYCLES`` after its operands.
 
-    The greater magnitude is put first; the other one's mantissa is shifted to its place; they are added or subtracted;
-    the sum is normalized; it is rounded. Subnormal operands and results are zeros of their sign; every NaN that comes
-    out is 0x7fffffff; a difference of equal numbers is +0. So is FADD.FTZ.
+    The greater magnitude is put first; the other one's mantissa is shifted to its place and added or subtracted; the
+    sum is normalized; it is rounded. Subnormal operands and results are zeros of their sign; every NaN that comes out
+    is 0x7fffffff; a difference of equal numbers is +0. So is FADD.FTZ.
 
     Members
     -------
@@ -62,33 +62,28 @@ class FloatAdder(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        swaps = Signal()
+        swaps, distance = Signal(), Signal(_EXPONENT)
         large: Any = Signal(_Number)
         small: Any = Signal(_Number)
+        first, second = (number[_FRACTION:-1] for number in (self.a, self.b))
         m.d.comb += swaps.eq(self.a[:31] < self.b[:31])
-        m.d.sync += [large.eq(Mux(swaps, self.b, self.a)), small.eq(Mux(swaps, self.a, self.b))]
+        m.d.sync += [large.eq(Mux(swaps, self.b, self.a)), small.eq(Mux(swaps, self.a, self.b)),
+                     distance.eq(Mux(swaps, second - first, first - second))]
 
-        # Alignment. A subnormal number is 0; beside one there is no difference of exponents that counts.
-        aligned, field = Signal(_FIELD), Signal(_FIELD)
-        distance, subtracts, most = Signal(_EXPONENT), large.sign ^ small.sign, large.exponent.all()
-        ahead: Any = Signal(_Outcome)
-        m.d.comb += distance.eq(large.exponent - small.exponent)
+        # The sum: nothing is subtracted from less. Beside a subnormal number, which is 0, no distance counts.
+        aligned, total, subtracts = Signal(_FIELD), Signal(_TOTAL), large.sign ^ small.sign
+        summed: Any = Signal(_Outcome)
+        most = large.exponent.all()
+        m.d.comb += aligned.eq(_shifted(_mantissa(small), distance) ^ subtracts.replicate(_FIELD))
         m.d.sync += [
-            aligned.eq(_shifted(_mantissa(small), distance)), field.eq(_mantissa(large)),
-            ahead.exponent.eq(large.exponent), ahead.sign.eq(large.sign), ahead.subtracts.eq(subtracts),
-            ahead.infinite.eq(most),
-            ahead.nan.eq(most & (large.fraction.any() | small.exponent.all() & subtracts))]
-
-        # The sum: nothing is subtracted from less.
-        total, summed = Signal(_TOTAL), Signal.like(ahead)
-        m.d.sync += [
-            summed.eq(ahead), total.eq(sum_with_carry(
-                field, aligned ^ ahead.subtracts.replicate(_FIELD), ahead.subtracts)
-                & Cat(Const(-1, _FIELD), ~ahead.subtracts))]
+            total.eq(sum_with_carry(_mantissa(large), aligned, subtracts) & Cat(Const(-1, _FIELD), ~subtracts)),
+            summed.exponent.eq(large.exponent), summed.sign.eq(large.sign), summed.subtracts.eq(subtracts),
+            summed.infinite.eq(most),
+            summed.nan.eq(most & (large.fraction.any() | small.exponent.all() & subtracts))]
 
         # Normalization: the highest 1 goes to the carry's place. A difference of 0 is +0.
         zeros, left = Signal(_SHIFT_BITS), Signal(_TOTAL)
-        exponent, normal, rounds = Signal(_EXPONENT + 2), Signal(_TOTAL), Signal.like(ahead)
+        exponent, normal, rounds = Signal(_EXPONENT + 2), Signal(_TOTAL), Signal.like(summed)
         m.d.comb += [zeros.eq(leading_zeros(total)), left.eq(total << zeros)]
         m.d.sync += [
             normal.eq(left), exponent.eq(summed.exponent + 1 - zeros), rounds.eq(summed),

@@ -166,7 +166,7 @@ def rates() -> Iterator[tuple[str, list[list[int]], float]]:
             ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
             ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48),
             ("RED of floats", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=AtomicType.F32.value, operation=add),
-             210)):
+             175)):
         yield name, [[word]] * _ROUNDS, most
         if name == "STG":
             yield f"{name} to a line twice in a row", [[word] * 2] * _ROUNDS, most

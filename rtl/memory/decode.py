@@ -30,6 +30,9 @@ _ATOMICS = ("ATOM", "ATOMS", "RED")
 _SIGNED_SIZES = (MemorySize.S8.value, MemorySize.S16.value)
 _SIGNED_TYPES = (AtomicType.S32.value, AtomicType.S64.value)
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
+_KIND = slice(52, 56)
+"""Bits of the operation of ATOM and ATOMS, and of the kind of a compare and swap; the highest one of ATOMS.CAS is a bit
+of its opcode, 0. Instructions that are not atomic may have anything there."""
 _DEPENDS = ("size", "type", "wide_data", "compare_and_swap")
 """Fields of which one decides how many registers a thread's data are; the first that an instruction has."""
 
@@ -97,9 +100,10 @@ def _sizes(form: Form) -> tuple[Field | None, tuple[tuple[int, int, int, int], .
     return field, tuple(rows)
 
 
-def _kind_of_atomic(form: Form) -> Field | None:
-    """The field of an atomic operation, or of the kind of a compare and swap."""
-    return form.fields.get("operation", form.fields.get("compare_and_swap"))
+def _reduction(form: Form) -> Field | None:
+    """The field of the operation of an instruction that has it at a place of its own."""
+    field = form.fields.get("operation")
+    return field if field is not None and field.pieces[0][0] != _KIND.start else None
 
 
 def _float_type(form: Form) -> tuple[Field, int] | None:
@@ -148,7 +152,8 @@ class MemoryDecoder(wiring.Component):
                     with m.Case(code):
                         m.d.comb += [instruction.size.eq(size), instruction.is_signed.eq(is_signed),
                                      instruction.words.eq(words)]
-        self._choose(m, _kind_of_atomic, instruction.atomic.as_value())
+        m.d.comb += instruction.atomic.as_value().eq(self.word[_KIND])
+        self._choose(m, _reduction, instruction.atomic.as_value())
         if self._floats:
             for field, code in self._forms(m, _float_type):
                 with m.If(self._field(field) == code):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from amaranth.hdl import Fragment
 
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
@@ -13,10 +14,10 @@ from rtl.isa.kinds import FloatRounding
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ
 from rtl.memory import MEMORY_FORMS, MemoryDecoder
-from rtl.memory.atomic import AtomicArithmetic
+from rtl.memory.atomic import AtomicArithmetic, AtomicPipeline
 from rtl.memory.float_adder import FLOAT_ADDER_CYCLES, FloatAdder
 from rtl.memory.instruction import MemoryOperation
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, SmParams
 from testbench import simulation
 from testbench.execute.singles import EDGES, singles
 from testbench.formulas.atomics import ATOMICS, modified
@@ -134,6 +135,12 @@ def test_the_adder_of_floats_is_mpfr_s():
             await ctx.tick()
 
     simulation.simulate(dut, body)
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_the_adder_is_there_only_with_floats(floats):
+    parts = {name for _, name, _ in Fragment.get(AtomicPipeline(SmParams(floats=floats)), None).subfragments}
+    assert ("adder" in parts) == floats and "arithmetic" in parts
 
 
 def test_lines_and_conflicts_by_hand():

@@ -32,7 +32,7 @@ _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
 _DOUBLES = "of floating point there is single precision"
 _NO_MEANING = "what it does is not public, and compiled code does without it"
-_VIDEO = "only code that asks for video instructions by name has it"
+_VIDEO = "of video instructions there are minima, maxima and distances of whole words"
 
 ABSENT: tuple[Absent, ...] = (
     *(Absent(name, match, mask, _TEXTURES) for name, match, mask in (

@@ -259,7 +259,7 @@ class AtomicPipeline(Component):
             result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
         m.d.comb += [word.eq(second) for word in result.words]
         m.d.comb += [value.eq(Mux(second, high, low)) for value in result.values]
-        m.d.sync += Assert(~(changes.valid & second), "two results of an atomic operation in one cycle")
+        m.d.sync += Assert(~(changes.begins & second), "two results of an atomic operation in one cycle")
         m.d.comb += [
             self.event.eq(writes.valid), self.modified.valid.eq(ends & job.line), self.modified.payload.eq(job.tag),
             self.done.valid.eq(ends & ~job.line), self.done.payload.eq(job.slot)]

@@ -34,5 +34,5 @@ def _lines(content: bytes, name: str) -> Iterator[str]:
             control = int.from_bytes(content[address - INSTRUCTION_BYTES:address], "little")
             yield f"{'':{_TEXT_COLUMN}}/* {control:#018x} */"
         text = f"/*{address:04x}*/ {spell(word, address, code.reuse)};"
-        name = absent_text(word)
-        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */" + ("" if name is None else f" // {name}")
+        reason = absent_text(word)
+        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */" + ("" if reason is None else f" // {reason}")

@@ -26,5 +26,6 @@ spelling, disassembly           from words to NVIDIA's text
 refusals                        what this machine refuses, and why
 listing, *_listing              from object files to text that assembles
 ptx, compiler, from_ptx         PTX: its front end, its compiler, both before the assembler
+cuda, from_cuda                 NVIDIA's compilers, where they are installed; programs in CUDA C++
 =============================== ==============================================================================
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error, is_floating, refusal_of
+from rtl.isa.legality import encoding_error, is_floating
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
@@ -23,8 +23,8 @@ from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.reach import reached
+from sim.toolchain.refusals import refused_text
 from sim.toolchain.runtime.supply import supplied
-from sim.toolchain.spelling import ILLEGAL, spell
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
            "machine_of", "number_from_one", "open_board", "prepared"]
@@ -121,14 +121,7 @@ def _check_instructions(module: Module, entry: str | None, preset: str, floats: 
             why = f": preset {preset} has no floating point" if lacks else ""
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
             raise ProgramError(
-                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}{why}")
-
-
-def _named(word: int, pc: int) -> str:
-    """A word that is refused, with its text and the reason as far as there are any."""
-    form, text = find(word), spell(word, pc)
-    why = None if form is None else refusal_of(form, form.values(word))
-    return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if why is None else f": {why.why}")
+                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {refused_text(word, pc)}{why}")
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:

@@ -16,10 +16,11 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import FloatRounding
+from rtl.leading_zeros import leading_zeros
+from rtl.sums import sum_with_carry
 
 from .float_control import FloatControl, FloatTerms
 from .stages import Operands
-from .sums import sum_with_carry
 
 __all__ = ["FloatAdd", "FloatAligned", "FloatPrepare", "FloatRound", "FloatSum"]
 
@@ -274,7 +275,7 @@ class FloatRound(wiring.Component):
         zeros, shift, field = Signal(_SHIFT_BITS), Signal(_SHIFT_BITS), Signal(_FIELD)
         limit, exponent = Signal(10), Signal(10)
         m.d.comb += [
-            zeros.eq(_leading_zeros(total.magnitude)), limit.eq(total.exponent - 1),
+            zeros.eq(leading_zeros(total.magnitude)), limit.eq(total.exponent - 1),
             shift.eq(Mux(limit < zeros, limit, zeros)), field.eq(total.magnitude << shift),
             exponent.eq((limit - shift) & field[_FIELD - 1].replicate(10))]
 
@@ -311,19 +312,3 @@ class FloatRound(wiring.Component):
         with m.Elif(control.saturate & (word[_FRACTION:31] >= _ONE >> _FRACTION)):
             m.d.comb += self.result.eq(_ONE)
         return m
-
-
-def _leading_zeros(word: Value) -> Value:
-    """How many zeros are above the highest one; the word's length where there is none, or more."""
-    size = 1 << (len(word) - 1).bit_length()
-    return _count(Cat(Const(1, 1).replicate(size - len(word)), word))
-
-
-def _count(word: Value) -> Value:
-    """The same of a word of 2**n bits; n bits."""
-    half = len(word) // 2
-    if not half:
-        return Const(0, 0)
-    high, low = word[half:], word[:half]
-    empty = ~high.any()
-    return Cat(Mux(empty, _count(low), _count(high)), empty) if half > 1 else empty

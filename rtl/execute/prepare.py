@@ -5,12 +5,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
+from rtl.sums import sum_with_carry
 
 from .control import LaneControl, Part, Truth
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import Operands, Prepared
-from .sums import sum_with_carry
 
 __all__ = ["OperandStage", "joined"]
 

@@ -19,6 +19,7 @@ memory               loads, stores, atomics, shuffles
 table                all of them, and the lookup of a word
 effects              what an instruction reads and writes
 legality             which words nobody can execute: what the machine refuses
+absent               names of instructions that are in none of the tables, and why they are not
 kinds                vocabularies of fields
 condition            CC and its 32 tests
 special_registers    numbers and names of special registers

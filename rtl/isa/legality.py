@@ -20,7 +20,6 @@ from .kinds import (
     AtomicOperation,
     AtomicType,
     BreakpointMode,
-    CompareAndSwapType,
     FloatFormat,
     FunnelPart,
     MultiFunction,
@@ -38,7 +37,8 @@ class Refusal:
     """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
 
     A form without the field is not meant; without a ``field`` every word of these names is. With a ``variant`` only
-    forms of that one are. ``why`` completes the sentence "is refused: ...".
+    forms of that one are; with ``beside`` only words in which that field has that code. ``why`` completes the sentence
+    "is refused: ...".
     """
 
     names: tuple[str, ...]
@@ -46,23 +46,28 @@ class Refusal:
     codes: frozenset[int]
     why: str
     variant: str | None = None
+    beside: tuple[str, int] | None = None
 
     def covers(self, form: Form, values: Values) -> bool:
         """Whether the instruction is one of these."""
         return (form.name in self.names and self.variant in (None, form.variant)
-                and (self.field is None or values.get(self.field) in self.codes))
+                and (self.field is None or values.get(self.field) in self.codes)
+                and (self.beside is None or values.get(self.beside[0]) == self.beside[1]))
 
 
 def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
-            variant: str | None = None) -> Refusal:
+            variant: str | None = None, beside: tuple[str, int] | None = None) -> Refusal:
     numbers = (code.value if isinstance(code, enum.Enum) else code for code in codes)
-    return Refusal(names, field, frozenset(numbers), why, variant)
+    return Refusal(names, field, frozenset(numbers), why, variant, beside)
 
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "of floating point there is single precision, without atomic operations"
+_WITHOUT = "the machine has no floating point"
 _NO_DOUBLES = "of floating point there is single precision"
+
+_ONLY_ADD = "atomic operations on floats are sums"
+_NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
 
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
@@ -76,11 +81,11 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
     _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
-    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.U128,), why=_NO_MEANING),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
-    _refuse("ATOMS", field="compare_and_swap",
-            codes=(CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
-                   CompareAndSwapType.CAST_SPIN_64), why=_NO_MEANING),
+    _refuse("ATOM", field="operation", codes=_NOT_ADD, why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
+    _refuse("RED", field="operation", codes=tuple(code for code in _NOT_ADD if code <= AtomicOperation.XOR.value),
+            why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
     _refuse("BPT", field="mode", codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7), why=_NO_MEANING),
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
     _refuse("VOTE.VTG", why="it belongs to graphics"),
@@ -89,11 +94,12 @@ REFUSALS: tuple[Refusal, ...] = (
 
 _WITHOUT_FLOATS = (
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
-            why="the machine has no floating point"),
-    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why="the machine has no floating point"),
-    _refuse("F2F", field="negate_b", codes=(1,), why="the machine has no floating point"),
-    _refuse("F2F", why="the machine has no floating point", variant="c"),
-    _refuse("F2F", why="the machine has no floating point", variant="i"),
+            why=_WITHOUT),
+    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why=_WITHOUT),
+    _refuse("F2F", field="negate_b", codes=(1,), why=_WITHOUT),
+    _refuse("F2F", why=_WITHOUT, variant="c"),
+    _refuse("F2F", why=_WITHOUT, variant="i"),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_WITHOUT),
 )
 """What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
 MUFU.RCP, and F2F of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""

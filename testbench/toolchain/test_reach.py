@@ -14,7 +14,7 @@ from testbench import refusal
 from testbench.programs import CUBINS
 from testbench.words import encode
 
-UNKNOWN = ".raw 0x5b70000000470204"     # DFMA R4, R2, R4, R0
+UNKNOWN = ".raw 0xc03800000007000f"     # TEX
 
 
 def module(text: str) -> Module:
@@ -106,7 +106,7 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     assert main([str(path), "--engine", "model", "--entry", "good"]) == 0
     capsys.readouterr()
     assert (refused(capsys, path, "--entry", "bad")
-            == "helper, 0x0068: this machine has no instruction 5b70000000470204")
+            == "helper, 0x0068: this machine has no instruction c03800000007000f TEX: there are no textures")
 
 
 @pytest.mark.parametrize(("word", "text"), [

@@ -18,7 +18,7 @@ from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_n
 from .integers import TOP, WORD
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["sum_flushed"]
 
 _NAN = not_a_number(SINGLE)
 _LARGEST = infinity(False, SINGLE) - 1
@@ -84,6 +84,11 @@ def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins
         below = negative if negative == z[0] else rounding is Rounding.DOWN
         return TOP if below else 0
     return _rounded(total < 0, abs(total), last, rounding)
+
+
+def sum_flushed(a: int, b: int) -> int:
+    """FADD.FTZ of two numbers, rounded to the nearest."""
+    return _flushed(_fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), Rounding.NEAREST_EVEN), 1)
 
 
 def _finished(i: Instruction, result: Result) -> Result:

@@ -15,7 +15,7 @@ from rtl.isa.syntax import Values
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "fmnmx", "fmul", "fset", "fsetp"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "fmnmx", "fmul", "fset", "fsetp"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
@@ -101,6 +101,14 @@ def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
 def fadd(sources: Sources, values: Values) -> Outcome:
     """FADD: a + b."""
     return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
+
+
+def float_sum(old: int, operand: int) -> int:
+    """What an atomic sum of floats leaves: rounded to the nearest, flushed."""
+    a, b = (_flushed(np.array([word], np.uint32), FloatFlush.FTZ.value) for word in (old, operand))
+    with np.errstate(all="ignore"):
+        total = _to_single(_sum_to_odd(_numbers(a), _numbers(b)), FloatRounding.RN)
+    return int(_flushed(total, FloatFlush.FTZ.value)[0])
 
 
 def fmul(sources: Sources, values: Values) -> Outcome:

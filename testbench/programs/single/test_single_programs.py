@@ -181,6 +181,31 @@ def test_what_is_made_of_functions(kernel, level):
         assert np.allclose(left.view(np.float32).reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
 
 
+def _summands(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Eighths between 0 and 64: their sums are exact, in any order."""
+    return (source.integers(0, 512, 128) / 8).astype(np.float32), source.uniform(-4, 4, 272).astype(np.float32)
+
+
+def _summed(x: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """What is left of ``before``: a place of its own is summed up in twice."""
+    after = before.copy()
+    after[:8] += [x[x.astype(int) % 8 == number].sum() for number in range(8)]
+    after[8] += x.sum()
+    once = before[16:144] + x
+    after[16:144] = once + x * np.float32(1e-7)
+    after[144:] = before[16:144] + once
+    return after
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_atomic_sums(level):
+    """The order in which threads meet is not defined: those that do have summands whose sums are exact."""
+    x, out = _summands(np.random.default_rng(7))
+    out[:16] = 0
+    for left in on_both_models("sums", level, {"out": out, "in": x}, (2, 1, 1), (64, 1, 1)):
+        assert np.array_equal(left.view(np.float32), _summed(x, out))
+
+
 def on_hardware(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
                 block: tuple[int, int, int]) -> np.ndarray:
     """What the hardware leaves in the first buffer, in step with the warp model."""
@@ -208,6 +233,17 @@ def test_the_hardware_keeps_step_with_functions(kernel, level):
     found = on_hardware(kernel, level, {"out": np.zeros(exact.shape, np.float32), "in": given}, (blocks, 1, 1),
                         (64, 1, 1))
     assert np.allclose(found.reshape(exact.shape), exact, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiled
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_the_hardware_keeps_step_with_atomic_sums(level):
+    """Sums of any numbers: the warp model is told in which order the hardware's instructions meet."""
+    source = np.random.default_rng(8)
+    x, out = (source.uniform(0.1, 64, count).astype(np.float32) for count in (128, 272))
+    x[:40:3] = np.float32(1e-39)
+    found = on_hardware("sums", level, {"out": out, "in": x}, (2, 1, 1), (64, 1, 1))
+    assert np.allclose(found, _summed(x, out), rtol=1e-5)
 
 
 @needs_compiled

@@ -355,11 +355,12 @@ def _whole(x: _Real, rounding: str) -> int:
 
 
 def _integer(x: _Real, to: Type, source: Type, rounding: str) -> int:
-    """The integer within the type; of a NaN 0, or the top bit alone where 64 bits are on one side."""
+    """The integer within the type; of a NaN 0, or where 64 bits are on one side the top bit of 32 or 64 alone."""
     least = -(1 << to.bits - 1) if to.signed else 0
     largest = least + (1 << to.bits) - 1
     if x.size is Special.NAN:
-        return number_of(1 << max(to.bits, 32) - 1, to) if 64 in (to.bits, source.bits) else 0
+        top = 1 << max(to.bits, 32) - 1
+        return min(max(-top if to.signed else top, least), largest) if 64 in (to.bits, source.bits) else 0
     if x.size is Special.INFINITY:
         return least if x.negative else largest
     return min(max(_whole(x, rounding), least), largest)

@@ -77,7 +77,7 @@ def test_quick_measurement(tmp_path, capsys):
 @pytest.mark.parametrize("arguments, told", [
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, integer, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, speed"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed"),
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),

@@ -3,8 +3,7 @@
 What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
 and issue allow, how busy programs in single precision keep the lanes, and the speed of the simulation, as tables; with
 ``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler instead.
-Exit code 2: bad arguments, or
-results that cannot be written; one line on stderr says what.
+Exit code 2: bad arguments, or results that cannot be written; one line on stderr says what.
 """
 
 import argparse

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
@@ -20,6 +21,8 @@ from sim.toolchain.module import Module
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import EDGES, singles
+from testbench.programs.cuda.build import optimised
+from testbench.programs.cuda.nvidia import CompilerError
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000
@@ -202,9 +205,9 @@ Arrays = dict[str, np.ndarray]
 FLOAT = np.float32
 
 
-def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def fused(a: ArrayLike, b: ArrayLike, c: ArrayLike) -> np.ndarray:
     """A fused multiply-add, where doubles round as singles do once: products are exact, and sums of these numbers."""
-    return (np.asarray(a, np.float64) * b + c).astype(FLOAT)
+    return (np.asarray(a, np.float64) * np.asarray(b) + np.asarray(c)).astype(FLOAT)
 
 
 @dataclass(frozen=True)
@@ -363,6 +366,17 @@ def on_hardware(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: t
                 block: tuple[int, int, int]) -> np.ndarray:
     """What the hardware leaves in the first buffer, in step with the warp model."""
     return words(in_lockstep(hardware(), launch_of(kernel, level, buffers, grid, block), LIMIT)).view(np.float32)
+
+
+def test_a_source_still_makes_its_files():
+    try:
+        files = [*optimised(FOLDER / "triangles.cu")]
+    except (CompilerError, OSError) as error:
+        pytest.skip(f"NVIDIA's compilers: {error}")
+    assert [path.name for path, content in files if path.read_bytes() != content] == []
+    sources = {path.stem for path in FOLDER.glob("*.cu")}
+    assert {path.name for path in FOLDER.glob("*.*.cubin")} == {f"{name}.{level}.cubin" for name in sources
+                                                                for level in LEVELS}
 
 
 @needs_compiled

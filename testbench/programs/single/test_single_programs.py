@@ -254,8 +254,8 @@ def _reduction(source: np.random.Generator) -> Case:
 
 def _fourier(source: np.random.Generator) -> Case:
     numbers = source.normal(0, 1, (64, 2)).astype(FLOAT)
-    turns = np.exp(-2j * np.pi * np.arange(32) / 64)
-    roots = np.array([turns.real, turns.imag], FLOAT).T.copy()
+    angles = -2 * np.pi * np.arange(32) / 64
+    roots = np.array([np.cos(angles), np.sin(angles)], FLOAT).T.copy()
     held, thread = numbers, np.arange(32)
     for power in range(6):
         length = 1 << power
@@ -391,7 +391,7 @@ def test_the_hardware_keeps_step(level):
 
 
 @needs_compiled
-@pytest.mark.parametrize("level", MADE)
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_hardware_keeps_step_with_functions(kernel, level):
     inputs, blocks = KERNELS[kernel]

@@ -20,14 +20,16 @@ FLOAT_AIM = 0.9
 """Of the cycles in which the lanes have something to do."""
 _HERE = Path(__file__).parent / "programs"
 _THREADS = 64
-_TILE = 64
-"""Rows and columns of a CTA of the product, others of a CTA of bodies in each of four parts."""
+_TILE = 32
+"""Rows and columns that a CTA has of the product."""
+_OTHERS = 256
+"""That a CTA has of those that bodies pull."""
 Numbers = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class FloatProgram:
-    """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the number behind them.
+    """A program: its file, its grid of CTAs of 64 threads, the inputs by name, and the numbers behind them.
 
     The first buffer is ``exact`` afterwards, but for a relative and absolute ``error``.
     """
@@ -35,7 +37,7 @@ class FloatProgram:
     name: str
     grid: tuple[int, int, int]
     inputs: dict[str, Numbers]
-    count: int
+    counts: tuple[int, ...]
     exact: Numbers
     error: float
 
@@ -43,8 +45,8 @@ class FloatProgram:
         """A launch in a memory of its own."""
         buffers = [Buffer("out", bytes(self.exact.nbytes)),
                    *(Buffer(name, content.tobytes()) for name, content in self.inputs.items())]
-        return prepare(read_ptx_program(_HERE / f"{self.name}.ptx"), [*buffers, Scalar(self.count, 4)], grid=self.grid,
-                       block=(_THREADS, 1, 1))
+        return prepare(read_ptx_program(_HERE / f"{self.name}.ptx"),
+                       [*buffers, *(Scalar(count, 4) for count in self.counts)], grid=self.grid, block=(_THREADS, 1, 1))
 
     def check(self, launch: Launch, memory: Memory) -> None:
         """BenchmarkError where the memory has something else."""
@@ -54,14 +56,15 @@ class FloatProgram:
             raise BenchmarkError(f"{self.name}: out{list(at)} is {left[at]}, not {self.exact[at]}")
 
 
-def _product(width: int) -> FloatProgram:
+def _product(width: int, depth: int) -> FloatProgram:
     """Each sum is a chain of fused multiply-adds, which here doubles round as singles do once."""
     source = np.random.default_rng(1)
-    a, b = (source.uniform(-1, 1, (width, width)).astype(np.float32) for _ in range(2))
+    a, b = (source.uniform(-1, 1, shape).astype(np.float32) for shape in ((width, depth), (depth, width)))
     exact = np.zeros((width, width), np.float32)
-    for step in range(width):
+    for step in range(depth):
         exact = (np.outer(a[:, step].astype(np.float64), b[step]) + exact).astype(np.float32)
-    return FloatProgram("float_product", (width // _TILE, width // _TILE, 1), {"a": a, "b": b}, width, exact, 0.0)
+    return FloatProgram("float_product", (width // _TILE, width // _TILE, 1), {"a": a, "b": b}, (width, depth),
+                        exact, 0.0)
 
 
 def _bodies(others: int, count: int) -> FloatProgram:
@@ -71,11 +74,11 @@ def _bodies(others: int, count: int) -> FloatProgram:
     pull = bodies[None, :, 3] / ((distance ** 2).sum(axis=2) + 1 / 128) ** 1.5
     exact = np.zeros((others, 4), np.float32)
     exact[:, :3] = (pull[:, :, None] * distance).sum(axis=1)
-    return FloatProgram("bodies", (others // (4 * _TILE), 1, 1), {"others": pulled, "bodies": bodies}, count, exact,
+    return FloatProgram("bodies", (others // _OTHERS, 1, 1), {"others": pulled, "bodies": bodies}, (count,), exact,
                         1e-4)
 
 
-PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (lambda: _product(128), lambda: _bodies(1024, 64))
+PROGRAMS: tuple[Callable[[], FloatProgram], ...] = (lambda: _product(64, 128), lambda: _bodies(1024, 64))
 """Makers of the programs."""
 
 

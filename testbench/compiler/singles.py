@@ -19,11 +19,11 @@ from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
 from sim.model.warp import Machine
 from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cuda import cubin_of_ptx
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
 from testbench.execute.singles import EDGES, singles
-from testbench.programs.cuda.nvidia import cubin_of_ptx
 from testbench.ptx.text import HEADER
 
 DIRECTIONS = ("rn", "rz", "rm", "rp")

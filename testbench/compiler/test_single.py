@@ -10,11 +10,11 @@ import pytest
 from sim.launch import Buffer, Scalar, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
+from sim.toolchain.cuda import CompilerError
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
 from testbench.compiler.singles import DIRECTIONS, computed, meant, of_nvidia, operands
 from testbench.ended import on_warps
-from testbench.programs.cuda.nvidia import CompilerError
 from testbench.ptx.text import HEADER
 
 _RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")

@@ -16,13 +16,13 @@ from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.run import main
 from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cuda import CompilerError
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import EDGES, singles
 from testbench.programs.cuda.build import optimised
-from testbench.programs.cuda.nvidia import CompilerError
 
 FOLDER = Path(__file__).parent
 LIMIT = 200_000

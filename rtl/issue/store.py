@@ -48,8 +48,8 @@ class StoredInstruction(data.Struct):
 
 class InstructionStore(Component):
     """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
-    where each warp's next instruction is. What leaves is read by the clock, so that it may be in block RAM where there
-    are many warps. What an instruction means for the scheduler is found out before it is stored.
+    where each warp's next instruction is. What leaves is in registers. What an instruction means for the scheduler is
+    found out before it is stored.
 
     Members
     -------
@@ -58,6 +58,8 @@ class InstructionStore(Component):
         Who was selected in the cycle before.
     control : Out(Control)
         What becomes of that warp.
+    injected, leaves : In(1), In(1)
+        What it issues is no instruction: something of kind LEAVE, or of kind ENTER.
     instruction, pc : Out(StoredInstruction), Out(32)
         That instruction and its own address, a cycle later.
     next_warp, behind : In, Out(Head)
@@ -72,8 +74,8 @@ class InstructionStore(Component):
         self._params = params
         super().__init__({
             "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
-            "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32), "next_warp": In(params.warp_bits),
-            "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
+            "injected": In(1), "leaves": In(1), "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32),
+            "next_warp": In(params.warp_bits), "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -85,7 +87,8 @@ class InstructionStore(Component):
         m.submodules.entries = entries = Words(1, warps)
         m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
         here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
-        entry, left, brought = entries.read(m, group.warp), Signal.like(here.number), Signal.like(here)
+        entry, brought = entries.read(m, group.warp), Signal.like(here)
+        left, pc = Signal.like(here.number), Signal(32 - _GROUP_AT)
         entries.write(m, self.group.valid, group.warp, ~entry)
         places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
             "here": brought, "next": Cat(brought.entry ^ self.last, Mux(self.last, 0, brought.number + 1))})
@@ -93,26 +96,31 @@ class InstructionStore(Component):
             brought.entry.eq(Mux(self.busy, entry, behind.entry)), self.last.eq(brought.number == _LAST),
             brought.number.eq(Mux(self.busy, group.first, behind.number))]
 
-        def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
+        def kept(name: str, written: Sequence[Any], warp: Any, place: Any) -> list[Any]:
             """What was stored of a group, in a memory for each part of it."""
             read = []
             for number, value in enumerate(map(Value.cast, written)):
                 m.submodules[f"{name}_{number}"] = column = memory.Memory(
                     shape=len(value), depth=BUFFERED_GROUPS * warps, init=[])
-                write, port = column.write_port(), column.read_port(domain=domain)
+                write, port = column.write_port(), column.read_port(domain="comb")
                 m.d.comb += [write.en.eq(self.group.valid), write.addr.eq(Cat(entry, group.warp)),
                              write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
                 read.append(port.data)
             return read
 
         # What is read of them.
-        m.d.sync += left.eq(here.number)
-        (pc,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here, "sync")
+        (of_group,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here)
+        m.d.sync += [
+            left.eq(here.number), pc.eq(of_group),
+            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here))[here.number])]
+        with m.If(self.injected):
+            m.d.sync += [
+                self.instruction.word.eq(0), self.instruction.quarter.eq(0), self.instruction.constant_missing.eq(0),
+                self.instruction.kind.eq(Mux(self.leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         m.d.comb += [
             self.behind.eq(Array(kept("head", heads, self.next_warp, behind))[behind.number]),
             self.bus.eq(Mux(self.busy, Array(head.as_value() for head in heads)[group.first], self.behind.as_value())),
             self.control.eq(Array(kept("control", controls, self.warp, here))[here.number]),
-            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here, "sync"))[left]),
             self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
         return m
 

@@ -202,21 +202,19 @@ class IssueUnit(Component):
     def _read(self, m: Module, gone: Signal, injected: Signal, told: Any) -> None:
         """S1: what was selected, and what that changes; it leaves in S2, where it is counted."""
         store, left, done, control = self.store, self.instruction.payload, self.completion, told.control
-        counted, moves, leaves = self.scoreboards.counted.payload, Signal(), Signal()
+        counted = self.scoreboards.counted.payload
         at_most = DEPENDENCY_FORMS["at_most"].fields
-        m.d.comb += control.eq(store.control)
+        m.d.comb += [
+            control.eq(store.control), store.injected.eq(injected), store.leaves.eq((gone & self.leave).any())]
         with m.If(injected):
             m.d.comb += [control.after.eq(After.const({"results": 1})), control.raises.eq(1 << RESULTS)]
         m.d.sync += [
             self.instruction.valid.eq(gone.any()), left.warp.eq(store.warp),
             left.serial.eq(left.serial + self.instruction.valid), counted.raises.eq(control.raises),
-            counted.limits.eq(control.after.limit), moves.eq(injected), leaves.eq((gone & self.leave).any())]
+            counted.limits.eq(control.after.limit)]
 
         pass_on(m, store.instruction, left, *StoredInstruction.as_shape().members)
         m.d.comb += left.pc.eq(store.pc)
-        with m.If(moves):
-            m.d.comb += [left.word.eq(0), left.quarter.eq(0), left.constant_missing.eq(0),
-                         left.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         self.last.write(m, self.instruction.valid, left.warp, left.pc)
         pass_on(m, left, done, "warp", "serial")
         m.d.comb += [

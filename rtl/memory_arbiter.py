@@ -16,7 +16,7 @@ __all__ = ["MemoryArbiter"]
 
 
 class MemoryArbiter(Component):
-    """Passes requests of several ports to one, in turn, and answers back to whom they belong.
+    """Passes requests of several ports to one, in turn, and answers back to whom they belong, a cycle later each.
 
     A request's tag outside is its client's number in the upper bits, and the client's own tag below; so what one
     client says with one tag stays in order, as :func:`~rtl.layouts.memory_request` promises.
@@ -74,14 +74,17 @@ class MemoryArbiter(Component):
         m.d.comb += [out.valid.eq(full), out.payload.eq(kept)]
 
     def _responses(self, m: Module) -> None:
-        """Gives each answer to its client."""
-        answer = self.port.response
-        who = answer.payload.tag[self.own_bits:]
-        ready = Array(client.response.ready for client in self.clients)
-        m.d.comb += answer.ready.eq(ready[who])
+        """Gives each answer to its client: from registers, since where it comes from is far."""
+        answer, came = Signal.like(self.port.response.payload), self.port.response
+        full, taken = Signal(), Signal()
+        who = answer.tag[self.own_bits:]
+        m.d.comb += [taken.eq(Array(client.response.ready for client in self.clients)[who]),
+                     came.ready.eq(~full | taken)]
+        with m.If(came.ready):
+            m.d.sync += [full.eq(came.valid), answer.eq(came.payload)]
         for index, client in enumerate(self.clients):
             response = client.response
             m.d.comb += [
-                response.valid.eq(answer.valid & (who == index)), response.payload.write.eq(answer.payload.write),
-                response.payload.error.eq(answer.payload.error), response.payload.data.eq(answer.payload.data),
-                response.payload.tag.eq(answer.payload.tag)]
+                response.valid.eq(full & (who == index)), response.payload.write.eq(answer.write),
+                response.payload.error.eq(answer.error), response.payload.data.eq(answer.data),
+                response.payload.tag.eq(answer.tag)]

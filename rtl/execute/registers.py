@@ -14,8 +14,7 @@ from .slots import beat_write
 
 __all__ = ["RegisterFile"]
 
-_IN_BLOCKS: dict[str, Any] = {"ram_style": "block"}
-_WITHOUT_BYPASS: dict[str, Any] = {**_IN_BLOCKS, "no_rw_check": 1}
+_WITHOUT_BYPASS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 
 
 class RegisterFile(Component):
@@ -75,14 +74,16 @@ class RegisterFile(Component):
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs=_IN_BLOCKS)
-        write = blanks.write_port()
-        found = blanks.read_port(transparent_for=[write])
+            shape=1, depth=self._params.registers, init=[], attrs=_WITHOUT_BYPASS)
+        write, found, bypassed, mark = blanks.write_port(), blanks.read_port(), Signal(), Signal()
 
-        # Of what is written. A row is blank for all beats of the instruction that finds it so.
+        # Of what is written. A row is blank for all beats of the instruction that finds it so. One whose mark changes
+        # while it is read has the new one; both of what may be written are compared, since it is known late which is.
+        fills, clears = self.row == written.row, (self.row == self.clear.payload) & self.clear.valid
+        m.d.sync += [bypassed.eq(Mux(all_lanes, fills, clears)), mark.eq(~all_lanes)]
         m.d.comb += [
-            found.addr.eq(self.row),
-            all_lanes.eq(written.fills & Mux(written.place.beat == 0, found.data, was_blank)),
+            found.addr.eq(self.row), all_lanes.eq(written.fills & Mux(
+                written.place.beat == 0, Mux(bypassed, mark, found.data), was_blank)),
             self.clear.ready.eq(~all_lanes), write.en.eq(all_lanes | self.clear.valid),
             write.addr.eq(Mux(all_lanes, written.row, self.clear.payload)), write.data.eq(~all_lanes)]
         with m.If(written.fills):

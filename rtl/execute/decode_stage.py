@@ -43,7 +43,7 @@ class DecodeStage(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.lanes = lanes = LaneDecoder(self._params.floats)
-        m.submodules.passing = passing = LaneDecoder(self._params.floats)
+        m.submodules.passing = passing = LaneDecoder(self._params.floats, {_VOTE.name})
         m.submodules.common = common = CommonDecoder()
         instruction, gather, valid = self.instruction.payload, self.gather.payload, self.instruction.valid
         word, decoded, gathers, computes = instruction.word, self.decoded, self.gather.valid, Signal()

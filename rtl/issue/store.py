@@ -31,6 +31,8 @@ _LONGEST = (1 << ControlBits.as_shape()["stall"].width) - 1
 """The longest stall count."""
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
 _LAST = GROUP_INSTRUCTIONS - 1
+_IN_LUTS = 16
+"""Warps, at most, whose instructions are in LUT memory."""
 
 
 class StoredInstruction(data.Struct):
@@ -48,8 +50,8 @@ class StoredInstruction(data.Struct):
 
 class InstructionStore(Component):
     """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
-    where each warp's next instruction is. What leaves is in registers. What an instruction means for the scheduler is
-    found out before it is stored.
+    where each warp's next instruction is. What leaves is in registers, or in block RAM where there are many warps. What
+    an instruction means for the scheduler is found out before it is stored.
 
     Members
     -------
@@ -88,7 +90,8 @@ class InstructionStore(Component):
         m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
         here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
         entry, brought = entries.read(m, group.warp), Signal.like(here)
-        left, pc = Signal.like(here.number), Signal(32 - _GROUP_AT)
+        leaving = data.StructLayout({"number": range(GROUP_INSTRUCTIONS), "injected": 1, "leaves": 1})
+        now, late = Signal(leaving), Signal(leaving)
         entries.write(m, self.group.valid, group.warp, ~entry)
         places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
             "here": brought, "next": Cat(brought.entry ^ self.last, Mux(self.last, 0, brought.number + 1))})
@@ -96,32 +99,35 @@ class InstructionStore(Component):
             brought.entry.eq(Mux(self.busy, entry, behind.entry)), self.last.eq(brought.number == _LAST),
             brought.number.eq(Mux(self.busy, group.first, behind.number))]
 
-        def kept(name: str, written: Sequence[Any], warp: Any, place: Any) -> list[Any]:
+        def kept(name: str, written: Sequence[Any], warp: Any, place: Any, domain: str = "comb") -> list[Any]:
             """What was stored of a group, in a memory for each part of it."""
             read = []
             for number, value in enumerate(map(Value.cast, written)):
                 m.submodules[f"{name}_{number}"] = column = memory.Memory(
                     shape=len(value), depth=BUFFERED_GROUPS * warps, init=[])
-                write, port = column.write_port(), column.read_port(domain="comb")
+                write, port = column.write_port(), column.read_port(domain=domain)
                 m.d.comb += [write.en.eq(self.group.valid), write.addr.eq(Cat(entry, group.warp)),
                              write.data.eq(value), port.addr.eq(Cat(place.entry, warp))]
                 read.append(port.data)
             return read
 
         # What is read of them.
-        (of_group,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here)
-        m.d.sync += [
-            left.eq(here.number), pc.eq(of_group),
-            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here))[here.number])]
-        with m.If(self.injected):
-            m.d.sync += [
+        (pc,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here, "sync")
+        m.d.sync += late.eq(now)
+        m.d.comb += [now.number.eq(here.number), now.injected.eq(self.injected), now.leaves.eq(self.leaves)]
+        # What leaves is chosen before the register, unless that is the memory's own.
+        of, before, behind_it = (now, "comb", m.d.sync) if warps <= _IN_LUTS else (late, "sync", m.d.comb)
+        behind_it += self.instruction.eq(
+            Array(kept("instruction", instructions, self.warp, here, before))[of.number])
+        with m.If(of.injected):
+            behind_it += [
                 self.instruction.word.eq(0), self.instruction.quarter.eq(0), self.instruction.constant_missing.eq(0),
-                self.instruction.kind.eq(Mux(self.leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
+                self.instruction.kind.eq(Mux(of.leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         m.d.comb += [
             self.behind.eq(Array(kept("head", heads, self.next_warp, behind))[behind.number]),
             self.bus.eq(Mux(self.busy, Array(head.as_value() for head in heads)[group.first], self.behind.as_value())),
             self.control.eq(Array(kept("control", controls, self.warp, here))[here.number]),
-            self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
+            self.pc.eq(Cat(Const(0, _WORD_AT), (late.number + 1)[:_GROUP_AT - _WORD_AT], pc))]
         return m
 
     def _arrive(self, m: Module, number: int, fetched: Any) -> tuple[Any, Any, Any]:

@@ -136,17 +136,17 @@ class IssueUnit(Component):
 
     def _select(self, m: Module, taken: Signal, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
-        one, and its number."""
+        one, and its number. Operations do not go instead of what is revoked, either: that would be known late."""
         params, chooser, room = self._params, self.chooser, self.behind.room
         beats, count = params.beats, params.warps
         lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         m.d.comb += [
-            wanted.eq((lanes | others).any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
+            wanted.eq(self._all("likely").any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & room & ~operates),
             chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(free & wanted & ~operates),
-            selected.eq(wanted & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
+            selected.eq(room & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
         instead = (room & ~operates).replicate(count)
         if beats == 1:
             m.d.comb += [first[0].eq(self._first(lanes & free.replicate(count) | others)), taken.eq(first[0] & instead)]

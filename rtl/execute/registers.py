@@ -1,7 +1,5 @@
 """The register file."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -9,12 +7,11 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS
 from rtl.params import SmParams
+from rtl.wires import IN_BLOCKS
 
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
-
-_WITHOUT_BYPASS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 
 
 class RegisterFile(Component):
@@ -60,7 +57,7 @@ class RegisterFile(Component):
         for operand in range(GATHER_REGISTERS):
             for lane in range(params.lanes):
                 words = memory.Memory(
-                    shape=32, depth=params.registers * params.beats, init=[], attrs=_WITHOUT_BYPASS)
+                    shape=32, depth=params.registers * params.beats, init=[], attrs=IN_BLOCKS)
                 m.submodules[f"operand{operand}_lane{lane}"] = words
                 read, write = words.read_port(domain="comb"), words.write_port()
                 m.d.sync += self.values[operand][lane].eq(read.data)
@@ -74,7 +71,7 @@ class RegisterFile(Component):
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs=_WITHOUT_BYPASS)
+            shape=1, depth=self._params.registers, init=[], attrs=IN_BLOCKS)
         write, found, bypassed, mark = blanks.write_port(), blanks.read_port(), Signal(), Signal()
 
         # Of what is written. A row is blank for all beats of the instruction that finds it so. One whose mark changes

@@ -1,50 +1,20 @@
 """The conversion unit and the unit for double precision, as one client of the lanes."""
 
-from typing import Any
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect
 
-from rtl.component import Component, members_of, pass_on
+from rtl.component import Component, members_of
 from rtl.convert import ConversionUnit
 from rtl.double import DoubleUnit, is_double
-from rtl.layouts import LaneClientPort, indexed_request, indexed_response, register_gather, register_write, reported
+from rtl.layouts import indexed_request, indexed_response, register_gather, register_write, reported
 from rtl.params import SmParams
+from rtl.stream_merger import StreamMerger
 
 __all__ = ["ConversionUnits"]
 
 _MARK = 3
 """The bit of an operation's mark that says whose it is."""
-
-
-class StreamMerger(Component):
-    """Two streams as one: who has gone last is the second one to go.
-
-    Members
-    -------
-    sources : In(array of 2 streams)
-    merged : Out(stream)
-    second : Out(1)
-        Whose the payload of ``merged`` is.
-    """
-
-    def __init__(self, shape: Any) -> None:
-        super().__init__({"sources": In(stream.Signature(shape)).array(2), "merged": Out(stream.Signature(shape)),
-                          "second": Out(1)})
-
-    def elaborate(self, platform: object) -> Module:
-        m = Module()
-        first, second = self.sources
-        merged, turn = self.merged, self.second
-        m.d.comb += [
-            merged.valid.eq(Mux(turn, second.valid, first.valid)),
-            merged.payload.eq(Mux(turn, second.payload, first.payload)),
-            first.ready.eq(merged.ready & ~turn), second.ready.eq(merged.ready & turn)]
-        # Whoever offers something keeps the turn until it is taken.
-        with m.If(merged.ready | ~merged.valid):
-            m.d.sync += turn.eq(Mux(turn, ~first.valid, second.valid))
-        return m
 
 
 class ConversionUnits(Component):

@@ -1,6 +1,5 @@
 """The unit for double precision, joined."""
 
-from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream

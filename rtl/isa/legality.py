@@ -17,6 +17,7 @@ from .conversion import DOUBLE_WORD
 from .double import DOUBLE
 from .errors import WarpError
 from .floating import FLOATING
+from .functions import OF_DOUBLES
 from .kinds import (
     AtomicOperation,
     AtomicType,
@@ -74,7 +75,6 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
     _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
-    _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_HALVES),
     _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
@@ -101,7 +101,10 @@ _WITHOUT_FLOATS = (
 )
 """What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F of the zero in RZ sets
 CC where the lower word of a 64-bit test is known to be 0."""
-_WITHOUT_DOUBLES = tuple(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE))
+_WITHOUT_DOUBLES = (
+    *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
+    _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
+)
 """What a machine without double precision does not have."""
 
 

@@ -83,7 +83,7 @@ def check_types(bench: Bench) -> None:
 def check_functions(bench: Bench) -> None:
     """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
     count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
-    dut, source = ConversionDatapath(True), np.random.default_rng(bench.random.getrandbits(32))
+    dut, source = ConversionDatapath(True, True), np.random.default_rng(bench.random.getrandbits(32))
     edges = np.array(EDGES, np.uint32)
     for function in FUNCTIONS:
         for saturate in (0, 1):

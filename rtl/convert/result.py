@@ -100,7 +100,8 @@ class ConversionResult(wiring.Component):
         m.d.sync += self.result.eq(bound.bounded)
         return m
 
-    def _function(self, m: Module, form: Format, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value) -> None:
+    def _function(self, m: Module, form: Format, kept: Value, odd: Value, half: Value, rest: Value,
+                  rounded: Value) -> None:
         """A result of MUFU in a format of a word: a normal number, or what it is without rounding."""
         shifted, saturate = self.shifted, self.instruction.saturate
         tiny, least_one = Signal(), Signal()

@@ -74,7 +74,8 @@ class ResultBuffer(Component):
         self._params = params
         super().__init__({
             "write": In(1), "entry": In(1), "second": In(1), "thread": In(_THREAD_BITS), "value": In(WORD_BITS),
-            "zero": In(1), "sign": In(1), "read_entry": In(1), "read_second": In(1), "read_beat": In(range(params.beats)),
+            "zero": In(1), "sign": In(1), "read_entry": In(1), "read_second": In(1),
+            "read_beat": In(range(params.beats)),
             "values": Out(data.ArrayLayout(WORD_BITS, params.lanes)),
             "conditions": Out(data.ArrayLayout(Flags, params.lanes))})
 

@@ -19,7 +19,8 @@ THREAD_CYCLES = 8
 _FRACTION, _EXPONENT = 52, 11
 _BIAS, _SPECIAL = (1 << _EXPONENT - 1) - 1, (1 << _EXPONENT) - 1
 _BELOW = 4
-"""Places below a product's last one: what is shifted out of them counts for rounding alone, also where a sum cancels."""
+"""Places below a product's last one: what is shifted out of them counts for rounding alone, even where a sum
+cancels."""
 _POINT = _BELOW + PRODUCT_BITS - 2
 """The place of 1."""
 _ABOVE = 2

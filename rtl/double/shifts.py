@@ -1,8 +1,9 @@
 """Shifts over a stage or several, some levels in each."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
 
 __all__ = ["ALIGN_STAGES", "DISTANCE_BITS", "NORMAL_STAGES", "Align", "Normalize"]
 
@@ -12,7 +13,7 @@ _LEVELS = ((6, 5), (4, 3), (2, 1), (0,))
 ALIGN_STAGES = NORMAL_STAGES = len(_LEVELS)
 
 
-class Align(wiring.Component):
+class Align(Component):
     """Shifts to the right; a register behind each stage.
 
     Members
@@ -42,7 +43,7 @@ class Align(wiring.Component):
         return m
 
 
-class Normalize(wiring.Component):
+class Normalize(Component):
     """Shifts to the left until the top bit is 1, but not farther than ``most``; a register behind each stage.
 
     Members

@@ -95,7 +95,8 @@ class DoubleUnit(Component):
             gather.payload.registers.eq(Cat(Array(here.registers)[word[1:]] | word[0], Const(RZ, 8), Const(RZ, 8))),
             gather.payload.index.eq(word), gather.payload.last.eq(word == last),
             gather.payload.barrier.eq(Mux(word == last, here.read_barrier, NO_BARRIER)),
-            buffer.write.eq(came.valid), buffer.entry.eq(self._entries[0]), buffer.word.eq(came.index), buffer.beat.eq(came.beat),
+            buffer.write.eq(came.valid), buffer.entry.eq(self._entries[0]), buffer.word.eq(came.index),
+            buffer.beat.eq(came.beat),
             self.indexed.valid.eq(busy & (here.uniform == Uniform.CONSTANT) & ~asked),
             self.indexed.payload.bank.eq(here.bank), self.indexed.payload.address.eq(here.address),
             self.value.ready.eq(1), done.eq(busy & arrived & (known | (here.uniform != Uniform.CONSTANT)))]
@@ -120,8 +121,8 @@ class DoubleUnit(Component):
         here, entry, uniform = self.gathering, self._entries[1], Signal(DOUBLE_BITS)
         word, thread, reads, left = Signal(OPERAND_WORD_BITS), Signal(_THREAD_BITS), Signal(), Signal(_THREAD_BITS)
         with m.If(begins):
-            m.d.sync += [reads.eq(1), uniform.eq(Mux(
-                here.uniform == Uniform.CONSTANT, Cat(here.operand, self._upper), Cat(Const(0, WORD_BITS), here.operand)))]
+            m.d.sync += [reads.eq(1), uniform.eq(Mux(here.uniform == Uniform.CONSTANT, Cat(
+                here.operand, self._upper), Cat(Const(0, WORD_BITS), here.operand)))]
         with m.Elif(reads):
             m.d.sync += [word.eq(word + 1), thread.eq(thread + word.all()), reads.eq(~(word.all() & thread.all()))]
         m.d.comb += [buffer.read_entry.eq(entry), buffer.read_word.eq(word), buffer.thread.eq(thread)]
@@ -158,7 +159,8 @@ class DoubleUnit(Component):
         operation = this.instruction.operation
         tests, last = operation == DoubleOperation.TEST, Signal()
         m.d.comb += [
-            two.eq(Mux(tests, this.q != PT, (operation != DoubleOperation.TEST_TO_REGISTER) & (this.destination != RZ))),
+            two.eq(Mux(tests, this.q != PT,
+                       (operation != DoubleOperation.TEST_TO_REGISTER) & (this.destination != RZ))),
             last.eq(second | ~two), write.valid.eq(asks), write.payload.register.eq(this.destination | second),
             write.payload.predicate.eq(Mux(second, this.q, this.p)), write.payload.index.eq(second),
             write.payload.last.eq(last), write.payload.conditional.eq(this.conditional & last),

@@ -29,8 +29,8 @@ with 11 bits of exponent and 20 of fraction, everything else is the same.
 from rtl.isa.function_table import TABLE
 from rtl.isa.kinds import MultiFunction
 
-__all__ = ["COEFFICIENT_BITS", "DISTANCE_BITS", "FIRST_ROWS", "FRACTION_BITS", "INTERVAL_BITS", "OF_DOUBLES", "ONE", "ROWS",
-           "TURN", "UNIT", "pack_row", "rows"]
+__all__ = ["COEFFICIENT_BITS", "DISTANCE_BITS", "FIRST_ROWS", "FRACTION_BITS", "INTERVAL_BITS", "OF_DOUBLES", "ONE",
+           "ROWS", "TURN", "UNIT", "pack_row", "rows"]
 
 UNIT = 29
 DISTANCE_BITS = 18

@@ -23,7 +23,8 @@ EDGES = (0, 1, 2, 3, _FRACTION >> 1, _FRACTION, _FRACTION + 1, _FRACTION + 2, 1 
 
 def _near(source: random.Random, a: int, b: int) -> int:
     """A number about the size of a product, or a little beside it."""
-    exponent = (a >> 52 & 0x7FF) + (b >> 52 & 0x7FF) - 0x3FF + source.choice((-108, -55, -54, -53, -2, -1, 0, 1, 53, 54))
+    product = (a >> 52 & 0x7FF) + (b >> 52 & 0x7FF) - 0x3FF
+    exponent = product + source.choice((-108, -55, -54, -53, -2, -1, 0, 1, 53, 54))
     return min(max(exponent, 0), 0x7FE) << 52
 
 
@@ -31,7 +32,8 @@ def _any(source: random.Random) -> int:
     kind = source.random()
     if kind < 0.2:
         return source.choice(EDGES)
-    exponent = source.choice((source.getrandbits(11), 0x3FF + source.randrange(-3, 4), source.randrange(4), 0x3FF - 537))
+    exponent = source.choice((source.getrandbits(11), 0x3FF + source.randrange(-3, 4), source.randrange(4),
+                              0x3FF - 537))
     fraction = source.choice((source.getrandbits(52), source.getrandbits(52) & source.getrandbits(52)
                               & source.getrandbits(52), 0, _FRACTION, source.getrandbits(26) << 26,
                               1 << source.randrange(52)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import Values
 
-__all__ = ["BOUNDS", "SPECIALS", "Bound", "errors", "near"]
+__all__ = ["BOUNDS", "SPECIALS", "UPPER_EDGES", "Bound", "errors", "near"]
 
 Numbers = NDArray[Any]
 _LEAST = 2.0 ** -126
@@ -41,6 +41,10 @@ BOUNDS = {
 _OF_DOUBLES = {MultiFunction.RCP64H: BOUNDS[MultiFunction.RCP].exact,
                MultiFunction.RSQ64H: BOUNDS[MultiFunction.RSQ].exact}
 
+UPPER_EDGES = (
+    0x000F_FFFF, 0x0010_0000, 0x3FF0_0000, 0x3FFF_FFFF, 0x4000_0000, 0x7FCF_FFFF, 0x7FD0_0000, 0x7FEF_FFFF, 0x7FF0_0000,
+    0x7FF0_0001, 0xBFF0_0000, 0xFFF0_0000)
+"""Upper words of doubles next to another kind."""
 SPECIALS = {
     MultiFunction.RCP: (_INF, -_INF, 0.0, -0.0), MultiFunction.RSQ: (_INF, -_INF, 0.0, _NAN),
     MultiFunction.EX2: (1.0, 1.0, _INF, 0.0), MultiFunction.LG2: (-_INF, -_INF, _INF, _NAN),

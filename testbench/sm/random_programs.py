@@ -30,7 +30,7 @@ memory; the thread's number; its chunk's address, a pair."""
 _DEEPEST = 3
 _CONDITION = 6
 """The predicate of loops."""
-_CONVERSIONS = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
+_CONVERSIONS = tuple(form for form in FORMS if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE))
 _SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
           MemorySize.B64: "64", MemorySize.B128: "128"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
@@ -160,7 +160,7 @@ class _Writer:
         return self._word(LANE_FORMS)
 
     def conversion(self) -> Statement:
-        """An instruction of the conversion unit."""
+        """An instruction of the conversion unit, or of double precision."""
         return self._word(_CONVERSIONS)
 
     def access(self) -> Statement:

@@ -12,7 +12,7 @@ from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL
 from rtl.isa.kinds import FloatRange, MultiFunction
 from rtl.isa.syntax import Values
 
-from .lanes import Bools, Outcome, Sources, Words
+from .lanes import Outcome, Sources, Words
 
 __all__ = ["mufu", "rro"]
 

@@ -2,6 +2,7 @@
 model."""
 
 import random
+from collections.abc import Sequence
 from importlib import import_module
 from math import copysign, isnan, nan
 from pathlib import Path
@@ -20,6 +21,8 @@ from sim.toolchain.cubin import read_cubin
 from testbench.double.numbers import EDGES, SIGN, doubles, fused
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
+from testbench.handmade import launch
+from testbench.words import encode
 
 gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
 FOLDER = Path(__file__).parent
@@ -27,7 +30,7 @@ LIMIT = 200_000
 BLOCK = 64
 
 
-def launch_of(kernel: str, level: str, arguments: list[Argument], blocks: int) -> Launch:
+def launch_of(kernel: str, level: str, arguments: Sequence[Argument], blocks: int) -> Launch:
     return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=(blocks, 1, 1), block=(BLOCK, 1, 1))
 
 
@@ -157,3 +160,18 @@ def test_the_hardware_keeps_step_in_division(kernel, words):
     numbers = pairs(random.Random(kernel), 2 * BLOCK)[:, :words].copy()
     arguments = [buffer("out", np.zeros((len(numbers), 2))), buffer("in", numbers)]
     in_lockstep(hardware, launch_of(kernel, "O3", arguments, 2), LIMIT)
+
+
+@needs_compiled
+@pytest.mark.parametrize(("name", "variant", "offset", "guarded", "error"), [
+    ("DADD", "c", 0x10, False, True), ("DADD", "c", 0x10, True, False), ("DSETP", "c", 0xC, False, False),
+    ("DFMA", "rc", 0x4, False, False)])
+def test_constants_at_the_end_of_their_bank(name, variant, offset, guarded, error):
+    """An error where the first word is beyond it, if somebody executes that; the second one is 0 there."""
+    word = encode(name, variant, Rd=4, Ra=8, Rc=8, bank=2, offset=offset, guard_not=int(guarded))
+    hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
+    result = hardware.run(launch([encode("MOV32I", Rd=9, imm32=0x3FF), word, encode("EXIT")],
+                                 constants={2: bytes(range(1, 17))}), LIMIT)
+    assert hardware.lockstep is not None
+    assert hardware.lockstep.difference is None
+    assert result.status == ("error" if error else "ok")

@@ -23,7 +23,8 @@ WORDS += [encode("F2F", "r", Rd=0, Rb=1, round=rounding, flush=flush, saturate=f
 @pytest.mark.parametrize("word", WORDS, ids=hex)
 def test_both_models_agree(word):
     source = Random(word)
-    numbers = [*EDGES, *UPPER_EDGES, *(single(source) for _ in range(5 * WARP_THREADS - (len(EDGES) + len(UPPER_EDGES)) % WARP_THREADS))]
+    edges = [*EDGES, *UPPER_EDGES]
+    numbers = [*edges, *(single(source) for _ in range(5 * WARP_THREADS - len(edges) % WARP_THREADS))]
     for first in range(0, len(numbers), WARP_THREADS):
         part = numbers[first:first + WARP_THREADS]
         warp, _ = alone(word, {1: part})

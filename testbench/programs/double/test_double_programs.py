@@ -163,12 +163,13 @@ def test_the_hardware_keeps_step_in_division(kernel, words):
 
 
 @needs_compiled
-@pytest.mark.parametrize(("name", "variant", "offset", "guarded", "error"), [
-    ("DADD", "c", 0x10, False, True), ("DADD", "c", 0x10, True, False), ("DSETP", "c", 0xC, False, False),
-    ("DFMA", "rc", 0x4, False, False)])
-def test_constants_at_the_end_of_their_bank(name, variant, offset, guarded, error):
+@pytest.mark.parametrize(("word", "error"), [
+    (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10), True),
+    (encode("DADD", "c", Rd=4, Ra=8, bank=2, offset=0x10, guard_not=1), False),
+    (encode("DSETP", "c", Pd=1, Ra=8, bank=2, offset=0xC, compare=1), False),
+    (encode("DFMA", "rc", Rd=4, Ra=8, Rc=8, bank=2, offset=0x4), False)], ids=hex)
+def test_constants_at_the_end_of_their_bank(word, error):
     """An error where the first word is beyond it, if somebody executes that; the second one is 0 there."""
-    word = encode(name, variant, Rd=4, Ra=8, Rc=8, bank=2, offset=offset, guard_not=int(guarded))
     hardware = Hardware(PRESETS["default"], ENGINES["compiled"], check=True)
     result = hardware.run(launch([encode("MOV32I", Rd=9, imm32=0x3FF), word, encode("EXIT")],
                                  constants={2: bytes(range(1, 17))}), LIMIT)

@@ -3,6 +3,7 @@
 The datapath is compared with MPFR, which rounds the exact result once, and the unit with the reference machine.
 """
 
+import random
 from collections.abc import Iterable
 from functools import partial
 from statistics import mean
@@ -99,12 +100,21 @@ def check_crowd(bench: Bench) -> None:
     cases = [case_of(bench.random, form, word_of_form(bench.random, form, Rd=4, Ra=8, Rb=10, Rc=12))
              for _ in range(count)]
     driver = DoubleDriver(bench, _SIZES[0], cases, idle=0.0)
-    cycles = driver.run(traces=traces_of(driver))
+    cycles = driver.run()
     bench.checked("instructions, as fast as they can come", driver.done)
     bench.figure("cycles an instruction, one after the other", cycles / count)
     bench.table("cycles from selection to completion, the unit always busy", ["", "least", "mean", "most", "count"],
                 [[name, min(taken), float(mean(taken)), max(taken), len(taken)]
                  for name, taken in sorted(driver.cycles.items())])
+
+
+def record(bench: Bench) -> None:
+    """A sum with a constant, a fused multiply-add, and a comparison, for the waveform."""
+    source, forms = random.Random(0), {(form.name, form.variant): form for form in DOUBLE}
+    cases = [case_of(source, forms[name], word_of_form(source, forms[name], Rd=4, Ra=8, Rb=10, Rc=12, Pd=1, Pd2=2))
+             for name in (("DADD", "c"), ("DFMA", "r"), ("DSETP", "r"))]
+    driver = DoubleDriver(bench, _SIZES[0], cases, idle=0.0)
+    driver.run(traces=traces_of(driver))
 
 
 def traces_of(driver: DoubleDriver) -> Traces:
@@ -121,10 +131,12 @@ def traces_of(driver: DoubleDriver) -> Traces:
         "lanes": {
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
-            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")}}
+            "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
+        "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
+                     "value": dut.value.payload.value}}
 
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_datapath, check_forms, check_corners, check_crowd):
+    for check in (check_datapath, check_forms, check_corners, check_crowd, record):
         check(bench)

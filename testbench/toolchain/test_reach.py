@@ -14,7 +14,7 @@ from testbench import refusal
 from testbench.programs import CUBINS
 from testbench.words import encode
 
-UNKNOWN = ".raw 0x5a00000000470204"     # IMADSP
+UNKNOWN = ".raw 0x5a80000000470204"     # IMADSP
 
 
 def module(text: str) -> Module:
@@ -106,7 +106,7 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     assert main([str(path), "--engine", "model", "--entry", "good"]) == 0
     capsys.readouterr()
     assert (refused(capsys, path, "--entry", "bad")
-            == "helper, 0x0068: this machine has no instruction 5a00000000470204")
+            == "helper, 0x0068: this machine has no instruction 5a80000000470204")
 
 
 @pytest.mark.parametrize(("word", "text"), [

@@ -34,7 +34,7 @@ _NAN = _SPECIAL << 1 | 1
 _FLOAT_ONE = 0x3F80_0000
 
 # Cycles from a thread's ``start`` to the one in which something is there.
-_CHOSEN_AT = 2
+_CHOSEN_AT = 3
 _PRODUCT_AT = _CHOSEN_AT + PRODUCT_CYCLES
 _TERMS_AT = _PRODUCT_AT + 1
 _SUM_AT = _TERMS_AT + ALIGN_STAGES + 1
@@ -93,7 +93,7 @@ class DoubleDatapath(wiring.Component):
 
     ::
 
-        start -> signs -> comparison, choice -> product (6 cycles) -> terms -> align (4) -> sum (2) -> normalize (4)
+        start -> signs -> comparison -> choice -> product (6 cycles) -> terms -> align (4) -> sum (2) -> normalize (4)
               -> round -> result
 
     The term of the greater exponent stays, the other one is shifted to the right. As zeros and subnormal numbers have
@@ -151,7 +151,8 @@ class DoubleDatapath(wiring.Component):
         none_a, none_b = _is_none(a), _is_none(b)
         m.d.comb += [
             equal.eq((a == b) | ~(a[:-1] | b[:-1]).any()),
-            below.eq(Mux(a[-1] == b[-1], (a[:-1] < b[:-1]) ^ (a[-1] & (a != b)), a[-1])),
+            below.eq(Mux(a[-1] == b[-1], (a[:-1] < b[:-1]) ^ (a[-1] & (a != b)), a[-1]))]
+        m.d.sync += [
             holds.eq(Mux(none_a | none_b, instruction.compare[3], Mux(equal, instruction.compare[1], Mux(
                 below, instruction.compare[0], instruction.compare[2])))),
             takes_a.eq(~none_a & (none_b | (below == predicate)))]
@@ -164,7 +165,7 @@ class DoubleDatapath(wiring.Component):
         negative, alone, outcome = x[-1] ^ y[-1], ~(fuses | adds), chosen.outcome
         large, infinite, no_product = _is_special(x) | _is_special(y), Signal(), Signal()
         m.d.comb += [no_product.eq(~(x[:-1].any() & y[:-1].any())), infinite.eq(large & ~no_product)]
-        with m.If(past[1]):
+        with m.If(past[_CHOSEN_AT - 1]):
             m.d.sync += [
                 *(statement for number, word in ((chosen.x, x), (chosen.y, y), (chosen.z, z))
                   for statement in _unpacked(number, word)),

@@ -6,20 +6,22 @@ The datapath is compared with MPFR, which rounds the exact result once, and the 
 import random
 from collections.abc import Iterable
 from functools import partial
+from itertools import product
+from math import isnan
 from statistics import mean
 from typing import Any
 
 from rtl.double.datapath import DATAPATH_CYCLES, THREAD_CYCLES, DoubleDatapath
-from rtl.double.instruction import DoubleOperation
+from rtl.double.instruction import WORD_BITS, DoubleOperation
 from rtl.isa.double import DOUBLE
-from rtl.isa.kinds import FloatRounding
+from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.isa.syntax import PT, RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
 from testbench.double.cases import BANK_BYTES, DoubleCase, case_of, random_case, word_of_form
 from testbench.double.driver import DoubleDriver
-from testbench.double.numbers import SIGN, doubles, fused
+from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 _ONE = 0x3FF << 52
@@ -49,6 +51,44 @@ def check_datapath(bench: Bench) -> None:
             bench.checked("results of the datapath", count)
 
 
+def check_comparisons(bench: Bench) -> None:
+    """Relations, and the lesser and the greater, of edges with both signs, against what Python makes of them."""
+    edges, dut = [edge | sign for edge in EDGES for sign in (0, SIGN)], DoubleDatapath()
+    pairs = list(product(edges, edges)) if bench.thorough else bench.random.sample(list(product(edges, edges)), 300)
+    pairs += product((0, SIGN), (0, SIGN))
+    columns = [*map(list, zip(*pairs, strict=True)), [0] * len(pairs)]
+    for number, relation in enumerate("<=>?"):
+        found = list[int]()
+        bench.simulate(dut, [partial(_pass, dut, columns, found, {
+            "operation": DoubleOperation.TEST, "compare": 1 << number, "combine": Boolean.OR})],
+            limit=THREAD_CYCLES * (len(pairs) + 8))
+        exact = [1 << WORD_BITS * (order(a, b) != relation) for a, b in pairs]
+        bench.expect(f"{relation}: pairs of which p or q is wrong", [
+            (hex(a), hex(b)) for (a, b), p, right in zip(pairs, found, exact, strict=True) if p != right][:4], [])
+        bench.checked("comparisons", len(pairs))
+    for lesser in (0, 1):
+        found = list[int]()
+        bench.simulate(dut, [partial(_pass, dut, columns, found, {"operation": DoubleOperation.CHOOSE}, lesser)],
+                       limit=THREAD_CYCLES * (len(pairs) + 8))
+        bench.expect(f"lesser {lesser}: pairs of which the wrong one is chosen", [
+            (hex(a), hex(b), hex(it)) for (a, b), it in zip(pairs, found, strict=True)
+            if it != chosen(a, b, bool(lesser))][:4], [])
+        bench.checked("choices", len(pairs))
+
+
+def order(a: int, b: int) -> str:
+    """How two numbers relate."""
+    x, y = as_double(a), as_double(b)
+    return "<" if x < y else ">" if x > y else "=" if x == y else "?"
+
+
+def chosen(a: int, b: int, lesser: bool) -> int:
+    """The lesser or greater one, -0 before +0; the number beside what is none."""
+    numbers = [bits for bits in (a, b) if not isnan(as_double(bits))]
+    numbers.sort(key=lambda bits: (as_double(bits), not bits & SIGN))
+    return numbers[0 if lesser else -1] if numbers else NAN
+
+
 def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: FloatRounding) -> int:
     """What MPFR makes of operands."""
     if operation is DoubleOperation.ADD:
@@ -56,9 +96,11 @@ def expected(operation: DoubleOperation, a: int, b: int, c: int, rounding: Float
     return fused(a, b, (a ^ b) & SIGN if operation is DoubleOperation.MULTIPLY else c, rounding)
 
 
-async def _pass(dut: DoubleDatapath, columns: list[list[int]], found: list[int], instruction: Any, ctx: Any) -> None:
-    """Sends threads through the datapath."""
+async def _pass(dut: DoubleDatapath, columns: list[list[int]], found: list[int], instruction: Any, *rest: Any) -> None:
+    """Sends threads through the datapath, with a predicate if there is one."""
+    *predicate, ctx = rest
     ctx.set(dut.instruction, instruction)
+    ctx.set(dut.predicate, sum(predicate))
     rows = list(zip(*columns, strict=True))
     for cycle in range(THREAD_CYCLES * (len(rows) - 1) + DATAPATH_CYCLES + 1):
         place, step = divmod(cycle, THREAD_CYCLES)
@@ -138,5 +180,5 @@ def traces_of(driver: DoubleDriver) -> Traces:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_datapath, check_forms, check_corners, check_crowd, record):
+    for check in (check_datapath, check_comparisons, check_forms, check_corners, check_crowd, record):
         check(bench)

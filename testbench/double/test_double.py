@@ -21,6 +21,10 @@ def test_datapath():
     assert passes(tb_double.check_datapath).checks["results of the datapath"] == 12 * 250
 
 
+def test_comparisons():
+    assert passes(tb_double.check_comparisons).checks["choices"] == 2 * 304
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_forms(seed):
     passes(tb_double.check_forms, seed)

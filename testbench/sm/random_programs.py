@@ -118,10 +118,11 @@ class Program:
 
 class _Writer:
     """Makes statements up; if ``alone`` only such in which no thread has to do with another one, without ``floats``
-    none that need floating point."""
+    none that need floating point, without ``doubles`` none double precision."""
 
-    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool) -> None:
-        self.source, self.functions, self.alone, self.floats = source, functions, alone, floats
+    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool, doubles: bool) -> None:
+        self.source, self.functions, self.alone = source, functions, alone
+        self.knobs = floats, floats and doubles
         self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
     def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
@@ -162,7 +163,7 @@ class _Writer:
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
             word = random_word(self.source, self.source.choice(forms))
-            if encoding_error(word, REGISTERS, self.floats) is not WarpError.NONE:
+            if encoding_error(word, REGISTERS, *self.knobs) is not WarpError.NONE:
                 continue
             form = form_of(word)
             values = form.values(word)
@@ -269,11 +270,11 @@ class _Writer:
 
 
 def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2, *, alone: bool = False,
-                   floats: bool = True) -> Program:
+                   floats: bool = True, doubles: bool = True) -> Program:
     """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
-    ``floats`` none needs floating point."""
+    ``floats`` none needs floating point, without ``doubles`` none double precision."""
     functions = source.randrange(3)
-    writer = _Writer(source, functions, alone=alone, floats=floats)
+    writer = _Writer(source, functions, alone=alone, floats=floats, doubles=doubles)
     bodies = []
     for number in range(functions):
         leave = Statement((f"@P{source.randrange(6)} RET",))

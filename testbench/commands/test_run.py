@@ -214,12 +214,12 @@ def test_a_file_that_is_no_cubin(tmp_path, capsys):
 
 
 def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
-    path, multiply = tmp_path / "x.cubin", 0x5B70_0000_0047_0204       # DFMA R4, R2, R4, R0
+    path, unknown = tmp_path / "x.cubin", 0x5A80_0000_0047_0204       # IMADSP
     code = Path(ADD).read_bytes()
     exit_ = encode("EXIT").to_bytes(8, "little")
     assert code.count(exit_) >= 1
-    path.write_bytes(code.replace(exit_, multiply.to_bytes(8, "little")))
-    assert refused(capsys, str(path), *MODEL) == f"{path}: k, 0x00f0: this machine has no instruction {multiply:016x}"
+    path.write_bytes(code.replace(exit_, unknown.to_bytes(8, "little")))
+    assert refused(capsys, str(path), *MODEL) == f"{path}: k, 0x00f0: this machine has no instruction {unknown:016x}"
 
 
 def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):

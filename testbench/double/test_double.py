@@ -4,9 +4,11 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from amaranth.back import rtlil
 
+from rtl.conversion_units import ConversionUnits
 from rtl.isa.double import DOUBLE
-from rtl.params import SmParams
+from rtl.params import PRESETS, SmParams
 from sim.testbench import Bench
 from testbench import simulation
 from testbench.double import tb_double
@@ -50,3 +52,14 @@ def test_a_wrong_result_is_seen(name, what, named):
         DoubleDriver(bench, SmParams(), [replace(case, **{what: wrong[what]})]).run()
 
     assert named in failure("double", body)
+
+
+def test_it_needs_single_precision():
+    with pytest.raises(ValueError, match="doubles need floats"):
+        SmParams(floats=False)
+
+
+def test_a_machine_without_it_has_no_unit_for_it():
+    with_it, without = (rtlil.convert(ConversionUnits(PRESETS[preset])) for preset in ("default", "small"))
+    assert "rtl/double/" in with_it
+    assert "rtl/double/" not in without

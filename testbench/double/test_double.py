@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from amaranth.back import rtlil
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
 
 from rtl.conversion_units import ConversionUnits
 from rtl.isa.double import DOUBLE

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Value
 
-__all__ = ["DOUBLE", "SINGLE", "Format"]
+__all__ = ["DOUBLE", "SINGLE", "UPPER", "Format"]
 
 
 @dataclass(frozen=True)
@@ -29,4 +29,6 @@ class Format:
 
 
 SINGLE = Format(23, 8)
+UPPER = Format(20, 11)
+"""The upper word of a double."""
 DOUBLE = Format(52, 11)

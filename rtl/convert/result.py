@@ -4,8 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.isa.functions import OF_DOUBLES
+
 from .bound import IntegerBound
-from .formats import DOUBLE, SINGLE, Format
+from .formats import DOUBLE, SINGLE, UPPER, Format
 from .instruction import DOUBLE_BITS, SIZES, WORD_BITS, ConversionInstruction, ConversionOperation, Rounding
 from .source import Shiftable
 
@@ -15,7 +17,8 @@ RESULT_STAGES = 4
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each. Without ``floats`` there is no F2F.
+    """Four stages with a register each. Without ``floats`` there is no F2F, without ``doubles`` no
+    function of upper words.
 
     Members
     -------
@@ -30,8 +33,8 @@ class ConversionResult(wiring.Component):
     shifted: In(Shiftable)
     result: Out(DOUBLE_BITS)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._floats, self._doubles = floats, doubles
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -58,7 +61,11 @@ class ConversionResult(wiring.Component):
                             kept.eq(_packed(form, shifted)), odd.eq(shifted.bits[cut]),
                             half.eq(shifted.bits[cut - 1]), rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
             with m.Case(ConversionOperation.FUNCTION):
-                self._function(m, kept, odd, half, rest, rounded)
+                upper = Cat(instruction.function == function for function in OF_DOUBLES).any()
+                with m.If(upper if self._doubles else Const(0, 1)):
+                    self._function(m, UPPER, kept, odd, half, rest, rounded)
+                with m.Else():
+                    self._function(m, SINGLE, kept, odd, half, rest, rounded)
             with m.Case(ConversionOperation.FLOAT_TO_FLOAT):
                 if self._floats:
                     self._whole(m, integer[1:WORD_BITS], kept, odd, half, rest, rounded, up)
@@ -93,27 +100,28 @@ class ConversionResult(wiring.Component):
         m.d.sync += self.result.eq(bound.bounded)
         return m
 
-    def _function(self, m: Module, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value) -> None:
-        """A result of MUFU: a normal number, or what it is without rounding."""
+    def _function(self, m: Module, form: Format, kept: Value, odd: Value, half: Value, rest: Value,
+                  rounded: Value) -> None:
+        """A result of MUFU in a format of a word: a normal number, or what it is without rounding."""
         shifted, saturate = self.shifted, self.instruction.saturate
         tiny, least_one = Signal(), Signal()
-        cut = len(shifted.bits) - 1 - SINGLE.fraction
-        infinity = Const((1 << SINGLE.exponent) - 1 << SINGLE.fraction, WORD_BITS - 1)
+        cut = len(shifted.bits) - 1 - form.fraction
+        infinity = Const((1 << form.exponent) - 1 << form.fraction, WORD_BITS - 1)
         # Beside the difference that is the exponent, not behind it.
         m.d.comb += [tiny.eq(~shifted.bits[-1] | (shifted.exponent <= shifted.count)),
-                     least_one.eq(shifted.exponent >= shifted.count + SINGLE.bias)]
+                     least_one.eq(shifted.exponent >= shifted.count + form.bias)]
         with m.If(saturate & (shifted.negative | shifted.none)):
             m.d.comb += kept.eq(0)
         with m.Elif(shifted.none):
             m.d.comb += kept.eq(~Const(0, WORD_BITS - 1))
         with m.Elif(saturate & (shifted.excess | ~tiny & least_one)):
-            m.d.comb += kept.eq(SINGLE.bias << SINGLE.fraction)
+            m.d.comb += kept.eq(form.bias << form.fraction)
         with m.Elif(shifted.excess):
             m.d.comb += kept.eq(Cat(infinity, shifted.negative))
         with m.Elif(tiny):
             m.d.comb += kept.eq(shifted.negative << WORD_BITS - 1)
         with m.Else():
-            m.d.comb += [kept.eq(_packed(SINGLE, shifted)), odd.eq(shifted.bits[cut]), half.eq(shifted.bits[cut - 1]),
+            m.d.comb += [kept.eq(_packed(form, shifted)), odd.eq(shifted.bits[cut]), half.eq(shifted.bits[cut - 1]),
                          rest.eq(shifted.bits[:cut - 1].any()), rounded.eq(1)]
 
     def _whole(self, m: Module, number: Value, kept: Value, odd: Value, half: Value, rest: Value, rounded: Value,

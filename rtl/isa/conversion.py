@@ -73,7 +73,7 @@ CONVERSION: list[Form] = [
          (flag("flush", 44, ".FTZ"), choice("formats", bits(8, 4), {_BOTH_SINGLE: ".F32.F32"}),
           choice("round", Field(((39, 2), (42, 1))), {0: "", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"}),
           flag("saturate", 50, ".SAT")),
-         pipe=Pipe.CONVERSION, b=Adjust(negate="negate_b", absolute="absolute_b"), real=True, fields=_SIGN_FIELDS,
+         pipe=Pipe.CONVERSION, b=Adjust(negate="negate_b", absolute="absolute_b"), real=32, fields=_SIGN_FIELDS,
          default=_BOTH_SINGLE << 8),
     define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
            {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},

@@ -56,7 +56,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType({
     "Pd": bits(3, 3), "Pd2": bits(0, 3), "Pa": bits(12, 3), "Pa_not": bits(15, 1),
     "Pb": bits(29, 3), "Pb_not": bits(32, 1), "Pc": bits(39, 3), "Pc_not": bits(42, 1),
     "test": bits(0, 5), "target": bits(20, 24, signed=True),
-    "imm": Field(((20, 19), (56, 1)), signed=True), "real": Field(((20, 19), (56, 1)), signed=True, scale=1 << 12),
+    "imm": Field(((20, 19), (56, 1)), signed=True),
+    **{f"real{width}": Field(((20, 19), (56, 1)), signed=True, scale=1 << width - 20) for width in (32, 64)},
     "imm32": bits(20, 32, signed=True),
     "cc": bits(47, 1), "negate_b": bits(48, 1), "negate_a": bits(49, 1),
     "offset": bits(20, 14, signed=True, scale=4), "bank": bits(34, 5),
@@ -137,13 +138,13 @@ def define(name: str, match: int, mask: int, pipe: Pipe, operands: Mapping[str, 
 def alu(name: str, codes: Mapping[str, tuple[int, int]], operands: Mapping[str, Operand],
         modifiers: tuple[tuple[dict[str, Field], Modifier], ...] = (), *, pipe: Pipe = Pipe.ALU,
         b: Adjust = PLAIN, b_span: int | Callable[[Values], int] = 1, immediate_bits: int | None = None,
-        spaced: bool = False, real: bool = False, fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
+        spaced: bool = False, real: int = 0, fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
         illegal: tuple[Callable[[Values], bool], ...] = ()) -> list[Form]:
     """The forms of an instruction whose operand b is a register, a constant or an immediate.
 
     ``codes`` gives match and mask by variant. ``operands`` is written for the register form; ``b`` is how
     operand b may be adjusted, ``b_span`` how many registers it covers; a ``real`` immediate is the upper 20 bits of a
-    single-precision number. In the ``rc`` variant b is a register
+    floating-point number of so many bits. In the ``rc`` variant b is a register
     at Rc's place and c a constant.
     """
     adjust_c = getattr(operands.get("c"), "adjust", PLAIN)
@@ -153,8 +154,8 @@ def alu(name: str, codes: Mapping[str, tuple[int, int]], operands: Mapping[str, 
         kinds: dict[str, dict[str, Operand]] = {
             "r": {"b": Register("Rb", span=b_span, adjust=b, reuse=reuse)},
             "c": {"b": Constant(adjust=b, spaced=spaced)},
-            "i": {"b": Immediate("real", adjust=b, real=True) if real else Immediate("imm", immediate_bits, b)},
-            "rc": {"b": Register("Rc", adjust=b, reuse=1), "c": Constant(adjust=adjust_c)},
+            "i": {"b": Immediate(f"real{real}", adjust=b, real=real) if real else Immediate("imm", immediate_bits, b)},
+            "rc": {"b": Register("Rc", span=b_span, adjust=b, reuse=1), "c": Constant(adjust=adjust_c)},
         }
         forms.append(define(name, match << 48, mask << 48, pipe, dict(operands) | kinds[variant], modifiers,
                             variant=variant, fields=fields, default=default, illegal=illegal))

@@ -13,7 +13,7 @@ from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity,
 from .integers import SIGN, TOP, WORD, ZERO, signed
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["write_wide"]
 
 _FORMATS = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
 _SIGNED_TYPE = 4
@@ -106,7 +106,7 @@ def _float_to_float(i: Instruction) -> Result:
     return compute
 
 
-def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
+def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
     """A result of one or two registers, and its CC."""
     for number, at in enumerate(places):
         thread.values[at] = value >> 32 * number & WORD
@@ -123,7 +123,7 @@ def _integer_to_float(i: Instruction) -> Operation:
 
     def operation(thread: Thread) -> None:
         value = source.get(thread)
-        _write(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
+        write_wide(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
     return operation
 
 
@@ -148,5 +148,5 @@ def _float_to_integer(i: Instruction) -> Operation:
             value = no_number
         else:
             value = lowest if negative else highest
-        _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
+        write_wide(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
     return operation

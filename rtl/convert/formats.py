@@ -1,10 +1,13 @@
 """The floating-point formats."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Value
 
-__all__ = ["DOUBLE", "SINGLE", "Format"]
+from rtl.isa.kinds import FloatFormat
+
+__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "formats"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,11 @@ class Format:
         """What is added to an exponent."""
         return (1 << self.exponent - 1) - 1
 
+    @property
+    def special(self) -> int:
+        """The stored exponent of infinities, and of what is no number."""
+        return (1 << self.exponent) - 1
+
     def fraction_of(self, pattern: Value) -> Value:
         """The bits of the fraction."""
         return pattern[:self.fraction]
@@ -28,5 +36,12 @@ class Format:
         return pattern[self.fraction:self.fraction + self.exponent]
 
 
+HALF = Format(10, 5)
 SINGLE = Format(23, 8)
 DOUBLE = Format(52, 11)
+
+
+def formats(floats: bool) -> Mapping[int, Format]:
+    """The formats of a machine, with floating point or without, by the codes of their sizes."""
+    known = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
+    return {FloatFormat.F16.value: HALF} | known if floats else known

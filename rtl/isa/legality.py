@@ -30,7 +30,8 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "is_floating", "refusal_of", "register_groups", "rules"]
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "is_floating", "is_refused", "refusal_of", "register_groups",
+           "rules"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,11 @@ class Refusal:
         return (form.name in self.names and self.variant in (None, form.variant)
                 and (self.field is None or values.get(self.field) in self.codes))
 
+    def covers_all(self, form: Form) -> bool:
+        """Whether all instructions of a form are, by its fixed bits."""
+        fixed = self.field is None or (self.field in form.fields and not form.fields[self.field].mask & ~form.mask)
+        return fixed and self.covers(form, form.values(form.match))
+
 
 def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
             variant: str | None = None) -> Refusal:
@@ -68,11 +74,11 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
-    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
     _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
+    _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
+    _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
     _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
@@ -87,16 +93,21 @@ REFUSALS: tuple[Refusal, ...] = (
 )
 """What this machine does not have, whatever its knobs (ours)."""
 
+_refuse_without_floats = partial(_refuse, why="the machine has no floating point")
 _WITHOUT_FLOATS = (
-    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
-            why="the machine has no floating point"),
-    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why="the machine has no floating point"),
-    _refuse("F2F", field="negate_b", codes=(1,), why="the machine has no floating point"),
-    _refuse("F2F", why="the machine has no floating point", variant="c"),
-    _refuse("F2F", why="the machine has no floating point", variant="i"),
+    _refuse_without_floats("MUFU", field="function", codes=tuple(
+        code for code in MultiFunction if code is not MultiFunction.RCP)),
+    _refuse_without_floats("I2F", "F2F", field="destination", codes=(FloatFormat.F16,)),
+    _refuse_without_floats("F2I", "F2F", field="source", codes=(FloatFormat.F16,)),
+    _refuse_without_floats("F2F", field="destination", codes=(FloatFormat.F64,)),
+    _refuse_without_floats("F2F", field="source", codes=(FloatFormat.F64,)),
+    _refuse_without_floats("F2F", field="Rb", codes=tuple(range(RZ))),
+    _refuse_without_floats("F2F", field="negate_b", codes=(1,)),
+    _refuse_without_floats("F2F", variant="c"),
+    _refuse_without_floats("F2F", variant="i"),
 )
 """What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
-MUFU.RCP, and F2F of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+MUFU.RCP, and F2F.F32.F32 of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
 
 
 def is_floating(form: Form, values: Values) -> bool:
@@ -107,6 +118,11 @@ def is_floating(form: Form, values: Values) -> bool:
 def refusal_of(form: Form, values: Values) -> Refusal | None:
     """Why the machine does not have an instruction, None if it has it."""
     return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
+
+
+def is_refused(form: Form) -> bool:
+    """Whether the machine has no instruction of a form."""
+    return any(refusal.covers_all(form) for refusal in REFUSALS)
 
 
 @cache

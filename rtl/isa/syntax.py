@@ -190,8 +190,8 @@ class Immediate:
     default: int | None = None
     """Not spelled when it has this value."""
     signed_if: Callable[[Values], bool] | None = None
-    real: bool = False
-    """It is a single-precision number, and spelled as one; the field's value is that of its 32 bits."""
+    real: int = 0
+    """If it is a floating-point number, and spelled as one: how many bits that has; the field's value is theirs."""
 
 
 @dataclass(frozen=True)

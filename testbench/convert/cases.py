@@ -18,6 +18,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
+from rtl.isa.table import find
 from rtl.params import WARP_THREADS
 from sim.model.vector.functions import mufu
 from testbench.formulas.conversion import condition_of, formula, is_wide
@@ -41,19 +42,27 @@ _POWERS = [-130, -2, -1, 0, 1, 6, 7, 8, 14, 15, 16, 22, 23, 24, 30, 31, 32, 51, 
 """Exponents of numbers that are edges of something."""
 
 
+_SIZES_OF = {FloatFormat.F16: (10, 5), FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}
+"""Bits of fraction and exponent."""
+_RANGE_ENDS = [power for fraction, exponent in _SIZES_OF.values() for end in [(1 << exponent - 1) - 1]
+               for power in (end, end + 1, 1 - end, -end, 1 - end - fraction, -end - fraction, -1 - end - fraction)]
+"""Exponents at the ends of the formats' ranges: the largest numbers, the least normal and subnormal ones, halves."""
+
+
 def _float_edges(form: FloatFormat) -> list[int]:
     """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities, and none."""
-    fraction, exponent = {FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}[form]
+    fraction, exponent = _SIZES_OF[form]
     bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
     positive = [0, 1, (1 << fraction) - 1, infinity, infinity + 1, infinity | (1 << fraction) - 1, infinity - 1]
-    for power in _POWERS:
-        if power + bias >= 0:
+    for power in (*_POWERS, *_RANGE_ENDS):
+        if 0 <= power + bias <= 2 * bias:
             middle = power + bias << fraction
             positive += [middle, middle + 1, max(0, middle - 1), middle | 1 << fraction - 1]
     return [pattern | sign << fraction + exponent for pattern in positive for sign in (0, 1)]
 
 
-_EDGES = {"integer": _INTEGERS, "single": _float_edges(FloatFormat.F32), "double": _float_edges(FloatFormat.F64)}
+_EDGES: dict[FloatFormat | None, list[int]] = {None: _INTEGERS} | {form: _float_edges(form) for form in FloatFormat}
+"""Of integers, and of each format."""
 
 
 @dataclass(frozen=True)
@@ -115,29 +124,32 @@ def random_word(source: random.Random, form: Form, **chosen: int) -> int:
 
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
     """A source for every thread, edges among them."""
-    kind = "integer"
+    kind = None
     if form.name in ("MUFU", "F2I", "F2F"):
-        kind = "double" if values.get("source", FloatFormat.F32.value) == FloatFormat.F64.value else "single"
-    edges, result = _EDGES[kind], []
+        kind = FloatFormat(values.get("source", FloatFormat.F32.value))
+    edges, result, step = _EDGES[kind], [], 8 if kind is None else 16
     for _ in range(WARP_THREADS):
         if source.random() < 0.6:
-            result.append(source.choice(edges) << (8 * values.get("part", 0)))
-        elif kind == "integer":
+            result.append(source.choice(edges) << (step * values.get("part", 0)))
+        elif kind is None:
             result.append(source.getrandbits(64) >> source.randrange(64))
         else:
             # A number near the integers, with a few bits after the point or many.
-            fraction, bias, sign = (52, 1023, 63) if kind == "double" else (23, 127, 31)
-            bits = source.getrandbits(fraction) >> source.randrange(fraction) << source.randrange(fraction)
-            power = source.choice([source.randrange(-3, 66), source.randrange(-bias, bias + 2)])
-            result.append(source.getrandbits(1) << sign | (power + bias) << fraction | bits & (1 << fraction) - 1)
+            fraction, exponent = _SIZES_OF[kind]
+            bias, bits = (1 << exponent - 1) - 1, source.getrandbits(fraction)
+            bits = bits >> source.randrange(fraction) << source.randrange(fraction) & (1 << fraction) - 1
+            near, wide = source.randrange(-3, min(66, bias + 2)), source.randrange(-bias, bias + 2)
+            power = source.choice([near, wide, *(source.randrange(-end, end + 2) for end in (15, 127) if end < bias)])
+            result.append((source.getrandbits(1) << exponent | power + bias) << fraction | bits)
+            result[-1] <<= step * values.get("part", 0)
     return [pattern & (1 << 64) - 1 for pattern in result]
 
 
 @cache
 def _bank(seed: int) -> bytes:
-    """What the constant bank holds: integers and single-precision numbers."""
+    """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision."""
     source = random.Random(seed)
-    words = [source.choice(_INTEGERS + _EDGES["single"]) & _WORD for _ in range(BANK_BYTES // 4)]
+    words = [source.choice(_INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(BANK_BYTES // 4)]
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
@@ -214,7 +226,7 @@ def every_type() -> Iterator[tuple[Form, int]]:
         if form.variant not in ("r", ""):
             continue
         fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8}
-        free = [field for name, field in form.fields.items() if name not in fixed]
+        free = [field for name, field in form.fields.items() if name not in fixed and field.mask & ~form.mask]
         for choices in product(*(field.bounds for field in free)):
             word = form.match
             for field, value in zip(free, choices, strict=True):
@@ -222,5 +234,5 @@ def every_type() -> Iterator[tuple[Form, int]]:
             for name, value in fixed.items():
                 if name in form.fields:
                     word = form.fields[name].put(word, value)
-            if encoding_error(word, _REGISTERS) is WarpError.NONE:
+            if find(word) is form and encoding_error(word, _REGISTERS) is WarpError.NONE:
                 yield form, word

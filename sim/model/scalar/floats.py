@@ -6,7 +6,7 @@ A finite number is (negative, mantissa, exponent), worth mantissa * 2**exponent.
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["DOUBLE", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "infinity", "not_a_number",
+__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "infinity", "not_a_number",
            "round_to_integer"]
 
 
@@ -49,6 +49,7 @@ class Format:
         return 1 - self.bias - self.fraction
 
 
+HALF = Format(10, 5)
 SINGLE = Format(23, 8)
 DOUBLE = Format(52, 11)
 
@@ -98,10 +99,15 @@ def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rou
 
 
 def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number, rounded, as bits of the format, which has a finite one for it. A mantissa may be of any length."""
+    """The number, rounded, as bits of the format. A mantissa may be of any length. Beyond the largest number it is the
+    infinity, or that number where rounding goes away from infinities.
+    """
     last = max(exponent + mantissa.bit_length() - 1 - form.fraction, form.smallest)
     kept = abs(round_to_integer(negative, mantissa, exponent - last, rounding))
     if kept >> form.fraction + 1:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
+    if stored >= (1 << form.exponent) - 1:
+        outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
+        return infinity(negative, form) - (not outwards)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1

@@ -21,7 +21,6 @@ from .state import Operation, Thread
 __all__: list[str] = []
 
 _NAN = not_a_number(SINGLE)
-_LARGEST = infinity(False, SINGLE) - 1
 _SCALE = {ProductScale.NONE: 0, ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3,
           ProductScale.M4: 2, ProductScale.M2: 1}
 _RELATION: dict[FloatCompare, str] = {
@@ -49,16 +48,6 @@ def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
     return lambda thread: _flushed(thread.values[at] & kept ^ flipped, flush)
 
 
-def _rounded(negative: bool, mantissa: int, exponent: int, rounding: Rounding) -> int:
-    """The float nearest in that direction, or the infinity or largest number beyond all."""
-    result = encode(negative, mantissa, exponent, SINGLE, rounding)
-    over = mantissa.bit_length() + exponent > 128 or result & ~TOP >= infinity(False, SINGLE)
-    if not over:
-        return result
-    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
-    return (infinity(False, SINGLE) if outwards else _LARGEST) | (TOP if negative else 0)
-
-
 def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
     """A * b * 2**scale + c."""
     x, y, z = (decode(bits, SINGLE) for bits in (a, b, c))
@@ -83,7 +72,7 @@ def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins
     if not total:
         below = negative if negative == z[0] else rounding is Rounding.DOWN
         return TOP if below else 0
-    return _rounded(total < 0, abs(total), last, rounding)
+    return encode(total < 0, abs(total), last, SINGLE, rounding)
 
 
 def _finished(i: Instruction, result: Result) -> Result:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import ConversionOperation
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import FloatFormat, MultiFunction
@@ -20,6 +21,7 @@ from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
 from rtl.isa.table import find
 from rtl.params import WARP_THREADS
+from sim.model.vector.conversion import f2f, f2i, i2f
 from sim.model.vector.functions import mufu
 from testbench.formulas.conversion import condition_of, formula, is_wide
 from testbench.formulas.functions import BOUNDS, near
@@ -34,7 +36,7 @@ GUARD = 2
 FUNCTIONS = tuple(BOUNDS)
 """Functions of MUFU that the machine has."""
 _WORD = (1 << 32) - 1
-_INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
+INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
              0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFF, 0x1_0000_0000, 0x20_0000_0000_0001,
              0x20_0000_0000_0003, 0x7FFF_FFFF_FFFF_FC00, 0x7FFF_FFFF_FFFF_FFFF, 1 << 63, (1 << 63) + 1,
              0xFFFF_FF7F_FFFF_FFFF, 0xFFFF_FF80_0000_0000, 0xFFFF_FFFF_FFFF_FBFF, 0xFFFF_FFFF_FFFF_FFFF]
@@ -61,7 +63,7 @@ def _float_edges(form: FloatFormat) -> list[int]:
     return [pattern | sign << fraction + exponent for pattern in positive for sign in (0, 1)]
 
 
-_EDGES: dict[FloatFormat | None, list[int]] = {None: _INTEGERS} | {form: _float_edges(form) for form in FloatFormat}
+_EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {form: _float_edges(form) for form in FloatFormat}
 """Of integers, and of each format."""
 
 
@@ -102,12 +104,44 @@ class ConversionCase:
         return any(isinstance(self.form.operands.get(name), Register) for name in "ab")
 
 
+def edges(form: FloatFormat) -> list[int]:
+    """Patterns of a format at the edges of something."""
+    return list(_EDGES[form])
+
+
+def random_pattern(source: random.Random, form: FloatFormat) -> int:
+    """Of a format: near the integers, in the range of a narrower format, a bit below it, or anywhere; a few bits of the
+    fraction, or many.
+    """
+    fraction, exponent = _SIZES_OF[form]
+    bias, bits = (1 << exponent - 1) - 1, source.getrandbits(fraction)
+    bits = bits >> source.randrange(fraction) << source.randrange(fraction) & (1 << fraction) - 1
+    near, wide = source.randrange(-3, min(66, bias + 2)), source.randrange(-bias, bias + 2)
+    narrower = [(1 << size - 1) - 1 for _, size in _SIZES_OF.values() if size < exponent]
+    power = source.choice([near, wide, *(source.randrange(-end - 26, end + 2) for end in narrower)])
+    return (source.getrandbits(1) << exponent | power + bias) << fraction | bits
+
+
 def calculated(function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0) -> NDArray[np.uint32]:
     """What the warp model makes of words."""
     read: Any = SimpleNamespace(a=words)
     result = mufu(read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}).value
     assert result is not None
     return result
+
+
+def converted(operation: ConversionOperation, sources: list[int], fields: Mapping[str, int]) -> list[int]:
+    """What the warp model makes of sources of up to 64 bits, one register or two."""
+    compute = {ConversionOperation.FLOAT_TO_FLOAT: f2f, ConversionOperation.FLOAT_TO_INTEGER: f2i,
+               ConversionOperation.INTEGER_TO_FLOAT: i2f}[operation]
+    given = np.array(sources, np.uint64)
+    read: Any = SimpleNamespace(b=given.astype(np.uint32), b_high=(given >> np.uint64(32)).astype(np.uint32))
+    with np.errstate(all="ignore"):
+        outcome = compute(read, fields)
+    assert outcome.value is not None
+    low: list[int] = outcome.value.tolist()
+    high: list[int] = [0] * len(low) if outcome.value_high is None else outcome.value_high.tolist()
+    return [word | upper << 32 for word, upper in zip(low, high, strict=True)]
 
 
 def random_word(source: random.Random, form: Form, **chosen: int) -> int:
@@ -127,21 +161,14 @@ def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> l
     kind = None
     if form.name in ("MUFU", "F2I", "F2F"):
         kind = FloatFormat(values.get("source", FloatFormat.F32.value))
-    edges, result, step = _EDGES[kind], [], 8 if kind is None else 16
+    known, result, step = _EDGES[kind], [], 8 if kind is None else 16
     for _ in range(WARP_THREADS):
         if source.random() < 0.6:
-            result.append(source.choice(edges) << (step * values.get("part", 0)))
+            result.append(source.choice(known) << (step * values.get("part", 0)))
         elif kind is None:
             result.append(source.getrandbits(64) >> source.randrange(64))
         else:
-            # A number near the integers, with a few bits after the point or many.
-            fraction, exponent = _SIZES_OF[kind]
-            bias, bits = (1 << exponent - 1) - 1, source.getrandbits(fraction)
-            bits = bits >> source.randrange(fraction) << source.randrange(fraction) & (1 << fraction) - 1
-            near, wide = source.randrange(-3, min(66, bias + 2)), source.randrange(-bias, bias + 2)
-            power = source.choice([near, wide, *(source.randrange(-end, end + 2) for end in (15, 127) if end < bias)])
-            result.append((source.getrandbits(1) << exponent | power + bias) << fraction | bits)
-            result[-1] <<= step * values.get("part", 0)
+            result.append(random_pattern(source, kind) << step * values.get("part", 0))
     return [pattern & (1 << 64) - 1 for pattern in result]
 
 
@@ -149,7 +176,7 @@ def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> l
 def _bank(seed: int) -> bytes:
     """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision."""
     source = random.Random(seed)
-    words = [source.choice(_INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(BANK_BYTES // 4)]
+    words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(BANK_BYTES // 4)]
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 

@@ -312,6 +312,10 @@ def test_functions():
     assert passes(tb_convert.check_functions).checks["results of functions"] > 6 * 1000
 
 
+def test_formats():
+    assert passes(tb_convert.check_formats).checks["conversions of formats"] > 100 * 100
+
+
 def test_crowd():
     passes(tb_convert.check_crowd)
 

@@ -185,11 +185,11 @@ class ConversionResult(wiring.Component):
                         fraction[DOUBLE.fraction - form.fraction:], exponent[:form.exponent], negative))
         if self._floats:
             # The exponent says a cycle before how much of it is below the point.
-            places, limited = Signal(signed(EXPONENT_BITS)), Signal(range(len(self._below) + 1))
-            m.d.comb += [
-                places.eq(DOUBLE.fraction + bias - self.ahead),
-                limited.eq(Mux(places < 0, 0, Mux(places > len(self._below), len(self._below), places)))]
-            m.d.sync += self._below.eq(Cat((limited > place) & instruction.whole for place in range(len(self._below))))
+            width = len(self._below)
+            above, limited = Signal(signed(EXPONENT_BITS)), Signal(range(width + 1))
+            m.d.comb += [above.eq(self.ahead - bias + width - DOUBLE.fraction),
+                         limited.eq(Mux(above < 0, 0, Mux(above > width, width, above)))]
+            m.d.sync += self._below.eq(Mux(instruction.whole, Const((1 << width) - 1) >> limited, 0))
         return rounds
 
     def _long(self, bounded: bool) -> Const | Signal:

@@ -1,6 +1,7 @@
 """Kernels in single precision on both models, against numpy, and on the hardware in lockstep with the warp model."""
 
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,16 +9,15 @@ import pytest
 
 from rtl.params import PRESETS
 from sim.engine import ENGINES
-from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.run import main
-from sim.toolchain.cubin import read_cubin
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import EDGES, singles
+from testbench.programs.single import rounding
+from testbench.programs.single.rounding import LIMIT, exact_quotients, exact_roots, launch_of, words
 
 FOLDER = Path(__file__).parent
-LIMIT = 200_000
 PAIRS = 2 * 1024
 """Of numbers that are divided."""
 
@@ -27,17 +27,6 @@ def on_both_models(kernel: str, level: str, buffers: dict[str, np.ndarray], grid
     """What each model leaves in the first buffer, as words."""
     launches = [launch_of(kernel, level, buffers, grid, block) for _ in range(2)]
     return [words(on_warps(launches[0], LIMIT * grid[0])), words(on_threads(launches[1]))]
-
-
-def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
-              block: tuple[int, int, int]) -> Launch:
-    arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
-    return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
-
-
-def words(launch: Launch) -> np.ndarray:
-    """Those of the first buffer."""
-    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint32)
 
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
@@ -59,19 +48,12 @@ def test_quotients_are_rounded_to_the_nearest(level):
     source, count = random.Random(level), PAIRS
     first, second, _ = singles(source, count - len(EDGES) ** 2)
     numbers = np.array([*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)], np.uint32)
-    a, b = numbers.view(np.float32).T
-    with np.errstate(all="ignore"):
-        quotient = a / b
-        ordered = ~np.isnan(a) & ~np.isnan(b) & (a != b)
-        exact = np.array([np.where(np.isnan(quotient), np.float32(-1), quotient),
-                          np.where(a < b, 1, np.where(a > b, 2, np.where(a == b, 3, 4))),
-                          np.where(ordered, np.minimum(a, b), 0), np.where(ordered, np.maximum(np.abs(a), 2), 0)],
-                         np.float32).T
+    exact = exact_quotients(numbers)
     out = np.zeros((count, 4), np.float32)
     for left in on_both_models("quotients", level, {"out": out, "in": numbers}, (count // 64, 1, 1), (64, 1, 1)):
-        wrong = np.flatnonzero((left.reshape(count, 4) != exact.view(np.uint32)).any(axis=1))
-        assert not wrong.size, [(hex(numbers[i][0]), hex(numbers[i][1]), left.reshape(count, 4)[i],
-                                 exact.view(np.uint32)[i]) for i in wrong[:5]]
+        wrong = np.flatnonzero((left.reshape(count, 4) != exact).any(axis=1))
+        assert not wrong.size, [(hex(numbers[i][0]), hex(numbers[i][1]), left.reshape(count, 4)[i], exact[i])
+                                for i in wrong[:5]]
 
 
 @pytest.mark.parametrize("level", ["O0", "O3"])
@@ -82,14 +64,21 @@ def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
     first, second, _ = singles(source, 3 * 1024 - len(EDGES) - len(powers))
     numbers = np.array([*EDGES, *powers, *first[::2], *(word & 0x7FFF_FFFF for word in second[1::2])], np.uint32)
     numbers = numbers[:len(numbers) // 64 * 64]
-    a = numbers.view(np.float32)
-    with np.errstate(all="ignore"):
-        exact = np.array([np.sqrt(a), np.float32(1) / a], np.float32).T
-    exact = np.where(np.isnan(exact), np.float32(-1), exact)
-    out = np.zeros((len(a), 2), np.float32)
-    for left in on_both_models("roots", level, {"out": out, "in": numbers}, (len(a) // 64, 1, 1), (64, 1, 1)):
-        wrong = np.flatnonzero((left.reshape(len(a), 2) != exact.view(np.uint32)).any(axis=1))
-        assert not wrong.size, [(hex(numbers[i]), left.reshape(len(a), 2)[i], exact[i]) for i in wrong[:5]]
+    exact, count = exact_roots(numbers), len(numbers)
+    out = np.zeros((count, 2), np.float32)
+    for left in on_both_models("roots", level, {"out": out, "in": numbers}, (count // 64, 1, 1), (64, 1, 1)):
+        wrong = np.flatnonzero((left.reshape(count, 2) != exact).any(axis=1))
+        assert not wrong.size, [(hex(numbers[i]), left.reshape(count, 2)[i], exact[i]) for i in wrong[:5]]
+
+
+def test_the_command_says_how_many_are_wrong(capsys, monkeypatch):
+    arguments = ["--count", "2000", "--seed", "1"]
+    assert rounding.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == ["quotients, O3: 2,048 checked, 0 wrong",
+                                                    "roots, O3: 2,048 checked, 0 wrong"]
+    monkeypatch.setattr(rounding, "exact_roots", lambda numbers: exact_roots(numbers) ^ (numbers == 1)[:, None])
+    assert rounding.main(arguments) == 1
+    assert re.search(r"2,048 checked, \d+ wrong: 0x00000001; ", capsys.readouterr().out)
 
 
 def _near(found: np.ndarray, exact: np.ndarray, *, relative: float = 0.0, absolute: float = 0.0) -> None:

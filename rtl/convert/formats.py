@@ -41,7 +41,8 @@ SINGLE = Format(23, 8)
 DOUBLE = Format(52, 11)
 
 
-def formats(floats: bool) -> Mapping[int, Format]:
-    """The formats of a machine, with floating point or without, by the codes of their sizes."""
-    known = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
-    return {FloatFormat.F16.value: HALF} | known if floats else known
+def formats(floats: bool) -> Mapping[str, Format]:
+    """The formats of a machine, with floating point or without, by patterns for a Switch over the code of a size.
+    Single precision comes last and is for all other sizes, too, of which nothing is used."""
+    halves = {f"{FloatFormat.F16.value:02b}": HALF} if floats else {}
+    return {**halves, f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}

@@ -1,6 +1,6 @@
 """The last stages: a shifted magnitude rounded and brought into the result's format."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -51,7 +51,7 @@ class ConversionResult(wiring.Component):
         self._formats = formats(floats)
         super().__init__()
         self._top = Signal(DOUBLE_BITS + 1)
-        """The magnitude, and one more bit below."""
+        """The magnitude of a floating-point number, with its highest bit on top if it is normal."""
         self._up = Signal()
         """One is added to what is kept, if it is rounded."""
         self._rounds = Signal()
@@ -73,12 +73,13 @@ class ConversionResult(wiring.Component):
         refits = (instruction.operation == ConversionOperation.FLOAT_TO_FLOAT) & self._floats
 
         # What it is without rounding, and what rounding adds.
-        m.d.comb += top.eq(Mux(goes_up(instruction), shifted.bits, shifted.bits[::-1]))
-        self._round(m, to_integer)
+        integer = shifted.bits[::-1]
+        m.d.comb += top.eq(Mux(goes_up(instruction), shifted.bits, integer) if self._floats else shifted.bits)
+        self._round(m, to_integer, integer)
         rounds = self._pack(m, refits)
         kept = Signal(DOUBLE_BITS)
         with m.If(to_integer):
-            m.d.comb += [kept.eq(top[1:]), self._rounds.eq(1)]
+            m.d.comb += [kept.eq(integer[1:]), self._rounds.eq(1)]
         with m.Elif(finds):
             m.d.comb += kept.eq(Mux(top[-1], shifted.count[:5] ^ (~instruction.from_top).replicate(5),
                                     Const(~0, WORD_BITS)))
@@ -108,14 +109,14 @@ class ConversionResult(wiring.Component):
         m.d.sync += self.result.eq(bound.bounded)
         return m
 
-    def _round(self, m: Module, to_integer: Signal) -> None:
+    def _round(self, m: Module, to_integer: Value, integer: Value) -> None:
         """Whether one is added: from the lowest bit that is kept, that below, and whether any of the rest is 1."""
         instruction, shifted, top = self.instruction, self.shifted, self._top
         odd, half, rest = Signal(), Signal(), Signal()
         # Where each format ends.
         cuts = {code: DOUBLE_BITS - form.fraction for code, form in self._formats.items()}
         with m.If(to_integer):
-            m.d.comb += [odd.eq(top[1]), half.eq(top[0]), rest.eq(shifted.sticky)]
+            m.d.comb += [odd.eq(integer[1]), half.eq(integer[0]), rest.eq(shifted.sticky)]
         with m.Elif(self._over):
             m.d.comb += [half.eq(1), rest.eq(1)]
         with m.Elif(instruction.whole & self._floats):
@@ -136,7 +137,7 @@ class ConversionResult(wiring.Component):
             with m.Case(Rounding.UP):
                 m.d.comb += self._up.eq((half | rest) & ~shifted.negative)
 
-    def _pack(self, m: Module, refits: Signal) -> Signal:
+    def _pack(self, m: Module, refits: Value) -> Signal:
         """A floating-point result before rounding, and whether it is rounded."""
         instruction, shifted, top, over = self.instruction, self.shifted, self._top, self._over
         calculates = instruction.operation == ConversionOperation.FUNCTION
@@ -192,7 +193,7 @@ class ConversionResult(wiring.Component):
             m.d.sync += self._below.eq(Mux(instruction.whole, Const((1 << width) - 1) >> limited, 0))
         return rounds
 
-    def _long(self, bounded: bool) -> Const | Signal:
+    def _long(self, bounded: bool) -> Value:
         """Whether an integer is 2**16 or more, and so beyond a format that is ``bounded`` by that."""
         lengths = DOUBLE_BITS - 1 - HALF.bias
         assert lengths == 0b110000

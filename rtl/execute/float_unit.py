@@ -15,7 +15,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigne
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.kinds import FloatRounding
+from rtl.isa.kinds import FloatRounding, SwizzledSum
 
 from .float_control import FloatControl, FloatTerms
 from .stages import Operands
@@ -91,6 +91,8 @@ class FloatPrepare(wiring.Component):
     -------
     control : In(FloatControl)
     operands : In(Operands)
+    swizzle : In(2)
+        The SwizzledSum of the thread; PP of what is none.
     factors : Out(24 bits, of a and b)
         For the lane's multipliers.
     holds : Out(1)
@@ -100,6 +102,7 @@ class FloatPrepare(wiring.Component):
 
     control: In(FloatControl)
     operands: In(Operands)
+    swizzle: In(2)
     factors: Out(data.ArrayLayout(_MANTISSA, 2))
     holds: Out(1)
     aligned: Out(FloatAligned)
@@ -110,8 +113,10 @@ class FloatPrepare(wiring.Component):
         adds = control.terms == FloatTerms.ADD
         words = [Signal(32, name=f"word_{name}") for name in "abc"]
         m.d.comb += [
-            words[0].eq(_signed(operands.a, control.absolute_a, control.negate_a)),
-            words[1].eq(_signed(operands.b, control.absolute_b, control.negate_b)),
+            words[0].eq(_signed(operands.a, control.absolute_a,
+                                control.negate_a ^ (self.swizzle == SwizzledSum.NP.value))),
+            words[1].eq(_signed(operands.b, control.absolute_b,
+                                control.negate_b ^ (self.swizzle == SwizzledSum.PN.value))),
             words[2].eq(_signed(operands.c, Const(0, 1), control.negate_c))]
         a, b, c = (self._number(m, name, word) for name, word in zip("abc", words, strict=True))
 
@@ -124,7 +129,7 @@ class FloatPrepare(wiring.Component):
         with m.If(adds):
             m.d.comb += [factor.eq(0), factor.exponent.eq(_BIAS), factor.mantissa.eq(1 << _FRACTION), sign.eq(a.sign)]
         vanishes, empty = Signal(), Signal()
-        m.d.comb += vanishes.eq(control.zero_wins & (a.zero | factor.zero))
+        m.d.comb += vanishes.eq(control.zero_wins & (a.zero | factor.zero) | (self.swizzle == SwizzledSum.ZP.value))
         with m.If(vanishes):
             m.d.comb += sign.eq(0)
         with m.If(multiplies):

@@ -80,7 +80,6 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
     _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
-    _refuse("FSWZADD", why="it belongs to graphics"),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),

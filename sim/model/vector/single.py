@@ -9,13 +9,13 @@ rounded. What is chosen where no public page has a rule stands in :mod:`sim.mode
 import numpy as np
 from numpy.typing import NDArray
 
-from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale
+from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale, SwizzledSum
 from rtl.isa.syntax import Values
 
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "fmnmx", "fmul", "fset", "fsetp"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "fmnmx", "fmul", "fset", "fsetp", "fswzadd"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
@@ -101,6 +101,16 @@ def _fused(values: Values, a: Words, b: Words, c: Words | None) -> Outcome:
 def fadd(sources: Sources, values: Values) -> Outcome:
     """FADD: a + b."""
     return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
+
+
+def fswzadd(sources: Sources, values: Values) -> Outcome:
+    """FSWZADD: a + b, b - a, a - b, or 0 + b, as the thread's place in its quad says."""
+    places = np.arange(len(sources.a)) % 4
+    sums = values["swizzle"] >> 2 * (3 - places) & 3
+    a = np.where(sums == SwizzledSum.NP.value, sources.a ^ _SIGN, sources.a)
+    a = np.where(sums == SwizzledSum.ZP.value, np.uint32(0), a)
+    b = np.where(sums == SwizzledSum.PN.value, sources.b ^ _SIGN, sources.b)
+    return _fused(values, _flushed(a, values["flush"]), uniform(int(_ONE)), _flushed(b, values["flush"]))
 
 
 def fmul(sources: Sources, values: Values) -> Outcome:

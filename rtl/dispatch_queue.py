@@ -34,32 +34,43 @@ class DispatchQueue(Component):
     room : Out(1)
         There is room for an instruction whenever it comes, if it is selected now.
     head : Out(stream of instructions)
+
+    Attributes
+    ----------
+    bypass : bool
+        As above.
+    places : Memory of instructions
+    oldest, level, next : Signal
+        The place of the head, if anything waits; how many wait, in this and the next places; the place behind these.
     """
 
     def __init__(self, layout: ShapeLike, *, places: int = 16, under_way: int = 6, decoding: int = 0,
                  bypass: bool = False) -> None:
-        self._layout, self._places, self._bypass = layout, places, bypass
+        self._places, self.bypass = places, bypass
         self._enough = places - under_way - decoding
         super().__init__({
             "arriving": In(EventLayout(layout)), "room": Out(1),
             "head": Out(stream.Signature(layout))})
+        self.places = memory.Memory(shape=layout, depth=places, init=[])
+        self.oldest, self.level, self.next = Signal(range(places)), Signal(range(places + 1)), Signal(range(places))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         arriving, head = self.arriving, self.head
-        m.submodules.places = places = memory.Memory(shape=self._layout, depth=self._places, init=[])
+        m.submodules.places = places = self.places
         write, read = places.write_port(), places.read_port(domain="comb")
-        level, taken, waits = Signal(range(self._places + 1)), Signal(), Signal()
+        level, taken, waits = self.level, Signal(), Signal()
         content: Any = Value.cast(read.data)
-        if self._bypass:
+        if self.bypass:
             content = Mux(waits, content, Value.cast(write.data))
         # What leaves in the cycle in which it comes is written as well: that it leaves is known late.
         m.d.comb += [
             write.en.eq(arriving.valid), write.data.eq(arriving.payload), waits.eq(level != 0),
-            head.valid.eq(waits | (arriving.valid if self._bypass else 0)), taken.eq(head.valid & head.ready),
-            head.payload.eq(content), self.room.eq(level <= self._enough)]
+            head.valid.eq(waits | (arriving.valid if self.bypass else 0)), taken.eq(head.valid & head.ready),
+            head.payload.eq(content), self.room.eq(level <= self._enough), read.addr.eq(self.oldest),
+            write.addr.eq(self.next)]
         m.d.sync += [
-            write.addr.eq(write.addr + arriving.valid), read.addr.eq(read.addr + taken),
+            self.next.eq(self.next + arriving.valid), self.oldest.eq(self.oldest + taken),
             level.eq(level + arriving.valid - taken),
             Assert(~(arriving.valid & ~taken & (level == self._places)), "more comes than there is room for")]
         return m

@@ -28,6 +28,11 @@ class ErrorStatus(Component):
     report, events : In(TrapReport), In(TrapEvents)
     report_mask : Out(32)
     interrupt : Out(1)
+
+    Attributes
+    ----------
+    contents : dict of str to Value
+        Register -> what it reads as.
     """
 
     def __init__(self, params: SmParams, sources: int) -> None:
@@ -37,25 +42,28 @@ class ErrorStatus(Component):
             "events": In(TrapEvents), "report_mask": Out(REPORT_BITS), "interrupt": Out(1)})
         self._sources = sources
         self._event = error_event(params)
+        self._error, self._warp, self._pc = Signal(16, name="error"), Signal(8, name="warp"), Signal(32, name="pc")
+        self._status = Signal(32, name="status")
+        self._reported, self._mask = (
+            Signal(32, name=name, init=SM_REGISTERS[f"HWW_{which}_ESR_REPORT_MASK"].reset)
+            for name, which in (("reported", "WARP"), ("mask", "GLOBAL")))
+        self.contents = {
+            "HWW_WARP_ESR_REPORT_MASK": self._reported, "HWW_WARP_ESR": Cat(self._error, self._warp),
+            "HWW_GLOBAL_ESR_REPORT_MASK": self._mask, "HWW_GLOBAL_ESR": self._status, "HWW_WARP_ESR_PC": self._pc}
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         access, report, events = self.access, self.report, self.events
-        error, warp, pc = Signal(16), Signal(8), Signal(32)
-        status = Signal(32)
-        reported, mask = (Signal(32, init=SM_REGISTERS[f"HWW_{which}_ESR_REPORT_MASK"].reset)
-                          for which in ("WARP", "GLOBAL"))
+        error, warp, pc, status, reported, mask = (
+            self._error, self._warp, self._pc, self._status, self._reported, self._mask)
         m.d.comb += self.report_mask.eq(reported)
 
         # Reading and writing.
-        contents = {
-            "HWW_WARP_ESR_REPORT_MASK": reported, "HWW_WARP_ESR": Cat(error, warp),
-            "HWW_GLOBAL_ESR_REPORT_MASK": mask, "HWW_GLOBAL_ESR": status, "HWW_WARP_ESR_PC": pc}
         with m.Switch(access.place):
-            for name, content in contents.items():
+            for name, content in self.contents.items():
                 with m.Case(place_of(SM_REGISTERS[name])):
                     m.d.comb += access.value.eq(content)
-        writes = {name: access.write & (access.place == place_of(SM_REGISTERS[name])) for name in contents}
+        writes = {name: access.write & (access.place == place_of(SM_REGISTERS[name])) for name in self.contents}
         for name, register in (("HWW_WARP_ESR_REPORT_MASK", reported), ("HWW_GLOBAL_ESR_REPORT_MASK", mask)):
             with m.If(writes[name]):
                 m.d.sync += register.eq(access.data)

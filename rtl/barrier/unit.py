@@ -24,6 +24,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.wires import IN_BLOCKS
 from rtl.words import Words
 
 from .request import BarrierQueue, BarrierTask, barrier_request
@@ -299,7 +300,7 @@ class BarrierUnit(Component):
         width = next(width for width, words in _BLOCKS.items() if words >= depth)
         for first in range(0, len(row), width):
             part = slice(first, first + width)
-            m.submodules += (words := Words(len(row[part]), depth, ram_style="block", no_rw_check=1))
+            m.submodules += (words := Words(len(row[part]), depth, **IN_BLOCKS))
             words.write(m, self._writes, place, row[part])
             m.d.sync += self._read[part].eq(words.read(m, place))
         m.d.sync += self._present.eq((self._used & one).any())

@@ -15,13 +15,13 @@ from rtl.component import Component
 from rtl.isa.condition import Flags
 from rtl.params import WARP_THREADS, SmParams
 from rtl.pick import pick
+from rtl.wires import IN_BLOCKS
 
 from .instruction import DOUBLE_BITS, ENTRY_BITS, WORD_BITS
 
 __all__ = ["GROUPS", "ResultBuffer", "SourceBuffer"]
 
 _THREAD_BITS = ceil_log2(WARP_THREADS)
-_IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 GROUPS = 2
 """Groups of threads, side by side, in a beat: they are computed one after the other."""
 
@@ -65,7 +65,7 @@ class SourceBuffer(Component):
         """
         inside = ceil_log2(together)
         m.submodules[name] = rows = memory.Memory(
-            shape=WORD_BITS * together, depth=WARP_THREADS // together << ENTRY_BITS, init=[], attrs=_IN_BLOCKS)
+            shape=WORD_BITS * together, depth=WARP_THREADS // together << ENTRY_BITS, init=[], attrs=IN_BLOCKS)
         read = rows.read_port(domain="comb")
         m.d.comb += read.addr.eq(Cat(self.thread[inside:], self.read_entry))
         for first in range(0, len(words), together):
@@ -103,7 +103,7 @@ class ResultBuffer(Component):
         m = Module()
         for lane, (value, flags) in enumerate(zip(self.values, self.conditions, strict=True)):
             m.submodules[f"lane_{lane}"] = rows = memory.Memory(
-                shape=self._word, depth=self._depth, init=[], attrs=_IN_BLOCKS)
+                shape=self._word, depth=self._depth, init=[], attrs=IN_BLOCKS)
             write, read, found = rows.write_port(), rows.read_port(domain="comb"), Signal(self._word)
             m.d.comb += [
                 write.en.eq(self.write[lane]), write.data.eq(self.values_written[lane]),

@@ -10,6 +10,7 @@ from rtl.component import Component
 from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import Event, ThreadCode
 from rtl.params import SmParams
+from rtl.wires import IN_BLOCKS
 
 __all__ = ["BODY_BITS", "CACHED_LINES", "PLACE_BITS", "SLOT_BITS", "StoredToken", "TokenPort", "TokenStore", "role_of"]
 
@@ -81,7 +82,7 @@ class TokenStore(Component):
         depth = params.warps * CACHED_LINES
         self.bodies, self.kinds = (
             [memory.Memory(shape=bits, depth=depth, init=[], attrs=attributes) for _ in range(TOKENS_PER_LINE)]
-            for bits, attributes in ((BODY_BITS, {"ram_style": "block", "no_rw_check": 1}),
+            for bits, attributes in ((BODY_BITS, IN_BLOCKS),
                                      (_KIND_BITS, {"ram_style": "distributed"})))
 
     def elaborate(self, platform: object) -> Module:

@@ -1,6 +1,5 @@
 """The register file."""
 
-from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
@@ -9,13 +8,12 @@ from amaranth.lib.wiring import In, Out
 from rtl.component import Component
 from rtl.layouts import GATHER_REGISTERS
 from rtl.params import SmParams
+from rtl.wires import IN_BLOCKS
 
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
 
-_IN_BLOCKS: dict[str, Any] = {"ram_style": "block"}
-_WITHOUT_BYPASS: dict[str, Any] = {**_IN_BLOCKS, "no_rw_check": 1}
 
 
 class RegisterFile(Component):
@@ -61,7 +59,7 @@ class RegisterFile(Component):
         for operand in range(GATHER_REGISTERS):
             for lane in range(params.lanes):
                 words = memory.Memory(
-                    shape=32, depth=params.registers * params.beats, init=[], attrs=_WITHOUT_BYPASS)
+                    shape=32, depth=params.registers * params.beats, init=[], attrs=IN_BLOCKS)
                 m.submodules[f"operand{operand}_lane{lane}"] = words
                 read, write = words.read_port(domain="comb"), words.write_port()
                 m.d.sync += self.values[operand][lane].eq(read.data)
@@ -75,7 +73,7 @@ class RegisterFile(Component):
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs=_IN_BLOCKS)
+            shape=1, depth=self._params.registers, init=[], attrs={"ram_style": "block"})
         write = blanks.write_port()
         found = blanks.read_port(transparent_for=[write])
 

@@ -11,9 +11,10 @@ from rtl.component import Component
 from rtl.isa.syntax import WORD_BITS
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.wires import IN_BLOCKS
 
 from .loader import line_part
-from .records import IN_BLOCKS, LINE_WORDS
+from .records import LINE_WORDS
 
 __all__ = ["WORD_ADDRESS_BITS", "ConstantCache"]
 

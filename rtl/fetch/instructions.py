@@ -13,10 +13,11 @@ from rtl.isa.errors import WarpError
 from rtl.isa.syntax import WORD_BITS
 from rtl.layouts import InstructionKind
 from rtl.params import LINE_ADDRESS_BITS, SmParams
+from rtl.wires import IN_BLOCKS
 
 from .loader import line_part
 from .predecode import Predecoder
-from .records import GROUP_BITS, IN_BLOCKS, LINE_GROUPS, LINE_WORDS, StoredGroup, StoredInstruction
+from .records import GROUP_BITS, LINE_GROUPS, LINE_WORDS, StoredGroup, StoredInstruction
 
 __all__ = ["InstructionCache"]
 

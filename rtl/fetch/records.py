@@ -1,6 +1,5 @@
 """What the stages of fetch hand to each other."""
 
-from typing import Any
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data
@@ -15,7 +14,6 @@ from .predecode import Predecoded
 
 __all__ = [
     "GROUP_BITS",
-    "IN_BLOCKS",
     "LINE_GROUPS",
     "LINE_WORDS",
     "Place",
@@ -24,9 +22,6 @@ __all__ = [
     "fetched",
     "lookup",
 ]
-
-IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
-"""Of a memory whose word counts for nothing when it is read in the cycle of a write to it."""
 
 GROUP_BITS = 32 - ceil_log2(GROUP_BYTES)
 """Width of a group's number: its pc without the bits that are 0."""

@@ -1,6 +1,5 @@
 """Shared memory itself, in banks of words."""
 
-from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
@@ -8,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import SmParams
+from rtl.wires import IN_BLOCKS
 
 from .instruction import BeatKind, bank_read, bank_write, row_bits
 
@@ -57,9 +57,8 @@ class SharedBanks(Component):
             m.d.sync += clearing.eq(0)
 
         # The register and its reset become the block RAM's own; nobody wants what is read where something is written.
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for bank, access in enumerate(self.write.banks):
-            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=attributes)
+            m.submodules[f"bank_{bank}"] = words = memory.Memory(shape=32, depth=1 << bits, init=[], attrs=IN_BLOCKS)
             read, write = words.read_port(domain="comb"), words.write_port(granularity=8)
             m.d.sync += self.values[bank].eq(Mux(self.read.kind == BeatKind.SHARED, read.data, 0))
             m.d.comb += [

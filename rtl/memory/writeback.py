@@ -1,6 +1,5 @@
 """Writeback: results on their way to registers, and the end of instructions."""
 
-from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, memory, stream
@@ -14,6 +13,7 @@ from rtl.isa.syntax import PT
 from rtl.layouts import SERIAL_BITS, Event, completion, error_event, register_write
 from rtl.one_hot import one_hot
 from rtl.params import WARP_THREADS, SmParams
+from rtl.wires import IN_BLOCKS
 
 from .crossbar import result_write
 from .front import begun_layout
@@ -46,11 +46,10 @@ class ResultMemory(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = port_count(self._params)
-        attributes: Any = {"ram_style": "block", "no_rw_check": 1}
         for lane, value in enumerate(self.values):
             m.submodules[f"lane_{lane}"] = kept = memory.Memory(
                 shape=32, depth=WORDS * self._params.beats << slot_bits(self._params), init=[],
-                attrs=attributes)
+                attrs=IN_BLOCKS)
             write, read = kept.write_port(), kept.read_port(domain="comb")
             m.d.comb += [
                 write.en.eq(self.write.lanes[lane]), write.data.eq(self.write.values[lane % ports]),

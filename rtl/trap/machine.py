@@ -63,6 +63,13 @@ class WarpTraps(Component):
         there; it is inside after a step.
     pause, error_in_trap, step : Out(1)
         See TrapEvents.
+
+    Attributes
+    ----------
+    waits, bare : Signal(warps)
+        It waits at RTT; it has no trap frame and runs no handler.
+    entries, results : Words
+        By turns they tell whether a flow result is that of an ENTER: they differ from its dispatch to its result.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -78,12 +85,15 @@ class WarpTraps(Component):
             "errors": In(data.ArrayLayout(error_event(params), len(ERROR_SOURCES))),
             "command": In(TrapCommand(params)), **{name: member for member, names in ports for name in names.split()}})
 
+        self.waits, self.bare = Signal(params.warps), Signal(params.warps)
+        self.entries, self.results = Words(1, params.warps), Words(1, params.warps)
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
         count, step, result, command = self._params.warps, self.dispatched.payload, self.result.payload, self.command
         inside, paused, masked, leaving = self.inside, self.paused, self.masked, self.leaving
         # One instruction is left to it; it has issued that one, a cause.
-        waits, bare, stepping, done = (Signal(count, name=name) for name in ("waits", "bare", "stepping", "done"))
+        waits, bare, stepping, done = self.waits, self.bare, Signal(count), Signal(count)
         # What happens to whom, and what one warp is asked to do, a bit for all.
         here, answered, ended, left, gone, clear, entered, failing, fails, newly, pauses, woken, freed = (
             Signal(count, name=name, attrs=KEEP) for name in (
@@ -98,8 +108,7 @@ class WarpTraps(Component):
         def asks(*kinds: TrapOperation) -> Any:
             return Mux(Cat(does[kind] for kind in kinds).any(), here, 0)
 
-        # Whether a flow result is that of an ENTER: of this, ENTER and result tell by turns.
-        m.submodules.entries, m.submodules.results = entries, results = Words(1, count), Words(1, count)
+        m.submodules.entries, m.submodules.results = entries, results = self.entries, self.results
         last = entries.read(m, result.warp)
         entries.write(m, does[TrapOperation.ENTER], step.warp, ~results.read(m, step.warp))
         results.write(m, self.result.valid, result.warp, last)

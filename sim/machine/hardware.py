@@ -23,6 +23,7 @@ from sim.machine.lockstep import Lockstep
 from sim.machine.memory_service import LATENCY, MemoryService
 from sim.machine.retired import EventReader
 from sim.machine.traces import machine_traces
+from sim.model.state import Warp
 from sim.waves import Tracer, save_file_of, write_save_file
 
 __all__ = ["PERIOD", "Hardware", "HardwareResult", "Watched"]
@@ -75,6 +76,7 @@ class Hardware(HostedMachine):
         policy, latency, disorder: As above; of the next run.
         memory: The hardware's memory, in the last run.
         lockstep: The comparison of the last run.
+        told: Of each instruction that is compared: see :class:`~sim.machine.lockstep.Lockstep`.
         cycles: Of the last run, so far.
     """
 
@@ -89,6 +91,7 @@ class Hardware(HostedMachine):
         self._simulator.add_clock(PERIOD)
         self._simulator.add_testbench(self._host)
         self._now: _Run | None = None
+        self.told: Callable[[Warp, int], object] | None = None
         self._reader = EventReader(harness.sm.retired) if check else None
         observed = list(watched(harness.sm))
         if self._reader is not None:
@@ -119,6 +122,7 @@ class Hardware(HostedMachine):
                                HardwareResult("timeout", 0))
         if self._reader is not None:
             self.lockstep = Lockstep(launch, self.params, report_mask)
+            self.lockstep.told = self.told
             self._reader.begin(self.lockstep.take)
         try:
             self._simulator.run()

@@ -10,7 +10,7 @@ What is loaded is compared by instruction, and all of memory at the end.
 """
 
 from collections import deque
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -128,7 +128,10 @@ class Lockstep:
         compared, moved: Instructions that were the same on both sides; how often warps have entered and left the trap.
         host: The registers of the reference machine, for those that the hardware's host writes, too; what it says of
             the whole machine's trap means nothing.
+        told: Of each instruction before the reference machine executes it: its warp, and the word.
     """
+
+    told: Callable[[Warp, int], object] | None = None
 
     def __init__(self, launch: Launch, params: SmParams, report_mask: int = REPORT_MASK_RESET) -> None:
         self.machine = Machine(
@@ -307,6 +310,8 @@ class Lockstep:
             if instruction.kind in _MOVES:
                 self._move(instruction, number, warp)
                 return
+            if self.told is not None:
+                self.told(warp, instruction.word)
             record = self.machine.retire(number)
             if instruction.word != record.word and record.error is WarpError.NONE:
                 raise _DifferenceError("instruction word", f"{instruction.word:016x}", f"{record.word:016x}")

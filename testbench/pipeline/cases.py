@@ -12,13 +12,11 @@ from rtl.isa.syntax import PT, RZ
 from rtl.layouts import InstructionKind, LaneClient
 from rtl.params import QUARTERS, WARP_THREADS
 from testbench.pipeline.driver import ALL, Data, Pipeline, Script, Written
-from testbench.pipeline.reference import COMPLETION_CYCLES
+from testbench.pipeline.reference import COMPLETION_CYCLES, RESULT_CYCLES
 from testbench.words import encode, move
 
 REPORTED = 1 << WarpError.INVALID_CONST_ADDR.value | 1 << WarpError.OOR_REG.value
 """The errors that are reported while the cases run."""
-RESULT = 6
-"""Cycles from an instruction to one that reads its register or CC."""
 PREDICATE = 13
 """Cycles from an instruction to one that reads its predicate, at every lane count."""
 _THREADS = range(WARP_THREADS)
@@ -52,22 +50,22 @@ def distances(p: Pipeline) -> Script:
     """How soon results are seen: as soon as the contract says, and not a cycle sooner."""
     beats = p.params.beats
     yield from _wake(p, 1)
-    for gap in (RESULT - 1, RESULT, PREDICATE):
+    for gap in (RESULT_CYCLES - 1, RESULT_CYCLES, PREDICATE):
         if gap < beats:     # the lanes have no time for a second instruction yet
             continue
         yield from _written(p, move(1, 1), warp=1)
         p.issue(move(1, 2), warp=1)
         yield from p.wait(gap)
         reader = yield from _written(p, encode("IADD", "r", Rd=2, Ra=1, Rb=1), warp=1)
-        p.bench.expect(f"a register after {gap} cycles", set(reader.values), {4 if gap >= RESULT else 2})
+        p.bench.expect(f"a register after {gap} cycles", set(reader.values), {4 if gap >= RESULT_CYCLES else 2})
 
         yield from _written(p, encode("IADD", "i", Rd=RZ, Ra=RZ, imm=1, cc=1), warp=1)
         p.issue(encode("IADD32I", Rd=RZ, Ra=1, imm32=-1, cc=1), warp=1)     # 2 - 1 carries
         yield from p.wait(gap)
         reader = yield from _written(p, encode("IADD", "r", Rd=2, Ra=RZ, Rb=RZ, extended=1), warp=1)
-        p.bench.expect(f"CC after {gap} cycles", set(reader.values), {int(gap >= RESULT)})
+        p.bench.expect(f"CC after {gap} cycles", set(reader.values), {int(gap >= RESULT_CYCLES)})
 
-    seen = RESULT - 1 + beats       # the last beat's predicate is written
+    seen = RESULT_CYCLES - 1 + beats       # the last beat's predicate is written
     for gap in (seen - 1, seen, PREDICATE):
         setter = encode("ISETP", "i", Pd=2, Ra=RZ, imm=0, compare=Compare.NE.value)
         yield from _written(p, setter, warp=1)

@@ -13,12 +13,12 @@ LAYERS = (
     {"command"},
     {"collector", "ecp5", "toolchain"},
     {"engine", "launch", "bitstream", "verilog"},
-    {"kernels", "model", "waves"},
+    {"formal", "kernels", "model", "waves"},
     {"machine"},
     {"board", "firmware", "report"},
     {"benchmarks", "debugger", "launch_options", "testbench"},
     {"demo"},
-    {"asm", "bench", "debug", "dis", "fpga", "ptx", "run", "run_tb"},
+    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )
 """Parts of ``sim``: each imports those of layers before its own."""

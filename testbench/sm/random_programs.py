@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from rtl.execute.decode import LANE_FORMS
+from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
+from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import Constant, Form, Pipe
 from rtl.isa.table import FORMS
 from sim.launch import Launch
@@ -28,12 +30,17 @@ _COUNTER, _INDEX, _SHARED, _OTHER, _SELF, _ADDRESS = 20, 13, 14, 15, 12, 16
 """Registers that statements keep: loop counters from the first on; a place in a table; own and neighbour's shared
 memory; the thread's number; its chunk's address, a pair."""
 _DEEPEST = 3
+_LEVELS, _LEVELS_MASK = 25, 0x17
+"""The register that counts levels of recursion, and what is kept of a random number for it: each level has two tokens,
+so that the deepest fill the stack's cache three times."""
 _CONDITION = 6
 """The predicate of loops."""
 _CONVERSIONS = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
 _SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
           MemorySize.B64: "64", MemorySize.B128: "128"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
+_TOGETHER = ("VOTE", "S2R", "CS2R", "LEPC")
+"""Of the lanes: what threads do together, or that tells what only a warp knows."""
 _ATOMICS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH")
 _HEAD = f"""    S2R R{_SELF}, SR_TID.X
     S2R R{_INDEX}, SR_CTAID.X
@@ -110,10 +117,12 @@ class Program:
 
 
 class _Writer:
-    """Makes statements up."""
+    """Makes statements up; if ``alone`` only such in which no thread has to do with another one, without ``floats``
+    none that need floating point."""
 
-    def __init__(self, source: Random, functions: int) -> None:
-        self.source, self.functions = source, functions
+    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool) -> None:
+        self.source, self.functions, self.alone, self.floats = source, functions, alone, floats
+        self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
     def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
         """``count`` statements, ``depth`` levels of them still to go; functions from number ``calls`` on are called.
@@ -125,7 +134,9 @@ class _Writer:
         """A statement."""
         kinds: list[tuple[float, Callable[[], Statement]]] = [
             (8, self.arithmetic), (1.5, self.conversion), (3, self.access), (1, self.atomic), (1, self.table),
-            (1, self.shuffle), (0.4, self.order)]
+            (0.4, self.order)]
+        if not self.alone:
+            kinds.append((1, self.shuffle))
         if depth:
             inside: Callable[[], tuple[Statement, ...]] = lambda: self.block(  # noqa: E731
                 self.source.randrange(1, 5), depth - 1, calls)
@@ -133,7 +144,9 @@ class _Writer:
                       (0.7, lambda: self.switch(inside))]
         if calls < self.functions:
             kinds.append((1, lambda: self.call(calls)))
-        if together:
+        if depth:
+            kinds.append((0.7, self.recursion))
+        if together and not self.alone:
             kinds.append((2, self.exchange))
         chances, makers = zip(*kinds, strict=True)
         return self.source.choices(makers, chances)[0]()
@@ -149,6 +162,8 @@ class _Writer:
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
             word = random_word(self.source, self.source.choice(forms))
+            if encoding_error(word, REGISTERS, self.floats) is not WarpError.NONE:
+                continue
             form = form_of(word)
             values = form.values(word)
             constants = [operand for operand in form.operands.values() if isinstance(operand, Constant)]
@@ -157,7 +172,7 @@ class _Writer:
 
     def arithmetic(self) -> Statement:
         """An instruction of the lanes."""
-        return self._word(LANE_FORMS)
+        return self._word(self._lanes)
 
     def conversion(self) -> Statement:
         """An instruction of the conversion unit."""
@@ -180,7 +195,7 @@ class _Writer:
         """On an own word, or on one that all threads meet on."""
         name, value = self.source.choice(_ATOMICS), f"R{self.register()}"
         place = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
-        kind = self.source.randrange(4)
+        kind = self.source.choice((0, 1, 3) if self.alone else (0, 1, 2, 3))
         if kind == 0:
             return Statement((f"{self.guard()}ATOMS.{name} R{self.register()}, [R{_SHARED}+{place}], {value}",))
         if kind == 1 and name != "EXCH":
@@ -236,6 +251,14 @@ class _Writer:
         """A function."""
         return Statement((f"CAL f{self.source.randrange(calls, self.functions)}",))
 
+    def recursion(self) -> Statement:
+        """A function that calls itself, each thread as often as it likes; it stands behind a branch around it."""
+        return Statement((
+            f"LOP32I.AND R{_LEVELS}, R{self.register()}, {_LEVELS_MASK:#x}", "SSY over%", "CAL self%", "SYNC", "self%:",
+            f"ISETP.EQ.U32.AND P{_CONDITION}, PT, R{_LEVELS}, RZ, PT", "SSY up%", f"@P{_CONDITION} SYNC",
+            f"IADD32I R{_LEVELS}, R{_LEVELS}, -0x1", self.arithmetic().before[0], "CAL self%", "SYNC", "up%:", "RET",
+            "over%:"))
+
     def exchange(self) -> Statement:
         """Threads of a CTA read each other's shared memory between two barriers."""
         at = f"{self.source.randrange(0, 4 * _OWN_WORDS, 4):#x}"
@@ -245,10 +268,12 @@ class _Writer:
                           self.source.choice(["BAR.SYNC 0x0", f"{reduction}\n    B2R.RESULT R{self.register()}"])))
 
 
-def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2) -> Program:
-    """A program of about ``size`` statements at its top."""
+def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2, *, alone: bool = False,
+                   floats: bool = True) -> Program:
+    """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
+    ``floats`` none needs floating point."""
     functions = source.randrange(3)
-    writer = _Writer(source, functions)
+    writer = _Writer(source, functions, alone=alone, floats=floats)
     bodies = []
     for number in range(functions):
         leave = Statement((f"@P{source.randrange(6)} RET",))

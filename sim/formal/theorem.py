@@ -1,0 +1,49 @@
+"""What a theorem is: the content of a file of ``testbench/formal``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from amaranth.hdl import Elaboratable
+
+from sim.formal.fault import Fault
+
+__all__ = ["Theorem", "load"]
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A theorem.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the hardware with what is around it: assertions say what is proved, with those of the hardware itself;
+        assumptions say of whom; covers say what must be able to happen.
+    depth : int
+        Cycles of the induction: nothing is wrong in as many cycles from reset on, and, after as many cycles without
+        anything wrong, nothing is wrong in the next one. If ``bounded``, only the first half of that.
+    reach : int
+        Cycles from reset on in which every cover happens, and every fault is found.
+    faults : tuple of Fault
+        Each makes the theorem false.
+    bounded : bool
+        Proved for ``depth`` cycles from reset on only.
+    """
+
+    make: Callable[[], Elaboratable]
+    depth: int
+    reach: int
+    faults: tuple[Fault, ...]
+    bounded: bool = False
+
+
+def load(path: Path) -> Theorem:
+    """The ``THEOREM`` of a file."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.THEOREM

@@ -1,0 +1,159 @@
+"""Plays random programs on the hardware, in lockstep with the warp model: ``python -m sim.fuzz --minutes 10 --seed 1``.
+
+A campaign is a seed and a machine; what it has found is kept in a file, and it goes on where it ended. Of a case that
+fails the smallest program that still does is written as assembly text. The cases are those of ``testbench/fuzz``.
+
+Exit code 0: nothing was found. 1: something was. 2: it could not run; one line on stderr says why.
+"""
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from rtl.params import PRESETS
+from sim.command import CommandError, Parser, add_cache_option, check_file, make_folder, print_text, write_file
+from sim.engine import ENGINES, chosen_engine
+
+__all__ = ["FuzzError", "main"]
+
+_CASES = "testbench.fuzz"
+"""The package of the cases, which nothing here but its name knows."""
+
+
+class FuzzError(CommandError):
+    """A campaign that can't be run; one line that says why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line. ``None``: not given."""
+
+    minutes: float
+    seed: int
+    preset: str
+    engine: str
+    cached: bool
+    workers: int
+    scheduler: str | None
+    store: Path | None
+    html: Path | None
+    folder: Path
+    cases: int | None
+    case: int | None
+
+
+def _parser() -> Parser:
+    parser = Parser("sim.fuzz", "Plays random programs on the hardware, in lockstep with the warp model.")
+    parser.add_argument("--minutes", type=float, default=1, metavar="N", help="how long; default 1")
+    parser.add_argument("--cases", type=int, metavar="N", help="N cases at most")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the campaign; default 0")
+    parser.add_argument("--preset", choices=PRESETS, default="small", help="the machine; default small")
+    parser.add_argument("--engine", default="auto", metavar=f"auto|{'|'.join(ENGINES)}", help="default auto")
+    add_cache_option(parser)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N",
+                        help="processes; default one a core")
+    parser.add_argument("--scheduler", metavar="tcp://HOST:PORT",
+                        help="of a cluster of dask, whose workers do it instead")
+    parser.add_argument("--store", type=Path, metavar="FILE", help="what was found; default fuzz-SEED-PRESET.sqlite")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write what was covered as a page")
+    parser.add_argument("--folder", type=Path, default=Path(), metavar="FOLDER",
+                        help="where programs that fail are written; default here")
+    parser.add_argument("--case", type=int, metavar="N", help="play one case alone, and keep nothing")
+    return parser
+
+
+def _check(options: Options) -> None:
+    """Refuses what can't be."""
+    for name, least in (("workers", 1), ("cases", 1), ("case", 0)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise FuzzError(f"--{name} has to be {least} at least, not {value}")
+    if not (options.minutes > 0 and math.isfinite(options.minutes)):
+        raise FuzzError(f"--minutes has to be more than 0, not {options.minutes:g}")
+    if options.scheduler is not None and find_spec("distributed") is None:
+        raise FuzzError("the extra 'cluster' is not installed: pip install -e '.[cluster]'")
+    if options.html is not None:
+        check_file(options.html)
+    make_folder(options.folder)
+
+
+def _one(options: Options, engine: str) -> int:
+    """Plays one case."""
+    cases, player = (import_module(f"{_CASES}.{name}") for name in ("cases", "player"))
+    case = cases.case_of(options.seed, options.case, floats=PRESETS[options.preset].floats)
+    outcome = player.Player(options.preset, ENGINES[engine]).play(case)
+    print_text(f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
+               f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n")
+    if outcome.failure is not None:
+        print_text(f"failure       {outcome.failure}\n")
+    return 0 if outcome.failure is None else 1
+
+
+def _play(options: Options, engine: str, store: Any) -> list[tuple[int, str]]:
+    """Plays the campaign; returns the cases that failed now."""
+    campaigns, failed = import_module(f"{_CASES}.campaign"), []
+    campaign = campaigns.Campaign(options.seed, options.preset, engine)
+    with tqdm(unit=" cases", disable=None, leave=False) as bar:
+        def told(outcome: Any) -> None:
+            bar.update()
+            if outcome.failure is not None:
+                failed.append((outcome.number, outcome.failure))
+
+        try:
+            campaigns.play(campaign, store, 60 * options.minutes, workers=options.workers,
+                           scheduler=options.scheduler, cases=options.cases, told=told)
+        except (BrokenExecutor, OSError) as error:
+            raise FuzzError(f"workers were lost, what they told before is kept: {error}") from error
+    for number, failure in failed:
+        path = campaigns.save(campaign, number, options.folder)
+        print_text(f"case {number}: {failure}\n  smallest program: {path}\n")
+    return failed
+
+
+def _report(store: Any, html: Path | None, title: str) -> None:
+    """Prints what all of the campaign has come to, and writes the page."""
+    coverage, facts = import_module(f"{_CASES}.coverage"), []
+    for kind, (cases, instructions, cycles) in store.sums.items():
+        facts.append((kind.lower(), f"{cases:,} cases, {instructions:,} instructions in lockstep, {cycles:,} cycles"))
+    facts.append(("failed", ", ".join(f"case {number}" for number, _ in store.failures) or "none"))
+    print_text("".join(f"{name:12}  {value}\n" for name, value in facts) + coverage.table(store.coverage))
+    if html is not None:
+        write_file(html, coverage.page(store.coverage, title, facts).encode())
+        print_text(f"page          {html}\n")
+
+
+def _work(options: Options) -> int:
+    _check(options)
+    engine = chosen_engine(options).name
+    if options.case is not None:
+        return _one(options, engine)
+    stores = import_module(f"{_CASES}.store")
+    path = options.store or Path(f"fuzz-{options.seed}-{options.preset}.sqlite")
+    try:
+        store = stores.Store(path, options.seed, options.preset)
+    except stores.StoreError as error:
+        raise FuzzError(str(error)) from error
+    try:
+        _play(options, engine, store)
+        _report(store, options.html, f"Random programs, seed {options.seed}, preset {options.preset}")
+        return 1 if store.failures else 0
+    finally:
+        store.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, lambda options: _work(Options(**vars(options))))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

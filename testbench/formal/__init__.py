@@ -1,0 +1,1 @@
+"""Theorems about the hardware, one a file: its docstring says what is proved. ``python -m sim.prove`` proves them."""

@@ -1,0 +1,88 @@
+"""The first error is kept, nothing is lost in the cycle of a write that clears, and every register reads as what it is.
+
+Whatever errors, traps and events come in one cycle, and whatever the host writes in it:
+
+1. While HWW_WARP_ESR tells of an error and is not written, it and HWW_WARP_ESR_PC stay as they are.
+2. If it tells of none, or is cleared in this cycle, the first of the errors of this cycle is in both in the next one.
+3. A bit of HWW_GLOBAL_ESR is 1 in the next cycle exactly if its event happens in this one, or it is 1 and no 1 is
+   written to it.
+4. Errors beside or behind one that is kept are told by MULTIPLE_WARP_ERRORS.
+5. The machine interrupts exactly if an error is kept, or a bit of HWW_GLOBAL_ESR that the mask lets through, or that
+   nobody can mask.
+
+Errors come with a code other than NONE, and one of them at most is no premise: several may come at once.
+"""
+
+from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Value
+
+from rtl.error_status import ErrorStatus
+from rtl.isa.errors import WarpError
+from rtl.isa.registers import ALWAYS_INTERRUPT, SM_REGISTERS, GlobalError
+from rtl.layouts import place_of
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.formal.theorem import Theorem
+
+_SOURCES = 3
+"""Units that may have an error in one cycle: what a fourth one adds, a third does."""
+_EVENTS = {GlobalError.BPT_INT: "interrupt", GlobalError.BPT_PAUSE: "pause", GlobalError.SINGLE_STEP_COMPLETE: "step",
+           GlobalError.ERROR_IN_TRAP: "error_in_trap", GlobalError.TIMEOUT: "timeout"}
+
+
+class _Spec(Elaboratable):
+    """The error status, and a host and units that do what they like."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.status = dut = ErrorStatus(PRESETS["tiny"], _SOURCES)
+        free(m, dut)
+        no_reset(m)
+        error, pc, status, mask = (dut.contents[name] for name in (
+            "HWW_WARP_ESR", "HWW_WARP_ESR_PC", "HWW_GLOBAL_ESR", "HWW_GLOBAL_ESR_REPORT_MASK"))
+        past = Past(m)
+
+        def writes(name: str) -> Value:
+            return dut.access.write & (dut.access.place == place_of(SM_REGISTERS[name]))
+
+        valid = Cat(event.valid for event in dut.errors)
+        m.d.comb += [
+            Assume(~event.valid | (event.error != WarpError.NONE), "errors have a code") for event in dut.errors]
+        kept = error[:16].any()
+        stays = kept & ~writes("HWW_WARP_ESR")
+
+        # 1, 2: of the errors of a cycle the one that nothing of the same cycle is before.
+        claim(m, (error == past(error)) & (pc == past(pc)), "the first error is kept", when=past(stays))
+        for number, event in enumerate(dut.errors):
+            first = event.valid & ~valid[:number].any() & ~stays
+            claim(m, (error[:16] == past(event.error.as_value())) & (error[16:] == past(event.warp)) & (
+                pc == past(event.pc)), f"error {number} is told if it is the first", when=past(first))
+
+        # 3, 4: events by their bits; those of traps come by their reason.
+        several = (valid & (valid - 1)[:_SOURCES]).any() | (valid.any() & stays)
+        happens = {bit.value: getattr(dut.events, name) for bit, name in _EVENTS.items()}
+        happens[GlobalError.MULTIPLE_WARP_ERRORS.value] = several
+        cleared = Mux(writes("HWW_GLOBAL_ESR"), dut.access.data, 0)
+        for bit, event in happens.items():
+            claim(m, status[bit] == past(event | (status[bit] & ~cleared[bit])),
+                  f"event {bit} is neither lost nor made up", when=past.begun)
+
+        # 5
+        claim(m, dut.interrupt == (kept | (status & (mask | ALWAYS_INTERRUPT)).any()), "who interrupts")
+        for name, content in dut.contents.items():
+            claim(m, dut.access.value == content, f"{name} is read",
+                  when=dut.access.place == place_of(SM_REGISTERS[name]))
+
+        can_happen(m, kept & writes("HWW_WARP_ESR") & valid.all(), "errors in the cycle that clears one")
+        can_happen(m, writes("HWW_GLOBAL_ESR") & dut.access.data.all() & dut.events.pause & status[
+            GlobalError.BPT_PAUSE.value], "an event in the cycle that clears it")
+        can_happen(m, ~kept & status.any() & ~dut.interrupt, "an event that is masked")
+        return m
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=5, faults=(
+    Fault("rtl.error_status", "kept.eq(~pending & (", "kept.eq(("),
+    Fault("rtl.error_status", 'pending = error.any() & ~writes["HWW_WARP_ESR"]', "pending = error.any()"),
+    Fault("rtl.error_status", "access.data, 0) | raised)", "access.data, 0) & ~raised | raised & status)"),
+    Fault("rtl.error_status", "for event in reversed(list(self.errors)):", "for event in self.errors:"),
+    Fault("rtl.error_status", "(population(valid) > 1)", "(population(valid) > 2)")))

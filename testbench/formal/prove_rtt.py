@@ -1,0 +1,150 @@
+"""Nobody leaves a trap before all who live are at RTT or paused, and all who wait at RTT leave together.
+
+Warps begin, enter the trap, execute what they like there and outside, pause, are woken, fail, and end, in any order and
+at any time; the host stops, steps and wakes. Of each warp the theorem knows in which of the states of its protocol with
+issue and the flow unit it is; that protocol is all that is assumed. (A warp that is paused inside executes nothing
+there: an instruction of the trap unit issues when all before it is complete, so their errors have come.)
+
+1. A warp that waits at RTT is asked to leave only when, in the cycle before, every live warp waited there, was paused,
+   or had entered without a handler, and no warp was about to begin.
+2. Then all warps that wait there are asked, in the same cycle, and nobody who waits is left behind.
+3. Nobody else is asked to, but who terminates its warp.
+4. Every live warp is then inside the trap or paused: entry is that of all.
+5. A warp is inside from its entry until its return, as the protocol has it.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import enum
+
+from rtl.params import PRESETS
+from rtl.trap.machine import SmTrap, TrapOperation, WarpTraps
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_ANYWHERE = (TrapOperation.GO_ON, TrapOperation.MASK, TrapOperation.UNMASK)
+_OUTSIDE = (*_ANYWHERE, TrapOperation.TRAP, TrapOperation.URGENT_TRAP)
+_INSIDE = (*_ANYWHERE, TrapOperation.FAIL, TrapOperation.PAUSE, TrapOperation.PAUSE_QUIET)
+
+
+class _Place(enum.Enum, shape=4):
+    """Where a warp is in its protocol. WAITS_...: an instruction of the trap unit keeps it until ``resume``."""
+
+    DEAD = 0
+    OUTSIDE = 1
+    WAITS_OUTSIDE = 2
+    ENTERS = 3
+    INSIDE = 4
+    WAITS_INSIDE = 5
+    BARE = 6
+    AT_RTT = 7
+    ASKED = 8
+    LEAVES = 9
+
+
+class _Spec(Elaboratable):
+    """The states of the trap unit, and a machine around them that keeps the protocol and does what it likes."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.warps, m.submodules.machine = warps, machine = WarpTraps(_PARAMS), SmTrap(_PARAMS)
+        no_reset(m)
+        starting = Signal()
+        free(m, starting, warps.launch, warps.taken, warps.drained, warps.result, warps.dispatched,
+             warps.clears_status, warps.errors, warps.command)
+        m.d.comb += [
+            machine.starting.eq(starting), machine.stop.eq(warps.command.stop), machine.cause.eq(warps.cause),
+            machine.insisting.eq(warps.insisting), warps.trapping.eq(machine.trapping), warps.urgent.eq(machine.urgent),
+            warps.release.eq(machine.release), machine.paused.eq(warps.paused), machine.quiet.eq(warps.quiet),
+            machine.returning.eq(warps.returning), machine.live.eq(warps.live)]
+        places = [Signal(_Place, name=f"place_{warp}") for warp in range(_PARAMS.warps)]
+        for warp, place in enumerate(places):
+            self._follow(m, warps, machine, warp, place)
+        m.d.comb += warps.live.eq(Cat(place != _Place.DEAD for place in places))
+
+        stands = Cat((place == _Place.DEAD) | (place == _Place.AT_RTT) | bare | paused
+                     for place, bare, paused in zip(places, warps.bare, warps.paused, strict=True)).all() & ~starting
+        inside = Cat((place == _Place.DEAD) | inside | paused
+                     for place, inside, paused in zip(places, warps.inside, warps.paused, strict=True)).all()
+        claim(m, stands, "who leaves has waited for all", when=machine.release)
+        claim(m, inside, "all have entered", when=machine.release)
+        claim(m, ~warps.waits.any(), "nobody is left behind", when=Past(m)(machine.release))
+        can_happen(m, machine.release & warps.waits.all(), "all leave together")
+        can_happen(m, machine.release & warps.waits.any() & warps.paused.any(), "one leaves, one is paused")
+        can_happen(m, machine.release & warps.bare.all(), "all leave without a handler")
+        return m
+
+    def _follow(self, m: Module, warps: WarpTraps, machine: SmTrap, warp: int, place: Any) -> None:
+        """Follows a warp through its protocol; what would break it does not happen."""
+        past, step, result = Past(m), warps.dispatched.payload, warps.result.payload
+        inside, leaving = warps.inside[warp], warps.leaving[warp]
+        begins = warps.launch.valid & (warps.launch.payload.warp == warp)
+        does = warps.dispatched.valid & (step.warp == warp)
+        told = warps.result.valid & (result.warp == warp)
+        fails = Cat(event.valid & (event.warp == warp) for event in warps.errors).any()
+
+        def at(*where: _Place) -> Value:
+            return Cat(place == each for each in where).any()
+
+        def allowed(*operations: TrapOperation) -> Value:
+            return Cat(step.operation == each for each in operations).any()
+
+        enters = allowed(TrapOperation.ENTER, TrapOperation.ENTER_PAUSED) & warps.enters[warp]
+        m.d.comb += [
+            Assume(~begins | at(_Place.DEAD), "a warp begins once"),
+            Assume(~fails | ~at(_Place.DEAD), "who is dead does not fail"),
+            Assume(~warps.taken[warp] | (at(_Place.OUTSIDE, _Place.INSIDE) & ~warps.hold[warp]), "who is held waits"),
+            Assume(~does | (at(_Place.OUTSIDE) & (allowed(*_OUTSIDE) | enters)) | (at(_Place.ASKED) & allowed(
+                TrapOperation.LEAVE)) | (at(_Place.INSIDE) & ~warps.paused[warp] & allowed(
+                    *_INSIDE, TrapOperation.WAIT, TrapOperation.TERMINATE)), "what may be executed where"),
+            Assume(~told | at(_Place.OUTSIDE, _Place.INSIDE, _Place.ENTERS, _Place.LEAVES), "who awaits a result"),
+            Assume(~(told & does), "an instruction of the trap waits for results"),
+            Assume(~(told & at(_Place.ENTERS) & result.terminated), "entry ends nobody")]
+
+        with m.If(begins):
+            m.d.sync += place.eq(_Place.OUTSIDE)
+        with m.Elif(told & result.terminated):
+            m.d.sync += place.eq(_Place.DEAD)
+        with m.Elif(machine.release & warps.bare[warp] & ~warps.paused[warp]):
+            m.d.sync += place.eq(_Place.OUTSIDE)
+        with m.Else(), m.Switch(place):
+            with m.Case(_Place.OUTSIDE), m.If(does):
+                m.d.sync += place.eq(Mux(enters, _Place.ENTERS, _Place.WAITS_OUTSIDE))
+            with m.Case(_Place.WAITS_OUTSIDE), m.If(warps.resume[warp]):
+                m.d.sync += place.eq(_Place.OUTSIDE)
+            with m.Case(_Place.ENTERS), m.If(told):
+                bare = warps.bare[warp] | (result.error.as_value() != 0)
+                m.d.sync += place.eq(Mux(bare, _Place.BARE, _Place.INSIDE))
+            with m.Case(_Place.INSIDE), m.If(does):
+                m.d.sync += place.eq(Mux(step.operation == TrapOperation.WAIT, _Place.AT_RTT, Mux(
+                    step.operation == TrapOperation.TERMINATE, _Place.ASKED, _Place.WAITS_INSIDE)))
+            with m.Case(_Place.WAITS_INSIDE), m.If(warps.resume[warp]):
+                m.d.sync += place.eq(_Place.INSIDE)
+            with m.Case(_Place.AT_RTT), m.If(machine.release):
+                m.d.sync += place.eq(_Place.ASKED)
+            with m.Case(_Place.ASKED), m.If(does):
+                m.d.sync += place.eq(_Place.LEAVES)
+            with m.Case(_Place.LEAVES), m.If(told):
+                m.d.sync += place.eq(Mux(result.error.as_value() == 0, _Place.OUTSIDE, _Place.INSIDE))
+
+        claim(m, leaving == at(_Place.ASKED, _Place.LEAVES), f"who leaves, {warp}")
+        claim(m, warps.waits[warp] == at(_Place.AT_RTT), f"who waits at RTT, {warp}")
+        claim(m, past((at(_Place.AT_RTT) & machine.release) | (does & allowed(TrapOperation.TERMINATE))),
+              f"who is asked to leave, {warp}", when=past.begun & leaving & ~past(leaving))
+        claim(m, inside == at(_Place.ENTERS, _Place.INSIDE, _Place.WAITS_INSIDE, _Place.BARE, _Place.AT_RTT,
+                              _Place.ASKED, _Place.LEAVES), f"who is inside, {warp}")
+        claim(m, (warps.entries.read(m, warp) ^ warps.results.read(m, warp)) == (at(_Place.ENTERS) & ~warps.bare[warp]),
+              f"whose result is that of its entry, {warp}")
+        claim(m, at(_Place.ENTERS, _Place.BARE), f"who has no handler, {warp}", when=warps.bare[warp])
+        claim(m, past(at(_Place.AT_RTT) & machine.release) & leaving, f"all who wait leave, {warp}",
+              when=past(at(_Place.AT_RTT)) & ~at(_Place.AT_RTT))
+
+
+THEOREM = Theorem(_Spec, depth=4, reach=12, faults=(
+    Fault("rtl.trap.machine", "stands.eq(~(self.starting | ", "stands.eq(~("),
+    Fault("rtl.trap.machine", "(self.live & ~(self.paused | self.returning)).any()",
+          "(self.live & ~(self.paused | self.returning)).all()"),
+    Fault("rtl.trap.machine", "Mux(self.release, waits, 0), ones)", "Mux(self.release, waits & -waits, 0), ones)")))

@@ -1,0 +1,96 @@
+"""Theorems about the hardware: how they are found and refused; the short ones are proved, with their faults."""
+
+from pathlib import Path
+
+import pytest
+
+from sim import prove
+from sim.formal.fault import Fault, FaultError
+from sim.formal.prover import ask, missing_prover
+from sim.formal.theorem import load
+
+MISSING = missing_prover()
+KNOWN = prove.theorems()
+SHORT = ("error_status",)
+"""What is proved in seconds; ``python -m sim.prove`` proves them all."""
+
+
+def test_theorems_are_listed_with_their_titles(capsys):
+    assert prove.main(["--list"]) == 0
+    listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert listed.keys() == KNOWN.keys() >= {"error_status", "dispatch_queue", "rtt"}
+    assert all(title.endswith((".", ",")) or title[0].isupper() for title in listed.values())
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_faults_stand_once_in_the_source(name):
+    """So that no theorem is asked about hardware without its fault."""
+    theorem = load(KNOWN[name])
+    assert theorem.faults
+    for fault in theorem.faults:
+        source = Path(*fault.module.split(".")).with_suffix(".py").read_text(encoding="utf-8")
+        assert fault.applied(source) != source
+
+
+def test_a_fault_that_is_not_there_is_refused():
+    with pytest.raises(FaultError, match="'c' is in its source 0 times, not once"):
+        Fault("rtl.wires", "c", "d").applied("a b")
+    with pytest.raises(FaultError, match="2 times"):
+        Fault("rtl.wires", "a", "d").applied("a a")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["nothing"], "no theorem nothing: there are dispatch_queue, error_status, rtt"),
+    (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0")])
+def test_refusals(arguments, message, capsys):
+    with pytest.raises(SystemExit) as ended:
+        prove.main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"python -m sim.prove: {message}\n"
+
+
+def test_missing_tools_are_named(monkeypatch, capsys):
+    monkeypatch.setattr("sim.formal.prover.find_spec", lambda package: None)
+    with pytest.raises(SystemExit, match="2"):
+        prove.main(["rtt"])
+    assert capsys.readouterr().err == (
+        "python -m sim.prove: the extra 'formal' is not installed: pip install -e '.[formal]'\n")
+
+
+@pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
+@pytest.mark.parametrize("name", SHORT)
+def test_short_theorems(name, capsys):
+    assert prove.main([name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + len(load(KNOWN[name]).faults)
+    assert all(" yes " in line for line in lines)
+
+
+@pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
+def test_what_does_not_hold_is_told(tmp_path):
+    """A theorem that says too much, of a counter that comes to 3."""
+    path = tmp_path / "prove_counter.py"
+    path.write_text(COUNTER, encoding="utf-8")
+    holds, happens = ask(path, load(path), tmp_path / "work")
+    assert (holds.right, holds.where) == (False, "prove_counter.py:13")
+    assert (happens.right, happens.where) == (False, "prove_counter.py:14")
+
+
+COUNTER = """
+from amaranth.hdl import Elaboratable, Module, Signal
+from sim.formal.surroundings import can_happen, claim, no_reset
+from sim.formal.theorem import Theorem
+
+class Counter(Elaboratable):
+    def elaborate(self, platform):
+        m = Module()
+        no_reset(m)
+        count = Signal(4)
+        m.d.sync += count.eq(count + 1)
+
+        claim(m, count != 3, "three is never reached")
+        can_happen(m, count == 12, "twelve is, but not within ten cycles")
+        return m
+
+THEOREM = Theorem(Counter, depth=5, reach=10, faults=())
+"""

@@ -1,0 +1,73 @@
+"""What is played, made from a seed and a number alone."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from random import Random
+
+from rtl.layouts import Policy
+from sim.launch import Launch
+from testbench.sm.random_programs import Program, Statement, random_program
+
+__all__ = ["Case", "Kind", "case_of"]
+
+_SIZES = (4, 8, 12, 12, 20)
+"""Statements at the top of a program."""
+_LATENCIES = (1, 20, 20, 60, 200)
+"""Cycles that memory takes, or takes at most if it does so in disorder."""
+_WORDS = 24
+"""Random words in a program of them."""
+_CODES = 64
+"""Bits of an instruction."""
+
+
+class Kind(Enum):
+    """What a case is."""
+
+    PROGRAM = "a program of nested statements"
+    ALONE = "such a program whose threads do not meet, against threads that run alone, too"
+    STOPPED = "such a program that the host stops and lets go on"
+    WORDS = "random words among its instructions"
+
+
+_CHANCES = {Kind.PROGRAM: 5, Kind.ALONE: 3, Kind.STOPPED: 2, Kind.WORDS: 2}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, and the machine around it.
+
+    ``latency`` is memory's, ``disorder`` the seed of its disorder, if it has one. ``pauses`` are the cycles between the
+    host's stops.
+    """
+
+    number: int
+    kind: Kind
+    program: Program
+    policy: Policy
+    latency: int
+    disorder: int | None
+    pauses: tuple[int, ...] = ()
+
+    def launch(self) -> Launch:
+        """A launch of it."""
+        return self.program.launch()
+
+
+def _with_words(source: Random, program: Program) -> Program:
+    """The program with random words among its statements; nearly all of them are no instructions."""
+    body = list(program.body)
+    for _ in range(source.randrange(1, _WORDS)):
+        body.insert(source.randrange(len(body) + 1), Statement((f".raw {source.getrandbits(_CODES):#x}",)))
+    return replace(program, body=tuple(body))
+
+
+def case_of(seed: int, number: int, *, floats: bool = True) -> Case:
+    """The case of that number in the campaign of that seed, on a machine that has floating point if ``floats``."""
+    source = Random(f"{seed} {number}")
+    kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
+    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats)
+    if kind is Kind.WORDS:
+        program = _with_words(source, program)
+    pauses = tuple(source.randrange(1, 2000) for _ in range(source.randrange(1, 6))) if kind is Kind.STOPPED else ()
+    return Case(number, kind, program, source.choice(list(Policy)), source.choice(_LATENCIES),
+                source.choice([None, source.getrandbits(32)]), pauses)

@@ -1,0 +1,114 @@
+"""Plays cases on the hardware."""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from rtl.params import PRESETS
+from sim.debugger.driver import grid_over, resume, suspend, wait
+from sim.engine import Engine
+from sim.launch import Launch
+from sim.machine.hardware import Hardware, HardwareResult
+from sim.machine.host import Host
+from sim.model.thread import ThreadFaultError
+from sim.model.thread import run as run_threads
+from testbench.fuzz.cases import Case, Kind
+from testbench.fuzz.coverage import Coverage, Observer
+from testbench.sm.random_programs import Program, shrink
+from testbench.words import memory_left
+
+__all__ = ["Outcome", "Player"]
+
+_LIMIT = 400_000
+"""Cycles that no program takes; random words may go round for ever."""
+_WORDS_LIMIT = 20_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a case came to: ``failure`` is what was wrong, None when nothing was."""
+
+    number: int
+    kind: str
+    status: str
+    instructions: int
+    cycles: int
+    seconds: float
+    failure: str | None
+    coverage: Coverage = field(default_factory=Coverage)
+
+
+def _stopping(pauses: tuple[int, ...]) -> Callable[[Host], Awaitable[None]]:
+    """A host that stops the machine now and then, and lets it go on."""
+    async def drive(host: Host) -> None:
+        await resume(host)      # the grid was held until this host is here
+        for pause in pauses:
+            await host.run(pause)
+            if await grid_over(host):
+                return
+            await suspend(host)
+            await resume(host)
+        await wait(host, grid_over, _LIMIT)
+
+    return drive
+
+
+class Player:
+    """A machine that plays one case after the other.
+
+    Parameters:
+        preset, engine: The machine, and what simulates it.
+    """
+
+    def __init__(self, preset: str, engine: type[Engine]) -> None:
+        self._hardware = Hardware(PRESETS[preset], engine, check=True)
+
+    def play(self, case: Case) -> Outcome:
+        """Plays a case."""
+        began, observer = time.monotonic(), Observer()
+        self._hardware.told = observer
+        launch = case.launch()
+        result = self._run(case, launch)
+        failure = self._wrong(case, launch, result)
+        lockstep = self._hardware.lockstep
+        assert lockstep is not None
+        return Outcome(case.number, case.kind.name, result.status, lockstep.compared, result.cycles,
+                       time.monotonic() - began, failure, observer.coverage)
+
+    def smallest(self, case: Case) -> Program:
+        """The smallest program of a case that fails that still fails."""
+        return shrink(case.program, lambda program: self.play(replace(case, program=program)).failure is not None)
+
+    def _run(self, case: Case, launch: Launch) -> HardwareResult:
+        hardware = self._hardware
+        hardware.policy, hardware.latency, hardware.disorder = case.policy, case.latency, case.disorder
+        return hardware.run(launch, _WORDS_LIMIT if case.kind is Kind.WORDS else _LIMIT,
+                            driver=_stopping(case.pauses) if case.kind is Kind.STOPPED else None)
+
+    def _wrong(self, case: Case, launch: Launch, result: HardwareResult) -> str | None:
+        """What is wrong with a run. Random words may do what they like, but alike on both sides."""
+        hardware, lockstep = self._hardware, self._hardware.lockstep
+        assert lockstep is not None
+        if lockstep.difference is not None:
+            return str(lockstep.difference)
+        if result.status != "ok":
+            waits = all(warp.barrier is not None for warp in lockstep.machine.live)
+            if case.kind is Kind.WORDS and (result.status == "error" or hardware.cycles >= _WORDS_LIMIT or waits):
+                return None     # an error, a loop, or a barrier that waits for ever, on both sides
+            return "\n".join([f"{result.status} {result.reason}".strip(), *result.diagnosis])
+        if pending := lockstep.pending():
+            return f"not complete in the end: {pending[0]}"
+        if (where := lockstep.compare_memory(hardware.memory)) is not None:
+            return where
+        return self._alone(case, launch) if case.kind is Kind.ALONE else None
+
+    def _alone(self, case: Case, launch: Launch) -> str | None:
+        """What differs from what threads leave that run alone."""
+        alone = case.launch()
+        try:
+            run_threads(alone)
+        except ThreadFaultError as error:
+            return f"threads that run alone: {error}"
+        here, there = memory_left(replace(launch, memory=self._hardware.memory)), memory_left(alone)
+        different = [name for name in there if here[name] != there[name]]
+        return f"threads that run alone leave something else in {', '.join(different)}" if different else None

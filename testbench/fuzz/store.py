@@ -1,0 +1,83 @@
+"""What a campaign has found, in a file of SQLite; a campaign goes on where it ended."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbench.fuzz.coverage import Coverage
+from testbench.fuzz.player import Outcome
+
+__all__ = ["Store", "StoreError"]
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS campaign (seed INTEGER NOT NULL, preset TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS cases (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, status TEXT NOT NULL, instructions INTEGER NOT NULL,
+    cycles INTEGER NOT NULL, seconds REAL NOT NULL, failure TEXT);
+CREATE TABLE IF NOT EXISTS coverage (
+    instruction TEXT NOT NULL, state TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (instruction, state));
+"""
+
+
+class StoreError(Exception):
+    """A file that can't be a campaign's; one line that says why."""
+
+
+class Store:
+    """The file of a campaign, which is made if it is not there. StoreError if it is another campaign's, or no such
+    file."""
+
+    def __init__(self, path: Path, seed: int, preset: str) -> None:
+        try:
+            self._file = sqlite3.connect(path)
+            self._file.executescript(_TABLES)
+            kept = self._file.execute("SELECT seed, preset FROM campaign").fetchone()
+        except sqlite3.Error as error:
+            raise StoreError(f"{path}: {error}") from error
+        if kept is None:
+            with self._file:
+                self._file.execute("INSERT INTO campaign VALUES (?, ?)", (seed, preset))
+        elif kept != (seed, preset):
+            raise StoreError(f"{path}: is the campaign of seed {kept[0]}, preset {kept[1]}")
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+    def add(self, outcome: Outcome) -> None:
+        """Keeps an outcome, all of it or nothing; one that is there already stays."""
+        with self._file:
+            fresh = self._file.execute("INSERT OR IGNORE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?)", (
+                outcome.number, outcome.kind, outcome.status, outcome.instructions, outcome.cycles, outcome.seconds,
+                outcome.failure)).rowcount
+            if fresh:
+                self._file.executemany(
+                    "INSERT INTO coverage VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times",
+                    [(*key, times) for key, times in outcome.coverage.items()])
+
+    def missing(self) -> Iterator[int]:
+        """Numbers of cases that have not been played, without end."""
+        played = {number for number, in self._file.execute("SELECT number FROM cases")}
+        number = 0
+        while True:
+            if number not in played:
+                yield number
+            number += 1
+
+    @property
+    def coverage(self) -> Coverage:
+        """Of all cases."""
+        rows = self._file.execute("SELECT instruction, state, times FROM coverage")
+        return Coverage({(name, state): times for name, state, times in rows})
+
+    @property
+    def failures(self) -> list[tuple[int, str]]:
+        """Cases that failed, and what was wrong."""
+        return list(self._file.execute("SELECT number, failure FROM cases WHERE failure IS NOT NULL ORDER BY number"))
+
+    @property
+    def sums(self) -> dict[str, tuple[int, int, int]]:
+        """Of each kind: cases, instructions, cycles."""
+        rows = self._file.execute(
+            "SELECT kind, COUNT(*), SUM(instructions), SUM(cycles) FROM cases GROUP BY kind ORDER BY kind")
+        return {kind: tuple(counts) for kind, *counts in rows}

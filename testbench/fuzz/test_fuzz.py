@@ -1,0 +1,171 @@
+"""Campaigns of random programs: the same from the same seed, kept, gone on with, and not blind."""
+
+import os
+import signal
+import sqlite3
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from sim import fuzz
+from sim.engine import CompiledEngine
+from sim.launch import Launch
+from sim.model import compute
+from sim.toolchain.assembler import assemble
+from testbench.engine.designs import needs_compiled
+from testbench.fuzz import campaign as campaigns
+from testbench.fuzz.cases import Kind, case_of
+from testbench.fuzz.coverage import INSTRUCTIONS, STATES, Coverage, page, table
+from testbench.fuzz.player import Outcome, Player
+from testbench.fuzz.store import Store, StoreError
+
+CAMPAIGN = campaigns.Campaign(5, "tiny", CompiledEngine.name)
+
+
+def outcome(number, failure=None, **coverage):
+    return Outcome(number, "PROGRAM", "ok", 10, 100, 0.5, failure, Coverage({
+        (name, "whole"): times for name, times in coverage.items()}))
+
+
+@pytest.fixture(scope="module")
+def player():
+    return Player(CAMPAIGN.preset, CompiledEngine)
+
+
+def test_a_case_is_the_same_again_and_others_differ():
+    texts = [case_of(1, number).program.text for number in range(20)]
+    assert [case_of(1, number).program.text for number in range(20)] == texts
+    assert len(set(texts)) == len(texts)
+    assert case_of(2, 0) != case_of(1, 0)
+    assert {case_of(1, number).kind for number in range(40)} == set(Kind)
+
+
+def test_every_case_can_be_launched():
+    assert all(isinstance(case_of(3, number).launch(), Launch) for number in range(30))
+
+
+def test_a_store_goes_on_where_it_ended(tmp_path):
+    path = tmp_path / "kept.sqlite"
+    store = Store(path, 1, "tiny")
+    store.add(outcome(0, IADD=3))
+    store.add(outcome(2, "it differs", IADD=1, BRA=2))
+    store.add(outcome(2, "it differs", IADD=1, BRA=2))
+    store.close()
+    store = Store(path, 1, "tiny")
+    assert list(islice(store.missing(), 3)) == [1, 3, 4]
+    assert store.coverage == {("IADD", "whole"): 4, ("BRA", "whole"): 2}
+    assert store.failures == [(2, "it differs")]
+    assert store.sums == {"PROGRAM": (2, 20, 200)}
+    store.close()
+
+
+def test_a_store_is_of_one_campaign(tmp_path):
+    Store(tmp_path / "kept.sqlite", 1, "tiny").close()
+    with pytest.raises(StoreError, match="is the campaign of seed 1, preset tiny"):
+        Store(tmp_path / "kept.sqlite", 2, "tiny")
+    (tmp_path / "other").write_text("no database, but long enough to be looked at" * 9)
+    with pytest.raises(StoreError, match="file is not a database"):
+        Store(tmp_path / "other", 1, "tiny")
+
+
+def test_coverage_is_told_as_a_table_and_as_a_page():
+    coverage = Coverage({("IADD", "whole"): 4321, ("BRA", "spilled"): 2})
+    text = table(coverage)
+    assert f"whole           1 of {len(INSTRUCTIONS) + 1}" in text
+    assert " BRK " in text
+    assert " IADD " not in text
+    html = page(coverage, "A <title>", [("failed", "none")])
+    assert "A &lt;title&gt;" in html
+    assert html.count("<td") == len(STATES) * (len(INSTRUCTIONS) + 1)
+    assert "4,321" in html
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--workers", "0"], "--workers has to be 1 at least, not 0"),
+    (["--cases", "0"], "--cases has to be 1 at least, not 0"),
+    (["--case", "-1"], "--case has to be 0 at least, not -1"),
+    (["--minutes", "0"], "--minutes has to be more than 0, not 0"),
+    (["--minutes", "nan"], "--minutes has to be more than 0, not nan"),
+    (["--html", "nowhere/page.html"], "nowhere/page.html: No such file or directory")])
+def test_refusals(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        fuzz.main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"python -m sim.fuzz: {message}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(fuzz, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="2"):
+        fuzz.main(["--scheduler", "tcp://localhost:1"])
+    assert "the extra 'cluster' is not installed" in capsys.readouterr().err
+
+
+@needs_compiled
+def test_a_case_of_each_kind_is_right(player):
+    wanted = {kind: next(number for number in range(99) if case_of(5, number, floats=False).kind is kind)
+              for kind in Kind}
+    for kind, number in wanted.items():
+        found = player.play(CAMPAIGN.case(number))
+        assert (found.kind, found.failure) == (kind.name, None)
+        assert found.instructions
+        assert sum(found.coverage[key] for key in found.coverage if key[1] in ("flat", "on chip", "spilled")) \
+            >= found.instructions
+
+
+@needs_compiled
+def test_a_wrong_reference_is_seen_and_the_program_shrinks(player, monkeypatch, tmp_path):
+    """Whatever sees this sees hardware that is wrong: only both sides together tell."""
+    right = compute.OPERATIONS["LOP32I"]
+    monkeypatch.setattr(compute, "OPERATIONS", {
+        **compute.OPERATIONS, "LOP32I": lambda *arguments: _spoiled(right(*arguments))})
+    case = CAMPAIGN.case(next(number for number in range(99) if case_of(5, number, floats=False).kind is Kind.PROGRAM))
+    found = player.play(case)
+    assert found.failure is not None
+    assert "LOP32I" in found.failure
+    monkeypatch.setattr(campaigns, "_player", lambda preset, engine: player)
+    path = campaigns.save(CAMPAIGN, case.number, tmp_path)
+    text = path.read_text()
+    assert text.startswith(f"// Case {case.number} of seed 5")
+    assert len(text.splitlines()) < len(case.program.text.splitlines())
+    assert assemble(text, path.name)
+
+
+def _spoiled(given):
+    """What an operation gives, with the lowest bit of its word inverted."""
+    return replace(given, value=given.value ^ 1)
+
+
+@needs_compiled
+def test_the_command_keeps_what_it_found(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for cases, sums in ((3, 3), (2, 5)):
+        assert fuzz.main(["--preset", "tiny", "--seed", "5", "--cases", str(cases), "--workers", "1", "--html",
+                          "page.html", "--minutes", "5"]) == 0
+        with sqlite3.connect("fuzz-5-tiny.sqlite") as kept:
+            assert kept.execute("SELECT COUNT(*) FROM cases").fetchone() == (sums,)
+    told = capsys.readouterr().out
+    assert "failed        none" in told
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert fuzz.main(["--preset", "tiny", "--seed", "5", "--case", "0"]) == 0
+    assert capsys.readouterr().out.startswith("case          0, ")
+
+
+@needs_compiled
+def test_a_cluster_that_loses_a_worker_plays_every_case(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="the extra 'cluster' is not installed")
+    store, killed = Store(tmp_path / "kept.sqlite", CAMPAIGN.seed, CAMPAIGN.preset), []
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        def told(found):
+            if not killed:
+                killed.append(next(iter(cluster.workers.values())).pid)
+                os.kill(killed[0], signal.SIGKILL)
+
+        campaigns.play(CAMPAIGN, store, 300, scheduler=cluster.scheduler_address, cases=12, told=told)
+    assert killed
+    assert sum(cases for cases, _, _ in store.sums.values()) == 12
+    assert store.failures == []
+    store.close()

@@ -7,13 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rtl.isa.kinds import FloatFormat
 from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.machine.hardware import Hardware
 from sim.run import main
+from testbench.convert.cases import edges, random_pattern
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import EDGES, singles
+from testbench.model.test_conversions import numbers, rounded
+from testbench.model.test_conversions import words as form_words
 from testbench.programs.single import rounding
 from testbench.programs.single.rounding import LIMIT, exact_quotients, exact_roots, launch_of, words
 
@@ -136,6 +140,47 @@ def test_integers_beside_numbers(level):
         assert np.array_equal(np.signbit(found)[kept], np.signbit(exact)[kept])
 
 
+def _of_other_formats(given: np.ndarray) -> np.ndarray:
+    """What kernel ``formats`` has to leave, in its order: an array for each number."""
+    double, single, half = (numbers(given, form) for form in (FloatFormat.F64, FloatFormat.F32, FloatFormat.F16))
+    to_zero, upwards = 3, 2
+    with np.errstate(all="ignore"):
+        of_integers = given.astype(np.int32).astype(np.float32).astype(np.float64)
+        integers = np.where(np.isnan(half), 0, np.clip(np.rint(half), -2.0 ** 31, 2.0 ** 31 - 1))
+    return np.array([
+        form_words(rounded(single, FloatFormat.F16, 0), FloatFormat.F16),
+        form_words(rounded(single, FloatFormat.F16, to_zero), FloatFormat.F16),
+        form_words(rounded(double, FloatFormat.F16, 0), FloatFormat.F16),
+        form_words(rounded(of_integers, FloatFormat.F16, 0), FloatFormat.F16), form_words(half, FloatFormat.F32),
+        form_words(rounded(double, FloatFormat.F32, 0), FloatFormat.F32),
+        form_words(rounded(double, FloatFormat.F32, upwards), FloatFormat.F32),
+        integers.astype(np.int64).astype(np.uint32), form_words(half, FloatFormat.F64),
+        form_words(single, FloatFormat.F64), form_words(np.floor(double), FloatFormat.F64)], np.uint64)
+
+
+def _numbers_to_convert(seed: object) -> np.ndarray:
+    source = random.Random(str(seed))
+    patterns = [pattern for form in FloatFormat for pattern in (
+        *edges(form), *(random_pattern(source, form) for _ in range(200)))]
+    return np.array(patterns[:len(patterns) // 64 * 64], np.uint64)
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_numbers_of_other_formats(level):
+    """As compiled code converts them: half precision from doubles by singles that are rounded to odd."""
+    given = _numbers_to_convert(level)
+    exact = _of_other_formats(given)
+    for left in on_both_models("formats", level, {"out": np.zeros((len(given), 8), np.uint64), "in": given},
+                               (len(given) // 64, 1, 1), (64, 1, 1)):
+        rows = left.reshape(-1, 16)
+        found = [rows[:, place // 2] >> 16 * (place % 2) & 0xFFFF for place in range(4)]
+        found += [rows[:, place] for place in (2, 3, 4, 5)]
+        found += [left.view(np.uint64).reshape(-1, 8)[:, place] for place in (3, 4, 5)]
+        for place, (results, right) in enumerate(zip(found, exact, strict=True)):
+            wrong = np.flatnonzero(results != right)
+            assert not wrong.size, [(place, hex(given[i]), hex(results[i]), hex(right[i])) for i in wrong[:5]]
+
+
 def _rows(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     x = source.normal(0, 3, (2, 64)).astype(np.float32)
     powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
@@ -200,12 +245,13 @@ def test_the_hardware_keeps_step_with_functions(kernel, level):
 
 
 @needs_compiled
-@pytest.mark.parametrize("kernel", ["roots", "functions", "whole"])
+@pytest.mark.parametrize("kernel", ["roots", "functions", "whole", "formats"])
 def test_the_hardware_keeps_step_with_any_number(kernel):
     """Slow paths of sqrt.rn and rcp.rn among them."""
-    words, _, _ = singles(random.Random(6), 128)
-    on_hardware(kernel, "O3", {"out": np.zeros((128, 8), np.float32), "in": np.array(words, np.uint32)}, (2, 1, 1),
-                (64, 1, 1))
+    given = np.array(singles(random.Random(6), 128)[0], np.uint32)
+    if kernel == "formats":
+        given = np.random.default_rng(6).choice(_numbers_to_convert(6), 128)
+    on_hardware(kernel, "O3", {"out": np.zeros((128, 16), np.float32), "in": given}, (2, 1, 1), (64, 1, 1))
 
 
 def test_a_machine_without_floating_point_refuses_it(capsys):

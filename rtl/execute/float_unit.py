@@ -276,16 +276,16 @@ class FloatRound(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, total = self.control, self.sum
-        zeros, shift, field = Signal(_SHIFT_BITS), Signal(_SHIFT_BITS), Signal(_FIELD)
+        zeros, shift = Signal(_SHIFT_BITS), Signal(_SHIFT_BITS)
         limit, exponent = Signal(10), Signal(10)
+        field, more = self._normal(m, total.magnitude, shift)
+        mantissa = field[1:]
         m.d.comb += [
             zeros.eq(_leading_zeros(total.magnitude)), limit.eq(total.exponent - 1),
-            shift.eq(Mux(limit < zeros, limit, zeros)), field.eq(total.magnitude << shift),
-            exponent.eq((limit - shift) & field[_FIELD - 1].replicate(10))]
+            shift.eq(Mux(limit < zeros, limit, zeros)), exponent.eq((limit - shift) & mantissa[-1].replicate(10))]
 
         # Rounding: a carry out of the fraction goes to the exponent.
-        last, half, more, up = field[_FIELD - _MANTISSA], Signal(), Signal(), Signal()
-        m.d.comb += [half.eq(field[_FIELD - _MANTISSA - 1]), more.eq(field[:_FIELD - _MANTISSA - 1].any())]
+        last, half, up = mantissa[0], field[0], Signal()
         with m.Switch(control.round):
             with m.Case(FloatRounding.RN):
                 m.d.comb += up.eq(half & (more | last))
@@ -293,7 +293,7 @@ class FloatRound(wiring.Component):
                 m.d.comb += up.eq(total.sign & (half | more))
             with m.Case(FloatRounding.RP):
                 m.d.comb += up.eq(~total.sign & (half | more))
-        mantissa, rounded = field[_FIELD - _MANTISSA:], Signal(_FRACTION + 11)
+        rounded = Signal(_FRACTION + 11)
         m.d.comb += rounded.eq(sum_with_carry(
             Cat(mantissa[:_FRACTION], exponent), Cat(Const(0, _FRACTION), mantissa[_FRACTION], Const(0, 9)), up))
         stored, overflows, word = rounded[_FRACTION:], Signal(), Signal(32)
@@ -316,6 +316,25 @@ class FloatRound(wiring.Component):
         with m.Elif(control.saturate & (word[_FRACTION:31] >= _ONE >> _FRACTION)):
             m.d.comb += self.result.eq(_ONE)
         return m
+
+    def _normal(self, m: Module, magnitude: Value, shift: Value) -> tuple[Value, Value]:
+        """The magnitude shifted up: its highest _MANTISSA + 1 bits, and whether any below is 1.
+
+        By the largest step first, so that what the smaller ones cannot bring up needs no way there.
+        """
+        kept: Value = magnitude
+        lost: Value = Const(0, 1)
+        for place in reversed(range(_SHIFT_BITS)):
+            step, moves = 1 << place, shift[place]
+            width = min(_FIELD, _MANTISSA + step)
+            unseen = len(kept) - width
+            assert unseen <= step
+            shifted = Signal(width, name=f"up{step}")
+            m.d.comb += shifted.eq(Mux(moves, Cat(Const(0, step - unseen), kept)[:width], kept[unseen:]))
+            if unseen:
+                lost |= ~moves & kept[:unseen].any()
+            kept = shifted
+        return kept, lost
 
 
 def _leading_zeros(word: Value) -> Value:

@@ -95,7 +95,7 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
     parser.add_argument("--block", metavar="X[,Y[,Z]]", type=_dimensions, default=(32, 1, 1),
                         help="threads of a CTA (default: 32)")
     parser.add_argument("--arg", metavar="SPEC", action="append", default=[],
-                        help="a parameter, in order: u32:V s32:V u64:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
+                        help="a parameter, in order: u32:V s32:V u64:V f32:V buf:NAME=u32[COUNT] buf:NAME=@FILE")
     parser.add_argument("--preset", choices=PRESETS, default=DEFAULT_PRESET,
                         help=f"the machine (default: {DEFAULT_PRESET}; of a board: what it has)")
     parser.add_argument("--engine", type=current_name, choices=("auto", *engines, BOARD), default="auto",

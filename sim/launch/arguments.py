@@ -4,23 +4,29 @@
 text                  argument
 ====================  ===================================================================
 ``u32:7`` ``s32:-1``  a number passed by value: decimal, or hexadecimal with 0x
+``f32:-2.5e3``        a floating-point number, rounded to the nearest one; also inf and nan
 ``buf:OUT=u32[256]``  a buffer of that many zeros; its address is passed
 ``buf:IN=@data.bin``  a buffer with the bytes of a file
 ====================  ===================================================================
 
-Types are u8 u16 u32 u64 s8 s16 s32 s64. The name of a buffer is what results call it.
+Types are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64. The name of a buffer is what results call it.
 """
 
 import re
+import struct
 from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from sim.command import CommandError
 from sim.launch import Argument, Buffer, Scalar
 
 __all__ = ["ArgumentError", "parse_argument", "parse_arguments"]
 
-_SIZES = {f"{sign}{8 * size}": size for sign in "us" for size in (1, 2, 4, 8)}
+_FLOATS = {"f32": ("<f", np.float32), "f64": ("<d", np.float64)}
+_SIZES = {**{f"{sign}{8 * size}": size for sign in "us" for size in (1, 2, 4, 8)}, "f32": 4, "f64": 8}
+_FLOAT = re.compile(r"(?P<type>f\w+):(?P<value>[-+]?([0-9]+\.?[0-9]*([eE][-+]?[0-9]+)?|\.[0-9]+|inf|nan))")
 _SCALAR = re.compile(r"(?P<type>\w+):(?P<value>-?(0[xX][0-9a-fA-F]+|[0-9]+))")
 _BUFFER = re.compile(r"buf:(?P<name>[A-Za-z_]\w*)=(?P<what>.*)")
 _ZEROS = re.compile(r"(?P<type>\w+)\[(?P<count>[0-9]+)\]")
@@ -46,6 +52,14 @@ def _scalar(text: str, kind: str, number: str) -> Scalar:
     return Scalar(value, size)
 
 
+def _float(text: str, kind: str, number: str) -> Scalar:
+    size = _size(text, kind)
+    pattern, rounded = _FLOATS[kind]
+    with np.errstate(over="ignore"):
+        value = rounded(float(number))
+    return Scalar(int.from_bytes(struct.pack(pattern, value), "little"), size)
+
+
 def _zeros(text: str, name: str, kind: str, count: str) -> Buffer:
     length = _size(text, kind) * int(count)
     if not 0 < length <= _MOST_BYTES:
@@ -65,6 +79,8 @@ def _content(text: str, path: str) -> bytes:
 
 def parse_argument(text: str) -> Argument:
     """The argument that ``text`` spells; ArgumentError when it spells none."""
+    if match := _FLOAT.fullmatch(text):
+        return _float(text, match["type"], match["value"])
     if match := _SCALAR.fullmatch(text):
         return _scalar(text, match["type"], match["value"])
     if match := _BUFFER.fullmatch(text):

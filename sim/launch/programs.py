@@ -10,7 +10,7 @@ __all__ = ["SUFFIXES", "read_program"]
 
 _READERS: Mapping[str, tuple[str, str]] = {
     ".cubin": ("sim.toolchain.cubin", "read_cubin"), ".ptx": ("sim.toolchain.from_ptx", "read_ptx_program"),
-    ".sass": ("sim.toolchain.assembler", "read_sass")}
+    ".sass": ("sim.toolchain.assembler", "read_sass"), ".cu": ("sim.toolchain.from_cuda", "read_cuda_program")}
 """Module and function of each reader: a binary does without the assembler, and that without the compiler."""
 
 SUFFIXES = tuple(_READERS)

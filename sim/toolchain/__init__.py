@@ -25,5 +25,6 @@ records, control_text           what a file tells of its functions; control code
 spelling, disassembly           from words to NVIDIA's text
 listing, *_listing              from object files to text that assembles
 ptx, compiler, from_ptx         PTX: its front end, its compiler, both before the assembler
+cuda, from_cuda                 NVIDIA's compilers, where they are installed; programs in CUDA C++
 =============================== ==============================================================================
 """

@@ -13,6 +13,7 @@ from sim.launch.arguments import ArgumentError, parse_argument, parse_arguments
 from sim.model.retirement import StackToken
 from sim.report.run import describe
 from sim.run import main
+from sim.toolchain.cuda import CompilerError, cubin_of_cuda
 from testbench import refusal
 from testbench.handmade import encode, machine, warp_of
 from testbench.programs import ADD, BUFFERS, PROGRAMS, RECURSION, TRAP
@@ -58,6 +59,45 @@ def test_assembly_runs_too(run_program, tmp_path, capsys):
     assert (code, written["buffers"]) == (0, {"out": [*range(7), 0]})
     source.write_text(".kernel ids\n  FROB R1\n")
     assert refused(capsys, str(source)).startswith(f"{source}:2:3: ")
+
+
+SCALED = """
+extern "C" __global__ void scaled(float factor, const float *x, float *y, double *z) {
+    y[threadIdx.x] = factor * x[threadIdx.x];
+}
+"""
+
+
+def test_cuda_runs_too(run_program, tmp_path):
+    (tmp_path / "x.bin").write_bytes(struct.pack("<4f", 1, 2, 0.5, -3))
+    source = tmp_path / "scaled.cu"
+    source.write_text(SCALED)
+    try:
+        cubin_of_cuda(b"", "nothing")
+    except CompilerError as error:
+        pytest.skip(str(error))
+    code, written = run_program(source, *MODEL, "--arg", "f32:2.5", "--arg", f"buf:x=@{tmp_path / 'x.bin'}", "--arg",
+                                "buf:y=f32[4]", "--arg", "buf:z=f64[1]", "--block", "4")
+    assert code == 0
+    assert struct.pack("<4I", *written["buffers"]["y"]) == struct.pack("<4f", 2.5, 5, 1.25, -7.5)
+
+
+def test_what_the_compiler_of_cuda_says_is_passed_on(tmp_path, capsys):
+    source = tmp_path / "wrong.cu"
+    source.write_text('extern "C" __global__ void wrong(int *p) { *p = q; }\n')
+    try:
+        cubin_of_cuda(b"", "nothing")
+    except CompilerError as error:
+        pytest.skip(str(error))
+    assert refused(capsys, str(source)).startswith(f'{source}(1): error: identifier "q" is undefined')
+
+
+def test_a_compiler_of_cuda_that_is_missing_is_named(tmp_path, capsys, monkeypatch):
+    source = tmp_path / "k.cu"
+    source.write_text(SCALED)
+    monkeypatch.setattr("sim.toolchain.cuda.find_spec", lambda package: None)
+    assert refused(capsys, str(source)) == (
+        f"{source}: libnvrtc.so.11.2 is not there: pip install nvidia-cuda-nvrtc-cu11==11.8.89")
 
 
 def test_an_error_is_shown_with_its_place(run_program, capsys):
@@ -132,8 +172,8 @@ def test_the_command_itself():
 
 @pytest.mark.parametrize("arguments,message", [
     ((), "the following arguments are required: PROGRAM"),
-    (("program",), "program: a program is a file with the suffix .cubin, .ptx or .sass"),
-    (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx or .sass"),
+    (("program",), "program: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
+    (("k.txt",), "k.txt: a program is a file with the suffix .cubin, .ptx, .sass or .cu"),
     ((ADD,), f"{ADD}: kernel k takes 4 arguments, not 0"),
     ((ADD, "--entry", "main"), f"{ADD}: no kernel main; it has k"),
     ((ADD, *BUFFERS, "--arg", "u64:1"), f"{ADD}: argument 3 of kernel k has 4 bytes, not 8"),
@@ -196,6 +236,8 @@ def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):
 
 @pytest.mark.parametrize("text,argument", [
     ("u32:7", Scalar(7, 4)), ("u32:0xFFFFFFFF", Scalar(0xFFFFFFFF, 4)), ("s32:-1", Scalar(-1, 4)),
+    ("f32:-2.5", Scalar(0xC0200000, 4)), ("f32:1e60", Scalar(0x7F800000, 4)), ("f32:nan", Scalar(0x7FC00000, 4)),
+    ("f64:0.1", Scalar(0x3FB999999999999A, 8)), ("f32:1", Scalar(0x3F800000, 4)),
     ("s32:-0x80000000", Scalar(-1 << 31, 4)), ("u64:0x100000000", Scalar(1 << 32, 8)), ("u8:255", Scalar(255, 1)),
     ("s16:-5", Scalar(-5, 2)), ("u32:010", Scalar(10, 4)), ("buf:x=u32[3]", Buffer("x", bytes(12))),
     ("buf:a_1=u8[5]", Buffer("a_1", bytes(5))), ("buf:x=u16[2]", Buffer("x", bytes(4))),
@@ -208,8 +250,8 @@ def test_arguments(text, argument):
     ("u32:4294967296", "argument 'u32:4294967296': u32 holds 0 to 4294967295"),
     ("u32:-1", "argument 'u32:-1': u32 holds 0 to 4294967295"),
     ("s32:2147483648", "argument 's32:2147483648': s32 holds -2147483648 to 2147483647"),
-    ("f32:1", "argument 'f32:1': unknown type f32; there are u8 u16 u32 u64 s8 s16 s32 s64"),
-    ("buf:x=f32[4]", "argument 'buf:x=f32[4]': unknown type f32; there are u8 u16 u32 u64 s8 s16 s32 s64"),
+    ("f16:1", "argument 'f16:1': unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"),
+    ("buf:x=f16[4]", "argument 'buf:x=f16[4]': unknown type f16; there are u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"),
     ("buf:x=u32[0]", "argument 'buf:x=u32[0]': a buffer has 1 to 1073741824 bytes, not 0"),
     ("buf:x=u64[999999999]", "argument 'buf:x=u64[999999999]': a buffer has 1 to 1073741824 bytes, not 7999999992"),
     ("buf:x=@nowhere.bin", "argument 'buf:x=@nowhere.bin': nowhere.bin: No such file or directory"),

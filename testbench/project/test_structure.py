@@ -17,7 +17,7 @@ LAYERS = (
     {"machine"},
     {"board", "firmware", "report"},
     {"benchmarks", "debugger", "launch_options", "testbench"},
-    {"demo"},
+    {"api", "demo"},
     {"asm", "bench", "debug", "dis", "fpga", "fuzz", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )

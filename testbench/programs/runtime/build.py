@@ -12,8 +12,8 @@ from itertools import chain
 from pathlib import Path
 
 from sim.command import OutputError, Parser
+from sim.toolchain.cuda import CompilerError
 from testbench.programs.cuda.build import compiled, update
-from testbench.programs.cuda.nvidia import CompilerError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

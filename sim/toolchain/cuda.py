@@ -1,4 +1,4 @@
-"""NVIDIA's compilers of CUDA 11.8: from CUDA C++ to PTX (NVRTC), from PTX to cubins (ptxas)."""
+"""NVIDIA's compilers of CUDA 11.8: from CUDA C++ to PTX or a cubin (NVRTC), from PTX to a cubin (ptxas)."""
 
 import contextlib
 import ctypes
@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+__all__ = ["CompilerError", "cubin_of_cuda", "cubin_of_ptx", "ptx_of_cuda"]
+
 _NVRTC = ("nvidia.cuda_nvrtc", "lib/libnvrtc.so.11.2", "nvidia-cuda-nvrtc-cu11")
 _PTXAS = ("nvidia.cuda_nvcc", "bin/ptxas", "nvidia-cuda-nvcc-cu11")
-_OPTIONS = ("--gpu-architecture=compute_50", "--std=c++17", "--device-int128")
+_OPTIONS = ("--std=c++17", "--device-int128")
+_ARCHITECTURES = {"PTX": "compute_50", "CUBIN": "sm_50"}
 _DEBUG_OPTION = "--device-debug"
 
 
@@ -35,25 +38,36 @@ def ptx_of_cuda(source: str, name: str, *, debug: bool) -> str:
     The same text each time: in a process of its own, because NVRTC numbers the calls of all programs of a process, and
     in the root folder, because a debugger's tables name the folder. Raises CompilerError.
     """
-    options = (*_OPTIONS, *([_DEBUG_OPTION] if debug else []))
-    done = subprocess.run([sys.executable, "-I", __file__, _tool(*_NVRTC), name, *options], input=source.encode(),
+    return _compiled("PTX", source.encode(), name, _DEBUG_OPTION if debug else None).rstrip(b"\0").decode()
+
+
+def cubin_of_cuda(source: bytes, name: str) -> bytes:
+    """The cubin of a source, for sm_50, optimised. Raises CompilerError."""
+    return _compiled("CUBIN", source, name, None)
+
+
+def _compiled(what: str, source: bytes, name: str, option: str | None) -> bytes:
+    """What NVRTC makes of a source: PTX or a CUBIN. Raises CompilerError."""
+    options = (f"--gpu-architecture={_ARCHITECTURES[what]}", *_OPTIONS, *([] if option is None else [option]))
+    done = subprocess.run([sys.executable, "-I", __file__, _tool(*_NVRTC), what, name, *options], input=source,
                           capture_output=True, cwd="/")
     if done.returncode:
         raise CompilerError(done.stderr.decode().rstrip())
-    return done.stdout.decode()
+    return done.stdout
 
 
-def _compile(library: ctypes.CDLL, source: bytes, name: str, options: Sequence[str]) -> tuple[bytes, bool]:
-    """The PTX of a source and True, or what is wrong with it and False."""
+def _compile(library: ctypes.CDLL, source: bytes, what: str, name: str,
+             options: Sequence[str]) -> tuple[bytes, bool]:
+    """What a source becomes and True, or what is wrong with it and False."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     library.nvrtcCreateProgram(ctypes.byref(program), source, name.encode(), 0, None, None)
     given = [option.encode() for option in options]
     failed = library.nvrtcCompileProgram(program, len(given), (ctypes.c_char_p * len(given))(*given))
-    what = "ProgramLog" if failed else "PTX"
-    getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
-    text = ctypes.create_string_buffer(size.value)
-    getattr(library, f"nvrtcGet{what}")(program, text)
-    return text.value, not failed
+    wanted = "ProgramLog" if failed else what
+    getattr(library, f"nvrtcGet{wanted}Size")(program, ctypes.byref(size))
+    content = ctypes.create_string_buffer(size.value)
+    getattr(library, f"nvrtcGet{wanted}")(program, content)
+    return (content.value if failed else content.raw), not failed
 
 
 def cubin_of_ptx(ptx: str, *options: str) -> bytes:
@@ -69,6 +83,7 @@ def cubin_of_ptx(ptx: str, *options: str) -> bytes:
 
 
 if __name__ == "__main__":
-    result, fine = _compile(ctypes.CDLL(sys.argv[1]), sys.stdin.buffer.read(), sys.argv[2], sys.argv[3:])
+    result, fine = _compile(ctypes.CDLL(sys.argv[1]), sys.stdin.buffer.read(), sys.argv[2], sys.argv[3],
+                            sys.argv[4:])
     (sys.stdout if fine else sys.stderr).buffer.write(result)
     sys.exit(not fine)

@@ -182,8 +182,11 @@ class ConversionResult(wiring.Component):
         with m.Switch(instruction.to_size):
             for code, form in self._formats.items():
                 with m.Case(code):
+                    # Without F2F a double is made of an integer, as it is.
+                    plain = form is DOUBLE and not self._floats
                     m.d.comb += self._float.eq(Cat(
-                        fraction[DOUBLE.fraction - form.fraction:], exponent[:form.exponent], negative))
+                        (top[_FIRST:-1] if plain else fraction)[DOUBLE.fraction - form.fraction:],
+                        exponent[:form.exponent], negative))
         if self._floats:
             # The exponent says a cycle before how much of it is below the point.
             width = len(self._below)

@@ -120,11 +120,12 @@ async def _pass(dut: ConversionDatapath, words: Any, found: list[int], instructi
         await ctx.tick()
 
 
-def check_formats(bench: Bench) -> None:
-    """Numbers of every format in every other, and within it; of half precision as integers, integers in it; by the
-    datapath and by the warp model: edges, and numbers at random."""
+def check_formats(bench: Bench, floats: bool = True) -> None:
+    """Numbers of every format in every other, and within it, as integers of every type, and these in every format; by
+    the datapath and by the warp model: edges, and numbers at random. Without ``floats`` what such a machine has.
+    """
     count, random = 2_000 if bench.thorough else 50, bench.random
-    dut, jobs = ConversionDatapath(True), list[tuple[ConversionOperation, dict[str, int], list[int]]]()
+    dut, jobs = ConversionDatapath(floats), list[tuple[ConversionOperation, dict[str, int], list[int]]]()
 
     def add(operation: ConversionOperation, form: FloatFormat | None, known: list[int], **fields: int) -> None:
         chosen = {name: random.getrandbits(1) for name in ("flush", "saturate", "absolute_b", "negate_b")}
@@ -133,18 +134,18 @@ def check_formats(bench: Bench) -> None:
                    for _ in range(count)]
         jobs.append((operation, chosen | {"part": 0} | fields, known + sources))
 
-    for form, mode in product(FloatFormat, range(4)):
+    for form, mode in product(FloatFormat if floats else (), range(4)):
         for to in FloatFormat:
             fields = {"round": mode} if form is not to else {"whole": mode + 4}
             add(ConversionOperation.FLOAT_TO_FLOAT, form, edges(form), source=form.value, destination=to.value,
                 **fields)
         add(ConversionOperation.FLOAT_TO_FLOAT, form, edges(form), source=form.value, destination=form.value, whole=0)
-    for mode, integer in product(range(4), range(8)):
-        add(ConversionOperation.INTEGER_TO_FLOAT, None, INTEGERS, source=integer, destination=FloatFormat.F16.value,
-            round=mode)
+    formats = FloatFormat if floats else (FloatFormat.F32, FloatFormat.F64)
+    for form, mode, integer in product(formats, range(4), range(8)):
+        add(ConversionOperation.INTEGER_TO_FLOAT, None, INTEGERS, source=integer, destination=form.value, round=mode)
         if integer & 3:
-            add(ConversionOperation.FLOAT_TO_INTEGER, FloatFormat.F16, edges(FloatFormat.F16),
-                source=FloatFormat.F16.value, destination=integer, round=mode)
+            add(ConversionOperation.FLOAT_TO_INTEGER, form, edges(form), source=form.value, destination=integer,
+                round=mode)
     found, checked = list[int](), 0
     bench.simulate(dut, [partial(_convert, dut, jobs, found)], limit=100 + sum(
         len(sources) + DATAPATH_STAGES for _, _, sources in jobs))

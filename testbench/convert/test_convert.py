@@ -312,8 +312,10 @@ def test_functions():
     assert passes(tb_convert.check_functions).checks["results of functions"] > 6 * 1000
 
 
-def test_formats():
-    assert passes(tb_convert.check_formats).checks["conversions of formats"] > 100 * 100
+@pytest.mark.parametrize("floats", [False, True])
+def test_formats(floats):
+    passed = passes(partial(tb_convert.check_formats, floats=floats))
+    assert passed.checks["conversions of formats"] > (200 if floats else 100) * 100
 
 
 def test_crowd():

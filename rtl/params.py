@@ -11,6 +11,7 @@ __all__ = [
     "LINE_ADDRESS_BITS",
     "LOCAL_WINDOW",
     "PRESETS",
+    "QUAD",
     "QUARTERS",
     "SHARED_WINDOW",
     "WARP_THREADS",
@@ -24,6 +25,8 @@ ADDRESS_BITS = 40
 """Width of a byte address in memory."""
 LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 """Width of the address of a line, the unit of the memory port."""
+QUAD = 4
+"""Threads of a quad: the first of a warp, those behind them, and so on."""
 QUARTERS = 4
 """Lanes of which one is full: what only such a lane can do passes the lanes in so many parts of a beat."""
 _SEEN = 5

@@ -51,7 +51,7 @@ ABSENT: tuple[Absent, ...] = (
         ("VSHR", 0x5600, 0xFF00))),
     *(Absent(name, match, mask, _NO_MEANING) for name, match, mask in (
         ("IMADSP", 0x5A80, 0xFF80), ("IMADSP", 0x4A80, 0xFF80), ("IMADSP", 0x5280, 0xFF80), ("IMADSP", 0x3480, 0xFE80),
-        ("STP", 0xEEA0, 0xFFF8), ("F2I", 0x38B0, 0xFEF8))),
+        ("STP", 0xEEA0, 0xFFF8))),
 )
 """All of them, as rows of one name together."""
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .fields import D_CC, A, B, C, D, P, Q, X, alu, bits, choice, define, flag
-from .kinds import Boolean, FloatCompare, FloatFlush, FloatRange, FloatRounding, ProductScale, texts
+from .kinds import Boolean, FloatCompare, FloatFlush, FloatRange, FloatRounding, ProductScale, SwizzledSum, texts
 from .syntax import Adjust, Choice, Field, Form, Immediate, Modifier, Pipe, Register
 
 __all__ = ["COMBINE", "COMPARE", "FLOATING", "SIGNS", "SIGNS_SET", "SIGNS_SETP", "round_at"]
@@ -61,8 +61,9 @@ COMPARE = choice("compare", bits(48, 4), texts(FloatCompare))
 COMBINE = choice("combine", bits(45, 2), texts(Boolean))
 SIGNS_SET = {"negate_a": bits(43, 1), "absolute_b": bits(44, 1), "negate_b": bits(53, 1), "absolute_a": bits(54, 1)}
 SIGNS_SETP = {"negate_a": bits(43, 1), "absolute_b": bits(44, 1), "negate_b": bits(6, 1), "absolute_a": bits(7, 1)}
-_SWIZZLES = tuple("".join(("PP", "NP", "PN", "ZP")[code >> 2 * pair & 3] for pair in reversed(range(4)))
+_SWIZZLES = tuple("".join(SwizzledSum(code >> 2 * pair & 3).name for pair in reversed(range(4)))
                   for code in range(256))
+"""Of the first thread of a quad first, which is the upper left one."""
 
 COMPARISON: list[Form] = [
     *alu("FMNMX", {"r": (0x5C60, 0xFFF8), "c": (0x4C60, 0xFFF8), "i": (0x3860, 0xFEF8)},

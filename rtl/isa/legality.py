@@ -31,7 +31,8 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "lacks", "refusal_of", "register_groups", "rules"]
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "is_refused", "lacks", "refusal_of", "register_groups",
+           "rules"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Refusal:
                 and (self.field is None or values.get(self.field) in self.codes)
                 and (self.beside is None or values.get(self.beside[0]) == self.beside[1]))
 
+    def covers_all(self, form: Form) -> bool:
+        """Whether all instructions of a form are, by its fixed bits."""
+        fixed = self.field is None or (self.field in form.fields and not form.fields[self.field].mask & ~form.mask)
+        return fixed and self.covers(form, form.values(form.match))
+
 
 def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
             variant: str | None = None, beside: tuple[str, int] | None = None) -> Refusal:
@@ -65,7 +71,6 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_HALVES = "of floating point there is single and double precision"
 
 _ONLY_ADD = "atomic operations on floats are sums"
 _NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
@@ -74,12 +79,11 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_HALVES),
-    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_HALVES),
     _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
-    _refuse("FSWZADD", why="it belongs to graphics"),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
+    _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
+    _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.U128,), why=_NO_MEANING),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
@@ -98,14 +102,18 @@ _WITHOUT_FLOATS = (
     *(_refuse(name, why=_NONE) for name in dict.fromkeys(form.name for form in FLOATING)),
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
             why=_NONE),
+    _refuse("I2F", "F2F", field="destination", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2F", field="destination", codes=(FloatFormat.F64,), why=_NONE),
+    _refuse("F2F", field="source", codes=(FloatFormat.F64,), why=_NONE),
     _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why=_NONE),
     _refuse("F2F", field="negate_b", codes=(1,), why=_NONE),
     _refuse("F2F", why=_NONE, variant="c"),
     _refuse("F2F", why=_NONE, variant="i"),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_NONE),
 )
-"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F of the zero in RZ sets
-CC where the lower word of a 64-bit test is known to be 0."""
+"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F.F32.F32 of the zero in
+RZ sets CC where the lower word of a 64-bit test is known to be 0."""
 _WITHOUT_DOUBLES = (
     *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
     _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
@@ -131,6 +139,11 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
 def exists(form: Form, floats: bool = True, doubles: bool = True) -> bool:
     """Whether a machine with these knobs has any word of a form."""
     return (floats or form not in FLOATING) and (doubles or form not in DOUBLE)
+
+
+def is_refused(form: Form) -> bool:
+    """Whether no machine has an instruction of a form."""
+    return any(refusal.covers_all(form) for refusal in REFUSALS)
 
 
 @cache

@@ -191,7 +191,7 @@ class Immediate:
     """Not spelled when it has this value."""
     signed_if: Callable[[Values], bool] | None = None
     real: int = 0
-    """It is a floating-point number of so many bits, and spelled as one; the field's value is that of these bits."""
+    """If it is a floating-point number, and spelled as one: how many bits that has; the field's value is theirs."""
 
 
 @dataclass(frozen=True)

@@ -2,41 +2,33 @@
 
 import math
 import struct
-from dataclasses import dataclass
 
 __all__ = ["real_bits", "real_text"]
 
 _DIGITS = 20
 _LONG = 1e9
 """From here on numbers are printed with an exponent and all digits."""
+_SPECIAL = {"INF": math.inf, "QNAN": math.nan}
+_CODES = {16: "e", 32: "f", 64: "d"}
+"""How :mod:`struct` calls the formats, by their bits."""
+_NAMES = {16: "half", 32: "single", 64: "double"}
+_SIGNALLING = 0x7FF4_0000_0000_0000
 
 
-@dataclass(frozen=True)
-class _Format:
-    """A format: its name, its codes in :mod:`struct`, as a number and as its bits, and the bits of its fraction."""
-
-    name: str
-    number: str
-    bits: str
-    fraction: int
-    signals: bool
-    """A NaN whose fraction begins with 0 is printed as one that signals."""
+def _pattern(value: float, size: int) -> int:
+    """The bits of a number in a format; OverflowError where it is too large."""
+    return int.from_bytes(struct.pack(f"<{_CODES[size]}", value), "little")
 
 
-_FORMATS = {32: _Format("single", "<f", "<I", 23, False), 64: _Format("double", "<d", "<Q", 52, True)}
-"""By their widths."""
-
-
-def real_text(bits: int, width: int) -> str:
-    """The number with these bits; a negative ``bits`` is those in two's complement. NVIDIA's disassembler has a
-    space behind -0 and infinities, and behind a NaN, whatever follows.
+def real_text(bits: int, size: int = 32) -> str:
+    """The number with these bits, of which there are 16, 32 or 64; a negative ``bits`` is those in two's complement.
+    NVIDIA's disassembler has a space behind -0, infinities and NaNs, whatever follows.
     """
-    form = _FORMATS[width]
-    word = bits & (1 << width) - 1
-    value, = struct.unpack(form.number, struct.pack(form.bits, word))
-    sign = "-" if word >> width - 1 else "+"
+    bits %= 1 << size
+    value, = struct.unpack(f"<{_CODES[size]}", bits.to_bytes(size // 8, "little"))
+    sign = "-" if bits >> size - 1 else "+"
     if math.isnan(value):
-        return f"{sign}{'S' if form.signals and not word >> form.fraction - 1 & 1 else 'Q'}NAN "
+        return f"{sign}{'S' if size == 64 and not bits >> 51 & 1 else 'Q'}NAN "
     if math.isinf(value):
         return f"{sign}INF "
     if value == 0 and sign == "-":
@@ -44,30 +36,27 @@ def real_text(bits: int, width: int) -> str:
     return f"{value:.{_DIGITS}e}" if abs(value) >= _LONG else f"{value:.{_DIGITS}g}"
 
 
-def real_bits(text: str, width: int) -> int:
-    """The bits, as a signed number, of a number in base 10, rounded to the nearest; of INF, QNAN or SNAN; or those that
-    a number in base 16 or 2 is. ValueError where it is none of these, or too large.
+def real_bits(text: str, size: int = 32) -> int:
+    """The bits, as a signed number, of a number in base 10, rounded to the nearest; of INF, QNAN or, of 64 bits, SNAN;
+    or those that a number in base 16 or 2 is. ValueError where it is none of these, or too large.
     """
-    form, sign = _FORMATS[width], 1 << width - 1
-    infinity = sign - (1 << form.fraction)
-    special = {"INF": infinity, "QNAN": infinity | 1 << form.fraction - 1,
-               "SNAN": infinity | 1 << form.fraction - 8}
     negative, digits = text.startswith("-"), text.removeprefix("-").removeprefix("+")
-    if digits in special:
-        bits = special[digits]
+    if digits in _SPECIAL:
+        bits = _pattern(_SPECIAL[digits], size)
+    elif digits == "SNAN" and size == 64:
+        bits = _SIGNALLING
     elif digits[:2].lower() in ("0x", "0b"):
         bits = int(digits, 0)
-        if bits >> width:
-            raise ValueError(f"{digits} does not fit {width} bits")
+        if bits >> size:
+            raise ValueError(f"{digits} does not fit {size} bits")
     else:
         try:
-            value = float(digits)
-            bits, = struct.unpack(form.bits, struct.pack(form.number, value))
+            bits = _pattern(float(digits), size)
+            if bits == _pattern(math.inf, size):
+                raise OverflowError
         except OverflowError as error:
-            raise ValueError(f"{digits} is too large for {form.name} precision") from error
+            raise ValueError(f"{digits} is too large for {_NAMES[size]} precision") from error
         except ValueError as error:
             raise ValueError(f"{digits} is no floating-point number") from error
-        if math.isinf(value):
-            raise ValueError(f"{digits} is too large for {form.name} precision")
-    bits ^= sign if negative else 0
-    return bits - (1 << width) if bits & sign else bits
+    bits ^= negative << size - 1
+    return bits - (1 << size) if bits >> size - 1 else bits

@@ -16,8 +16,8 @@ WORDS = [encode("MUFU", Rd=0, Ra=1, function=function.value, saturate=saturate, 
          for function in (*BOUNDS, *OF_DOUBLES) for saturate, negate in ((0, 0), (1, 0), (0, 1))]
 WORDS += [encode("RRO", "r", Rd=0, Rb=1, mode=mode.value, absolute_b=absolute)
           for mode in FloatRange for absolute in (0, 1)]
-WORDS += [encode("F2F", "r", Rd=0, Rb=1, round=rounding, flush=flush, saturate=flush)
-          for rounding in (0, 4, 5, 6, 7) for flush in (0, 1)]
+WORDS += [encode("F2F", "r", Rd=0, Rb=1, source=2, destination=2, whole=whole, flush=flush, saturate=flush)
+          for whole in (0, 4, 5, 6, 7) for flush in (0, 1)]
 
 
 @pytest.mark.parametrize("word", WORDS, ids=hex)

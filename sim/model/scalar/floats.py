@@ -6,7 +6,7 @@ A finite number is (negative, mantissa, exponent), worth mantissa * 2**exponent.
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["DOUBLE", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "fused", "infinity",
+__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "fused", "infinity",
            "lesser_and_greater", "not_a_number", "order", "round_to_integer"]
 
 
@@ -49,6 +49,7 @@ class Format:
         return 1 - self.bias - self.fraction
 
 
+HALF = Format(10, 5)
 SINGLE = Format(23, 8)
 DOUBLE = Format(52, 11)
 
@@ -71,10 +72,10 @@ def infinity(negative: bool, form: Format) -> int:
 
 
 def not_a_number(form: Format) -> int:
-    """The NaN that operations make (ours): in single precision all bits but the sign, in double the quiet one that has
-    no other bit.
+    """The NaN that operations make (ours): all bits but the sign, in double precision the quiet one that has no other
+    bit.
     """
-    return (1 << form.bits - 1) - 1 if form is SINGLE else infinity(False, form) | 1 << form.fraction - 1
+    return infinity(False, form) | 1 << form.fraction - 1 if form is DOUBLE else (1 << form.bits - 1) - 1
 
 
 def _rounds_up(kept: int, dropped: int, half: int, negative: bool, rounding: Rounding) -> bool:
@@ -100,23 +101,18 @@ def round_to_integer(negative: bool, mantissa: int, exponent: int, rounding: Rou
 
 
 def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number, rounded, as bits of the format, which has a finite one for it. A mantissa may be of any length."""
+    """The number, rounded, as bits of the format. A mantissa may be of any length. Beyond the largest number it is the
+    infinity, or that number where rounding goes away from infinities.
+    """
     last = max(exponent + mantissa.bit_length() - 1 - form.fraction, form.smallest)
     kept = abs(round_to_integer(negative, mantissa, exponent - last, rounding))
     if kept >> form.fraction + 1:
         kept, last = kept >> 1, last + 1
     stored = last - form.smallest + 1 if kept >> form.fraction else 0
+    if stored >= (1 << form.exponent) - 1:
+        outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
+        return infinity(negative, form) - (not outwards)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
-
-
-def _bounded(negative: bool, mantissa: int, exponent: int, form: Format, rounding: Rounding) -> int:
-    """The number of the format nearest in that direction, or the infinity or largest number beyond all."""
-    result, sign = encode(negative, mantissa, exponent, form, rounding), negative << form.bits - 1
-    over = mantissa.bit_length() + exponent > form.bias + 1 or result & ~sign >= infinity(False, form)
-    if not over:
-        return result
-    outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
-    return infinity(False, form) - (not outwards) | sign
 
 
 def fused(a: int, b: int, c: int, form: Format, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
@@ -146,7 +142,7 @@ def fused(a: int, b: int, c: int, form: Format, rounding: Rounding, scale: int =
     if not total:
         below = negative if negative == z[0] else rounding is Rounding.DOWN
         return top if below else 0
-    return _bounded(total < 0, abs(total), last, form, rounding)
+    return encode(total < 0, abs(total), last, form, rounding)
 
 
 def order(x: int, y: int, form: Format) -> str:

@@ -70,6 +70,19 @@ def _add(i: Instruction) -> Result:
     return _finished(i, lambda thread: fused(a(thread), FLOAT_ONE, b(thread), SINGLE, rounding))
 
 
+@result_of("FSWZADD")
+def _add_in_quads(i: Instruction) -> Result:
+    """Each thread of a quad by its own two letters of PP, NP, PN and ZP: signs of a and b, or no a."""
+    a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
+    letters = [("PP", "NP", "PN", "ZP")[i["swizzle"] >> shift & 3] for shift in (6, 4, 2, 0)]
+
+    def result(thread: Thread) -> int:
+        first, second = letters[thread.lane % 4]
+        x = 0 if first == "Z" else a(thread) ^ (TOP if first == "N" else 0)
+        return fused(x, FLOAT_ONE, b(thread) ^ (TOP if second == "N" else 0), SINGLE, rounding)
+    return _finished(i, result)
+
+
 @result_of("FMUL", "FMUL32I")
 def _multiply(i: Instruction) -> Result:
     a, b, rounding, scale = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"]), _SCALE[ProductScale(i["scale"])]

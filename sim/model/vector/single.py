@@ -9,13 +9,13 @@ rounded. What is chosen where no public page has a rule stands in :mod:`sim.mode
 import numpy as np
 from numpy.typing import NDArray
 
-from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale
+from rtl.isa.kinds import FloatCompare, FloatFlush, FloatRounding, ProductScale, SwizzledSum
 from rtl.isa.syntax import Values
 
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "fmnmx", "fmul", "fset", "fsetp", "related"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "fmnmx", "fmul", "fset", "fsetp", "fswzadd", "related"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
@@ -110,6 +110,16 @@ def float_sum(old: int, operand: int) -> int:
     with np.errstate(all="ignore"):
         total = _to_single(_sum_to_odd(_numbers(a), _numbers(b)), FloatRounding.RN)
     return int(_flushed(total, FloatFlush.FTZ.value)[0])
+
+
+def fswzadd(sources: Sources, values: Values) -> Outcome:
+    """FSWZADD: a + b, b - a, a - b, or 0 + b, as the thread's place in its quad says."""
+    places = np.arange(len(sources.a)) % 4
+    sums = values["swizzle"] >> 2 * (3 - places) & 3
+    a = np.where(sums == SwizzledSum.NP.value, sources.a ^ _SIGN, sources.a)
+    a = np.where(sums == SwizzledSum.ZP.value, np.uint32(0), a)
+    b = np.where(sums == SwizzledSum.PN.value, sources.b ^ _SIGN, sources.b)
+    return _fused(values, _flushed(a, values["flush"]), uniform(int(_ONE)), _flushed(b, values["flush"]))
 
 
 def fmul(sources: Sources, values: Values) -> Outcome:

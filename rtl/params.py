@@ -25,7 +25,7 @@ ADDRESS_BITS = 40
 LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 """Width of the address of a line, the unit of the memory port."""
 QUARTERS = 4
-"""Lanes of which one is full: what only such a lane can do passes the lanes in so many parts of a beat."""
+"""Lanes of which one is full, where there are so many."""
 _SEEN = 5
 """Cycles after the lanes are free again, until everything that such an instruction has written is seen by everybody."""
 SHARED_WINDOW = 0x0100_0000
@@ -45,7 +45,7 @@ class SmParams:
     warps : int
         Warp slots: a power of two from 1 to 64.
     lanes : int
-        Threads of a warp that compute in one cycle: a power of two from 4 to 32.
+        Threads of a warp that compute in one cycle: a power of two from 2 to 32.
     registers : int
         Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 256 to 4096,
         so that one warp can have all registers that an instruction can name.
@@ -70,8 +70,8 @@ class SmParams:
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
-        if self.lanes not in (4, 8, 16, 32):
-            raise ValueError(f"lanes must be a power of two from 4 to 32, not {self.lanes!r}")
+        if self.lanes not in (2, 4, 8, 16, 32):
+            raise ValueError(f"lanes must be a power of two from 2 to 32, not {self.lanes!r}")
         for name, least, most in (("registers", 256, 4096), ("shared_bytes", 1 << 12, 1 << 16),
                                   ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
             value = getattr(self, name)
@@ -89,10 +89,15 @@ class SmParams:
         return WARP_THREADS // self.lanes
 
     @property
+    def parts(self) -> int:
+        """Parts in which a beat passes the full lanes: each of these has the threads of so many lanes."""
+        return min(QUARTERS, self.lanes)
+
+    @property
     def quarter_cycles(self) -> int:
         """Cycles in which an instruction that passes the full lanes only has the lanes: its parts, and one in which
         results are handed over."""
-        return QUARTERS * self.beats + 1
+        return self.parts * self.beats + 1
 
     @property
     def quarter_stall(self) -> int:

@@ -27,7 +27,9 @@ LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 QUARTERS = 4
 """Lanes of which one is full, where there are so many."""
 _SEEN = 5
-"""Cycles after the lanes are free again, until everything that such an instruction has written is seen by everybody."""
+"""Cycles after the lanes are free again, until everything that an instruction has written is seen by everybody."""
+_KEPT = 13
+"""Cycles that compiled code leaves between what writes a predicate and what reads it for all threads."""
 SHARED_WINDOW = 0x0100_0000
 """Generic address of shared memory's first byte (ours: a driver chooses it)."""
 LOCAL_WINDOW = 0x0200_0000
@@ -47,8 +49,8 @@ class SmParams:
     lanes : int
         Threads of a warp that compute in one cycle: a power of two from 2 to 32.
     registers : int
-        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 256 to 4096,
-        so that one warp can have all registers that an instruction can name.
+        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 64 to 4096;
+        from 256 on one warp can have all registers that an instruction can name.
     shared_bytes : int
         Shared memory: a power of two from 4 KiB to 64 KiB.
     instruction_groups : int
@@ -57,6 +59,8 @@ class SmParams:
         32-bit words in the constant cache: a power of two from 64 on.
     floats : bool
         Whether the lanes have single precision; without it its instructions raise ILLEGAL_INSTR_ENCODING.
+    counters : bool
+        Whether all counters are there; without them only those of cycles and instructions, and the others read as 0.
     """
 
     warps: int = 8
@@ -66,13 +70,14 @@ class SmParams:
     instruction_groups: int = 256
     constant_words: int = 1024
     floats: bool = True
+    counters: bool = True
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
         if self.lanes not in (2, 4, 8, 16, 32):
             raise ValueError(f"lanes must be a power of two from 2 to 32, not {self.lanes!r}")
-        for name, least, most in (("registers", 256, 4096), ("shared_bytes", 1 << 12, 1 << 16),
+        for name, least, most in (("registers", 64, 4096), ("shared_bytes", 1 << 12, 1 << 16),
                                   ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
             value = getattr(self, name)
             if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
@@ -105,6 +110,13 @@ class SmParams:
         return self.quarter_cycles + _SEEN
 
     @property
+    def lanes_stall(self) -> int:
+        """Cycles from any other instruction of the lanes to the warp's next one, at least; 0 where compiled code keeps
+        them by itself."""
+        seen = self.beats + _SEEN
+        return seen if seen > _KEPT else 0
+
+    @property
     def row_bits(self) -> int:
         """Width of the number of a row of the register file."""
         return ceil_log2(self.registers)
@@ -118,9 +130,12 @@ class SmParams:
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
                      floats=False),
+    "least": SmParams(warps=2, lanes=2, registers=128, shared_bytes=4096, instruction_groups=32, constant_words=128,
+                      floats=False, counters=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
     "default": SmParams(warps=8, lanes=8),
     "integer": SmParams(warps=8, lanes=8, floats=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs and tests of parts, for tests of all, for boards, and the real one's size."""
+"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, and the real one's
+size."""

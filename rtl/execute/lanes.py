@@ -27,7 +27,8 @@ class Lanes(Component):
     instruction, with a value of 0 where one does not; what is written is for others to know.
 
     The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
-    of their threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the last one.
+    of their threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the
+    last one.
 
     Members
     -------

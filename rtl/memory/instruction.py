@@ -134,8 +134,8 @@ def queued(params: SmParams) -> data.StructLayout:
 
 def slot_bits(params: SmParams) -> int:
     """Width of the number of an instruction in flight: eight of them, or more on more than eight lanes, which take them
-    faster, and two on two lanes, for which one passes the lanes while another one accesses memory."""
-    return 1 if params.lanes == _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
+    faster. On two lanes it is one at a time, so that nothing has to be told apart."""
+    return 0 if params.lanes == _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
 
 
 def entry_bits(params: SmParams) -> int:

@@ -38,7 +38,8 @@ def _size(value: int) -> SmParams:
     """The machine that the register SIZE tells of."""
     register = BOARD_REGISTERS["SIZE"]
     return SmParams(**{name: 1 << _field(register, name.upper(), value) for name in SIZES},
-                    floats=bool(_field(register, "FLOAT", value)))
+                    floats=bool(_field(register, "FLOAT", value)),
+                    counters=bool(_field(register, "COUNTERS", value)))
 
 
 class Board(HostedMachine):

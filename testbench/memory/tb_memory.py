@@ -251,6 +251,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_least, check_lines, check_banks, check_rates, check_fills, check_edges, check_faults, check_local_base,
-                  check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
+    for check in (check_least, check_lines, check_banks, check_rates, check_fills, check_edges, check_faults,
+                  check_local_base, check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
         check(bench)

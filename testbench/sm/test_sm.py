@@ -49,7 +49,7 @@ def test_more_ctas_than_there_is_room_for(driver):
 
 
 @fast
-@pytest.mark.parametrize("lanes", [4, 8, 32])
+@pytest.mark.parametrize("lanes", [2, 4, 8, 32])
 def test_what_passes_the_full_lanes_only(lanes):
     few = SmDriver(replace(PRESETS["tiny"], lanes=lanes), ENGINE)
     passes(lambda bench: tb_sm.check_close(bench, few))

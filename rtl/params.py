@@ -130,7 +130,7 @@ class SmParams:
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
                      floats=False),
-    "least": SmParams(warps=2, lanes=2, registers=128, shared_bytes=4096, instruction_groups=32, constant_words=128,
+    "least": SmParams(warps=2, lanes=2, registers=128, shared_bytes=8192, instruction_groups=32, constant_words=128,
                       floats=False, counters=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
     "default": SmParams(warps=8, lanes=8),

@@ -21,6 +21,7 @@ from testbench.sm.errors import error_cases
 from testbench.sm.random_programs import random_program, shrink
 
 SLOW = ENGINE is PysimEngine
+LEAST = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k22_alu64", "k44_bar_variants")
 NAMES = tb_sm.FEW if SLOW else tb_sm.SHORT
 fast = pytest.mark.skipif(SLOW, reason="takes minutes without a C++ compiler")
 
@@ -46,6 +47,12 @@ def test_any_policy_and_any_latency_leave_the_same(driver):
 @fast
 def test_more_ctas_than_there_is_room_for(driver):
     passes(lambda bench: tb_sm.check_grid(bench, driver))
+
+
+@fast
+def test_kernels_on_the_smallest_machine():
+    least = SmDriver(PRESETS["least"], ENGINE)
+    passes(lambda bench: tb_sm.check_kernels(bench, least, [(name, "O3") for name in (*LEAST, *tb_sm.FEW)]))
 
 
 @fast

@@ -92,7 +92,7 @@ class PlaceMemory(Component):
             note.en.eq(self.begun.valid), note.addr.eq(self.begun.payload), note.data.eq(self.begun_base),
             base.addr.eq(self.slot), self.base.eq(base.data)]
         for port, inner in enumerate(self.inner):
-            m.d.comb += inner.eq(pick(list(within)[port::ports], self.upper))
+            m.d.comb += inner.eq(pick([within[lane] for lane in range(port, params.lanes, ports)], self.upper))
         return m
 
 

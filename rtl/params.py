@@ -28,9 +28,11 @@ LINE_ADDRESS_BITS = ADDRESS_BITS - ceil_log2(LINE_BYTES)
 QUAD = 4
 """Threads of a quad: the first of a warp, those behind them, and so on."""
 QUARTERS = 4
-"""Lanes of which one is full: what only such a lane can do passes the lanes in so many parts of a beat."""
+"""Lanes of which one is full, where there are so many."""
 _SEEN = 5
-"""Cycles after the lanes are free again, until everything that such an instruction has written is seen by everybody."""
+"""Cycles after the lanes are free again, until everything that an instruction has written is seen by everybody."""
+_KEPT = 13
+"""Cycles that compiled code leaves between what writes a predicate and what reads it for all threads."""
 SHARED_WINDOW = 0x0100_0000
 """Generic address of shared memory's first byte (ours: a driver chooses it)."""
 LOCAL_WINDOW = 0x0200_0000
@@ -48,10 +50,10 @@ class SmParams:
     warps : int
         Warp slots: a power of two from 1 to 64.
     lanes : int
-        Threads of a warp that compute in one cycle: a power of two from 4 to 32.
+        Threads of a warp that compute in one cycle: a power of two from 2 to 32.
     registers : int
-        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 256 to 4096,
-        so that one warp can have all registers that an instruction can name.
+        Rows of the register file: a row is one register of the 32 threads of a warp. A power of two from 64 to 4096;
+        from 256 on one warp can have all registers that an instruction can name.
     shared_bytes : int
         Shared memory: a power of two from 4 KiB to 64 KiB.
     instruction_groups : int
@@ -62,6 +64,8 @@ class SmParams:
         Whether the lanes have single precision; without it its instructions raise ILLEGAL_INSTR_ENCODING.
     doubles : bool
         Whether there is a unit for double precision, beside single precision; the same.
+    counters : bool
+        Whether all counters are there; without them only those of cycles and instructions, and the others read as 0.
     """
 
     warps: int = 8
@@ -72,13 +76,14 @@ class SmParams:
     constant_words: int = 1024
     floats: bool = True
     doubles: bool = True
+    counters: bool = True
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
             raise ValueError(f"warps must be a power of two from 1 to 64, not {self.warps!r}")
-        if self.lanes not in (4, 8, 16, 32):
-            raise ValueError(f"lanes must be a power of two from 4 to 32, not {self.lanes!r}")
-        for name, least, most in (("registers", 256, 4096), ("shared_bytes", 1 << 12, 1 << 16),
+        if self.lanes not in (2, 4, 8, 16, 32):
+            raise ValueError(f"lanes must be a power of two from 2 to 32, not {self.lanes!r}")
+        for name, least, most in (("registers", 64, 4096), ("shared_bytes", 1 << 12, 1 << 16),
                                   ("instruction_groups", 16, 1 << 16), ("constant_words", 64, 1 << 16)):
             value = getattr(self, name)
             if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
@@ -97,15 +102,27 @@ class SmParams:
         return WARP_THREADS // self.lanes
 
     @property
+    def parts(self) -> int:
+        """Parts in which a beat passes the full lanes: each of these has the threads of so many lanes."""
+        return min(QUARTERS, self.lanes)
+
+    @property
     def quarter_cycles(self) -> int:
         """Cycles in which an instruction that passes the full lanes only has the lanes: its parts, and one in which
         results are handed over."""
-        return QUARTERS * self.beats + 1
+        return self.parts * self.beats + 1
 
     @property
     def quarter_stall(self) -> int:
         """Cycles from such an instruction to the warp's next one, at least, whatever its stall count says."""
         return self.quarter_cycles + _SEEN
+
+    @property
+    def lanes_stall(self) -> int:
+        """Cycles from any other instruction of the lanes to the warp's next one, at least; 0 where compiled code keeps
+        them by itself."""
+        seen = self.beats + _SEEN
+        return seen if seen > _KEPT else 0
 
     @property
     def row_bits(self) -> int:
@@ -121,10 +138,13 @@ class SmParams:
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
                      floats=False, doubles=False),
+    "least": SmParams(warps=2, lanes=2, registers=128, shared_bytes=8192, instruction_groups=32, constant_words=128,
+                      floats=False, doubles=False, counters=False),
     "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512,
                       doubles=False),
     "default": SmParams(warps=8, lanes=8),
     "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
-"""Named machines: for proofs and tests of parts, for tests of all, for boards, and the real one's size."""
+"""Named machines: for proofs and tests of parts, the smallest one, for tests of all, for boards, and the real one's
+size."""

@@ -2,10 +2,18 @@
 
 from typing import Any
 
-__all__ = ["IN_BLOCKS", "KEEP"]
+__all__ = ["IN_BLOCKS", "KEEP", "for_depth"]
 
 KEEP = {"keep": 1}
 """Attributes of a wire across which synthesis does not rearrange logic: the few levels that were meant stay few."""
 
 IN_BLOCKS: dict[str, Any] = {"ram_style": "block", "no_rw_check": 1}
 """Attributes of a memory in block RAM whose word counts for nothing when it is read in the cycle of a write to it."""
+_IN_REGISTERS = 2
+"""Words of a memory, at most, for which registers and a multiplexer are smaller than a memory in LUTs: that takes six
+LUTs for four bits."""
+
+
+def for_depth(depth: int, **attributes: Any) -> dict[str, Any]:
+    """Attributes of a memory that is not in block RAM: these, but registers where it has so few words."""
+    return attributes | ({"ram_style": "logic"} if depth <= _IN_REGISTERS else {})

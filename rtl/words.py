@@ -5,6 +5,8 @@ from typing import Any
 from amaranth.hdl import Module, ShapeLike, Value
 from amaranth.lib import memory
 
+from rtl.wires import for_depth
+
 __all__ = ["Words"]
 
 
@@ -26,7 +28,8 @@ class Words(memory.Memory):
     """
 
     def __init__(self, shape: ShapeLike, depth: int, initial: int = 0, **attributes: Any) -> None:
-        super().__init__(shape=shape, depth=depth, init=[initial] * depth if initial else [], attrs=attributes)
+        super().__init__(shape=shape, depth=depth, init=[initial] * depth if initial else [],
+                         attrs=attributes if "no_rw_check" in attributes else for_depth(depth, **attributes))
 
     def read(self, m: Module, number: Any) -> Any:
         """The word of that number."""

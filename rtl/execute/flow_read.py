@@ -1,7 +1,7 @@
 """What the flow unit reads goes to a register."""
 
 from amaranth.hdl import Array, Module, Signal
-from amaranth.lib import data, fifo, memory, stream
+from amaranth.lib import data, fifo, stream
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -11,6 +11,7 @@ from rtl.isa.syntax import PT
 from rtl.layouts import SERIAL_BITS, InstructionKind, dispatched, flow_result, is_kind, register_write, warp_launch
 from rtl.params import WARP_THREADS, SmParams
 from rtl.word import field_of
+from rtl.words import Words
 
 __all__ = ["FlowReads"]
 
@@ -79,8 +80,8 @@ class FlowReads(Component):
 
         # What is to be done with it, and what came.
         outcome = data.StructLayout({"value": 32, "failed": 1})
-        m.submodules.notes = notes = memory.Memory(shape=_note(self._params), depth=warps, init=[])
-        m.submodules.outcomes = outcomes = memory.Memory(shape=outcome, depth=warps, init=[])
+        m.submodules.notes = notes = Words(_note(self._params), warps)
+        m.submodules.outcomes = outcomes = Words(outcome, warps)
         note, noted = notes.write_port(), notes.read_port(domain="comb")
         keep, kept, value = outcomes.write_port(), outcomes.read_port(domain="comb"), outcomes.read_port(domain="comb")
         m.d.comb += [

@@ -7,7 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.params import QUAD, QUARTERS, SmParams
+from rtl.params import QUAD, SmParams
 
 from .control import LaneControl
 from .instruction import LaneInstruction
@@ -26,8 +26,9 @@ class Lanes(Component):
     Results come LANE_CYCLES after what they are made of, from registers. They are those of threads that execute the
     instruction, with a value of 0 where one does not; what is written is for others to know.
 
-    The first one of every QUARTERS lanes is full. What only such a lane can do passes it in parts, of one of the four
-    threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the last one.
+    The first one of every QUARTERS lanes, or of all, is full. What only such a lane can do passes it in parts, of one
+    of their threads each; the lanes keep their results until those of all parts are there, LANE_CYCLES + 1 after the
+    last one.
 
     Members
     -------
@@ -45,7 +46,8 @@ class Lanes(Component):
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
-        self.lanes = [Lane(number % QUAD, full=number % QUARTERS == 0, floats=params.floats)
+        self._parts = params.parts
+        self.lanes = [Lane(number % QUAD, full=number % params.parts == 0, floats=params.floats)
                       for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
@@ -62,7 +64,7 @@ class Lanes(Component):
             m.d.comb += [
                 lane.first.eq(self.instruction.control), lane.second.eq(second), lane.third.eq(third),
                 lane.operands.eq(self.operands[number])]
-            group, place = divmod(number, QUARTERS)
+            group, place = divmod(number, self._parts)
             if place == 0:
                 of_part = Signal.like(lane.result.as_value(), name=f"of_part_{group}")
                 m.d.sync += of_part.eq(lane.result)

@@ -1,11 +1,11 @@
 """Which threads of each warp are active."""
 
 from amaranth.hdl import Module
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.params import WARP_THREADS, SmParams
+from rtl.words import Words
 
 __all__ = ["ActiveMasks"]
 
@@ -28,7 +28,7 @@ class ActiveMasks(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.masks = masks = memory.Memory(shape=WARP_THREADS, depth=self._warps, init=[])
+        m.submodules.masks = masks = Words(WARP_THREADS, self._warps)
         read, write = masks.read_port(domain="comb"), masks.write_port()
         m.d.comb += [
             read.addr.eq(self.warp), self.active.eq(read.data), write.addr.eq(self.write_warp),

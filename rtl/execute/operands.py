@@ -13,7 +13,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import RZ
 from rtl.layouts import GATHER_REGISTERS, GATHERING, LaneClient
 from rtl.one_hot import chosen_of
-from rtl.params import QUARTERS, SmParams
+from rtl.params import SmParams
 
 from .clients import SUPPLYING, lane_data_port
 from .instruction import LaneInstruction, OperandSource, ValueSource
@@ -70,7 +70,7 @@ class OperandStage(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        lanes, last_beat = self._params.lanes, self._params.beats - 1
+        lanes, last_beat, parts = self._params.lanes, self._params.beats - 1, self._params.parts
         slot, current = self.slot, Signal(lane_slot(self._params))
         going, beat = Signal(), Signal.like(self.place.beat)
         part: Any = Signal(LanePart)
@@ -79,7 +79,7 @@ class OperandStage(Component):
         # S3: the first beat, or another one of what is in S4, or another part of that.
         goes_on, whole = Signal(), Signal()
         m.d.comb += [
-            part.valid.eq(going & current.quarter), whole.eq(~part.valid | (part.number == QUARTERS - 1)),
+            part.valid.eq(going & current.quarter), whole.eq(~part.valid | (part.number == parts - 1)),
             self.ends.eq(part.valid & whole & (beat == last_beat)), goes_on.eq(going & ~(whole & (beat == last_beat))),
             self.place.warp.eq(Mux(self.starts, slot.warp, current.warp)),
             self.place.beat.eq(Mux(self.starts, 0, beat + whole)),
@@ -100,17 +100,17 @@ class OperandStage(Component):
         self._choose(m, current, clients)
         m.d.sync += [self.instruction.eq(current.instruction), self.part.eq(part)]
         with m.If(part.valid):
-            m.d.sync += part.number.eq(part.number + 1)
+            m.d.sync += part.number.eq(Mux(whole, 0, part.number + 1))
         for thread, chosen in zip(flags, self._chosen, strict=True):
             m.d.comb += [chosen.predicates.eq(thread.predicates), chosen.conditions.eq(thread.condition)]
-        # A full lane takes the operands of the three others, in which they stay, behind its own.
-        of_part = Signal(QUARTERS)
-        m.d.comb += of_part.eq(Cat(part.number == number for number in range(QUARTERS)))
+        # A full lane takes the operands of the others, in which they stay, behind its own.
+        of_part = Signal(parts)
+        m.d.comb += of_part.eq(Cat(part.number == number for number in range(parts)))
         for number, (chosen, operands) in enumerate(zip(self._chosen, self.operands, strict=True)):
-            if number % QUARTERS:
+            if number % parts:
                 m.d.sync += operands.eq(chosen)
             else:
-                sources = [chosen, *(self.operands[number + place] for place in range(1, QUARTERS))]
+                sources = [chosen, *(self.operands[number + place] for place in range(1, parts))]
                 m.d.sync += operands.eq(chosen_of(of_part, [source.as_value() for source in sources]))
 
         # A beat in parts is behind the results of the last one; until then what goes beside it stays.

@@ -11,6 +11,7 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.layouts import warp_launch
 from rtl.params import WARP_THREADS, SmParams
+from rtl.words import Words
 
 from .slots import beat_place, beat_write
 
@@ -60,7 +61,7 @@ class PredicateFile(Component):
         lanes, beats = params.lanes, params.beats
         m = Module()
         wide_shape, narrow_shape = data.ArrayLayout(ThreadFlags, WARP_THREADS), data.ArrayLayout(ThreadFlags, lanes)
-        m.submodules.warps = wide = memory.Memory(shape=wide_shape, depth=params.warps, init=[])
+        m.submodules.warps = wide = Words(wide_shape, params.warps)
         m.submodules.beats = narrow = memory.Memory(shape=narrow_shape, depth=params.warps * beats, init=[])
         wide_read, narrow_read, old = (store.read_port(domain="comb") for store in (wide, narrow, narrow))
         wide_write, narrow_write = wide.write_port(granularity=1), narrow.write_port(granularity=1)

@@ -17,6 +17,7 @@ from rtl.isa.special_registers import (
 )
 from rtl.layouts import GridConfiguration, thread_index, warp_launch
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES, SmParams
+from rtl.words import Words
 
 from .slots import beat_place
 
@@ -75,7 +76,7 @@ class SpecialValues(Component):
 
     def _of_warp(self, m: Module) -> None:
         index = warp_launch(self._params)["index"].shape
-        m.submodules.indices = indices = memory.Memory(shape=index, depth=self._params.warps, init=[])
+        m.submodules.indices = indices = Words(index, self._params.warps)
         read, write = indices.read_port(domain="comb"), indices.write_port()
         clock, grid, launch = Signal(_CLOCK_BITS), self.grid, self.launch.payload
         cta: Any = read.data

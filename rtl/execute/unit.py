@@ -1,7 +1,7 @@
 """The execute unit, joined."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.component import Component, pass_on
@@ -24,6 +24,7 @@ from rtl.layouts import (
     warp_launch,
 )
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .clients import SUPPLYING, lane_data_port
 from .collector import Collector
@@ -177,7 +178,7 @@ class ExecuteUnit(Component):
     def _launch(self, m: Module) -> None:
         """What a new warp brings: its place in the register file, predicates and CC that are 0."""
         leaving, arriving, launch = self.dispatch_stage, self.decode_stage.decoded, self.launch.payload
-        m.submodules.rows = rows = memory.Memory(shape=self._params.row_bits, depth=self._params.warps, init=[])
+        m.submodules.rows = rows = Words(self._params.row_bits, self._params.warps)
         read, of_write, write = rows.read_port(domain="comb"), rows.read_port(domain="comb"), rows.write_port()
         m.d.comb += [
             read.addr.eq(arriving.warp), leaving.first_row.eq(read.data),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from rtl.arbiter import RoundRobin
@@ -20,6 +20,7 @@ from rtl.layouts import (
 )
 from rtl.one_hot import one_hot
 from rtl.params import SmParams
+from rtl.words import Words
 
 from .instructions import InstructionCache
 from .loader import TAG_BITS, LineLoader
@@ -71,7 +72,7 @@ class FetchUnit(Component):
         params = self._params
         m = Module()
         m.submodules.chooser = chooser = RoundRobin(params.warps)
-        m.submodules.pcs = pcs = memory.Memory(shape=Place, depth=params.warps, init=[])
+        m.submodules.pcs = pcs = Words(Place, params.warps)
         m.submodules.instructions = instructions = InstructionCache(params)
         m.submodules.resolver = resolver = ConstantResolver(params)
         m.submodules.loader = loader = LineLoader()

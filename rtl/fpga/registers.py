@@ -13,7 +13,8 @@ from rtl.isa.registers import BLOCK_BYTES, Access, HostRegister
 from rtl.layouts import HostBus, Policy, place_of
 from rtl.params import ADDRESS_BITS, SmParams
 
-__all__ = ["BOARD_BLOCK", "BOARD_REGISTERS", "IDENTITY", "SIZES", "BoardRegisters", "Framebuffer", "MachineState"]
+__all__ = ["BOARD_BLOCK", "BOARD_REGISTERS", "IDENTITY", "PARTS", "SIZES", "BoardRegisters", "Framebuffer",
+           "MachineState"]
 
 BOARD_BLOCK = 0x700000
 """The board (ours)."""
@@ -21,15 +22,15 @@ IDENTITY = int.from_bytes(b"WARP", "big")
 """What IDENTITY reads."""
 SIZES = ("warps", "lanes", "registers", "shared_bytes", "instruction_groups", "constant_words")
 """Knobs of SmParams whose logarithms SIZE has, five bits each."""
+PARTS = ("floats", "doubles", "counters")
+"""Knobs of SmParams that PARTS has, a bit each."""
 _SIZE_BITS = 5
 _SCALE_BITS = 2
 
 BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
-    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs: their logarithms to the base of 2, and whether it "
-                         "has floating point, and double precision", {
-        name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}
-        | {name: (place, place) for place, name in enumerate(("FLOAT", "DOUBLE"), _SIZE_BITS * len(SIZES))}),
+    "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs that are numbers: their logarithms to the base of 2", {
+        name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}),
     "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),
     "MEMORY": HostRegister(0x0C, Access.READ, "bytes of memory"),
     "CONTROL": HostRegister(
@@ -46,6 +47,9 @@ BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
         0x24, Access.BOTH, "ENABLE: the picture is shown; SCALE: a pixel of memory is 2**SCALE pixels wide and high; to"
         " read: UNDERRUN: memory was too slow for a pixel, VIDEO: the board has video",
         {"ENABLE": (0, 0), "SCALE": (5, 4), "UNDERRUN": (8, 8), "VIDEO": (9, 9)}),
+    "PARTS": HostRegister(
+        0x28, Access.READ, "the machine's other knobs: whether it has floating point, double precision, all counters",
+        {name.upper(): (place, place) for place, name in enumerate(PARTS)}),
 })
 """Registers of the board's block."""
 _PLACES = {name: place_of(register) for name, register in BOARD_REGISTERS.items()}
@@ -95,8 +99,8 @@ class BoardRegisters(Component):
 
     def __init__(self, params: SmParams, clock: int, memory: int) -> None:
         size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
-        size |= (params.floats | params.doubles << 1) << _SIZE_BITS * len(SIZES)
-        self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "CLOCK": clock, "MEMORY": memory}
+        parts = sum(getattr(params, name) << place for place, name in enumerate(PARTS))
+        self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "PARTS": parts, "CLOCK": clock, "MEMORY": memory}
         super().__init__({
             "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),
             "policy": Out(Policy), "framebuffer": Out(Framebuffer())})

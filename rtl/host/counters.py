@@ -1,12 +1,12 @@
 """The counters."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
 from rtl.isa.registers import BLOCK_BYTES, COUNTERS
 from rtl.layouts import CounterEvents, RegisterAccess
+from rtl.words import Words
 
 __all__ = ["Counters"]
 
@@ -19,23 +19,29 @@ writes may take some."""
 class Counters(Component):
     """64-bit counters in LUT memory. Each adds what it has counted there when it is its turn, one in a cycle.
 
+    Parameters
+    ----------
+    count : int
+        So many of COUNTERS are there, the first ones. The others read as 0.
+
     Members
     -------
     access : RegisterAccess
     events : In(CounterEvents)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = len(COUNTERS)) -> None:
         super().__init__({"access": Out(RegisterAccess()), "events": In(CounterEvents)})
-        self.totals = memory.Memory(shape=_BITS, depth=len(COUNTERS), init=[])
+        self._names = list(COUNTERS)[:count]
+        self.totals = Words(_BITS, count)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        access, count = self.access, len(COUNTERS)
+        access, names, count = self.access, self._names, len(self._names)
         m.submodules.totals = totals = self.totals
         turn_read, host_read = totals.read_port(domain="comb"), totals.read_port(domain="comb")
         write = totals.write_port()
-        recent = Array(Signal(_RECENT_BITS, name=f"recent_{name}") for name in COUNTERS)
+        recent = Array(Signal(_RECENT_BITS, name=f"recent_{name}") for name in names)
         turn, high = Signal(range(count)), Signal(_BITS // 2)
         number, there = access.place[1:], access.place[1:] < count
         clears = access.write & there
@@ -46,7 +52,7 @@ class Counters(Component):
             write.data.eq(Mux(clears, 0, turn_read.data + recent[turn]))]
         with m.If(~clears):
             m.d.sync += turn.eq(Mux(turn == count - 1, 0, turn + 1))
-        for index, name in enumerate(COUNTERS):
+        for index, name in enumerate(names):
             taken = Mux(clears, number == index, turn == index)
             m.d.sync += recent[index].eq(Mux(taken, 0, recent[index]) + self.events[name])
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component, pass_on
-from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK
+from rtl.isa.registers import BLOCK_BYTES, COUNTER_BLOCK, SM_BLOCK, WORK_BLOCK, counters_of
 from rtl.layouts import CounterEvents, GridControl, HostBus, RegisterAccess, TrapCommand, TrapStatus
 from rtl.params import SmParams
 
@@ -46,7 +46,7 @@ class HostPort(Component):
             "grids": Out(GridControl()), "events": In(CounterEvents)})
         self.debugger = DebuggerRegisters(params)
         self.work = WorkRegisters()
-        self.counters = Counters()
+        self.counters = Counters(len(counters_of(params.counters)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

@@ -31,6 +31,7 @@ __all__ = [
     "Access",
     "GlobalError",
     "HostRegister",
+    "counters_of",
     "trap_bit",
 ]
 
@@ -185,3 +186,10 @@ COUNTERS: Mapping[str, str] = MappingProxyType({
 })
 """The counters in their order, 64 bits each: name -> what one counts. Every write clears a counter. Reading the low
 word keeps the high word until that is read."""
+_ALWAYS = ("cycles", "instructions")
+"""Those that every machine has: the first ones."""
+
+
+def counters_of(everything: bool) -> tuple[str, ...]:
+    """The counters of a machine that has all of them, or of one that has no more than it must."""
+    return tuple(COUNTERS) if everything else _ALWAYS

@@ -140,6 +140,8 @@ class InstructionStore(Component):
         write, read = code.write_barrier, code.read_barrier
         zero, at_most = (DEPENDENCY_FORMS[variant].fields for variant in ("zero", "at_most"))
         silent, dependency, barriers = Signal(), Signal(), Signal(SCOREBOARDS)
+        least = self._params.lanes_stall
+        long = head.lanes if least else Const(0)
         pass_on(m, fetched, stored, "word", "kind", "quarter", "error", "constant", "constant_missing")
         m.d.comb += [
             silent.eq(is_kind(kind, lambda rule: rule.silent)), dependency.eq(kind == InstructionKind.DEPENDENCY),
@@ -164,9 +166,9 @@ class InstructionStore(Component):
             after.results.eq(is_kind(kind, lambda rule: rule.after == "result")),
             after.limit.eq(dependency & field_of(word, at_most["at_most"]).any()),
             head.quarter.eq(fetched.quarter), control.no_yield.eq(code.no_yield),
-            head.short.eq((code.stall <= _SHORT) & ~head.quarter & ~after.as_value().any()),
-            control.rest.eq(Mux(head.quarter, max(self._params.quarter_stall, _LONGEST) - _SHORT,
-                                Mux(code.stall <= _SHORT, 1, code.stall - _SHORT))),
+            head.short.eq((code.stall <= _SHORT) & ~head.quarter & ~long & ~after.as_value().any()),
+            control.rest.eq(Mux(head.quarter, max(self._params.quarter_stall, _LONGEST) - _SHORT, Mux(
+                long, max(least, _LONGEST) - _SHORT, Mux(code.stall <= _SHORT, 1, code.stall - _SHORT)))),
             control.raises.eq(Cat(barriers, ~silent, is_kind(kind, lambda rule: rule.unit == "flow")))]
         return head, control, stored
 

@@ -1,7 +1,7 @@
 """Whether a grid fits, and what each of its slots has."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
@@ -10,6 +10,7 @@ from rtl.isa.qmd import QMD_MAJOR_VERSION, QMD_VERSION
 from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES
 from rtl.layouts import BLOCK_ADDRESS_BITS, DEPTH_BITS, LaunchRejection
 from rtl.params import WARP_THREADS, SmParams
+from rtl.words import Words
 
 from .descriptor import Descriptor
 
@@ -128,7 +129,7 @@ class GridPlan(Component):
     def _divide_warps(self, m: Module) -> None:
         """Gives slots rows and local memory as long as there are rows; the next slot's are those plus one size more."""
         params, fields = self._params, self.fields
-        m.submodules.places = places = memory.Memory(shape=warp_place(params), depth=params.warps, init=[])
+        m.submodules.places = places = Words(warp_place(params), params.warps)
         write, read = places.write_port(), places.read_port(domain="comb")
         m.d.comb += [read.addr.eq(self.slot), self.place.eq(read.data)]
         slot, row, base = Signal(range(params.warps + 1)), Signal(range(2 * params.registers)), Signal.like(self.local)
@@ -154,7 +155,7 @@ class GridPlan(Component):
     def _divide_shared(self, m: Module) -> None:
         """Gives CTA slots shared memory as long as there is some."""
         params, fields = self._params, self.fields
-        m.submodules.bases = bases = memory.Memory(shape=params.shared_bits, depth=params.warps, init=[])
+        m.submodules.bases = bases = Words(params.shared_bits, params.warps)
         write, read = bases.write_port(), bases.read_port(domain="comb")
         cta, base = Signal(range(params.warps + 1)), Signal(params.shared_bits + 1)
         size = fields["SHARED_MEMORY_SIZE"] + (SHARED_GRANULE - 1) & ~(SHARED_GRANULE - 1)

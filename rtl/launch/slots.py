@@ -1,7 +1,6 @@
 """Which warp slots and CTA slots are free, and when a CTA is over."""
 
 from amaranth.hdl import Const, Module, Signal
-from amaranth.lib import memory
 from amaranth.lib.wiring import In, Out
 
 from rtl.arbiter import lowest
@@ -9,6 +8,7 @@ from rtl.component import Component
 from rtl.layouts import warp_exit
 from rtl.params import SmParams
 from rtl.population import population
+from rtl.words import Words
 
 __all__ = ["SlotKeeper"]
 
@@ -53,7 +53,7 @@ class SlotKeeper(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         params = self._params
-        m.submodules.members = members = memory.Memory(shape=params.warps, depth=params.warps, init=[])
+        m.submodules.members = members = Words(params.warps, params.warps)
         write, read = members.write_port(), members.read_port(domain="comb")
         ended, kept, complete = Signal(params.warps), Signal(params.warps), Signal(params.warps)
         beginning, coming, available = Signal(params.warp_bits), Signal(params.warps), Signal(params.warps)

@@ -1,6 +1,6 @@
 """The access stage: instructions in order, each into the beats and lines that it accesses. It is the coalescer, too."""
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, unsigned
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
 
@@ -246,7 +246,8 @@ class AccessStage(Component):
             job.word.eq(step), job.spread.eq(Mux(stores, 0, spread(instruction.words))), job.size.eq(instruction.size),
             job.signed.eq(instruction.is_signed), job.owner.eq(BeatOwner.ACCESS),
             job.last.eq((step == instruction.words - 1) & ~others.any()),
-            Cat(job.skips, job.single).eq(halves(lanes_waiting, pairs(lanes_waiting, self.same) & ~stores)),
+            Cat(job.skips, job.single).eq(halves(
+                lanes_waiting, pairs(lanes_waiting, self.same) & ~stores, port_count(params))),
             job.kind.eq(Mux(instruction.operation == MemoryOperation.SHUFFLE, BeatKind.LANES, BeatKind.SHARED))]
         return m
 
@@ -256,9 +257,11 @@ def pairs(lanes: Value, same: Value) -> Value:
     return ~(lanes[len(same):] & ~(lanes[:len(same)] & same)).any()
 
 
-def halves(lanes: Value, paired: Value) -> Value:
+def halves(lanes: Value, paired: Value, ports: int) -> Value:
     """``skips`` and ``single`` of a beat_job for these ``lanes``."""
-    lower, upper = (half.any() for half in (lanes[:len(lanes) // 2], lanes[len(lanes) // 2:]))
+    if len(lanes) == ports:
+        return Cat(Const(0, 1), Const(1, 1))
+    lower, upper = (half.any() for half in (lanes[:ports], lanes[ports:]))
     return Cat(~lower, ~lower | ~upper | paired)
 
 

@@ -176,12 +176,16 @@ class AtomicPipeline(Component):
         operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
         next_thread, word, next_word = Signal.like(thread), Signal.like(last_word), Signal.like(last_word)
         port, chosen, ahead = thread[:port_bits], lowest(left), self.ahead
+
+        def upper(thread: Value) -> Value:
+            """Whether a thread is in the upper half of its beat."""
+            return thread[port_bits:lane_bits].any()
         m.d.comb += [
-            self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
+            self.beat.eq(thread[lane_bits:]), self.upper.eq(upper(thread)),
             fetched.eq(has_thread & (word == last_word)), takes.eq(left.any() & (~has_thread | fetched)),
             next_thread.eq(Mux(takes, chosen, thread)),
             next_word.eq(Mux(fetched, 0, word + has_thread)), ahead.slot.eq(job.slot),
-            ahead.beat.eq(next_thread[lane_bits:]), ahead.upper.eq(next_thread[port_bits]), ahead.word.eq(next_word)]
+            ahead.beat.eq(next_thread[lane_bits:]), ahead.upper.eq(upper(next_thread)), ahead.word.eq(next_word)]
         m.d.sync += [thread.eq(next_thread), word.eq(next_word)]
         with m.If(ends):
             m.d.sync += self.busy.eq(0)

@@ -158,8 +158,12 @@ class Crossbar(Component):
                 operand.beat.eq(given.beat), operand.upper.eq(self.upper), operand.word.eq(given.word),
                 has_lower.eq(~self.upper), has_upper.eq(next_half.whole)]
             for port, kept in enumerate(fetched):
-                place, quarter = self.inner[port], Cat(port * WORDS // params.lanes, self.upper)
-                word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & self.upper)
+                place, half, quarter = self.inner[port], self.upper, Const(port)
+                if ports == params.lanes:
+                    half = quarter
+                else:
+                    quarter = Cat(port * WORDS // params.lanes, self.upper)
+                word = given.word ^ Mux(given.spread[1], quarter, given.spread[0] & half)
                 inner = place[2:]
                 if banks_end > OFFSET_BITS:
                     inner = Cat(place[2:OFFSET_BITS], Mux(in_line, 0, place[OFFSET_BITS:banks_end]), place[banks_end:])

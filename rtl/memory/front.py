@@ -76,7 +76,7 @@ class MemoryFront(Component):
         gather, taken = self.gather.payload, self.taken
         m.d.comb += [
             next_slot.eq(slot + here), ends.eq(~asks | (self.gather.ready & taken.payload.last)),
-            head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1)
+            head.ready.eq(ends & ~self.busy.bit_select(next_slot, 1) & (~begun.valid if len(slot) == 0 else 1)
                           & ~self.kept.bit_select(next_slot[:entry_bits(params)], 1)),
             comes.eq(head.valid & head.ready)]
         m.d.sync += [begun.valid.eq(comes), others.eq(whole.instruction.gathers[1]),

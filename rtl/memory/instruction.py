@@ -35,6 +35,7 @@ __all__ = [
     "slot_bits",
 ]
 
+_LEAST_LANES = 2
 LINE_WORDS = LINE_BYTES // 4
 """Words of a line."""
 OFFSET_BITS = ceil_log2(LINE_BYTES)
@@ -133,13 +134,13 @@ def queued(params: SmParams) -> data.StructLayout:
 
 def slot_bits(params: SmParams) -> int:
     """Width of the number of an instruction in flight: eight of them, or more on more than eight lanes, which take them
-    faster."""
-    return max(3, min(4, ceil_log2(params.lanes)))
+    faster. On two lanes it is one at a time, so that nothing has to be told apart."""
+    return 0 if params.lanes == _LEAST_LANES else max(3, min(4, ceil_log2(params.lanes)))
 
 
 def entry_bits(params: SmParams) -> int:
     """Width of the number of a place for the operands of an instruction: the low bits of its slot."""
-    return max(2, min(slot_bits(params), 4 - ceil_log2(params.beats)))
+    return min(slot_bits(params), max(2, 4 - ceil_log2(params.beats)))
 
 
 def memory_tag_bits(params: SmParams) -> int:
@@ -149,8 +150,9 @@ def memory_tag_bits(params: SmParams) -> int:
 
 def port_count(params: SmParams) -> int:
     """Threads whose words pass the crossbar in one cycle: half of a beat's. Lanes ``port`` and ``port + port_count``
-    have the same port."""
-    return params.lanes // 2
+    have the same port. But there are two ports at least, since an atomic operation's number may have two words: then
+    all of a beat is its lower half."""
+    return max(_LEAST_LANES, params.lanes // 2)
 
 
 def row_bits(params: SmParams) -> int:

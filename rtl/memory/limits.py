@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Assert, Module
-from amaranth.lib import data, memory
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
@@ -12,6 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.layouts import BLOCK_ADDRESS_BITS, CONSTANT_BANKS, GridConfiguration, warp_launch
 from rtl.params import SmParams
 from rtl.pick import pick
+from rtl.words import Words
 
 __all__ = ["REPORT_BITS", "AddressLimits", "address_limits", "local_move"]
 
@@ -90,5 +91,5 @@ class AddressLimits(Component):
 
     def _kept(self, m: Module, name: str, shape: int) -> tuple[Any, Any]:
         """A number for each warp: the ports that write and read it."""
-        m.submodules[name] = kept = memory.Memory(shape=shape, depth=self._params.warps, init=[])
+        m.submodules[name] = kept = Words(shape, self._params.warps)
         return kept.write_port(), kept.read_port(domain="comb")

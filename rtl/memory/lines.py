@@ -28,6 +28,7 @@ from .instruction import (
     bank_write,
     beat_job,
     memory_tag_bits,
+    port_count,
     slot_bits,
 )
 
@@ -374,4 +375,4 @@ def first_of(info: Any, beats: Value, params: SmParams) -> Value:
     lanes = Value.cast(chosen_of(
         lowest_one, [info.threads.word_select(beat, params.lanes) for beat in range(params.beats)]))
     return Cat(number_of(lowest_one)[:ceil_log2(params.beats)], lanes, halves(
-        lanes, (lowest_one & info.paired).any()), beats & ~lowest_one)
+        lanes, (lowest_one & info.paired).any(), port_count(params)), beats & ~lowest_one)

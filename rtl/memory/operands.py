@@ -70,7 +70,7 @@ class PlaceMemory(Component):
             came.eq(self.write), came_slot.eq(self.write_slot), came_beat.eq(self.write_beat), noted.eq(came),
             noted_slot.eq(came_slot), noted_beat.eq(came_beat),
             Cat(places).eq(Cat(place[:params.shared_bits] for place in written)),
-            alike.eq(Cat(inner[port] == inner[port + ports] for port in range(ports)))]
+            alike.eq(Cat(inner[port] == inner[port + ports] for port in range(params.lanes - ports)))]
         m.d.comb += [inner[lane].eq(Mux(self.shuffled, Cat(Const(0, 2), self.sources[lane]), places[lane]))
                      for lane in range(params.lanes)]
         compared = (noted, noted_slot, noted_beat)
@@ -91,8 +91,8 @@ class PlaceMemory(Component):
         m.d.comb += [
             note.en.eq(self.begun.valid), note.addr.eq(self.begun.payload), note.data.eq(self.begun_base),
             base.addr.eq(self.slot), self.base.eq(base.data)]
-        m.d.comb += [inner.eq(Mux(self.upper, within[port + ports], within[port]))
-                     for port, inner in enumerate(self.inner)]
+        for port, inner in enumerate(self.inner):
+            m.d.comb += inner.eq(pick([within[lane] for lane in range(port, params.lanes, ports)], self.upper))
         return m
 
 
@@ -141,5 +141,6 @@ class OperandMemory(Component):
             words.append(found)
         ports = port_count(params)
         for port, value in enumerate(self.values):
-            m.d.comb += value.eq(pick(words[port] + words[port + ports], Cat(place.word, place.upper)))
+            of_port = [word for of_lane in words[port::ports] for word in of_lane]
+            m.d.comb += value.eq(pick(of_port, Cat(place.word, place.upper)))
         return m

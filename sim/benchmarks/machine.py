@@ -24,8 +24,10 @@ __all__ = ["COUNTER", "LOOP_PREDICATE", "MACHINES", "BenchmarkError", "Benchmark
            "stall_cycles"]
 
 MACHINES: Mapping[str, SmParams] = MappingProxyType(
-    PRESETS | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)})
-"""Machines that can be measured: the presets, and ``full``'s width with 8 warps, which is built in less time."""
+    {name: params for name, params in PRESETS.items() if params.counters}
+    | {"wide": SmParams(warps=8, lanes=WARP_THREADS, registers=1024)})
+"""Machines that can be measured: the presets with all counters, and ``full``'s width with 8 warps, which is built in
+less time."""
 COUNTER = "R0"
 """The register that counts a loop's turns."""
 LOOP_PREDICATE = "P6"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import asdict
 
 from rtl.fpga.machine import MEMORY_BASE
-from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, SIZES
+from rtl.fpga.registers import BOARD_BLOCK, BOARD_REGISTERS, IDENTITY, PARTS, SIZES
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.registers import COUNTER_BLOCK, COUNTERS, WORK_REGISTERS, HostRegister
 from rtl.layouts import Policy
@@ -34,11 +34,11 @@ def _field(register: HostRegister, name: str, value: int) -> int:
     return value >> low & (1 << high - low + 1) - 1
 
 
-def _size(value: int) -> SmParams:
-    """The machine that the register SIZE tells of."""
-    register = BOARD_REGISTERS["SIZE"]
-    return SmParams(**{name: 1 << _field(register, name.upper(), value) for name in SIZES},
-                    floats=bool(_field(register, "FLOAT", value)), doubles=bool(_field(register, "DOUBLE", value)))
+def _machine(size: int, parts: int) -> SmParams:
+    """The machine that the registers SIZE and PARTS tell of."""
+    sizes, others = BOARD_REGISTERS["SIZE"], BOARD_REGISTERS["PARTS"]
+    return SmParams(**{name: 1 << _field(sizes, name.upper(), size) for name in SIZES},
+                    **{name: bool(_field(others, name.upper(), parts)) for name in PARTS})
 
 
 class Board(HostedMachine):
@@ -56,7 +56,7 @@ class Board(HostedMachine):
         identity, size, self.clock, self.size = link.read_registers(_at("IDENTITY"), 4)
         if identity != IDENTITY:
             raise BoardError(f"port {name}: no board of this project, its identity is {identity:#x}")
-        super().__init__(_size(size), policy)
+        super().__init__(_machine(size, *link.read_registers(_at("PARTS"), 1)), policy)
         self._levels = self._began = 0
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS
+from rtl.isa.registers import CONTROL_RESET, COUNTER_BLOCK, COUNTERS, SM_REGISTERS, WORK_REGISTERS, counters_of
 from rtl.layouts import LaunchRejection, Policy
 from rtl.params import SmParams
 from sim.launch import Launch
@@ -164,8 +164,9 @@ class HostedMachine(HostAccess):
         high, low = SM_REGISTERS["HWW_WARP_ESR"].fields["ERROR"]
         if result.status == "ok" and result.registers["HWW_WARP_ESR"] >> low & (1 << high - low + 1) - 1:
             result.status = "error"     # of a warp that has ended all the same
-        halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(COUNTERS), 4))
+        names = counters_of(self.params.counters)
+        halves = await self.read_all(range(COUNTER_BLOCK, COUNTER_BLOCK + 8 * len(names), 4))
         result.counters.update(
-            (name, low | high << 32) for name, low, high in zip(COUNTERS, halves[::2], halves[1::2], strict=True))
+            (name, low | high << 32) for name, low, high in zip(names, halves[::2], halves[1::2], strict=True))
         if result.status != "ok":
             self.examine(result)

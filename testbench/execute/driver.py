@@ -18,7 +18,7 @@ from rtl.execute.stages import Operands
 from rtl.isa.functions import ONE, TURN
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, WORD_BITS
-from rtl.params import QUARTERS, SmParams
+from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver
 
@@ -96,14 +96,14 @@ class LaneDriver(UnitDriver):
     def __init__(self, bench: Bench, lanes: int, beats: Iterable[Beat]) -> None:
         super().__init__(bench, DecodedLanes(SmParams(lanes=lanes)))
         self.counts: dict[str, int] = {}
-        self._lanes, self._beats = lanes, beats
+        self._lanes, self._beats, self._parts = lanes, beats, SmParams(lanes=lanes).parts
 
     async def _drive(self, ctx: Any) -> None:
         """All beats."""
         under_way: deque[tuple[Beat, Any] | None] = deque([None] * LANE_CYCLES)
         for beat in _then_nothing(self._beats):
             if beat is not None and quarter_rate(beat.word):
-                for number in range(QUARTERS):
+                for number in range(self._parts):
                     self._give(ctx, beat, number)
                     if (done := under_way.popleft()) is not None:
                         self._compare(ctx, *done)
@@ -143,7 +143,7 @@ class LaneDriver(UnitDriver):
         if part is not None:
             ctx.set(dut.part, {"valid": 1, "number": part})
             for values in fields.values():
-                values[::QUARTERS] = values[part::QUARTERS]
+                values[::self._parts] = values[part::self._parts]
         ctx.set(dut.operands.as_value(), sum(
             value << _OPERANDS[name].offset + thread * _WIDTH
             for name, values in fields.items() for thread, value in enumerate(values)))

@@ -163,7 +163,7 @@ def test_a_bitstream_that_is_too_slow_is_the_best_and_is_not_loaded(tools, capsy
     assert "  50.0 MHz IS NOT MET\n" in capsys.readouterr().out
     assert (tools / "work" / "top.bit").read_text() == "seed 1"
     assert fpga.main(["ulx3s-25f", "--seeds", "1", "--clock", "37500000", "--build", "slower"]) == 0
-    assert "preset tiny" in capsys.readouterr().out
+    assert "preset least" in capsys.readouterr().out
 
 
 def test_every_clock_has_to_be_fast_enough(tools, capsys):

@@ -15,6 +15,7 @@ from rtl.isa.registers import (
     SM_REGISTERS,
     WORK_BLOCK,
     WORK_REGISTERS,
+    counters_of,
 )
 from rtl.params import PRESETS
 from testbench.host.access import HostRegisters, read, write
@@ -212,6 +213,19 @@ def test_counters_count_what_happens():
         for index, name in enumerate(COUNTERS):
             low, high = [await read(ctx, dut.bus, COUNTER_BLOCK + 8 * index + part) for part in (0, 4)]
             assert low | high << 32 == counts[name], name
+
+    simulate(dut, body)
+
+
+def test_counters_that_are_not_there_read_as_zeros():
+    dut = HostRegisters(PRESETS["least"], SOURCES)
+
+    async def body(ctx):
+        ctx.set(dut.host.events, dict.fromkeys(COUNTERS, 1))
+        await ctx.tick().repeat(20)
+        for index, name in enumerate(COUNTERS):
+            low = await read(ctx, dut.bus, COUNTER_BLOCK + 8 * index)
+            assert (low > 0) == (name in counters_of(everything=False)), name
 
     simulate(dut, body)
 

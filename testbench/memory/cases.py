@@ -66,15 +66,15 @@ def conflicts(addresses: dict[int, int], size: int, lanes: int, *, loads: bool) 
     one pass ``loads`` take different words for different parts of the lanes: as many parts as a thread has words. The
     upper half goes with the lower one if each thread of it has the address of that of the lower one.
     """
-    cycles, words, half = 0, max(1, size // 4), lanes // 2
+    cycles, words, half = 0, max(1, size // 4), max(2, lanes // 2)
     for first in range(0, WARP_THREADS, half):
-        upper = (first // half) % 2
+        upper = first % lanes >= half
         threads = [thread for thread in range(first, first + half) if thread in addresses]
         if upper and loads and all(addresses[thread] == addresses.get(thread - half) for thread in threads):
             continue
         for word in range(words):
             wanted = {addresses[thread] // 4 + (
-                word ^ (thread % lanes) * words // lanes if loads else word) for thread in threads}
+                word ^ (thread % lanes) * min(words, lanes) // lanes if loads else word) for thread in threads}
             banks = [number % lanes for number in wanted]
             cycles += max((banks.count(bank) for bank in banks), default=0)
     return cycles

@@ -37,6 +37,7 @@ ALL_REPORTED = 0x00FF_FFFF
 HANDS_OFF = MemoryBehaviour(latency=(1, 1))
 UNRULY = MemoryBehaviour(latency=(1, 30), interval=2, stall=0.2, reorder=True, late=True)
 FEW_LANES = SmParams(warps=WARPS, lanes=4, registers=256, shared_bytes=4096)
+LEAST_LANES = SmParams(warps=WARPS, lanes=2, registers=256, shared_bytes=4096)
 ALL_LANES = SmParams(warps=WARPS, lanes=32, registers=256, shared_bytes=8192)
 MANY_LANES = SmParams(warps=WARPS, lanes=16, registers=256, shared_bytes=8192)
 SIZES = (FEW_LANES, PARAMS, ALL_LANES, MANY_LANES)
@@ -71,6 +72,15 @@ def check_random(bench: Bench) -> MemoryCoverage:
     return coverage
 
 
+def check_least(bench: Bench) -> None:
+    """The same on two lanes, where all of a beat passes at once and two instructions are under way: there are no
+    overlaps that have to be reached."""
+    for number in range(20 if bench.thorough else 2):
+        world = random_world(bench.random, 300 if bench.thorough else 90, (ALL_REPORTED, REPORT_MASK_RESET)[number % 2])
+        driver = _play(bench, world, LEAST_LANES, behaviour=(HANDS_OFF, UNRULY)[number % 2], idle=0.1 * (number % 3))
+        bench.checked("random instructions on two lanes", driver.steps)
+
+
 def check_lines(bench: Bench) -> None:
     """A line is asked for once, whatever threads want it."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
@@ -90,7 +100,7 @@ def check_lines(bench: Bench) -> None:
 
 def check_banks(bench: Bench) -> None:
     """Shared memory serves a word of each bank in a cycle."""
-    for params in SIZES if bench.thorough else SIZES[:1]:
+    for params in (*SIZES, LEAST_LANES) if bench.thorough else (FEW_LANES, LEAST_LANES):
         world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
         cases = shared_counted(world, params.lanes)
         for case in cases:
@@ -229,7 +239,7 @@ def check_shuffles(bench: Bench) -> None:
             bench.expect(f"the reference's thread {thread} after {case.step.word:#018x}", values[thread], value)
         bench.expect(f"flags of the reference after {case.step.word:#018x}", record.predicates[3],
                      (case.step.threads, case.inside))
-    for params in SIZES if bench.thorough else (FEW_LANES, ALL_LANES):
+    for params in (*SIZES, LEAST_LANES) if bench.thorough else (LEAST_LANES, ALL_LANES):
         bench.checked("shuffles", _play(bench, world, params).steps)
 
 
@@ -241,6 +251,6 @@ def record(bench: Bench) -> None:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_lines, check_banks, check_rates, check_fills, check_edges, check_faults, check_local_base,
-                  check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
+    for check in (check_least, check_lines, check_banks, check_rates, check_fills, check_edges, check_faults,
+                  check_local_base, check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
         check(bench)

@@ -8,7 +8,7 @@ from rtl.isa.control_code import INSTRUCTION_BYTES, instruction_address
 from rtl.isa.errors import WarpError
 from rtl.isa.rate import quarter_rate
 from rtl.isa.syntax import PT, RZ, Constant, Form, Values
-from rtl.params import QUARTERS, WARP_THREADS
+from rtl.params import WARP_THREADS
 from sim.launch import Launch
 from sim.model.action import constant_address
 from sim.model.retirement import Retirement
@@ -113,7 +113,7 @@ class Ledger:
         pipeline = self._pipeline
         ends = pipeline.cycle + COMPLETION_CYCLES + pipeline.params.beats - 1
         if quarter_rate(record.word):
-            ends += QUARTERS * pipeline.params.beats
+            ends += pipeline.params.parts * pipeline.params.beats
         self._expected[serial] = Expected(f"cycle {pipeline.cycle}, {name}", record, tuple(warp.predicates[:PT]),
                                           barriers, ends)
 

@@ -16,7 +16,7 @@ from testbench.pipeline.programs import KernelLives
 from testbench.pipeline.random_programs import RandomLives
 from testbench.pipeline.special import check_special_registers
 
-_LANES = (4, 8, 32)
+_LANES = (2, 4, 8, 32)
 _KERNELS = ("k08_fib_recursion", "k24_bitops", "k25_divrem32:unsigned", "k27_murmur_xorshift:zero", "k15_shared_reduce")
 """Recursion; shifts and logic; division; products; several warps."""
 

@@ -75,8 +75,9 @@ def test_votes_against_python():
     combinational(dut, body)
 
 
-def test_cases():
-    assert passes(tb_pipeline.check_cases).checks["cases"] > 8
+@pytest.mark.parametrize("lanes", [2, 8])
+def test_cases(lanes):
+    assert passes(lambda bench: tb_pipeline.check_cases(bench, lanes)).checks["cases"] > 8
 
 
 @pytest.mark.parametrize("lanes", [4, 32])
@@ -84,8 +85,9 @@ def test_how_soon_results_are_seen(lanes):
     passes(lambda bench: tb_pipeline.check_distances(bench, lanes))
 
 
-def test_random():
-    report = passes(lambda bench: tb_pipeline.check_random(bench, 4, 220, 2))
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_random(lanes):
+    report = passes(lambda bench: tb_pipeline.check_random(bench, lanes, 220, 2))
     assert report.checks["instructions and operations compared"] > 100
 
 

@@ -9,7 +9,7 @@ from rtl.isa.control_code import GROUP_BYTES, NO_BARRIER, instruction_address
 from rtl.issue import BUFFERED_GROUPS, OPERATIONS, IssueUnit, window_cycles
 from rtl.layouts import COMPLETING, KIND_RULES, UNITS, LaneClient, Policy
 from rtl.layouts import InstructionKind as Kind
-from rtl.params import QUARTERS, SmParams
+from rtl.params import SmParams
 from sim.testbench import Bench
 from testbench.driver import UnitDriver, offer
 from testbench.scheduler.issue_model import SURE, Inputs, IssueModel, Planned, RuleError, Selection
@@ -208,7 +208,7 @@ class IssueDriver(UnitDriver):
         if rule.silent:
             return
         if rule.unit is None or kind is Kind.TRAP:
-            due = then + LATENCY + self.params.beats * (1 + planned.quarter * QUARTERS)
+            due = then + LATENCY + self.params.beats * (1 + planned.quarter * self.params.parts)
             self._lanes.append((due, number, planned.barriers, True))
         else:
             self._answer(then, due, number, planned)

@@ -21,7 +21,7 @@ from rtl.isa.errors import WarpError
 from rtl.issue import FAVOUR_INTERVAL, OPERATIONS
 from rtl.layouts import KIND_RULES, Policy
 from rtl.layouts import InstructionKind as Kind
-from rtl.params import QUARTERS, SmParams
+from rtl.params import SmParams
 
 APART = 2
 """Cycles between two instructions of a warp, at least."""
@@ -291,7 +291,9 @@ class IssueModel:
         warp.claims -= planned.last
         kind, control = planned.kind, planned.control
         rule = KIND_RULES[kind]
-        least = self._params.quarter_stall if planned.quarter else 1
+        least = max(1, self._params.lanes_stall if rule.lanes else 0)
+        if planned.quarter:
+            least = self._params.quarter_stall
         warp.issued, warp.earliest = self.cycle, self.cycle + max(control.stall, least)
         warp.behind = planned.next_pc
         warp.raised.update(planned.raises)
@@ -308,7 +310,7 @@ class IssueModel:
         if rule.lanes:
             self._lanes_at = self.cycle + (self._params.quarter_cycles if planned.quarter else self._beats)
         if planned.quarter:
-            self._complete_at = self.cycle + QUARTERS * self._beats
+            self._complete_at = self.cycle + self._params.parts * self._beats
         if rule.collected:
             self._collect_at = self.cycle + 1 + COLLECTING
 

@@ -76,7 +76,7 @@ def check_rules(bench: Bench) -> None:
     for warps, lanes, behaviour in (
             (4, 8, Behaviour()), (8, 32, Behaviour(holds=0.02, operations=0.2, room=0.95)),
             (4, 8, Behaviour(holds=0.02, injects=0.01)), (4, 8, Behaviour(ends=0.4, branches=0.1, launches=0.5)),
-            (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)),
+            (2, 4, Behaviour(policy=Policy.ROUND_ROBIN, operations=0.02)), (2, 2, Behaviour(operations=0.02)),
             (8, 16, Behaviour(policy=Policy.ROUND_ROBIN, complete=(6, 200), branches=0.1))):
         _issue(bench, "random", cycles, SmParams(warps=warps, lanes=lanes), random_program(bench.random), behaviour)
     _issue(bench, "loads and DEPBAR", cycles, SmParams(warps=2, lanes=32), random_program(bench.random, _EVENTFUL),
@@ -99,7 +99,7 @@ def check_edges(bench: Bench) -> None:
            replace(WILLING, flow=(10, 20)))
     _issue(bench, "indexed branches among pushes", 800, SmParams(warps=4, lanes=32),
            mixed({Kind.PUSH: 6, Kind.FLOW_INDEXED: 1}), Behaviour(room=1.0, operations=0.0, ends=0.0))
-    for lanes in (8, 32):
+    for lanes in (2, 8, 32):
         _issue(bench, "what passes the full lanes only among what is refused", 1000, SmParams(lanes=lanes),
                mixed({Kind.LANES: 1, Kind.REFUSED: 1, Kind.TRAP: 1}, quarters=1.0),
                Behaviour(room=1.0, operations=0.0, launches=1.0))

@@ -21,6 +21,7 @@ from testbench.sm.errors import error_cases
 from testbench.sm.random_programs import random_program, shrink
 
 SLOW = ENGINE is PysimEngine
+LEAST = ("k08_fib_recursion", "k14_transpose_shared", "k18_atomics_global", "k22_alu64", "k44_bar_variants")
 NAMES = tb_sm.FEW if SLOW else tb_sm.SHORT
 fast = pytest.mark.skipif(SLOW, reason="takes minutes without a C++ compiler")
 
@@ -49,7 +50,13 @@ def test_more_ctas_than_there_is_room_for(driver):
 
 
 @fast
-@pytest.mark.parametrize("lanes", [4, 8, 32])
+def test_kernels_on_the_smallest_machine():
+    least = SmDriver(PRESETS["least"], ENGINE)
+    passes(lambda bench: tb_sm.check_kernels(bench, least, [(name, "O3") for name in (*LEAST, *tb_sm.FEW)]))
+
+
+@fast
+@pytest.mark.parametrize("lanes", [2, 4, 8, 32])
 def test_what_passes_the_full_lanes_only(lanes):
     few = SmDriver(replace(PRESETS["tiny"], lanes=lanes), ENGINE)
     passes(lambda bench: tb_sm.check_close(bench, few))

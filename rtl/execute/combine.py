@@ -15,6 +15,7 @@ from .stages import PREPARED_SUM_BITS, Prepared, Terms
 
 __all__ = ["TermStage"]
 
+_HALF_BITS = 16
 _ONE = 0x3F80_0000
 """The floating-point number 1."""
 
@@ -73,7 +74,7 @@ class TermStage(wiring.Component):
             return value & holds.replicate(len(value))
 
         shifts, sums = (control.first == FirstTerm.SHIFT) & prepared.shift.counts, control.first == FirstTerm.SUM
-        halves, shifted = (control.product == part for part in (ProductPart.HALVES, ProductPart.HALVES_SHIFTED))
+        product, shifted = control.product == ProductPart.HALVES, control.result_high
         ones = control.one_a + control.one_b + control.one_c
         m.d.comb += [
             shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
@@ -81,7 +82,7 @@ class TermStage(wiring.Component):
             shifter.amount.eq(prepared.shift.amount),
             first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
                      | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
-                     | gated(low, halves) | Cat(Const(0, 16), gated(low[:16], shifted))),
+                     | gated(low, product & ~shifted) | Cat(Const(0, 16), gated(low[:16], product & shifted))),
             terms.x.eq(first),
             terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
@@ -110,17 +111,15 @@ class TermStage(wiring.Component):
                 with m.Switch(control.sum_shift):
                     with m.Case(SumShift.RS):
                         m.d.comb += first.eq(sum_of_two[16:33])
-                    with m.Case(SumShift.LS):
-                        m.d.comb += first.eq(Cat(Const(0, 16), sum_of_two[:16]))
                     with m.Default():
                         m.d.comb += first.eq(sum_of_two)
 
         above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
-        kept_first, kept_c = self._kept()
+        bounded, kept = self._bounded(m, first, negative, beyond)
         m.d.comb += [
-            terms.x.eq(Cat(self._bounded(m, first, negative, beyond, kept_first), above)),
+            terms.x.eq(Cat(bounded, above)),
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
-                prepared.c[:32] & kept_c, prepared.c[32] & control.three)),
+                prepared.c[:32] & kept, prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
                           | (control.complete & low_zero))]
 
@@ -142,9 +141,8 @@ class TermStage(wiring.Component):
         low, upper_b, upper_a, high = prepared.products
         total, outer = self._total, Cat(low[:32], high[:33])
         if self._full:
-            c, more = (value & control.add_to_product.replicate(len(value)) for value in (
-                Cat(prepared.c[:32], (control.signed_result & prepared.c[31]).replicate(33)), prepared.one_more))
-            outer = sum_with_carry(outer, c, more)[:65]
+            outer = sum_with_carry(outer, Cat(prepared.addend, prepared.addend[32].replicate(32)),
+                                   prepared.one_more & control.add_to_product)[:65]
         m.d.comb += [total.eq(Cat(outer[:16], (outer[16:] + (upper_a + upper_b))[:49])), self.product.eq(total)]
 
     def _product(self, m: Module) -> tuple[Signal, Signal]:
@@ -160,8 +158,6 @@ class TermStage(wiring.Component):
                 m.d.comb += product.eq(upper[16:] ^ complement)
             with m.Case(ProductPart.HALVES):
                 m.d.comb += product.eq(low)
-            with m.Case(ProductPart.HALVES_SHIFTED):
-                m.d.comb += product.eq(Cat(Const(0, 16), low[:16]))
             with m.Case(ProductPart.SCALED_7):
                 m.d.comb += product.eq(self.product[7:39] ^ complement)
             with m.Case(ProductPart.SCALED_15):
@@ -188,21 +184,13 @@ class TermStage(wiring.Component):
                       | (plan.other & ~plan.mask))]
         return result
 
-    def _kept(self) -> tuple[Value, Value]:
-        """The bits of the first term, as far as it is that in place of which c has none, and those of c."""
-        control = self.control
-        merges, half = control.result_bits != ResultBits.WORD, control.result_bits == ResultBits.HALF
-        taken = Cat(merges & ~control.result_high, half & ~control.result_high,
-                    merges & control.result_high, half & control.result_high)
-        first = Cat((byte | ~merges).replicate(8) for byte in taken)
-        return first, Cat((control.add_c & ~byte).replicate(8) for byte in taken)
-
-    def _bounded(self, m: Module, first: Signal, negative: Value, beyond: Value, kept: Value) -> Value:
-        """The first term within the bounds of the result's type if asked, its bits that are kept; in the high half
-        the low one if that is where it goes. Beyond 32 bits it is as ``beyond`` says."""
+    def _bounded(self, m: Module, first: Signal, negative: Value, beyond: Value) -> tuple[Value, Value]:
+        """The first term, within the bounds of the result's type if asked, where it goes, and nothing beside it; where
+        c keeps its bits. Beyond 32 bits the term is as ``beyond`` says."""
         control, to_signed, exceeds = self.control, self.control.signed_result, Signal()
-        half, byte = control.result_bits == ResultBits.HALF, control.result_bits == ResultBits.BYTE
-        others, above_half = first ^ negative.replicate(32), Signal()
+        high, half, byte = (control.result_high, control.result_bits == ResultBits.HALF,
+                            control.result_bits == ResultBits.BYTE)
+        merges, others, above_half = half | byte, first ^ negative.replicate(32), Signal()
         m.d.comb += above_half.eq(others[16:].any())
         with m.If(control.bound):
             with m.Switch(control.result_bits):
@@ -214,16 +202,24 @@ class TermStage(wiring.Component):
                     m.d.comb += exceeds.eq(to_signed & others[31])
             with m.If(beyond | (negative & ~to_signed)):
                 m.d.comb += exceeds.eq(1)
-        # The highest bit of a bound is that of a negative number only if the type has a sign.
+
+        # A byte takes bits of the term, those of a bound, or none. The highest bit of a bound is that of a negative
+        # number only if the type has a sign.
+        taken = (~high, ~high & ~byte, high | ~merges, ~merges | (high & half))
         highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
-        set_bits = Cat(Mux(last, top, highest) if last is not None else highest for last in (
-            {7: byte, 15: half, 31: control.result_bits == ResultBits.WORD}.get(place) for place in range(32)))
-        cleared, term = Signal(32), Signal(32)
-        m.d.comb += [
-            cleared.eq(exceeds.replicate(32) | (control.as_one.replicate(32) & ~_ONE)
-                       | (control.as_bit.replicate(32) & ~1)),
-            term.eq((first & ~cleared) | set_bits)]
-        return Cat(term[:16], Mux(control.result_high, term[:16], term[16:])) & kept
+        open_bytes, set_bytes = Signal(4), Signal(4)
+        m.d.comb += [open_bytes.eq(Cat(taken) & ~exceeds.replicate(4)), set_bytes.eq(Cat(taken) & highest.replicate(4))]
+        last = {7: byte & ~high, 15: half & ~high, 23: byte & high, 31: ~byte}
+        bits, placed = [], Cat(first[:16], Mux(high, first[:16], first[16:]))
+        for place, bit in enumerate(placed):
+            truth = control.as_bit & ~high if place == _HALF_BITS else control.as_bit if place else Const(0, 1)
+            cleared = truth if _ONE >> place & 1 else truth | control.as_one
+            ones = set_bytes[place // 8]
+            if place in last:
+                ones = Mux(last[place], top & taken[place // 8], ones)
+            bits.append((bit & open_bytes[place // 8] & ~cleared) | ones)
+        kept = Cat((control.add_c & ~(merges & into)).replicate(8) for into in taken)
+        return Cat(bits), kept
 
 
 def _looked_up(table: Value, prepared: Prepared) -> Value:

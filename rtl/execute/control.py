@@ -48,10 +48,8 @@ class ProductPart(enum.Enum, shape=3):
     HIGH = 1
     HALVES = 2
     """The product of two halves."""
-    HALVES_SHIFTED = 3
-    """The product of two halves, shifted by one."""
-    SCALED_7 = 4
-    SCALED_15 = 5
+    SCALED_7 = 3
+    SCALED_15 = 4
 
 
 class FirstTerm(enum.Enum, shape=3):
@@ -196,7 +194,7 @@ class LaneControl(data.Struct):
     result_bits: ResultBits
     """If not all of them, these low bits of the first term go into c."""
     result_high: unsigned(1)
-    """To its high half."""
+    """The first term's low half takes the place of its high one, and nothing that of the low one."""
     add_b: unsigned(1)
     add_c: unsigned(1)
     plus_one: unsigned(1)

@@ -21,6 +21,7 @@ from rtl.isa.kinds import (
     MinMaxPart,
     PredicateTest,
     ProductAddend,
+    SumShift,
     VideoSecond,
 )
 
@@ -97,6 +98,7 @@ def _iadd3(field: Fields) -> Signals:
     """Each term has its own one, so that every sum of two has one carry in at most."""
     extended = field("extended")
     return {**_sum_signals(extended, Const(0, 1)), "three": 1, "first": FirstTerm.SUM, "sum_shift": field("shift"),
+            "result_high": field("shift") == SumShift.LS.value,
             "add_c": 1, **{f"part_{term}": field(f"half_{term}") for term in "abc"},
             **{f"negate_{term}": field(f"negate_{term}") for term in "abc"},
             **{f"one_{term}": field(f"negate_{term}") & ~extended for term in "abc"}}
@@ -106,7 +108,7 @@ def _xmad(field: Fields) -> Signals:
     signs, addend = field("signs"), field("addend")
     corrected = addend == ProductAddend.CSFU.value
     return {**_sum_signals(field("extended"), Const(0, 1)), "first": FirstTerm.PRODUCT,
-            "product": Mux(field("product_high"), ProductPart.HALVES_SHIFTED, ProductPart.HALVES), "halves": 1,
+            "product": ProductPart.HALVES, "result_high": field("product_high"), "halves": 1,
             **{f"part_{factor}": Mux(field(f"high_{factor}"), Part.HIGH, Part.LOW) for factor in "ab"},
             "signed_a": signs[0], "signed_b": signs[1],
             "part_c": Mux(corrected, Part.WORD, addend[:2]), "correct": corrected,

@@ -108,8 +108,10 @@ class OperandStage(wiring.Component):
             part_a.eq(Mux(control.part_a == Part.REVERSED, operands.a[::-1], a)),
             part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & ~(low | high).replicate(16))),
             term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
-            prepared.b.eq((b ^ control.negate_b.replicate(32)) & ~control.differs.replicate(32)),
+            prepared.b.eq(Mux(control.differs, 0, b ^ control.negate_b.replicate(32))),
             prepared.low_b.eq(operands.b),
+            prepared.addend.eq(Mux(control.add_to_product, Cat(
+                prepared.c[:32], control.signed_result & prepared.c[31]), 0)),
             one_more.eq(control.one_c | (control.pair_negative & ~operands.a.any())
                         | (control.three & control.add_carry & operands.conditions.overflow)),
             prepared.c.eq(sum_with_carry(part_c ^ control.negate_c.replicate(32),

@@ -52,6 +52,8 @@ class Prepared(data.Struct):
     low_b: unsigned(16)
     """Of a full lane: the low half of operand b, whatever part of it is taken."""
     c: unsigned(33)
+    addend: unsigned(33)
+    """Of a full lane: what is added to the product of words, with its sign."""
     one_more: unsigned(1)
     """One is added to the sum of a and b."""
     negative_a: unsigned(1)

@@ -186,6 +186,9 @@ _READ_AS = {"barrier": "bar"}
 
 _SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""
+_SEVERAL = frozenset(f"v{name}{count}" for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set")
+                     for count in "24")
+"""Video instructions with several results."""
 _NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80, "tanh": 75, "NaN": 80}
 """Instructions and modifiers of later machines, and which."""
 
@@ -240,6 +243,8 @@ def reason_refused(word: str) -> str | None:
     """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
     if word in _SHORT:
         return "floating point of less than 32 bits is not supported"
+    if word in _SEVERAL:
+        return "video instructions with several results are not supported"
     if word in _NEEDS:
         return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
     return None

@@ -12,9 +12,13 @@ from sim.launch import Buffer, Launch, prepare
 from sim.machine.hardware import Hardware
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
+from sim.toolchain.assembler import assemble
 from sim.toolchain.cubin import read_cubin
 from sim.toolchain.cuda import CompilerError
+from sim.toolchain.elf_reader import read_object
+from sim.toolchain.elf_writer import write_object
 from sim.toolchain.from_ptx import read_ptx_program
+from sim.toolchain.listing import listing
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.ended import in_lockstep, on_threads, on_warps
@@ -86,6 +90,14 @@ def test_the_interpreter_leaves_it_too(opcode):
                    grid=(THREADS // BLOCK, 1, 1), block=(BLOCK, 1, 1))
     interpret(launch)
     check(opcode, contents(launch, "out"))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("opcode", OPCODES)
+def test_the_assembler_makes_the_same_words_of_their_text(opcode, level):
+    file = read_object((FOLDER / f"{opcode}.{level}.cubin").read_bytes(), opcode)
+    again = read_object(write_object(assemble(listing(file), opcode)), opcode)
+    assert again.sections[".text.k"].content == file.sections[".text.k"].content
 
 
 @cache

@@ -189,9 +189,9 @@ class Immediate:
     adjust: Adjust = PLAIN
     default: int | None = None
     """Not spelled when it has this value."""
-    signed_if: Callable[[Values], bool] | None = None
     minus: bool = False
     """Its negation is spelled as a minus before it."""
+    signed_if: Callable[[Values], bool] | None = None
     real: bool = False
     """It is a single-precision number, and spelled as one; the field's value is that of its 32 bits."""
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
-from .control import FirstTerm, LaneControl, ProductPart, Truth
+from .control import FirstTerm, LaneControl, ProductPart, ResultBits, Truth
 from .permute import BytePermuter
 from .prepare import joined
 from .shifter import Shifter
@@ -15,6 +15,7 @@ from .stages import PREPARED_SUM_BITS, Prepared, Terms
 
 __all__ = ["TermStage"]
 
+_HALF_BITS = 16
 _ONE = 0x3F80_0000
 """The floating-point number 1."""
 
@@ -46,19 +47,18 @@ class TermStage(wiring.Component):
     def __init__(self, *, full: bool, floats: bool) -> None:
         self._full, self._floats = full, floats
         super().__init__()
+        self._total = Signal(65)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, prepared, terms = self.control, self.prepared, self.terms
         self._decide(m)
-        sum_of_two, logic, table, one_more = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8), prepared.one_more
-        if self._full:
-            one_more = one_more | (control.distance & prepared.less)
+        sum_of_two, logic, table = Signal(PREPARED_SUM_BITS), Signal(32), Signal(8)
         m.d.comb += [
             table.eq(Mux(terms.decision, control.table, control.table_otherwise)),
-            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, one_more)), logic.eq(_looked_up(table, prepared)),
-            terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
-            terms.conditions.eq(prepared.conditions)]
+            sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, prepared.one_more)),
+            logic.eq(_looked_up(table, prepared)), terms.b.eq(prepared.low_b if self._full else prepared.b),
+            terms.less.eq(prepared.less), terms.equal.eq(prepared.equal), terms.conditions.eq(prepared.conditions)]
         if self._full or self._floats:
             self._multiply(m)
         (self._terms if self._full else self._simple_terms)(m, sum_of_two, logic)
@@ -74,7 +74,7 @@ class TermStage(wiring.Component):
             return value & holds.replicate(len(value))
 
         shifts, sums = (control.first == FirstTerm.SHIFT) & prepared.shift.counts, control.first == FirstTerm.SUM
-        halves, shifted = (control.product == part for part in (ProductPart.HALVES, ProductPart.HALVES_SHIFTED))
+        product, shifted = control.product == ProductPart.HALVES, control.result_high
         ones = control.one_a + control.one_b + control.one_c
         m.d.comb += [
             shifter.word.eq(Mux(control.pair, Cat(prepared.c[:32][::-1], prepared.a[:31]),
@@ -82,42 +82,44 @@ class TermStage(wiring.Component):
             shifter.amount.eq(prepared.shift.amount),
             first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
                      | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
-                     | gated(low, halves) | Cat(Const(0, 16), gated(low[:16], shifted))),
+                     | gated(low, product & ~shifted) | Cat(Const(0, 16), gated(low[:16], product & shifted))),
             terms.x.eq(first),
             terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
 
     def _terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
         """The terms of a full lane."""
-        control, prepared, terms, first = self.control, self.prepared, self.terms, Signal(32)
+        control, prepared, terms, first, negative, beyond = (
+            self.control, self.prepared, self.terms, Signal(32), Signal(), Signal())
         m.submodules.permuter = permuter = BytePermuter()
         product, low_zero = self._product(m)
         m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
-                m.d.comb += first.eq(logic)
+                m.d.comb += [first.eq(logic),
+                             negative.eq(Mux(terms.decision, prepared.negative_a, prepared.negative_b))]
             with m.Case(FirstTerm.SHIFT):
-                m.d.comb += first.eq(self._shifted(m))
+                m.d.comb += [first.eq(self._shifted(m)), negative.eq(prepared.negative_a),
+                             beyond.eq(control.left & prepared.shift.loses)]
             with m.Case(FirstTerm.PERMUTATION):
                 m.d.comb += first.eq(permuter.result)
             with m.Case(FirstTerm.PRODUCT):
-                m.d.comb += first.eq(product)
-            with m.Case(FirstTerm.SUM), m.Switch(control.sum_shift):
-                with m.Case(SumShift.RS):
-                    m.d.comb += first.eq(sum_of_two[16:33])
-                with m.Case(SumShift.LS):
-                    m.d.comb += first.eq(Cat(Const(0, 16), sum_of_two[:16]))
-                with m.Default():
-                    m.d.comb += first.eq(sum_of_two)
+                m.d.comb += [first.eq(product), negative.eq(self._total[64] ^ control.complement),
+                             beyond.eq(self._product_beyond())]
+            with m.Case(FirstTerm.SUM):
+                m.d.comb += [negative.eq(sum_of_two[33]), beyond.eq(sum_of_two[32] != sum_of_two[33])]
+                with m.Switch(control.sum_shift):
+                    with m.Case(SumShift.RS):
+                        m.d.comb += first.eq(sum_of_two[16:33])
+                    with m.Default():
+                        m.d.comb += first.eq(sum_of_two)
 
-        high, low = self._beyond(m, sum_of_two, logic[31])
-        cleared = low.replicate(32) | (control.as_one.replicate(32) & ~_ONE)
         above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
+        bounded, kept = self._bounded(m, first, negative, beyond)
         m.d.comb += [
-            terms.x.eq(Cat((first[:31] | high.replicate(31)) & ~cleared[:31],
-                           Mux(high, ~control.signed_result, first[31] & ~cleared[31]), above)),
+            terms.x.eq(Cat(bounded, above)),
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
-                prepared.c[:32] & control.add_c.replicate(32), prepared.c[32] & control.three)),
+                prepared.c[:32] & kept, prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
                           | (control.complete & low_zero))]
 
@@ -135,10 +137,13 @@ class TermStage(wiring.Component):
 
     def _multiply(self, m: Module) -> None:
         """The product of whole words."""
-        low, upper_b, upper_a, high = self.prepared.products
-        upper = Signal(48)
-        m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
-                     self.product.eq(Cat(low[:16], upper))]
+        control, prepared = self.control, self.prepared
+        low, upper_b, upper_a, high = prepared.products
+        total, outer = self._total, Cat(low[:32], high[:33])
+        if self._full:
+            outer = sum_with_carry(outer, Cat(prepared.addend, prepared.addend[32].replicate(32)),
+                                   prepared.one_more & control.add_to_product)[:65]
+        m.d.comb += [total.eq(Cat(outer[:16], (outer[16:] + (upper_a + upper_b))[:49])), self.product.eq(total)]
 
     def _product(self, m: Module) -> tuple[Signal, Signal]:
         """The part of the product, or of its complement; whether the product's low word is zero."""
@@ -153,9 +158,17 @@ class TermStage(wiring.Component):
                 m.d.comb += product.eq(upper[16:] ^ complement)
             with m.Case(ProductPart.HALVES):
                 m.d.comb += product.eq(low)
-            with m.Case(ProductPart.HALVES_SHIFTED):
-                m.d.comb += product.eq(Cat(Const(0, 16), low[:16]))
+            with m.Case(ProductPart.SCALED_7):
+                m.d.comb += product.eq(self.product[7:39] ^ complement)
+            with m.Case(ProductPart.SCALED_15):
+                m.d.comb += product.eq(self.product[15:47] ^ complement)
         return product, low_zero
+
+    def _product_beyond(self) -> Value:
+        """Whether a product with c, scaled, is beyond 32 bits and a sign."""
+        part, same = self.control.product, self._total[32:64] ^ self._total[64].replicate(32)
+        seven, fifteen = part == ProductPart.SCALED_7, part == ProductPart.SCALED_15
+        return same[15:].any() | (~fifteen & same[7:15].any()) | (~fifteen & ~seven & same[:7].any())
 
     def _shifted(self, m: Module) -> Signal:
         """The outcome of the planned shift; makes the low byte of a shifted pair, too."""
@@ -171,15 +184,42 @@ class TermStage(wiring.Component):
                       | (plan.other & ~plan.mask))]
         return result
 
-    def _beyond(self, m: Module, distance: Signal, top: Value) -> tuple[Signal, Signal]:
-        """Whether a distance, or the chosen one of a and b, is above or below the bounds of the result's type."""
-        control, prepared, high, low = self.control, self.prepared, Signal(), Signal()
-        negative = Mux(self.terms.decision, prepared.negative_a, prepared.negative_b)
-        with m.If(control.bound & control.distance):
-            m.d.comb += high.eq(distance[32] | (control.signed_result & distance[31]))
-        with m.Elif(control.bound):
-            m.d.comb += [high.eq(control.signed_result & top & ~negative), low.eq(~control.signed_result & negative)]
-        return high, low
+    def _bounded(self, m: Module, first: Signal, negative: Value, beyond: Value) -> tuple[Value, Value]:
+        """The first term, within the bounds of the result's type if asked, where it goes, and nothing beside it; where
+        c keeps its bits. Beyond 32 bits the term is as ``beyond`` says."""
+        control, to_signed, exceeds = self.control, self.control.signed_result, Signal()
+        high, half, byte = (control.result_high, control.result_bits == ResultBits.HALF,
+                            control.result_bits == ResultBits.BYTE)
+        merges, others, above_half = half | byte, first ^ negative.replicate(32), Signal()
+        m.d.comb += above_half.eq(others[16:].any())
+        with m.If(control.bound):
+            with m.Switch(control.result_bits):
+                with m.Case(ResultBits.BYTE):
+                    m.d.comb += exceeds.eq(above_half | others[8:16].any() | (to_signed & others[7]))
+                with m.Case(ResultBits.HALF):
+                    m.d.comb += exceeds.eq(above_half | (to_signed & others[15]))
+                with m.Default():
+                    m.d.comb += exceeds.eq(to_signed & others[31])
+            with m.If(beyond | (negative & ~to_signed)):
+                m.d.comb += exceeds.eq(1)
+
+        # A byte takes bits of the term, those of a bound, or none. The highest bit of a bound is that of a negative
+        # number only if the type has a sign.
+        taken = (~high, ~high & ~byte, high | ~merges, ~merges | (high & half))
+        highest, top = exceeds & ~negative, exceeds & (negative == to_signed)
+        open_bytes, set_bytes = Signal(4), Signal(4)
+        m.d.comb += [open_bytes.eq(Cat(taken) & ~exceeds.replicate(4)), set_bytes.eq(Cat(taken) & highest.replicate(4))]
+        last = {7: byte & ~high, 15: half & ~high, 23: byte & high, 31: ~byte}
+        bits, placed = [], Cat(first[:16], Mux(high, first[:16], first[16:]))
+        for place, bit in enumerate(placed):
+            truth = control.as_bit & ~high if place == _HALF_BITS else control.as_bit if place else Const(0, 1)
+            cleared = truth if _ONE >> place & 1 else truth | control.as_one
+            ones = set_bytes[place // 8]
+            if place in last:
+                ones = Mux(last[place], top & taken[place // 8], ones)
+            bits.append((bit & open_bytes[place // 8] & ~cleared) | ones)
+        kept = Cat((control.add_c & ~(merges & into)).replicate(8) for into in taken)
+        return Cat(bits), kept
 
 
 def _looked_up(table: Value, prepared: Prepared) -> Value:

@@ -11,17 +11,23 @@ from rtl.isa.kinds import Boolean, Compare, PermuteMode, SumShift
 
 from .float_control import FloatControl
 
-__all__ = ["FirstTerm", "LaneControl", "Part", "PredicateResult", "ProductPart", "ShiftCount", "Truth"]
+__all__ = ["FirstTerm", "LaneControl", "Part", "PredicateResult", "ProductPart", "ResultBits", "ShiftCount",
+           "Truth"]
 
 
-class Part(enum.Enum, shape=2):
-    """What is taken of a source word; the first three are those of :class:`~rtl.isa.kinds.HalfSelect`."""
+class Part(enum.Enum, shape=3):
+    """What is taken of a source word; the first three are those of :class:`~rtl.isa.kinds.HalfSelect`. Of a and b, what
+    is less than a word has a sign if the operand has one."""
 
     WORD = 0
     LOW = 1
     HIGH = 2
-    OTHER = 3
-    """Of a: the bits in the opposite order. Of b and c: nothing."""
+    REVERSED = 3
+    """Of a: the bits in the opposite order."""
+    BYTE_0 = 4
+    BYTE_1 = 5
+    BYTE_2 = 6
+    BYTE_3 = 7
 
 
 class ShiftCount(enum.Enum, shape=2):
@@ -35,15 +41,15 @@ class ShiftCount(enum.Enum, shape=2):
     """By the lowest byte of b; the next one is the length of a field."""
 
 
-class ProductPart(enum.Enum, shape=2):
-    """The word of a product."""
+class ProductPart(enum.Enum, shape=3):
+    """The word of a product; of the last two, shifted by so much to the right."""
 
     LOW = 0
     HIGH = 1
     HALVES = 2
     """The product of two halves."""
-    HALVES_SHIFTED = 3
-    """The product of two halves, shifted by one."""
+    SCALED_7 = 3
+    SCALED_15 = 4
 
 
 class FirstTerm(enum.Enum, shape=3):
@@ -55,6 +61,14 @@ class FirstTerm(enum.Enum, shape=3):
     PRODUCT = 3
     SUM = 4
     """The sum of the first two operands."""
+
+
+class ResultBits(enum.Enum, shape=2):
+    """How much of a video instruction's first result counts."""
+
+    WORD = 0
+    HALF = 1
+    BYTE = 2
 
 
 class Truth(enum.Enum, shape=2):
@@ -112,13 +126,20 @@ class LaneControl(data.Struct):
     """b is added to c's high half (CBCC)."""
     halves: unsigned(1)
     """The factors are halves."""
-    high_a: unsigned(1)
-    high_b: unsigned(1)
     signed_a: unsigned(1)
     """a is signed in comparisons, products and shifts; b likewise."""
     signed_b: unsigned(1)
     extended: unsigned(1)
     """A comparison goes on from that of lower words, of which CC tells."""
+
+    differs: unsigned(1)
+    """The difference of a and b takes the place of a, and nothing that of b."""
+    adds: unsigned(1)
+    """It is their sum."""
+    opposite: unsigned(1)
+    """It is complemented."""
+    distance: unsigned(1)
+    """It is the distance of a and b."""
 
     # The first stage: shifts.
     left: unsigned(1)
@@ -156,18 +177,24 @@ class LaneControl(data.Struct):
     table_otherwise: unsigned(8)
     as_one: unsigned(1)
     """All ones become the floating-point number 1."""
+    as_bit: unsigned(1)
+    """All ones become 1."""
     sum_shift: SumShift
-    distance: unsigned(1)
-    """The sum is the distance of a and b."""
     product: ProductPart
     first: FirstTerm
     complement: unsigned(1)
     """The first term is complemented."""
     complete: unsigned(1)
     """One is added if the product's low word is zero."""
+    add_to_product: unsigned(1)
+    """c, and one if ``one_b`` says so, is added to the product."""
     bound: unsigned(1)
     """The first term is kept within the bounds of the result's type."""
     signed_result: unsigned(1)
+    result_bits: ResultBits
+    """If not all of them, these low bits of the first term go into c."""
+    result_high: unsigned(1)
+    """The first term's low half takes the place of its high one, and nothing that of the low one."""
     add_b: unsigned(1)
     add_c: unsigned(1)
     plus_one: unsigned(1)

@@ -21,10 +21,11 @@ from rtl.isa.kinds import (
     MinMaxPart,
     PredicateTest,
     ProductAddend,
+    SumShift,
     VideoSecond,
 )
 
-from .control import FirstTerm, Part, PredicateResult, ProductPart, ShiftCount, Truth
+from .control import FirstTerm, Part, PredicateResult, ProductPart, ResultBits, ShiftCount, Truth
 
 __all__ = ["OPERATIONS", "Fields", "Signals"]
 
@@ -97,6 +98,7 @@ def _iadd3(field: Fields) -> Signals:
     """Each term has its own one, so that every sum of two has one carry in at most."""
     extended = field("extended")
     return {**_sum_signals(extended, Const(0, 1)), "three": 1, "first": FirstTerm.SUM, "sum_shift": field("shift"),
+            "result_high": field("shift") == SumShift.LS.value,
             "add_c": 1, **{f"part_{term}": field(f"half_{term}") for term in "abc"},
             **{f"negate_{term}": field(f"negate_{term}") for term in "abc"},
             **{f"one_{term}": field(f"negate_{term}") & ~extended for term in "abc"}}
@@ -106,8 +108,9 @@ def _xmad(field: Fields) -> Signals:
     signs, addend = field("signs"), field("addend")
     corrected = addend == ProductAddend.CSFU.value
     return {**_sum_signals(field("extended"), Const(0, 1)), "first": FirstTerm.PRODUCT,
-            "product": Mux(field("product_high"), ProductPart.HALVES_SHIFTED, ProductPart.HALVES), "halves": 1,
-            "high_a": field("high_a"), "high_b": field("high_b"), "signed_a": signs[0], "signed_b": signs[1],
+            "product": ProductPart.HALVES, "result_high": field("product_high"), "halves": 1,
+            **{f"part_{factor}": Mux(field(f"high_{factor}"), Part.HIGH, Part.LOW) for factor in "ab"},
+            "signed_a": signs[0], "signed_b": signs[1],
             "part_c": Mux(corrected, Part.WORD, addend[:2]), "correct": corrected,
             "add_high_b": addend == ProductAddend.CBCC.value, "add_c": 1, "merge": field("merge")}
 
@@ -129,7 +132,7 @@ def _imad(field: Fields) -> Signals:
 
 def _shift(field: Fields, left: bool) -> Signals:
     return {"first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left), "wrap": field("wrap"),
-            "signed_a": field("signed"), "part_a": Mux(field("reverse"), Part.OTHER, Part.WORD)}
+            "signed_a": field("signed"), "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD)}
 
 
 def _funnel_shift(field: Fields, left: bool) -> Signals:
@@ -140,7 +143,7 @@ def _funnel_shift(field: Fields, left: bool) -> Signals:
 
 def _bfe(field: Fields) -> Signals:
     return {"first": FirstTerm.SHIFT, "count": ShiftCount.BYTE, "field": 1, "signed_a": field("signed"),
-            "part_a": Mux(field("reverse"), Part.OTHER, Part.WORD)}
+            "part_a": Mux(field("reverse"), Part.REVERSED, Part.WORD)}
 
 
 def _bfi(_field: Fields) -> Signals:
@@ -194,20 +197,71 @@ def _sel(_field: Fields) -> Signals:
     return _either(_A, _B)
 
 
+def _part(code: Value) -> Value:
+    """Of the code of a part: bytes from 0 on, halves from 4 on, a word."""
+    return Mux(code[2], Mux(code[1], Part.WORD, Mux(code[0], Part.HIGH, Part.LOW)), code[:2] | Part.BYTE_0.value)
+
+
+def _parts(field: Fields) -> Signals:
+    """What a video instruction takes of its sources; of an immediate the half that it has."""
+    signs = field("signs")
+    return {"part_a": _part(field("part_a")), "part_b": Mux(field("register_b"), _part(field("part_b")), Part.LOW),
+            "signed_a": signs[0], "signed_b": signs[1] if len(signs) > 1 else 0}
+
+
 def _video(field: Fields) -> Signals:
-    signs, then = field("signs"), field("then")
+    """Its bounds and its second operation."""
+    then = field("then")
     smaller, larger = then == VideoSecond.MIN.value, then == VideoSecond.MAX.value
-    return {"truth": Truth.RELATION, "signed_a": signs[0], "signed_b": signs[1], "bound": field("saturate"),
-            "signed_result": field("signed_d"), "add_c": then != VideoSecond.NONE.value, "negate_c": smaller | larger,
-            "plus_one": smaller | larger, "smaller": smaller, "larger": larger}
+    half = (then == VideoSecond.MRG_16H.value) | (then == VideoSecond.MRG_16L.value)
+    byte = (then == VideoSecond.MRG_8B0.value) | (then == VideoSecond.MRG_8B2.value)
+    return {**_parts(field), "bound": field("saturate"), "signed_result": field("signed_d"),
+            "add_c": then != VideoSecond.NONE.value, "negate_c": smaller | larger, "plus_one": smaller | larger,
+            "smaller": smaller, "larger": larger,
+            "result_bits": Mux(half, ResultBits.HALF, Mux(byte, ResultBits.BYTE, ResultBits.WORD)),
+            "result_high": (then == VideoSecond.MRG_16H.value) | (then == VideoSecond.MRG_8B2.value)}
 
 
 def _vmnmx(field: Fields) -> Signals:
-    return {**_video(field), **_either(_A, _B), "compare": Mux(field("larger"), Compare.GE, Compare.LT)}
+    return {**_video(field), **_either(_A, _B), "truth": Truth.RELATION,
+            "compare": Mux(field("larger"), Compare.GE, Compare.LT)}
 
 
 def _vabsdiff(field: Fields) -> Signals:
-    return {**_video(field), "first": FirstTerm.SUM, "distance": 1, "part_b": Part.OTHER}
+    return {**_video(field), "first": FirstTerm.SUM, "differs": 1, "distance": 1}
+
+
+def _vadd(field: Fields) -> Signals:
+    """A sum, a difference, or the complement of a difference and one more."""
+    minus_a, minus_b, more = _negations(field)
+    return {**_video(field), "first": FirstTerm.SUM, "differs": 1, "adds": ~(minus_a | minus_b), "opposite": minus_a,
+            "one_b": minus_a | (more & ~minus_b)}
+
+
+def _vset(field: Fields) -> Signals:
+    return {**_video(field), **_either(_ONES, 0), "as_bit": 1, "truth": Truth.RELATION, "compare": field("compare")}
+
+
+def _vsetp(field: Fields) -> Signals:
+    return {**_parts(field), **_DECISION, "truth": Truth.RELATION, "compare": field("compare"),
+            "combine": field("combine")}
+
+
+def _video_shift(field: Fields, left: bool) -> Signals:
+    return {**_video(field), "first": FirstTerm.SHIFT, "count": ShiftCount.WORD, "left": int(left),
+            "wrap": field("wrap")}
+
+
+def _vmad(field: Fields) -> Signals:
+    """A negative product and c are the complement of the product and of what c lacks to minus one. c is signed if
+    anything is, or if something is negated."""
+    minus, minus_c, more = _negations(field)
+    signs = field("signs")
+    scale = Array(Const(part.value, 3) for part in (
+        ProductPart.LOW, ProductPart.SCALED_7, ProductPart.SCALED_15, ProductPart.LOW))[field("scale")]
+    return {**_parts(field), "first": FirstTerm.PRODUCT, "product": scale, "add_to_product": 1, "complement": minus,
+            "negate_c": minus | minus_c, "one_b": more & ~minus, "bound": field("saturate"),
+            "signed_result": signs.any() | minus | minus_c}
 
 
 def _prmt(field: Fields) -> Signals:
@@ -283,7 +337,9 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "SHL": partial(_shift, left=True), "SHR": partial(_shift, left=False),
     "SHF.L": partial(_funnel_shift, left=True), "SHF.R": partial(_funnel_shift, left=False), "BFE": _bfe, "BFI": _bfi,
     "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
-    "SEL": _sel, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
+    "SEL": _sel, "VADD": _vadd, "VMAD": _vmad, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff,
+    "VSET": _vset, "VSETP": _vsetp, "VSHL": partial(_video_shift, left=True), "VSHR": partial(_video_shift, left=False),
+    "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
     "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
     **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I", "FMNMX"), _real),
     "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,

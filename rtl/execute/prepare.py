@@ -54,15 +54,19 @@ class OperandStage(wiring.Component):
         m = Module()
         control, operands, prepared = self.control, self.operands, self.prepared
         a, b, c, flags = operands.a, operands.b, operands.c, operands.conditions
+        if self._full:
+            a, b = (_selected(m, name, *source) for name, source in (
+                ("a", (a, control.part_a, control.signed_a)), ("b", (b, control.part_b, control.signed_b))))
         negative_a, negative_b = control.signed_a & a[31], control.signed_b & b[31]
-        factors = self._factors(m)
-        term_a = self._terms(m, factors) if self._full else self._simple_terms(m)
+        factors = self._factors(m, a, b)
+        term_a = self._terms(m, a, b, factors) if self._full else self._simple_terms(m)
 
         # How a and b, or c and zero, relate.
         difference = Signal(34)
-        borrows_not = Mux(control.extended, flags.carry, 1)
+        subtracts = ~control.adds if self._full else Const(1)
         m.d.comb += difference.eq(sum_with_carry(
-            Cat(a, negative_a.replicate(2)), ~Cat(b, negative_b.replicate(2)), borrows_not))
+            Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2)) ^ subtracts.replicate(34),
+            Mux(control.extended, flags.carry, subtracts)))
         less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
         m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
                      equal.eq(~difference.any() & undecided & (~control.extended | flags.zero))]
@@ -84,8 +88,10 @@ class OperandStage(wiring.Component):
         m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
         m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
         if isinstance(shifts, ShiftPlanner):
+            opposite = control.opposite | (control.distance & difference[33])
             m.d.comb += [
-                prepared.a.eq(Mux(control.distance, difference ^ difference[33].replicate(34), term_a)),
+                prepared.a.eq(Mux(control.differs, difference ^ opposite.replicate(34), term_a)),
+                prepared.one_more.eq(control.one_b | (control.distance & difference[33])),
                 prepared.negative_a.eq(negative_a), prepared.negative_b.eq(negative_b),
                 prepared.picks.as_value().eq(byte_picks(control.permute, b)), shifts.c.eq(prepared.c),
                 shifts.marks.eq(Mux(control.of_condition, flags.as_value(), Cat(operands.predicates, 1)))]
@@ -93,31 +99,23 @@ class OperandStage(wiring.Component):
             m.d.comb += prepared.a.eq(term_a)
         return m
 
-    def _terms(self, m: Module, factors: tuple[Signal, Signal]) -> Signal:
-        """The three terms; returns a, with its carry."""
+    def _terms(self, m: Module, a: Signal, b: Signal, factors: tuple[Signal, Signal]) -> Signal:
+        """The three terms, of the parts of a and b; returns a, with its carry."""
         control, operands, prepared = self.control, self.operands, self.prepared
-        a, b, c = operands.a, operands.b, operands.c
-        part_a, part_b, part_c = Signal(32), Signal(32), Signal(32)
-        for part, select, word, other in ((part_a, control.part_a, a, a[::-1]), (part_b, control.part_b, b, Const(0)),
-                                          (part_c, control.part_c, c, Const(0))):
-            with m.Switch(select):
-                with m.Case(Part.WORD):
-                    m.d.comb += part.eq(word)
-                with m.Case(Part.LOW):
-                    m.d.comb += part.eq(word[:16])
-                with m.Case(Part.HIGH):
-                    m.d.comb += part.eq(word[16:])
-                with m.Case(Part.OTHER):
-                    m.d.comb += part.eq(other)
-        term_a, one_more = Signal(33), Signal()
+        c, part_a, part_c, term_a, one_more = operands.c, Signal(32), Signal(32), Signal(33), Signal()
+        low, high = control.part_c == Part.LOW, control.part_c == Part.HIGH
         m.d.comb += [
+            part_a.eq(Mux(control.part_a == Part.REVERSED, operands.a[::-1], a)),
+            part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & ~(low | high).replicate(16))),
             term_a.eq((part_a ^ control.negate_a.replicate(32)) + control.one_a),
-            prepared.b.eq(part_b ^ control.negate_b.replicate(32)),
-            one_more.eq(control.one_c | (control.pair_negative & ~a.any())
+            prepared.b.eq(Mux(control.differs, 0, b ^ control.negate_b.replicate(32))),
+            prepared.low_b.eq(operands.b),
+            prepared.addend.eq(Mux(control.add_to_product, Cat(
+                prepared.c[:32], control.signed_result & prepared.c[31]), 0)),
+            one_more.eq(control.one_c | (control.pair_negative & ~operands.a.any())
                         | (control.three & control.add_carry & operands.conditions.overflow)),
             prepared.c.eq(sum_with_carry(part_c ^ control.negate_c.replicate(32),
-                                         Cat(Const(0, 16), self._correction(m, factors)), one_more)),
-            prepared.one_more.eq(control.one_b)]
+                                         Cat(Const(0, 16), self._correction(m, factors)), one_more))]
         return term_a
 
     def _simple_terms(self, m: Module) -> Signal:
@@ -129,7 +127,7 @@ class OperandStage(wiring.Component):
         high = control.part_c == Part.HIGH
         ones = Cat(control.one_a, control.one_b, control.one_c)
         m.d.comb += [
-            part_a.eq(Mux((control.part_a == Part.OTHER) ^ control.left, a[::-1], a)),
+            part_a.eq(Mux((control.part_a == Part.REVERSED) ^ control.left, a[::-1], a)),
             part_c.eq(Cat(Mux(high, c[16:], c[:16]), c[16:] & (control.part_c == Part.WORD).replicate(16))
                       ^ control.negate_c.replicate(32)),
             term_a.eq(part_a ^ control.negate_a.replicate(32)), prepared.b.eq(b ^ control.negate_b.replicate(32)),
@@ -137,15 +135,14 @@ class OperandStage(wiring.Component):
             prepared.one_more.eq(ones.any() | (control.three & control.add_carry & operands.conditions.overflow))]
         return term_a
 
-    def _factors(self, m: Module) -> tuple[Signal, Signal]:
+    def _factors(self, m: Module, a: Value, b: Value) -> tuple[Signal, Signal]:
         """The low factors, which may be any halves; makes the products."""
-        control, operands = self.control, self.operands
-        a, b = (Mux(control.floating.real, mantissa, word)
-                for mantissa, word in zip(self.factors, (operands.a, operands.b), strict=True))
-        pairs = []
-        for name, word, high, is_signed in (("a", a, control.high_a, control.signed_a),
-                                            ("b", b, control.high_b, control.signed_b)):
-            low_factor, half = Signal(17, name=f"low_factor_{name}"), Mux(high, word[16:], word[:16])
+        control, pairs = self.control, []
+        for name, integer, mantissa, part, is_signed in (
+                ("a", a, self.factors[0], control.part_a, control.signed_a),
+                ("b", b, self.factors[1], control.part_b, control.signed_b)):
+            low_factor, word = Signal(17, name=f"low_factor_{name}"), Mux(control.floating.real, mantissa, integer)
+            half = word[:16] if self._full else Mux(part == Part.HIGH, word[16:], word[:16])
             m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
             pairs.append((low_factor, Cat(word[16:], is_signed & word[31])))
         products = [factor_a.as_signed() * factor_b.as_signed() for factor_a in pairs[0] for factor_b in pairs[1]]
@@ -164,3 +161,15 @@ class OperandStage(wiring.Component):
         with m.Elif(control.add_high_b):
             m.d.comb += correction.eq(b[:16])
         return correction
+
+
+def _selected(m: Module, name: str, word: Value, part: Value, is_signed: Value) -> Signal:
+    """A part of a word, extended to one. Its lowest byte is one of four, the next one of two or its sign."""
+    selected, lowest, second, sign, code = (
+        Signal(32, name=f"selected_{name}"), Signal(8), Signal(8), Signal(), Value.cast(part))
+    is_byte, high, whole = code[2], part == Part.HIGH, ~code[2] & (code[0] == code[1])
+    m.d.comb += [
+        lowest.eq(word.word_select(Cat(code[0] & is_byte, Mux(is_byte, code[1], high)), 8)),
+        second.eq(Mux(high, word[24:], word[8:16])), sign.eq(is_signed & Mux(is_byte, lowest[7], second[7])),
+        selected.eq(Cat(lowest, Mux(is_byte, sign.replicate(8), second), Mux(whole, word[16:], sign.replicate(16))))]
+    return selected

@@ -84,6 +84,12 @@ class ShiftPlanner(wiring.Component):
             plan.mask.eq(kept.word(kept.partly, kept.bits) & ~dropped.word(partly, bits)),
             plan.other.eq(Mux(control.insert, c, 0) | Mux(
                 control.pack, self.marks, Mux(control.field, field_sign, fill).replicate(8)).replicate(4))]
+        # What gets lost at the top, from there on: whole bytes, and the highest bits of the next one.
+        lost = _Below(m, "lost", Cat(count, outside))
+        others = (a ^ sign.replicate(32))[::-1]
+        m.d.comb += plan.loses.eq(
+            (Cat(byte.any() for byte in (others[at:at + 8] for at in range(0, 32, 8))) & lost.whole).any()
+            | (others.word_select(count[3:], 8) & lost.bits).any())
         return m
 
 
@@ -124,7 +130,7 @@ class _Below:
     """The bits of a word that are below a bit, whose number is up to 32: which bytes are so as a whole, which one is
     partly, and which of its bits are then."""
 
-    def __init__(self, m: Module, name: str, number: Signal) -> None:
+    def __init__(self, m: Module, name: str, number: Value) -> None:
         self.whole, self.partly, self.bits = (Signal(width, name=f"{name}_{what}") for what, width in (
             ("whole", _BYTES), ("partly", _BYTES), ("bits", 8)))
         byte, bit = number[3:5], number[:3]

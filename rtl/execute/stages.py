@@ -37,6 +37,8 @@ class ShiftPlan(data.Struct):
     amount: unsigned(5)
     mask: unsigned(32)
     other: unsigned(32)
+    loses: unsigned(1)
+    """To the left, bits get lost that are not as the sign."""
     fill: unsigned(1)
     """Of an ordinary lane, which shifts a as it is prepared: what comes from above; and whether the outcome counts."""
     counts: unsigned(1)
@@ -47,7 +49,11 @@ class Prepared(data.Struct):
 
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
+    low_b: unsigned(16)
+    """Of a full lane: the low half of operand b, whatever part of it is taken."""
     c: unsigned(33)
+    addend: unsigned(33)
+    """Of a full lane: what is added to the product of words, with its sign."""
     one_more: unsigned(1)
     """One is added to the sum of a and b."""
     negative_a: unsigned(1)

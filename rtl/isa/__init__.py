@@ -11,6 +11,7 @@ syntax               what a description is made of: fields, modifiers, operands,
 fields               fields and operands that many instructions share
 control              control flow, traps, barriers, special registers
 integer              integer arithmetic, logic, shifts, comparisons, moves
+video                arithmetic on bytes, halves and words with a second operation
 floating             arithmetic and comparisons in single precision
 double               the same in double precision
 conversion           conversions, bit counts, MUFU

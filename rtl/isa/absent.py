@@ -31,7 +31,7 @@ _GRAPHICS = "it belongs to graphics"
 _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
 _NO_MEANING = "what it does is not public, and compiled code does without it"
-_VIDEO = "of video instructions there are minima, maxima and distances of whole words"
+_BYTES = "of video instructions there are those that compute one result"
 
 ABSENT: tuple[Absent, ...] = (
     *(Absent(name, match, mask, _TEXTURES) for name, match, mask in (
@@ -45,10 +45,7 @@ ABSENT: tuple[Absent, ...] = (
         ("IPA", 0xE000, 0xFF00), ("AL2P", 0xEFA0, 0xFFF8), ("ALD", 0xEFD8, 0xFFF8), ("AST", 0xEFF0, 0xFFF8),
         ("ISBERD", 0xEFD0, 0xFFF8), ("PIXLD", 0xEFE8, 0xFFF8), ("OUT", 0xEBE0, 0xFFF8), ("OUT", 0xFBE0, 0xFFF8),
         ("OUT", 0xF6E0, 0xFEF8))),
-    *(Absent(name, match, mask, _VIDEO) for name, match, mask in (
-        ("VADD", 0x2000, 0xFC00), ("VMAD", 0x5F00, 0xFF00), ("VMNMX", 0x3A00, 0xFE00), ("VABSDIFF", 0x5400, 0xFF00),
-        ("VABSDIFF4", 0x5000, 0xFF80), ("VSET", 0x4000, 0xFE00), ("VSETP", 0x50F0, 0xFFF8), ("VSHL", 0x5700, 0xFF00),
-        ("VSHR", 0x5600, 0xFF00))),
+    Absent("VABSDIFF4", 0x5000, 0xFF80, _BYTES),
     *(Absent(name, match, mask, _NO_MEANING) for name, match, mask in (
         ("IMADSP", 0x5A80, 0xFF80), ("IMADSP", 0x4A80, 0xFF80), ("IMADSP", 0x5280, 0xFF80), ("IMADSP", 0x3480, 0xFE80),
         ("STP", 0xEEA0, 0xFFF8))),

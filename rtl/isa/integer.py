@@ -17,7 +17,6 @@ from .kinds import (
     ProductAddend,
     ShiftPart,
     SumShift,
-    VideoSecond,
     texts,
 )
 from .syntax import (
@@ -207,30 +206,6 @@ LOGIC: list[Form] = [
 ]
 
 _IMNMX_PART = choice("part", bits(43, 2), texts(MinMaxPart, WHOLE=""))
-# The two video instructions as NVIDIA's assembler uses them for minima, maxima and sums of absolute differences: whole
-# words, no merging, b in a register or a number of 16 bits.
-_WHOLE_A, _WHOLE_B = (6 << 36, 7 << 36), (6 << 28, 7 << 28)
-_VIDEO_THEN = choice("then", bits(51, 2), texts(VideoSecond, NONE=""))
-_VIDEO_IMMEDIATE = {"imm16": bits(20, 16)}
-_VIDEO_SIGNED_IMMEDIATE = {"imm16": bits(20, 16, signed=True)}
-
-
-def _video(name: str, match: int, mask: int, modifiers: tuple[tuple[dict[str, Field], Modifier], ...]) -> list[Form]:
-    """The forms of a video instruction: b in a register, a number without a sign, one with a sign."""
-    forms = []
-    for variant, b, (bit, bit_mask), types, fields in (
-            ("r", B, (1 << 50 | _WHOLE_B[0], 1 << 50 | _WHOLE_B[1]),
-             {0: ".U32.U32", 1: ".S32.U32", 2: ".U32.S32", 3: ""}, {}),
-            ("i", Immediate("imm16"), (0, 1 << 50 | 1 << 49), {0: ".U32.U16", 1: ".S32.U16"}, _VIDEO_IMMEDIATE),
-            ("is", Immediate("imm16"), (1 << 49, 1 << 50 | 1 << 49), {2: ".U32.S16", 3: ""}, _VIDEO_SIGNED_IMMEDIATE)):
-        signed_d, *rest = modifiers
-        forms.append(define(
-            name, match << 48 | _WHOLE_A[0] | bit, mask << 48 | _WHOLE_A[1] | bit_mask, Pipe.ALU,
-            {"d": D_CC, "a": A, "b": b, "c": C}, (signed_d, choice("signs", bits(48, 2), types), *rest, _VIDEO_THEN),
-            variant=variant, fields=fields))
-    return forms
-
-
 _SELECTION = {"d": D, "a": A, "b": B, "x": X}
 
 COMPARISON: list[Form] = [
@@ -242,10 +217,6 @@ COMPARISON: list[Form] = [
          (COMPARE, SIGNED)),
     *alu("IMNMX", _codes(0x5C20, 0x4C20, 0x3820), {"d": D_CC, "a": A, "b": B, "x": X}, (SIGNED, _IMNMX_PART)),
     *alu("SEL", _codes(0x5CA0, 0x4CA0, 0x38A0), _SELECTION),
-    *_video("VMNMX", 0x3A20, 0xFE20, (choice("signed_d", bits(54, 1), {0: ".UD", 1: ""}), flag("larger", 56, ".MX"),
-                                      flag("saturate", 55, ".SAT"))),
-    *_video("VABSDIFF", 0x5420, 0xFF20, (choice("signed_d", bits(54, 1), {0: "", 1: ".SD"}),
-                                         flag("saturate", 55, ".SAT"))),
 ]
 
 MOVES: list[Form] = [

@@ -38,6 +38,7 @@ __all__ = [
     "ShuffleMode",
     "SumShift",
     "SwizzledSum",
+    "VideoScale",
     "VideoSecond",
     "VoteMode",
     "size_bytes",
@@ -392,13 +393,26 @@ class ShiftPart(enum.Enum, shape=2):
     XHI = 3
 
 
-class VideoSecond(enum.Enum, shape=2):
-    """What a video instruction does with its third operand."""
+class VideoScale(enum.Enum, shape=2):
+    """By how many bits VMAD shifts its sum to the right."""
 
-    ACC = 0
-    MIN = 1
-    MAX = 2
-    NONE = 3
+    NONE = 0
+    SHR_7 = 1
+    SHR_15 = 2
+
+
+class VideoSecond(enum.Enum, shape=3):
+    """What a video instruction does with its third operand: it takes the low bits of the first result in place of some
+    of its own, it is the other operand of a second operation, or it is not used."""
+
+    MRG_16H = 0
+    MRG_16L = 1
+    MRG_8B0 = 2
+    MRG_8B2 = 3
+    ACC = 4
+    MIN = 5
+    MAX = 6
+    NONE = 7
 
 
 def texts(kind: type[enum.Enum], **spelled: str) -> dict[int, str]:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from .kinds import HalfSelect, ProductAddend, SumShift
 from .syntax import PT, Form, Values
 from .table import find
+from .video import VIDEO
 
 __all__ = ["quarter_rate", "quarter_rules"]
 
 _NAMES = frozenset({
-    "IMUL", "IMUL32I", "IMAD", "IMAD32I", "PRMT", "BFE", "BFI", "SHF.L", "SHF.R", "VMNMX", "VABSDIFF", "ICMP", "CSET",
-    "CSETP", "P2R", "R2P"})
-"""Products of words, permutations, fields, pairs, bounded distances, signs, tests of CC, packed predicates."""
+    "IMUL", "IMUL32I", "IMAD", "IMAD32I", "PRMT", "BFE", "BFI", "SHF.L", "SHF.R", "ICMP", "CSET", "CSETP", "P2R",
+    "R2P"}) | {form.name for form in VIDEO}
+"""Products of words, permutations, fields, pairs, signs, tests of CC, packed predicates, video instructions."""
 _HALVES = ("half_a", "half_b", "half_c")
 _NEGATIONS = ("negate_a", "negate_b", "negate_c")
 

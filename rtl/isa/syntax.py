@@ -189,6 +189,8 @@ class Immediate:
     adjust: Adjust = PLAIN
     default: int | None = None
     """Not spelled when it has this value."""
+    minus: bool = False
+    """Its negation is spelled as a minus before it."""
     signed_if: Callable[[Values], bool] | None = None
     real: int = 0
     """If it is a floating-point number, and spelled as one: how many bits that has; the field's value is theirs."""

@@ -11,10 +11,11 @@ from .floating import FLOATING
 from .integer import INTEGER
 from .memory import MEMORY
 from .syntax import Form
+from .video import VIDEO
 
 __all__ = ["BY_NAME", "FORMS", "find"]
 
-FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *FLOATING, *DOUBLE, *CONVERSION, *MEMORY)
+FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *VIDEO, *FLOATING, *DOUBLE, *CONVERSION, *MEMORY)
 """Every form of every instruction. Where two match a word, the one with more fixed bits is meant."""
 
 

@@ -22,14 +22,14 @@ from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.toolchain.module import Kernel
 
-from .scalar import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system
+from .scalar import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video
 from .scalar.decode import Program
 from .scalar.integers import WORD
 from .scalar.state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
 
 __all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
 
-SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system)
+SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system, video)
 """The modules that know the instructions."""
 TURN = 256
 """Instructions that a thread executes before it is another's turn."""

@@ -286,7 +286,10 @@ class Matcher:
         elif isinstance(node.core, Real):
             raise MismatchError(node.token, "expected a whole number", close=True)
         else:
-            value = self._number(node.core, negative=bool(node.signs.items))
+            minus = operand.minus and bool(node.signs.items)
+            if minus:
+                self._adjusted(operand.adjust, node, "this number")
+            value = self._number(node.core, negative=bool(node.signs.items) and not minus)
         suffixes = node.suffix.split(".")[1:] if node.suffix else []
         for text, field in (("NEG", operand.adjust.negate), ("ABS", operand.adjust.absolute),
                             ("INV", operand.adjust.invert)):

@@ -158,9 +158,11 @@ def _immediate(operand: Immediate, values: Values) -> str:
         return ""
     text = real_text(value, operand.real) if operand.real else _integer(operand, value, values)
     adjust = operand.adjust
-    suffix = ".NEG" * _negated(adjust, values)
+    negated = _negated(adjust, values)
+    suffix = ".NEG" * (negated and not operand.minus)
     suffix += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])
     suffix += ".INV" * (adjust.invert is not None and values[adjust.invert])
+    text = "-" * (negated and operand.minus) + text
     return text + suffix + (adjust.part_texts(values)[values[adjust.select]] if adjust.select is not None else "")
 
 

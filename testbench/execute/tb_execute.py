@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.floating import FLOATING
+from rtl.isa.video import VIDEO
 from sim.testbench import Bench
 from sim.waves import Trace, Traces
 from testbench.execute.driver import Beat, LaneDriver
@@ -49,6 +50,13 @@ def check_singles(bench: Bench) -> None:
     _table(bench, "threads compared in single precision", counts, {form.name for form in forms})
 
 
+def check_video(bench: Bench) -> None:
+    """Video instructions, more often: of types, parts, bounds and second operations there are thousands together."""
+    count = 6000 if bench.thorough else 50
+    counts = _play(bench, "video instructions", model_beats(bench.random, LANES, count, VIDEO))
+    _table(bench, "threads compared in video instructions", counts, {form.name for form in VIDEO})
+
+
 def _table(bench: Bench, title: str, counts: dict[str, int], names: set[str]) -> None:
     """Reports how often each instruction was compared, and fails if one was not."""
     if missing := names - counts.keys():
@@ -80,5 +88,5 @@ def _traces(driver: LaneDriver) -> Traces:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_formulas, check_model, check_singles, record):
+    for check in (check_formulas, check_model, check_singles, check_video, record):
         check(bench)

@@ -69,6 +69,10 @@ def test_single_precision():
     assert passes(tb_execute.check_singles, 2).checks["results, single precision"] > 2500
 
 
+def test_video_instructions():
+    assert passes(tb_execute.check_video, 3).checks["results, video instructions"] > 2500
+
+
 @pytest.mark.parametrize("what", ["values", "conditions", "p", "destination", "threads"])
 def test_a_wrong_result_is_seen(what):
     def body(bench):

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rtl.isa.condition import holds
-from rtl.isa.kinds import Boolean, Compare, HalfSelect, Logic, MinMaxPart, PermuteMode, ProductAddend, VideoSecond
+from rtl.isa.kinds import Boolean, Compare, HalfSelect, Logic, MinMaxPart, PermuteMode, ProductAddend
 from rtl.isa.kinds import FunnelWidth as Width
 from rtl.isa.kinds import PredicateTest as Test
 from rtl.isa.kinds import SumShift as Shift
+from rtl.isa.kinds import VideoSecond as Second
 from rtl.isa.syntax import PT
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from testbench.formulas.condition import meanings
@@ -102,8 +103,9 @@ def signed(value: int, bits: int = 32) -> int:
     return value - (value >> bits - 1 << bits)
 
 
-def _clamped(value: int, with_sign: bool = True) -> int:
-    return max(-1 << 31, min((1 << 31) - 1, value)) if with_sign else max(0, min(WORD, value))
+def _clamped(value: int, with_sign: bool = True, size: int = 32) -> int:
+    lowest = -1 << size - 1 if with_sign else 0
+    return max(lowest, min(lowest + (1 << size) - 1, value))
 
 
 def _outside(address: int) -> int:
@@ -355,17 +357,60 @@ def _(f: Fields, t: Thread) -> Outcome:
     return Outcome(value, flags=None if part is MinMaxPart.WHOLE else (int(equal), value >> 31, int(not below), 0))
 
 
+# Video instructions, as the pseudo code of PTX's manual has them.
+def _selected(f: Fields, t: Thread, place: int) -> int:
+    """The part of a or b: of an immediate the low half."""
+    word, part = (t.a, t.b)[place], f.get(f"part_{'ab'[place]}", 4)
+    octets = word.to_bytes(4, "little")
+    chosen = octets if part == 6 else octets[2 * (part - 4):][:2] if part > 3 else octets[part:part + 1]
+    return int.from_bytes(chosen, "little", signed=bool(f["signs"] >> place & 1))
+
+
+_MERGES = {Second.MRG_16H: (16, 2), Second.MRG_16L: (16, 0), Second.MRG_8B0: (8, 0), Second.MRG_8B2: (8, 2)}
+
+
 def _video(of_two: Callable[[Fields, int, int], int], f: Fields, t: Thread) -> int:
     """A first operation of a and b, saturated to the type of the result, and a second with c."""
-    a, b = signed(t.a) if f["signs"] & 1 else t.a, signed(t.b) if f["signs"] & 2 else t.b
-    value, key = of_two(f, a, b), signed if f["signed_d"] else int
-    value = (_clamped(value, bool(f["signed_d"])) if f["saturate"] else value) & WORD
-    return {VideoSecond.ACC: value + t.c, VideoSecond.MIN: min(value, t.c, key=key),
-            VideoSecond.MAX: max(value, t.c, key=key), VideoSecond.NONE: value}[VideoSecond(f["then"])]
+    value, key, then = of_two(f, _selected(f, t, 0), _selected(f, t, 1)), signed if f["signed_d"] else int, f["then"]
+    size, place = _MERGES.get(Second(then), (32, 0))
+    value = _clamped(value, bool(f["signed_d"]), size) if f["saturate"] else value
+    if size < 32:
+        octets = bytearray(t.c.to_bytes(4, "little"))
+        octets[place:place + size // 8] = (value & (1 << size) - 1).to_bytes(size // 8, "little")
+        return int.from_bytes(octets, "little")
+    value &= WORD
+    return {Second.ACC: value + t.c, Second.MIN: min(value, t.c, key=key), Second.MAX: max(value, t.c, key=key),
+            Second.NONE: value}[Second(then)]
 
 
+def _video_sum(f: Fields, a: int, b: int) -> int:
+    return {0: a + b, 1: a - b, 2: b - a, 3: a + b + 1}[f["negate_b"] | f["negate_a"] << 1]
+
+
+_of("VADD")(partial(_video, _video_sum))
 _of("VMNMX")(partial(_video, lambda f, a, b: (max if f["larger"] else min)(a, b)))
 _of("VABSDIFF")(partial(_video, lambda f, a, b: abs(a - b)))
+_of("VSET")(partial(_video, lambda f, a, b: int(_compared(f["compare"], a, b))))
+_of("VSHL")(partial(_video, lambda f, a, b: a * 2 ** _count(f, b, 32)))
+_of("VSHR")(partial(_video, lambda f, a, b: a // 2 ** _count(f, b, 32)))
+
+
+@_of("VSETP")
+def _(f: Fields, t: Thread) -> Outcome:
+    holds = int(_compared(f["compare"], _selected(f, t, 0), _selected(f, t, 1)))
+    return Outcome(p=_joined(f["combine"], holds, t.x), q=_joined(f["combine"], 1 - holds, t.x))
+
+
+@_of("VMAD")
+def _(f: Fields, t: Thread) -> int:
+    """The sum is signed if a factor is, or if something is negated."""
+    product, both = _selected(f, t, 0) * _selected(f, t, 1), f["plus_one"] == 3
+    minus, minus_c = (0, 0) if both else (f["negate_ab"], f["negate_c"])
+    with_sign = bool(f["signs"] or minus or minus_c)
+    c = signed(t.c) if with_sign else t.c
+    value = product * (1 - 2 * minus) + c * (1 - 2 * minus_c) + both >> (0, 7, 15)[f["scale"]]
+    return _clamped(value, with_sign) if f["saturate"] else value
+
 
 # CC and predicates.
 _TOLD = {(flags, test.value): is_so for flags, test, is_so in meanings()}

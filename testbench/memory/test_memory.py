@@ -139,7 +139,8 @@ def test_the_adder_of_floats_is_mpfr_s():
 
 @pytest.mark.parametrize("floats", [False, True])
 def test_the_adder_is_there_only_with_floats(floats):
-    parts = {name for _, name, _ in Fragment.get(AtomicPipeline(SmParams(floats=floats, doubles=False)), None).subfragments}
+    dut = AtomicPipeline(SmParams(floats=floats, doubles=False))
+    parts = {name for _, name, _ in Fragment.get(dut, None).subfragments}
     assert ("adder" in parts) == floats and "arithmetic" in parts
 
 

@@ -43,6 +43,18 @@ INSTRUCTIONS = [
                                ".f64, .global, .local, .param, .s16, .s32, .s64, .s8, .shared, .u16, .u32, .u64, .u8, "
                                ".v2, .v4, .volatile, .wb, .weak, .wt"),
     ("membar;", "membar lacks a modifier: expected .cta, .gl, .sys"),
+    # video instructions
+    ("vadd4.u32.u32.u32 r0, r1, r2, r3;", "vadd4: video instructions with several results are not supported"),
+    ("vadd.u32.u32 r0, r1, r2;", "vadd.u32.u32 lacks a modifier: expected .s32, .u32"),
+    ("vadd.u32.u32.u32 r0.b1, r1, r2;", "vadd into .b1 takes a third number, which has the other bits"),
+    ("vadd.u32.u32.u32 r0, r1, r2, r3;", "vadd has no use for a third number: its result is a whole register, and "
+                                         "there is no second operation"),
+    ("vadd.u32.u32.u32.add r0.b1, r1, r2, r3;", "r0 is a register of type .b32: it has no .b1"),
+    ("vadd.u32.u32.u32 r0, r1.b4, r2;", "r1 is a register of type .b32: it has no .b4"),
+    ("vadd.u32.u32.u32 r0, -r1, r2;", "- can't stand before this"),
+    ("vmad.u32.u32.u32 r0, -r1, r2, -r3;", "vmad negates the product or what is added to it, not both"),
+    ("vmad.u32.u32.u32 r0.h0, r1, r2, r3;", "r0 is a register of type .b32: it has no .h0"),
+    ("vshl.u32.u32.u32 r0, r1, r2;", "vshl.u32.u32.u32 lacks a modifier: expected .clamp, .sat, .wrap"),
     # floating point, later machines
     ("add.f16 h0, h1, h2;", "add.f16: floating point of less than 32 bits is not supported"),
     (".reg .f16 x;", ".f16: floating point of less than 32 bits is not supported"),

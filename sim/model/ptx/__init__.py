@@ -11,6 +11,7 @@ state                a thread with its frames; groups of neighbours, CTAs and th
 program              functions as lists of operations
 slots, site          an instruction in its place: where its operands are, what is around it
 numbers, bits, reals what instructions compute: with integers, bits, floating-point numbers
+video                likewise, of video instructions
 select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics
 flow                 branches, calls, ends of threads

@@ -13,11 +13,12 @@ from .site import Site
 from .slots import Slots
 from .state import Code, Operation, Thread
 from .together import TOGETHER
+from .video import VIDEO
 
 __all__ = ["Program"]
 
 _MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
-_COMPUTE = {**ARITHMETIC, **BITS}
+_COMPUTE = {**ARITHMETIC, **BITS, **VIDEO}
 KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING, *REALS})
 """Opcodes that can be executed."""
 

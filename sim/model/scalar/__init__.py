@@ -14,6 +14,7 @@ floats       exact rounding between integers and floating point
 arithmetic   sums, products, scaled addresses
 bitwise      shifts, logic, bit fields, permutes, moves
 comparison   comparisons, selections, predicates, CC
+video        video instructions
 conversion   integer and float conversions, bit counts
 double       double precision
 functions    MUFU and RRO

@@ -14,13 +14,13 @@ IMNMX of a whole word, and everything else here that writes CC, leaves zero and 
 from collections.abc import Callable
 
 from rtl.isa.condition import TRUTH
-from rtl.isa.kinds import Boolean, Compare, MinMaxPart, VideoSecond
+from rtl.isa.kinds import Boolean, Compare, MinMaxPart
 
 from .decode import Instruction, Result, result_of, semantics
-from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result, signed
+from .integers import CARRY, SIGN, TOP, WORD, ZERO, carry_in, flags_of_result
 from .state import Operation, Thread
 
-__all__ = ["BOOLEAN", "condition_of"]
+__all__ = ["BOOLEAN", "RELATION", "condition_of", "writes_predicates"]
 
 FLOAT_ONE = 0x3F80_0000
 
@@ -30,7 +30,7 @@ BOOLEAN: dict[Boolean, Callable[[int, int], int]] = {
     Boolean.XOR: lambda x, y: x ^ y,
 }
 """How two predicates are joined."""
-_RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
+RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
     Compare.F: lambda less, equal: False,
     Compare.LT: lambda less, equal: less,
     Compare.EQ: lambda less, equal: equal,
@@ -40,9 +40,10 @@ _RELATION: dict[Compare, Callable[[bool, bool], bool]] = {
     Compare.GE: lambda less, equal: not less,
     Compare.T: lambda less, equal: True,
 }
+"""Each relation, of two numbers of which the first is less, or equal."""
 
 
-def _to_predicates(i: Instruction, first: Result) -> Operation:
+def writes_predicates(i: Instruction, first: Result) -> Operation:
     """Writes p = first op x and q = not first op x; the last predicate source may be called z."""
     p, q = i.predicate_destination("p"), i.predicate_destination("q")
     x, negated = i.predicate("z" if "z" in i.form.operands else "x")
@@ -70,7 +71,7 @@ def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[In
     other a register.
     """
     def register(make: Callable[[Instruction], Result]) -> None:
-        semantics(to_predicates)(lambda i: _to_predicates(i, make(i)))
+        semantics(to_predicates)(lambda i: writes_predicates(i, make(i)))
         result_of(to_register)(lambda i: _to_register(i, make(i)))
     return register
 
@@ -78,7 +79,7 @@ def condition_of(to_predicates: str, to_register: str) -> Callable[[Callable[[In
 @condition_of("ISETP", "ISET")
 def _comparison(i: Instruction) -> Result:
     """Whether a stands in the instruction's relation to b."""
-    x_at, y_at, relation = i.source("a"), i.source("b"), _RELATION[Compare(i["compare"])]
+    x_at, y_at, relation = i.source("a"), i.source("b"), RELATION[Compare(i["compare"])]
     bias = TOP if i["signed"] else 0
 
     def extended(thread: Thread) -> int:
@@ -111,7 +112,7 @@ def _two_predicates(i: Instruction) -> Result:
 def _select_by_sign(i: Instruction) -> Result:
     """Selection by a sign: a where c compares with 0, else b."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
-    relation, is_signed = _RELATION[Compare(i["compare"])], i["signed"]
+    relation, is_signed = RELATION[Compare(i["compare"])], i["signed"]
 
     def compute(thread: Thread) -> int:
         values = thread.values
@@ -151,34 +152,3 @@ def _lesser_or_greater(i: Instruction) -> Operation:
             order = (ZERO if equal else 0) | (0 if less else CARRY) | flags_of_result(result) & SIGN
             thread.condition = flags_of_result(result) if part is MinMaxPart.WHOLE else order
     return operation
-
-
-@result_of("VMNMX", "VABSDIFF")
-def _video(i: Instruction) -> Result:
-    """Lesser, greater or difference of a and b, then its sum, lesser or greater with c."""
-    a, b, c = i.source("a"), i.source("b"), i.source("c")
-    to_signed, saturate, then = i["signed_d"], i["saturate"], VideoSecond(i["then"])
-    lowest, highest = (-TOP, TOP - 1) if to_signed else (0, WORD)
-    difference, greater = i.name == "VABSDIFF", i["larger"]
-    sign_a, sign_b = i["signs"] & 1, i["signs"] >> 1
-
-    def compute(thread: Thread) -> int:
-        values = thread.values
-        x = signed(values[a]) if sign_a else values[a]
-        y = signed(values[b]) if sign_b else values[b]
-        first = abs(x - y) if difference else max(x, y) if greater else min(x, y)
-        if saturate:
-            first = min(max(first, lowest), highest)
-        first = signed(first) if to_signed else first & WORD
-        third = signed(values[c]) if to_signed else values[c]
-        match then:
-            case VideoSecond.ACC:
-                first += third
-            case VideoSecond.MIN:
-                first = min(first, third)
-            case VideoSecond.MAX:
-                first = max(first, third)
-            case VideoSecond.NONE:
-                pass
-        return first & WORD
-    return compute

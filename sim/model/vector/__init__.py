@@ -14,6 +14,7 @@ products      16-bit and 32-bit products
 bitwise       shifts, fields, logic, permutations, bit counts
 comparison    comparisons, selections, minima
 predicates    logic of predicates and CC, votes
+video         video instructions
 conversion    integer and floating-point types
 double        double precision
 functions     MUFU and RRO

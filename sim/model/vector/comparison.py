@@ -4,20 +4,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rtl.isa.kinds import Boolean, Compare, MinMaxPart, VideoSecond
+from rtl.isa.kinds import Boolean, Compare, MinMaxPart
 from rtl.isa.syntax import Values
 
-from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, doubles, mask_of, uniform
+from .lanes import ALL_THREADS, Bools, Condition, Outcome, Sources, Words, bits_of, bools_of, mask_of, uniform
 
-__all__ = ["Operation", "combined", "icmp", "imnmx", "iset", "isetp", "sel", "set_predicates", "set_register",
-           "truth_words", "vabsdiff", "vmnmx"]
+__all__ = ["CONDITIONS", "Operation", "combined", "icmp", "imnmx", "iset", "isetp", "less", "sel", "set_predicates",
+           "set_register", "truth_words"]
 
 Operation = Callable[[Sources, Values], Outcome]
 Relation = Callable[[Sources, Values], int]
 """The threads whose operands are in an instruction's relation."""
 _TRUE, _FALSE = uniform(0xFFFF_FFFF), uniform(0)
 _ONE = uniform(0x3F80_0000)
-_CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
+CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
     Compare.F: lambda less, equal: np.zeros_like(less),
     Compare.LT: lambda less, equal: less,
     Compare.EQ: lambda less, equal: equal,
@@ -27,6 +27,7 @@ _CONDITIONS: dict[Compare, Callable[[Bools, Bools], Bools]] = {
     Compare.GE: lambda less, equal: ~less,
     Compare.T: lambda less, equal: np.ones_like(less),
 }
+"""Where each relation holds, of numbers of which the first is less, or equal."""
 
 
 def combined(operation: int, first: int, second: int) -> int:
@@ -45,7 +46,8 @@ def truth_words(mask: int, as_one: int) -> Words:
     return np.where(bools_of(mask), _ONE if as_one else _TRUE, _FALSE)
 
 
-def _less(a: Words, b: Words, signed: int) -> Bools:
+def less(a: Words, b: Words, signed: int) -> Bools:
+    """Where a is below b."""
     return a.view(np.int32) < b.view(np.int32) if signed else a < b
 
 
@@ -55,9 +57,9 @@ def _relation(sources: Sources, values: Values) -> int:
     With ``.X`` a and b are the top words of numbers of which CC holds the difference of the rest: they are
     subtracted with its carry, and are equal only if it was zero.
     """
-    condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
+    condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     if not values.get("extended"):
-        return mask_of(condition(_less(sources.a, sources.b, signed), sources.a == sources.b))
+        return mask_of(condition(less(sources.a, sources.b, signed), sources.a == sources.b))
     borrow = np.int64(1) - bits_of(sources.condition.carry)
     if signed:
         difference = (sources.a.view(np.int32).astype(np.int64) - sources.b.view(np.int32) - borrow)
@@ -87,9 +89,9 @@ isetp, iset = set_predicates(_relation), set_register(_relation)
 
 def icmp(sources: Sources, values: Values) -> Outcome:
     """ICMP: a where c stands in the relation to 0, else b."""
-    condition, signed = _CONDITIONS[Compare(values["compare"])], values["signed"]
+    condition, signed = CONDITIONS[Compare(values["compare"])], values["signed"]
     return Outcome(
-        np.where(condition(_less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b))
+        np.where(condition(less(sources.c, _FALSE, signed), sources.c == 0), sources.a, sources.b))
 
 
 def sel(sources: Sources, _values: Values) -> Outcome:
@@ -106,7 +108,7 @@ def imnmx(sources: Sources, values: Values) -> Outcome:
     """
     part, signed = MinMaxPart(values["part"]), values["signed"]
     continues = part in (MinMaxPart.XMED, MinMaxPart.XLO)
-    below, equal = _less(sources.a, sources.b, signed), sources.a == sources.b
+    below, equal = less(sources.a, sources.b, signed), sources.a == sources.b
     if continues:
         undecided = bools_of(sources.condition.zero)
         below = np.where(undecided, below, ~bools_of(sources.condition.carry))
@@ -116,34 +118,3 @@ def imnmx(sources: Sources, values: Values) -> Outcome:
         return Outcome(value)
     sign = mask_of(value.view(np.int32) < 0)
     return Outcome(value, condition=Condition(mask_of(equal), sign, mask_of(~below), 0))
-
-
-def _video(sources: Sources, values: Values, first: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Outcome:
-    """A video instruction on whole words: ``first`` of a and b, saturated to the result's type if asked, and
-    then, with its low 32 bits, a second operation with c. Flags are those of a move (ours).
-    """
-    signed_a, signed_b = bool(values["signs"] & 1), bool(values["signs"] & 2)
-    signed, then = bool(values["signed_d"]), VideoSecond(values["then"])
-    bounds = (-1 << 31, (1 << 31) - 1) if signed else (0, (1 << 32) - 1)
-    result = first(doubles(sources.a, signed_a).view(np.int64), doubles(sources.b, signed_b).view(np.int64))
-    if values["saturate"]:
-        result = np.clip(result, *bounds)
-    value = result.astype(np.uint32)
-    match then:
-        case VideoSecond.ACC:
-            value = value + sources.c
-        case VideoSecond.MIN:
-            value = np.where(_less(value, sources.c, signed), value, sources.c)
-        case VideoSecond.MAX:
-            value = np.where(_less(value, sources.c, signed), sources.c, value)
-    return Outcome(value)
-
-
-def vmnmx(sources: Sources, values: Values) -> Outcome:
-    """VMNMX: the smaller or larger of a and b, then a second operation with c."""
-    return _video(sources, values, np.maximum if values["larger"] else np.minimum)
-
-
-def vabsdiff(sources: Sources, values: Values) -> Outcome:
-    """VABSDIFF: how far a and b are apart, then a second operation with c."""
-    return _video(sources, values, lambda a, b: np.abs(a - b))

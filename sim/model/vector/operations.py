@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from rtl.isa.syntax import Values
 
-from . import addition, bitwise, comparison, conversion, double, functions, predicates, products, single
+from . import addition, bitwise, comparison, conversion, double, functions, predicates, products, single, video
 from .lanes import Outcome, Sources
 
 __all__ = ["OPERATIONS"]
@@ -20,7 +20,9 @@ OPERATIONS: Mapping[str, Callable[[Sources, Values], Outcome]] = MappingProxyTyp
     "SHF.R": partial(bitwise.shf, left=False), "BFE": bitwise.bfe, "BFI": bitwise.bfi, "LOP": bitwise.lop,
     "LOP32I": bitwise.lop, "LOP3.LUT": bitwise.lop3, "PRMT": bitwise.prmt, "POPC": bitwise.popc, "FLO": bitwise.flo,
     "ISETP": comparison.isetp, "ISET": comparison.iset, "ICMP": comparison.icmp, "IMNMX": comparison.imnmx,
-    "SEL": comparison.sel, "VMNMX": comparison.vmnmx, "VABSDIFF": comparison.vabsdiff,
+    "SEL": comparison.sel,
+    "VADD": video.vadd, "VMAD": video.vmad, "VMNMX": video.vmnmx, "VABSDIFF": video.vabsdiff, "VSET": video.vset,
+    "VSETP": video.vsetp, "VSHL": video.vshl, "VSHR": video.vshr,
     "PSETP": predicates.psetp, "PSET": predicates.pset, "CSETP": predicates.csetp, "CSET": predicates.cset,
     "P2R": predicates.p2r, "R2P": predicates.r2p, "VOTE": predicates.vote, "MOV": predicates.mov,
     "MOV32I": predicates.mov,

@@ -47,7 +47,7 @@ class Printer:
                 place = name + (f"+{addend:#x}" if addend > 0 else f"-{-addend:#x}" if addend else "")
                 text = f"32@{'hi' if upper else 'lo'}({place})"
             case int(number):
-                text = f"{number:#x}"
+                text = f"{number:#x}" if number else "RZ"
             case _:
                 text = self.register(source.value)
         text += source.part

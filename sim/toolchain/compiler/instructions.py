@@ -28,6 +28,7 @@ class Shape:
     ``flexible`` are the sources that may be a constant, ``numbers`` those that may be a number, of ``bits`` bits,
     signed unless ``unsigned``. One source at most is either. ``commutes``: the first two may be exchanged. ``pure``:
     nothing but the results depends on it. ``real``: numbers are in single precision, those whose lowest bits are zero.
+    ``exact``: what is negated has more than 32 bits, so that it is not another number of 32 bits.
     """
 
     format: str
@@ -38,6 +39,7 @@ class Shape:
     commutes: bool = False
     pure: bool = True
     real: bool = False
+    exact: bool = False
 
 
 def _binary(form: str, commutes: bool = False) -> Shape:
@@ -93,6 +95,7 @@ _SHAPES: dict[str, Shape] = {
     "CSETP": Shape("p, p, t, q"),
     "XMAD": Shape("d, s, s, s", (1, 2), (1,), 16, True),
     "LEA": _binary("d, s, s"),
+    **dict.fromkeys(("VADD", "VMAD", "VMNMX", "VABSDIFF", "VSHL", "VSHR", "VSET"), Shape("d, s, s, s", exact=True)),
     "LEA.HI": Shape("p, d, s, s, s"),
     "LEA.HI.SHIFT": Shape("d, s, s, s, t", (1,)),
     "VOTE": Shape("d, p, q", pure=False),

@@ -75,6 +75,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
 def _load(op: Op, index: int, before: list[Op]) -> None:
     value = Value("n")
     source = op.sources[index]
-    before.append(Op("MOV", [value], [Source(source.number if source.number is not None else source.what)],
-                     line=op.line, column=op.column))
-    op.sources[index] = Source(value) if source.number is not None else replace(source, what=value)
+    whole = None if shape(op).exact else source.number
+    before.append(Op("MOV", [value], [Source(whole if whole is not None else source.what)], line=op.line,
+                     column=op.column))
+    op.sources[index] = Source(value) if whole is not None else replace(source, what=value)

@@ -107,7 +107,7 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
     new = replace(outer, what=inner.what)
     if op is not None and shape(op).real and not _is_predicate(outer):
         return real(new)
-    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry):
+    if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry or shape(op).exact):
         # What is negated is the pair, or what the carry goes with.
         return new
     return number(new.number) if new.number is not None and not _is_predicate(outer) else new

@@ -14,13 +14,14 @@ the field it may be missing. Operands, in written order:
 ``M>`` ``M<``  what mov writes and reads
 ``&T``       a register, or the address of a variable, of type T
 ``#N``       a number below N
+``>T.`` ``<T.``  a register, and perhaps which part of it: ``.b0`` to ``.b3``, ``.h0``, ``.h1``; ``<T-`` ``<T-.``:
+             negated perhaps; ``<T?``: may be missing
 ``barrier``  the number of a barrier; ``threads?``: how many it counts, which may be missing: then a Sink takes its
              place, unless it is the last
 ============ ==================================================================================================
 
-T is a type, ``0`` or ``1`` for the instruction's first or second, ``w`` for the one twice as wide as the first.
-Instructions whose operands are of another kind have a word there that
-:mod:`~sim.toolchain.ptx.control` knows.
+T is a type, ``0``, ``1`` or ``2`` for the instruction's first, second or third, ``w`` for the one twice as wide as the
+first. Instructions whose operands are of another kind have a word there that :mod:`~sim.toolchain.ptx.control` knows.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ _CLASSES = {
     "INTEGER": "u16/u32/u64/s16/s32/s64",
     "NARROW": "u16/u32/s16/s32",
     "WORDS": "u32/u64/s32/s64",
+    "WORD": "u32/s32",
     "SIGNED": "s16/s32/s64",
     "BITS": "b16/b32/b64",
     "WIDE": "b32/b64",
@@ -80,6 +82,14 @@ mad24           | half:hi saturate:sat types:s32                          | >0 <
 sad             | types:INTEGER                                           | >0 <0 <0 <0
 div rem min max | types:INTEGER                                           | >0 <0 <0
 abs neg         | types:SIGNED                                            | >0 <0
+vadd vsub vabsdiff vmin vmax | types:WORD types:WORD types:WORD saturate?:sat | >0. <1. <2. <0?
+vadd vsub vabsdiff vmin vmax | types:WORD types:WORD types:WORD saturate?:sat operation:add/min/max | >0 <1. <2. <0
+vshl vshr       | types:WORD types:WORD types:u32 saturate?:sat clamp:clamp/wrap | >0. <1. <2. <0?
+vshl vshr       | types:WORD types:WORD types:u32 saturate?:sat clamp:clamp/wrap operation:add/min/max | >0 <1. <2. <0
+vset            | types:WORD types:WORD compare:eq/ne/lt/le/gt/ge         | >u32. <0. <1. <u32?
+vset            | types:WORD types:WORD compare:eq/ne/lt/le/gt/ge operation:add/min/max | >u32 <0. <1. <u32
+vmad            | types:WORD types:WORD types:WORD saturate?:sat scale?:shr7/shr15 | >0 <1-. <2-. <0-
+vmad            | types:WORD types:WORD types:WORD plus_one:po saturate?:sat scale?:shr7/shr15 | >0 <1. <2. <0
 popc clz        | types:WIDE                                              | >u32 <0
 bfind           | operation?:shiftamt types:WORDS                         | >u32 <0
 brev            | types:WIDE                                              | >0 <0
@@ -176,6 +186,9 @@ _READ_AS = {"barrier": "bar"}
 
 _SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "rna", "tf32")
 """Modifiers of formats of less than 32 bits, and their roundings."""
+_SEVERAL = frozenset(f"v{name}{count}" for name in ("add", "sub", "avrg", "absdiff", "min", "max", "set")
+                     for count in "24")
+"""Video instructions with several results."""
 _NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80, "tanh": 75, "NaN": 80}
 """Instructions and modifiers of later machines, and which."""
 
@@ -230,6 +243,8 @@ def reason_refused(word: str) -> str | None:
     """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
     if word in _SHORT:
         return "floating point of less than 32 bits is not supported"
+    if word in _SEVERAL:
+        return "video instructions with several results are not supported"
     if word in _NEEDS:
         return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
     return None

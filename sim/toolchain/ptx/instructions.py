@@ -25,6 +25,7 @@ from .module import (
 from .module import Scope as MemoryScope
 from .names import Scope
 from .operands import OperandReader
+from .parts import check_parts, with_parts
 
 __all__ = ["read_guard", "read_instruction"]
 
@@ -110,6 +111,8 @@ def _fields(state: _State) -> dict[str, Any]:
                 found[name] = MemoryScope(word)
             case "vector":
                 found[name] = int(word[1:])
+            case "scale":
+                found[name] = int(word.removeprefix("shr"))
             case "clamp":
                 found[name] = word == "clamp"
             case "operation" | "cache" | "reduction" | "rounding" | "approximation":
@@ -146,9 +149,13 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     if patterns and patterns[0] in CONTROL:
         return CONTROL[patterns[0]](reader, node)
     nodes = node.operands
+    if any(pattern[-1] in ".-" for pattern in patterns):
+        patterns, nodes, instruction = with_parts(instruction, patterns, nodes)
     least = sum(not pattern.endswith("?") for pattern in patterns)
     if not least <= len(nodes) <= len(patterns):
         raise SourceError(opcode, _count_message(node, least, len(patterns)))
+    if instruction.parts:
+        check_parts(instruction, node)
     if patterns and patterns[0] == "M>":
         return replace(instruction, operands=reader.move(nodes, instruction.type))
     return replace(instruction, operands=_operands(reader, patterns, nodes), space=_space(reader, patterns, nodes))

@@ -349,7 +349,7 @@ class Instruction:
         flush: ``.ftz``
         approximation: approx, full; or empty.
         carry_out: ``.cc``. That addc, subc and madc take the carry in is in the opcode.
-        compare, combine: Of setp and set.
+        compare, combine: Of setp and set; compare of vset, too.
         space: Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the
             address has the name of a variable, it is that variable's.
         vector: Elements that ld or st moves: 1, 2 or 4.
@@ -360,9 +360,14 @@ class Instruction:
             empty.
         operation: What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of
             shfl; l, r of shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of
-            prmt; shiftamt of bfind; mask of pmevent; what testp tests; or empty.
+            prmt; shiftamt of bfind; mask of pmevent; what testp tests; the second operation of video instructions:
+            add, min, max; or empty.
         reduction: popc, and, or of bar red; or empty.
-        clamp: ``.clamp`` of shf; False is ``.wrap``.
+        clamp: ``.clamp`` of shf, vshl and vshr; False is ``.wrap``.
+        scale: By how many bits vmad shifts its sum to the right.
+        plus_one: ``.po`` of vmad: one is added.
+        parts: Of video instructions, for each operand: which part of the register it is, b0 to b3, h0, h1, or empty.
+        negated: Of vmad, for each operand: whether it is negated.
         sync: ``.sync`` of vote and shfl: the last operand is the member mask.
         scope: Of membar.
     """
@@ -390,6 +395,10 @@ class Instruction:
     operation: str = ""
     reduction: str = ""
     clamp: bool = False
+    scale: int = 0
+    plus_one: bool = False
+    parts: tuple[str, ...] = ()
+    negated: tuple[bool, ...] = ()
     sync: bool = False
     scope: Scope | None = None
     targets: tuple[Label, ...] = ()

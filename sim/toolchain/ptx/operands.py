@@ -365,7 +365,7 @@ class OperandReader:
         return self._typed(pattern, node)
 
     def _typed(self, pattern: str, node: syntax.OperandNode) -> tuple[Operand, ...]:
-        match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)", pattern)
+        match = re.fullmatch(r"(>\||<=|[<>&])([a-z0-9]+)([~!_]?)\??", pattern)
         assert match is not None
         kind = self._type(match[2])
         match match[1]:
@@ -402,7 +402,7 @@ class OperandReader:
     def _type(self, name: str) -> Type:
         types = self.instruction.types
         match name:
-            case "0" | "1":
+            case "0" | "1" | "2":
                 return types[int(name)]
             case "w":
                 return _WIDE[types[0]]

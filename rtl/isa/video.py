@@ -1,0 +1,97 @@
+"""Video instructions: arithmetic on a byte, a half or a word of each operand, and a second operation.
+
+The PTX manual says what they do. The part of a source is extended by its sign, if it is signed; the first result is
+exact; it may be kept within the bounds of the result's type; then a third operand is added, is compared with it, or
+takes its low bits.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from .fields import D_CC, A, B, C, P, Q, X, bits, choice, define, flag, plus_one
+from .kinds import Boolean, Compare, VideoScale, VideoSecond, texts
+from .syntax import Adjust, Field, Form, Immediate, Modifier, Operand, Pipe, Values
+
+__all__ = ["IMMEDIATE_PART", "VIDEO", "WORD_PART"]
+
+WORD_PART = 6
+"""The code of a whole word among a source's parts: bytes from 0 on, halves from 4 on."""
+IMMEDIATE_PART = 4
+"""What an immediate is, the low half of a word."""
+_SUFFIXES = ({0: "", 1: ".B1", 2: ".B2", 3: ".B3"}, {4: "", 5: ".H1"}, {WORD_PART: ""})
+_BITS = {part: size for parts, size in zip(_SUFFIXES, (8, 16, 32), strict=True) for part in parts}
+
+_NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
+_Modifiers = tuple[tuple[dict[str, Field], Modifier], ...]
+
+
+def _part(name: str) -> Callable[[Values], Mapping[int, str]]:
+    """Parts of the size that one is: the size is spelled as a type, and which part of it at the operand."""
+    return lambda values: next((parts for parts in _SUFFIXES if values[name] in parts), {})
+
+
+_PARTS = {"part_a": bits(36, 3), "part_b": bits(28, 3)}
+_A = replace(A, adjust=Adjust(select="part_a", parts=_part("part_a")))
+_B = replace(B, adjust=Adjust(select="part_b", parts=_part("part_b")))
+_IMMEDIATE = Immediate("imm16", 16, signed_if=lambda values: values["signs"] >> 1 == 1)
+_UNSIGNED_IMMEDIATE = Immediate("imm16", 16)
+
+
+def _types(immediate: bool, signs: int, unspelled: str) -> tuple[dict[str, Field], Modifier]:
+    """Both sources' types, a's and if ``signs`` is 2 b's with a sign; one pair of types has no text."""
+    parts = ((36, 3),) if immediate else ((36, 3), (28, 3))
+    spelled = {}
+    for sign in range(1 << signs):
+        for part_a, bits_a in _BITS.items():
+            for part_b, bits_b in {IMMEDIATE_PART: 16}.items() if immediate else _BITS.items():
+                text = "".join(f".{'US'[sign >> place & 1]}{size}" for place, size in enumerate((bits_a, bits_b)))
+                code = sign | part_a << signs | (0 if immediate else part_b << signs + 3)
+                spelled[code] = "" if text == unspelled else text
+    return choice("types", Field(((48, signs), *parts)), spelled)
+
+
+def _forms(name: str, match: int, mask: int, operands: Mapping[str, Operand], before: _Modifiers, after: _Modifiers, *,
+           signs: int = 2, immediate: Immediate = _IMMEDIATE, b: Adjust = _B.adjust,
+           unspelled: tuple[str, str] = (".S32.S32", ".S32.S16"),
+           fields: Mapping[str, Field] = _NO_FIELDS) -> list[Form]:
+    """The forms of a video instruction, with b in a register and with a number of 16 bits; the types are spelled
+    between the modifiers ``before`` and ``after``, but in each form for those that are ``unspelled``."""
+    return [define(name, match << 48 | register << 50, mask << 48 | 1 << 50, Pipe.ALU, {**operands, "b": source},
+                   (*before, _types(not register, signs, unspelled[not register]), *after), variant=variant,
+                   fields={"signs": bits(48, signs), "register_b": bits(50, 1), **fields, **places})
+            for register, variant, source, places in (
+                (1, "r", replace(_B, adjust=b), _PARTS),
+                (0, "i", immediate, {"imm16": bits(20, 16), "part_a": _PARTS["part_a"]}))]
+
+
+_SOURCES = {"d": D_CC, "a": _A, "b": _B, "c": C}
+_SATURATE = flag("saturate", 55, ".SAT")
+_THEN = choice("then", bits(51, 3), texts(VideoSecond, NONE=""))
+_RESULT = choice("signed_d", bits(54, 1), {0: ".UD", 1: ""})
+_SHIFTED = ((_RESULT,), (flag("wrap", 49, ".W"), _SATURATE, _THEN))
+_UNSPELLED_SHIFT = (".S32.U32", ".S32.U16")
+
+VIDEO: list[Form] = [
+    *_forms("VADD", 0x2000, 0xFC00, {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_a"))},
+            (_RESULT,), (plus_one(56, 57), _SATURATE, _THEN), b=replace(_B.adjust, negate="negate_b"),
+            immediate=replace(_UNSIGNED_IMMEDIATE, adjust=Adjust(negate="negate_b"), minus=True),
+            fields={"negate_b": bits(56, 1), "negate_a": bits(57, 1)}),
+    *_forms("VMAD", 0x5F00, 0xFF00, {**_SOURCES, "a": replace(_A, adjust=replace(_A.adjust, negate="negate_ab")),
+                                     "c": replace(C, adjust=Adjust(negate="negate_c"))},
+            (), (plus_one(53, 54), choice("scale", bits(51, 2), texts(VideoScale, NONE="")), _SATURATE),
+            immediate=_UNSIGNED_IMMEDIATE, fields={"negate_c": bits(53, 1), "negate_ab": bits(54, 1)}),
+    *_forms("VMNMX", 0x3A00, 0xFE00, _SOURCES, (_RESULT,), (flag("larger", 56, ".MX"), _SATURATE, _THEN)),
+    *_forms("VABSDIFF", 0x5400, 0xFF00, _SOURCES, (choice("signed_d", bits(54, 1), {0: "", 1: ".SD"}),),
+            (_SATURATE, _THEN)),
+    *_forms("VSHL", 0x5700, 0xFF00, _SOURCES, *_SHIFTED, signs=1, immediate=_UNSIGNED_IMMEDIATE,
+            unspelled=_UNSPELLED_SHIFT),
+    *_forms("VSHR", 0x5600, 0xFF00, _SOURCES, *_SHIFTED, signs=1, immediate=_UNSIGNED_IMMEDIATE,
+            unspelled=_UNSPELLED_SHIFT),
+    *_forms("VSET", 0x4000, 0xFE00, _SOURCES, (choice("compare", bits(54, 3), texts(Compare)),), (_THEN,)),
+    *_forms("VSETP", 0x50F0, 0xFFF8, {"p": P, "q": Q, "a": _A, "b": _B, "x": X},
+            (choice("compare", Field(((43, 2), (47, 1))), texts(Compare)),),
+            (choice("combine", bits(45, 2), texts(Boolean)),), unspelled=(".S32.S32", "")),
+]
+"""All forms of this module. The fields of an operand's part and sign overlap with ``types``, by which they are
+spelled."""

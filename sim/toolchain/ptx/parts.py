@@ -1,0 +1,55 @@
+"""Operands of video instructions: which part of a register they are, and whether they are negated."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sim.toolchain.grammar import SourceError
+
+from . import syntax
+from .module import Instruction
+
+__all__ = ["check_parts", "with_parts"]
+
+_THIRD = 3
+"""The place of the third number among the operands."""
+_PARTS = frozenset({".b0", ".b1", ".b2", ".b3", ".h0", ".h1"})
+
+
+def with_parts(instruction: Instruction, patterns: Sequence[str], nodes: Sequence[syntax.OperandNode]
+               ) -> tuple[tuple[str, ...], list[syntax.OperandNode], Instruction]:
+    """The patterns and operands without what is told of parts and signs, and the instruction with that."""
+    found = [_split(pattern, node) for pattern, node in zip(patterns, nodes, strict=False)]
+    plain = [node for node, _, _ in found]
+    return (tuple(pattern.rstrip(".-") for pattern in patterns), [*plain, *nodes[len(plain):]],
+            replace(instruction, parts=tuple(part for _, part, _ in found),
+                    negated=tuple(negated for _, _, negated in found)))
+
+
+def check_parts(instruction: Instruction, node: syntax.Instruction) -> None:
+    """Refuses a result that is part of a register of which the rest is not told, and the opposite; two negations that
+    cannot be at once."""
+    opcode, merges, third = node.opcode, bool(instruction.parts[0]), len(instruction.parts) > _THIRD
+    if instruction.opcode == "vmad":
+        if instruction.negated[1] != instruction.negated[2] and instruction.negated[3]:
+            raise SourceError(opcode, "vmad negates the product or what is added to it, not both")
+    elif merges and not third:
+        raise SourceError(opcode, f"{opcode} into .{instruction.parts[0]} takes a third number, which has the "
+                                  "other bits")
+    elif third and not merges and not instruction.operation:
+        raise SourceError(opcode, f"{opcode} has no use for a third number: its result is a whole register, and there "
+                                  "is no second operation")
+
+
+def _split(pattern: str, node: syntax.OperandNode) -> tuple[syntax.OperandNode, str, bool]:
+    """An operand without its part and its minus, and both."""
+    inner = node.items[0] if isinstance(node, syntax.Expression) and len(node.items) == 1 else None
+    negated = ("-" in pattern and isinstance(inner, syntax.Signed) and inner.token == "-"
+               and isinstance(inner.operand, syntax.Name))
+    if negated:
+        assert isinstance(inner, syntax.Signed)
+        inner = inner.operand
+    if not isinstance(inner, syntax.Name):
+        return node, "", False
+    component = str(inner.component or "")
+    part = component[1:] if pattern.endswith(".") and component in _PARTS else ""
+    return syntax.Expression([syntax.Name(inner.token, None if part else inner.component)]), part, negated

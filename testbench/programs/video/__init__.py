@@ -1,0 +1,1 @@
+"""Video instructions as NVIDIA's assembler has compiled them: README.md."""

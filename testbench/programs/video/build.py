@@ -1,0 +1,111 @@
+"""Makes the kernels of video instructions.
+
+    python -m testbench.programs.video.build [--check]
+
+``NAME.ptx`` of each instruction, ``NAME.O0.cubin`` and ``NAME.O3.cubin`` by ptxas. Needs ``pip install -e '.[cuda]'``.
+With ``--check`` nothing is written: files that would change are named (exit code 1).
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+
+from sim.command import OutputError, Parser
+from sim.kernels.manifest import LEVELS
+from sim.toolchain.cuda import CompilerError, cubin_of_ptx
+from testbench.programs.cuda.build import update
+from testbench.programs.video.reference import OPCODES
+
+__all__ = ["FOLDER", "THREADS", "kernels", "main"]
+
+FOLDER = Path(__file__).parent
+THREADS = 256
+_COUNT = 128
+_PARTS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
+_BEGINNING = """.version 7.8
+.target sm_50
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u64 in)
+{{
+    .reg .b32 a, b, c, r, t, block, size;
+    .reg .b64 from, to, at;
+    mov.u32 t, %tid.x;
+    mov.u32 block, %ctaid.x;
+    mov.u32 size, %ntid.x;
+    mad.lo.u32 t, block, size, t;
+    ld.param.u64 from, [in];
+    ld.param.u64 to, [out];
+    cvta.to.global.u64 from, from;
+    cvta.to.global.u64 to, to;
+    mul.wide.u32 at, t, 12;
+    add.u64 from, from, at;
+    mul.wide.u32 at, t, 4;
+    add.u64 to, to, at;
+    ld.global.u32 a, [from];
+    ld.global.u32 b, [from+4];
+    ld.global.u32 c, [from+8];
+{body}    ret;
+}}
+"""
+
+
+def _instruction(source: Random, opcode: str) -> str:
+    """One with random modifiers."""
+    kinds = [f".{source.choice('us')}32" for _ in range(3)]
+    a, b, third = (source.choice(_PARTS) for _ in range(3))
+    a, b = f"a{a}", f"b{b}" if source.random() < 0.85 else str(source.choice((source.getrandbits(15), 3, 40)))
+    saturate = source.choice(("", ".sat"))
+    if opcode == "vmad":
+        plus_one = source.random() < 0.2
+        minus = ("", "", "") if plus_one else source.choice((("", "", ""), ("-", "", ""), ("", "-", ""), ("", "", "-")))
+        signs = ["" if operand[0].isdigit() else sign for sign, operand in zip(minus, (a, b, "c"), strict=True)]
+        scale = source.choice(("", ".shr7", ".shr15"))
+        modifiers = f"{''.join(kinds)}{'.po' * plus_one}{saturate}{scale}"
+        return f"vmad{modifiers} r, {signs[0]}{a}, {signs[1]}{b}, {signs[2]}c;"
+    if opcode == "vset":        # the assembler makes another instruction of one with a number
+        b = f"b{source.choice(_PARTS)}"
+        modifiers = f"{kinds[1]}{kinds[2]}.{source.choice(('eq', 'ne', 'lt', 'le', 'gt', 'ge'))}"
+    elif opcode in ("vshl", "vshr"):
+        modifiers = f"{kinds[0]}{kinds[1]}.u32{saturate}{source.choice(('.clamp', '.wrap'))}"
+    else:
+        modifiers = "".join(kinds) + saturate
+    match source.randrange(3):
+        case 0:
+            return f"{opcode}{modifiers}.{source.choice(('add', 'min', 'max'))} r, {a}, {b}, c;"
+        case 1 if third:
+            return f"{opcode}{modifiers} r{third}, {a}, {b}, c;"
+        case _:
+            return f"{opcode}{modifiers} r, {a}, {b};"
+
+
+def _module(opcode: str) -> str:
+    source = Random(opcode)
+    body = "".join(f"    {_instruction(source, opcode)}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n"
+                   for at in range(_COUNT))
+    return _BEGINNING.format(body=body)
+
+
+def kernels() -> Iterator[tuple[Path, bytes]]:
+    """All files."""
+    for opcode in OPCODES:
+        text = _module(opcode)
+        yield FOLDER / f"{opcode}.ptx", text.encode()
+        for level in LEVELS:
+            yield FOLDER / f"{opcode}.{level}.cubin", cubin_of_ptx(text, f"-{level}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit code."""
+    parser = Parser("testbench.programs.video.build", "Makes the kernels of video instructions.")
+    parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
+    options = parser.parse_args(arguments)
+    try:
+        return update(kernels(), options.check)
+    except (CompilerError, OutputError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

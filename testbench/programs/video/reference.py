@@ -1,0 +1,123 @@
+"""Scalar video instructions as the pseudo code of the PTX manual has them, from an instruction's text to a function.
+
+Where the manual leaves something open: what a shift to the left drops counts for saturation, and a second operation
+takes the low 32 bits of the first result.
+"""
+
+import re
+from collections.abc import Callable
+from operator import eq, ge, gt, le, lt, ne
+
+__all__ = ["OPCODES", "instructions", "meaning"]
+
+OPCODES = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset", "vmad")
+_LOWEST = {"b0": 0, "b1": 8, "b2": 16, "b3": 24, "h0": 0, "h1": 16, "": 0}
+_COMPARE = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
+_TYPES = ("s32", "u32")
+_Meaning = Callable[[int, int, int], int]
+
+
+def instructions(text: str) -> list[str]:
+    """The video instructions of a module."""
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("v")]
+
+
+def _bits(selector: str) -> int:
+    return {"b": 8, "h": 16}.get(selector[:1], 32)
+
+
+def _part_select_sign_extend(value: int, kind: str, selector: str) -> int:
+    size = _bits(selector)
+    part = value >> _LOWEST[selector] & ((1 << size) - 1)
+    return part - (part >> size - 1 << size) if kind == "s32" else part
+
+
+def _clamp(value: int, kind: str, size: int) -> int:
+    least, most = (-2 ** (size - 1), 2 ** (size - 1) - 1) if kind == "s32" else (0, 2 ** size - 1)
+    return least if value < least else most if value > most else value
+
+
+def _merge(selector: str, value: int, c: int) -> int:
+    mask = (1 << _bits(selector)) - 1 << _LOWEST[selector]
+    return value << _LOWEST[selector] & mask | c & ~mask
+
+
+def _operand(text: str) -> tuple[bool, str, str]:
+    """Whether an operand is negated, its name or number, its selector."""
+    found = re.fullmatch(r"(-?)(\w+)(?:\.(\w+))?", text.strip())
+    assert found is not None, text
+    return bool(found[1]), found[2], found[3] or ""
+
+
+def meaning(text: str) -> _Meaning:
+    """What an instruction leaves in its result, of the values of the registers ``a``, ``b`` and ``c``."""
+    mnemonic, _, rest = text.rstrip(";").partition(" ")
+    opcode, *modifiers = mnemonic.split(".")
+    types = [word for word in modifiers if word in _TYPES]
+    (_, _, into), *sources = map(_operand, rest.split(","))
+    *to, of_a, of_b = types
+
+    def values(a: int, b: int, c: int) -> tuple[int, int, int]:
+        held = {"a": a, "b": b, "c": c}
+        first, second, *third = (held[name] if name in held else int(name) for _, name, _ in sources)
+        return (_part_select_sign_extend(first, of_a, sources[0][2]),
+                _part_select_sign_extend(second, of_b, sources[1][2]), sum(third))
+
+    if opcode == "vmad":
+        return _product_and_sum(modifiers, of_a, of_b, [minus for minus, _, _ in sources], values)
+    kind, operation = (to or ["u32"])[0], next((word for word in modifiers if word in ("add", "min", "max")), "")
+
+    def run(a: int, b: int, c: int) -> int:
+        ta, tb, third = values(a, b, c)
+        value = _first(opcode, modifiers, ta, tb)
+        if "sat" in modifiers:
+            value = _clamp(value, kind, _bits(into))
+        if into:
+            return _merge(into, value, third)
+        value, third = (_part_select_sign_extend(number & 0xFFFF_FFFF, kind, "") for number in (value, third))
+        value = {"add": value + third, "min": min(value, third), "max": max(value, third), "": value}[operation]
+        return value & 0xFFFF_FFFF
+    return run
+
+
+def _first(opcode: str, modifiers: list[str], ta: int, tb: int) -> int:
+    match opcode:
+        case "vadd":
+            return ta + tb
+        case "vsub":
+            return ta - tb
+        case "vabsdiff":
+            return ta - tb if ta > tb else tb - ta
+        case "vmin":
+            return ta if ta < tb else tb
+        case "vmax":
+            return ta if ta > tb else tb
+        case "vset":
+            return 1 if next(_COMPARE[word] for word in modifiers if word in _COMPARE)(ta, tb) else 0
+        case _:
+            count = min(tb, 32) if "clamp" in modifiers else tb & 0x1F
+            return ta << count if opcode == "vshl" else ta >> count
+
+
+def _product_and_sum(modifiers: list[str], of_a: str, of_b: str, minus: list[bool],
+                     values: Callable[[int, int, int], tuple[int, int, int]]) -> _Meaning:
+    minus_product, minus_c = minus[0] != minus[1], minus[2]
+    signed_final = of_a == "s32" or of_b == "s32" or minus_product or minus_c
+    shift = 7 if "shr7" in modifiers else 15 if "shr15" in modifiers else 0
+
+    def run(a: int, b: int, c: int) -> int:
+        ta, tb, third = values(a, b, c)
+        product, one_more = ta * tb, 0
+        if "po" in modifiers:
+            one_more = 1
+        elif minus_product:
+            product, one_more = ~product, 1
+        elif minus_c:
+            third, one_more = ~third & 0xFFFF_FFFF, 1
+        if signed_final:
+            third -= third >> 31 << 32
+        result = product + third + one_more >> shift
+        if "sat" in modifiers:
+            result = _clamp(result, "s32" if signed_final else "u32", 32)
+        return result & 0xFFFF_FFFF
+    return run

@@ -13,6 +13,7 @@ control              control flow, traps, barriers, special registers
 integer              integer arithmetic, logic, shifts, comparisons, moves
 video                arithmetic on bytes, halves and words with a second operation
 floating             arithmetic and comparisons in single precision
+double               the same in double precision
 conversion           conversions, bit counts, MUFU
 functions            how MUFU's functions are approximated
 function_table       their table, made by a script

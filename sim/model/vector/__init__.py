@@ -16,6 +16,7 @@ comparison    comparisons, selections, minima
 predicates    logic of predicates and CC, votes
 video         video instructions
 conversion    integer and floating-point types
+double        double precision
 functions     MUFU and RRO
 operations    all of them by instruction name
 ============  ==========================================================================

@@ -1,12 +1,13 @@
 """What is said of hardware that is proved, and what is around it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Assume, Cover, Module, ResetSignal, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.lib.wiring import In
 
-__all__ = ["Past", "can_happen", "claim", "free", "no_reset"]
+__all__ = ["Past", "can_happen", "claim", "free", "no_reset", "put"]
 
 
 class Past:
@@ -53,3 +54,14 @@ def free(m: Module, *signals: Any) -> None:
 def no_reset(m: Module) -> None:
     """Nobody resets the hardware once it has begun."""
     m.d.comb += Assume(~ResetSignal(), "no reset")
+
+
+def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
+    """Makes a part a submodule that has a state machine, and tells whether that is in one of some states, by their names."""
+    fragment = Fragment.get(part, platform="formal")
+    m.submodules[name] = fragment
+    machine = fragment.generated["fsm"]
+
+    def at(*states: str) -> Value:
+        return Cat(machine.state == machine.encoding[state] for state in states).any()
+    return at

@@ -30,6 +30,9 @@ class Theorem:
         Each makes the theorem false.
     bounded : bool
         Proved for ``depth`` cycles from reset on only.
+    examples : callable, optional
+        As ``make``, with less choice for what is around: covers and faults are searched there, if it is given. What is
+        found there could be found everywhere, but not as soon.
     """
 
     make: Callable[[], Elaboratable]
@@ -37,6 +40,7 @@ class Theorem:
     reach: int
     faults: tuple[Fault, ...]
     bounded: bool = False
+    examples: Callable[[], Elaboratable] | None = None
 
 
 def load(path: Path) -> Theorem:

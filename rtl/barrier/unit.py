@@ -95,8 +95,8 @@ class BarrierUnit(Component):
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
         """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
         self.ctas, self.used, self.gone, self.whole = (Words(shape, warps) for shape in (bits, _PLACES, count, count))
-        """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many as
-        it will ever have lost when its last CTA is over."""
+        """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many
+        as it will ever have lost when its last CTA is over."""
         # What the unit works on. Of the barrier: its state, who waits there, whether one of them wants a result, how
         # many of them gave what to a reduction.
         self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))

@@ -6,7 +6,9 @@ from typing import Any
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
 from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
 from amaranth.hdl._ast import Property  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import In, Out
+
+from rtl.component import Component
 
 __all__ = ["Anything", "Past", "can_happen", "claim", "contracts", "free", "no_reset", "presume", "put"]
 
@@ -102,12 +104,12 @@ def presume(m: Module, name: str, part: Elaboratable) -> None:
     m.submodules[name] = _presumed(Fragment.get(part, platform="formal"))
 
 
-def _presumed(fragment: Fragment) -> Fragment:
-    for statements in fragment.statements.values():
-        for number, statement in enumerate(statements):
-            if isinstance(statement, Property) and statement.kind is Property.Kind.Assert:
-                statements[number] = Property(Property.Kind.Assume, statement.test, statement.message)
-                statements[number].src_loc = statement.src_loc
+def _presumed(fragment: Any) -> Any:
+    properties: list[Any] = [
+        each for statements in fragment.statements.values() for each in statements if isinstance(each, Property)]
+    for statement in properties:
+        if statement.kind.name == "Assert":
+            statement._kind = type(statement.kind).Assume
     for part, _, _ in fragment.subfragments:
         _presumed(part)
     return fragment

@@ -1,18 +1,18 @@
 """Nobody passes a CTA barrier before all who take part have arrived; then all who wait there go, at once and in time.
 
-Warps of any CTA begin, execute BAR, B2R and R2B in any order and with any operands, are taken back from where they wait,
-and end, whenever they like. Of one barrier, whichever it is, BAR.SYNCALL's among them, is shown, as long as no R2B sets
-it:
+Two warps, of one CTA or two, begin, execute BAR, B2R and R2B in any order and with any operands, are taken back from
+where they wait, and end, whenever they like. Of one barrier, whichever it is, BAR.SYNCALL's among them, is shown, as
+long as no R2B sets it:
 
 1. It lets warps go only when as many have arrived, without those that were taken back, as its last arrival asked for:
    that count, or all warps of the CTA that live or are still to begin.
 2. Then all that wait there go on, in the same cycle; nobody else does, but whose instruction is over and makes nobody
    wait.
-3. When the unit looks for its next task, too few have arrived, unless the CTA has lost a warp, and its barriers were not
-   looked at since. They are, before any other instruction is taken but in the very next cycle.
-4. A task has its end: an instruction or a withdrawal after 6 cycles, the barriers of a CTA after 6 each, and 3 more;
-   where results are noted, a cycle more for each warp, and another one. Cycles of launches are not counted, and those in
-   which the lanes do not take B2R's write.
+3. When the unit looks for its next task, too few have arrived, unless the CTA has lost a warp, and its barriers were
+   not looked at since. They are, before any other instruction is taken but in the very next cycle.
+4. A task has its end: an instruction after 6 cycles, a withdrawal after 7, the barriers of a CTA after 6 each and 3
+   more; where results are noted, a cycle more for each warp, and another one. Cycles of launches are not counted, and
+   those in which the lanes do not take B2R's write.
 
 What comes is what the unit's queue hands on; that this is in order is another theorem.
 """
@@ -56,7 +56,7 @@ class _Place(enum.Enum, shape=2):
 
 
 class _Queue(Component):
-    """In the place of the unit's queue: anything comes from it; in examples any BAR at barrier 0."""
+    """In the place of the unit's queue: anything comes from it; in examples BAR.SYNC at barrier 0."""
 
     def __init__(self, examples: bool) -> None:
         self._examples = examples
@@ -67,9 +67,8 @@ class _Queue(Component):
         asked = self.request.payload
         free(m, self.request.valid)
         if self._examples:
-            free(m, asked.warp, asked.mode)
-            m.d.comb += [asked.executes.eq(1), asked.number.eq(Mux(
-                asked.mode == BarrierMode.SYNCALL, SYNCALL_BARRIER, 0))]
+            free(m, asked.warp)
+            m.d.comb += asked.executes.eq(1)
         else:
             free(m, asked)
         return m
@@ -80,7 +79,7 @@ class _Spec(Elaboratable):
 
     def __init__(self, examples: bool = False) -> None:
         bits, self._examples = _PARAMS.warp_bits, examples
-        self.dut = BarrierUnit(_PARAMS)
+        self.dut: Any = BarrierUnit(_PARAMS)
         self.dut.queue = self.queue = _Queue(examples)
         # Each warp: where it is, of which CTA, and the barrier at which it waits.
         self.places, self.ctas, self.numbers = (
@@ -113,7 +112,8 @@ class _Spec(Elaboratable):
             m.d.comb += [
                 begun.eq(0), begun.valid.eq(warp < _WARPS), begun.payload.warp.eq(warp),
                 begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
-                self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS)]
+                self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
+                dut.port.write.ready.eq(1), dut.withdraw.warp.eq(0), dut.terminated_warp.eq(0)]
             at = put(m, "dut", dut)
         else:
             known = self._known(m)
@@ -294,8 +294,8 @@ class _Spec(Elaboratable):
             claim(m, there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
                   f"it waits at this barrier now, {warp}", when=at("DECIDE", "ACT") & row.waiting[warp])
             taken_back = withdraws & (request.warp == warp) & at("FIND", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
-            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("FIND") | there), f"it is taken back, {warp}",
-                  when=taken_back)
+            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("FIND") | there),
+                  f"it is taken back, {warp}", when=taken_back)
 
         # Of the instruction.
         instruction = looked & ~settles & ~withdraws
@@ -334,12 +334,13 @@ class _Spec(Elaboratable):
         claim(m, changed, "the row as it will be", when=at("DECIDE", "ACT") & here)
         enough = row.state.arrived >= Mux(row.state.expected.any(), row.state.expected, self.live)
         claim(m, Mux(dut._completes, ~withdraws & (enough | old), withdraws | ~enough | old | (
-            dut.lost.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))), "whether it is complete", when=at("ACT") & here)
+            dut.lost.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))),
+            "whether it is complete", when=at("ACT") & here)
 
     def _show(self, m: Module, past: Past, at: Callable[..., Value]) -> None:
         """When the unit looks at the barrier, and how long it takes."""
-        dut, settles, row = self.dut, self.dut._task == BarrierTask.SETTLE, self.dut._row
-        # 3
+        dut, row, settles, withdraws = self.dut, self.dut._row, *(
+            self.dut._task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
         here, came, asked = dut._number == self.number, self.came, self.asked
         wanted = Mux(asked.any(), asked, self.live)
         settling = settles & (dut._cta == self.cta) & (
@@ -350,8 +351,8 @@ class _Spec(Elaboratable):
         lost = dut.lost.bit_select(self.cta, 1) & ~(dut._settles & (dut._lowest_lost == self.cta))
         claim(m, ~takes, "first its barriers are looked at", when=past(lost))
 
-        # The cycles of a task, and those that it takes from now on at most.
-        cycles, left = Signal(_CYCLE_BITS), Signal(_CYCLE_BITS)
+        # The cycles of a task up to this one, and those from this one on, at most.
+        cycles, left = Signal(_CYCLE_BITS), Signal(_CYCLE_BITS, name="rest")
         with m.If(at("NEXT")):
             m.d.sync += cycles.eq(1)
         with m.Elif(~dut.launch.valid & ~(at("SEND") & ~dut.port.write.ready)):
@@ -362,24 +363,26 @@ class _Spec(Elaboratable):
         for state, steps in behind.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps + some + others)
-        others_of = {"LOOK": 5 + _WARPS + 1, "FIND": 6 + _WARPS + 1, "SEND": 1, "USED": 2 + _PLACES * _ONE_BARRIER}
-        for state, steps in others_of.items():
+        before = {"LOOK": 5 + _WARPS + 1, "FIND": 6 + _WARPS + 1, "SEND": 1, "USED": 2 + _PLACES * _ONE_BARRIER}
+        for state, steps in before.items():
             with m.If(at(state)):
                 m.d.comb += left.eq(steps)
         with m.If(at("PICK")):
             m.d.comb += left.eq(others)
-        most = Mux(settles & ~at("LOOK"), 3 + _PLACES * _ONE_BARRIER, 7 + _WARPS + 1)
-        claim(m, at("NEXT", "PICK", *behind, *others_of), "a state", when=1)
+        instruction = at("LOOK") | ~(settles | withdraws)
+        most = Mux(instruction, 6, Mux(settles, 3 + _PLACES * _ONE_BARRIER - _WARPS - 1, 7)) + _WARPS + 1
+        claim(m, at("NEXT", "PICK", *behind, *before), "one of its states")
         claim(m, cycles + left <= most, "a task has its end", when=~at("NEXT"))
         claim(m, (dut._some_waiting == row.waiting.any()) & ~(
             row.waiting.any() & ~row.waiting.bit_select(dut._lowest_waiting, 1)), "who gets a result", when=at("NOTE"))
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=20, examples=partial(_Spec, examples=True), faults=(
+THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.barrier.unit", "wanted = Mux(state.expected.any(), state.expected, live)",
           "wanted = Mux(state.expected.any(), state.expected, live - 1)"),
-    Fault("rtl.barrier.unit", "self._release.eq(self._writes & completes)", "self._release.eq(self._writes & completes & ~settles)"),
-    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)", "Mux(self._release, row.waiting & -row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "state.arrived.eq(state.arrived - state.arrived.any())", "state.arrived.eq(state.arrived)"),
-    Fault("rtl.barrier.unit", "self.lost[slot].eq(ended[slot])", "self.lost[slot].eq(0)"),
-))
+    Fault("rtl.barrier.unit", "with m.If(self._some_lost):", "with m.If(self._some_lost & ~queue.valid):"),
+    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)",
+          "Mux(self._release, row.waiting & -row.waiting, 0)"),
+    Fault("rtl.barrier.unit", "state.arrived.eq(state.arrived - state.arrived.any())",
+          "state.arrived.eq(state.arrived)"),
+    Fault("rtl.barrier.unit", "self.lost[slot].eq(ended[slot])", "self.lost[slot].eq(0)")))

@@ -1,8 +1,7 @@
-"""No stack grows out of its region, user mode never fills the entries that are kept for the trap handler, and SETCRSPTR
-sets no pointer beyond.
+"""No stack grows out of its region; user mode leaves the entries free that the trap handler needs; SETCRSPTR clamps.
 
-Any operation comes of any warp when it likes, any token is found, and the engine that moves lines does whatever it likes
-with the counters of lines and with operations that are parked. Of one warp, whichever it is:
+Any operation comes of any warp when it likes, any token is found, and the engine that moves lines does whatever it
+likes with the counters of lines and with operations that are parked. Of one warp, whichever it is:
 
 1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip.
 2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap strikes a stack that user
@@ -46,7 +45,8 @@ class _Spec(Elaboratable):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        dut, past = CallReturnStack(_PARAMS), Past(m)
+        past = Past(m)
+        dut: Any = CallReturnStack(_PARAMS)
         dut.engine, dut.tokens = Anything(dut.engine), Anything(dut.tokens)
         free(m, dut)
         no_reset(m)
@@ -108,9 +108,10 @@ class _Spec(Elaboratable):
                            ("judged", judge.valid & judged & judge.run.state.sunk)):
             claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
 
+        # A launch is alone, and an unwind that goes on has begun.
         claim(m, ~(waits | (judge.valid & judged) | (left.write & leaves)), "it is launched alone", when=starts)
-        claim(m, ~(waits | (change.valid & here) | (left.write & leaves)) & judge.run.step.launch & judge.valid & judged,
-              "it is launched alone, judged", when=starting[0])
+        claim(m, ~(waits | (change.valid & here) | (left.write & leaves)) & judge.run.step.launch & judge.valid
+              & judged, "it is launched alone, judged", when=starting[0])
         claim(m, ~(waits | (change.valid & here) | (judge.valid & judged)) & left.write & leaves & ~left.back
               & ~left.run.state.sunk & left.run.state.last.all(), "it is launched alone, left", when=starting[1])
         walking = (Parking.WALK, Parking.SINK)
@@ -129,8 +130,8 @@ class _Spec(Elaboratable):
                 does.set | does.launch | does.load)) | (does.launch & (does.set | does.load)) | (does.set & does.load)
             claim(m, ~several, f"a step does one thing, {name}", when=stage.valid)
         claim(m, step.walk, "an unwind follows", when=change.valid & change.follows)
-        claim(m, judge.run.step.walk & judge.seen & ~judge.run.step.fault, "an unwind ends", when=judge.valid & (judge.halts | judge.may_halt))
-
+        claim(m, judge.run.step.walk & judge.seen & ~judge.run.step.fault, "an unwind ends",
+              when=judge.valid & (judge.halts | judge.may_halt))
         claim(m, judge.run.step.walk & ~judge.run.step.fault & ~judge.bottom, "an unwind goes on",
               when=judge.valid & judge.onward)
 
@@ -174,9 +175,9 @@ class _Spec(Elaboratable):
             asked.operand.eq(Mux(number == 1, 1, AnySeq(6))), dut.configuration.eq(0), dut.configuration.size.eq(1)]
 
 
-THEOREM = Theorem(_Spec, depth=3, reach=18, examples=partial(_Spec, examples=True), faults=(
+THEOREM = Theorem(_Spec, depth=3, reach=18, long=True, examples=partial(_Spec, examples=True), faults=(
     Fault("rtl.crs.unit", "(before.last[_TOP_STEP:] > limit)", "(before.last[_TOP_STEP:] > limit + 1)"),
     Fault("rtl.crs.unit", "Cat((traps | enters) & sizes.memory, sizes.granules)",
           "Cat(sizes.memory, sizes.granules)"),
-    Fault("rtl.crs.unit", "ends.eq(low[1:].all() & (low[0] | step.pair))", "ends.eq(low.all())"),
+    Fault("rtl.crs.unit", "ends | ~limit[0], ends & ~limit[0])", "ends | ~limit[0], ends)"),
     Fault("rtl.crs.unit", "clamps = step.set & (", "clamps = step.set & step.pair & (")))

@@ -1,7 +1,7 @@
 """A token on chip is read as it was written last, whoever wrote it and whatever is written beside it.
 
-The pipeline of the call/return stack and the engine that moves lines read and write when they like, both at once. Of one
-token, whichever it is:
+The pipeline of the call/return stack and the engine that moves lines read and write when they like, both at once. Of
+one token, whichever it is:
 
 1. Its line, read in the cycle after the token was written or later, shows it as it was written, and so do all later
    reads until it is written again.

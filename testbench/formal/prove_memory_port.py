@@ -57,7 +57,7 @@ class _Spec(Elaboratable):
         can_happen(m, takes & past(waits), f"a client has waited, {number}")
 
 
-THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
+THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
     Fault("rtl.memory_arbiter", "m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))",
           "m.d.sync += turn.eq(Mux(later.any(), lowest(later), turn))"),
     Fault("rtl.memory_arbiter", "free = ~full | out.ready", "free = ~full | ~out.ready"),

@@ -79,4 +79,4 @@ THEOREM = Theorem(_Spec, depth=2, reach=10, faults=(
     Fault("rtl.issue.order", "(~self._later[j, i] if j < i else self._later[i, j])",
           "(~self._later[j, i] if j < i else ~self._later[i, j])"),
     Fault("rtl.issue.order", "m.d.sync += later.eq(1)", "m.d.sync += later.eq(~later)"),
-    Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[0]):")))
+    Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):")))

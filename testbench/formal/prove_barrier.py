@@ -383,6 +383,5 @@ THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, e
     Fault("rtl.barrier.unit", "with m.If(self._some_lost):", "with m.If(self._some_lost & ~queue.valid):"),
     Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)",
           "Mux(self._release, row.waiting & -row.waiting, 0)"),
-    Fault("rtl.barrier.unit", "state.arrived.eq(state.arrived - state.arrived.any())",
-          "state.arrived.eq(state.arrived)"),
+    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)", "Mux(self._release | over, row.waiting, 0)"),
     Fault("rtl.barrier.unit", "self.lost[slot].eq(ended[slot])", "self.lost[slot].eq(0)")))

@@ -37,6 +37,8 @@ class MemoryArbiter(Component):
         self._tag_bits = tag_bits
         self.own_bits = max(tag_bits)
         """Width of the client's part of a tag outside."""
+        self.turn = Signal(range(len(tag_bits)))
+        """Whose request is taken next."""
         bits = ceil_log2(len(tag_bits)) + self.own_bits
         clients = {f"client_{index}": In(MemoryPort(width)) for index, width in enumerate(tag_bits)}
         super().__init__(clients | {"port": Out(MemoryPort(bits))})
@@ -52,7 +54,7 @@ class MemoryArbiter(Component):
         """Takes requests of the client whose turn it is: that of the one that was served last, until another one has
         one. Whose turn it is comes from a register: it is known late who has a request."""
         count, out = len(self.clients), self.port.request
-        wanting, turn, wants = Signal(count), Signal(range(count)), Signal()
+        wanting, turn, wants = Signal(count), self.turn, Signal()
         kept: Any = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
         full, later, others = Signal(), Signal(count), Signal(count)
         free = ~full | out.ready

@@ -34,6 +34,7 @@ class Options:
 
     name: str | None
     list: bool
+    short: bool
     depth: int | None
     keep: Path | None
 
@@ -51,6 +52,7 @@ def _parser() -> Parser:
     parser = Parser("sim.prove", "Proves theorems about the hardware.")
     parser.add_argument("name", nargs="?", help="which; without it all; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the theorems")
+    parser.add_argument("--short", action="store_true", help="leave out those that take more than a minute")
     parser.add_argument("--depth", type=int, metavar="N", help="of the induction, in cycles, instead of the theorem's")
     parser.add_argument("--keep", type=Path, metavar="FOLDER",
                         help="keep the files of the tools, waveforms of what is wrong among them")
@@ -87,6 +89,8 @@ def _work(options: Options) -> int:
     right = True
     with (TemporaryDirectory() if options.keep is None else nullcontext(options.keep)) as folder:
         for name in known if options.name is None else (options.name,):
+            if options.short and load(known[name]).long:
+                continue
             right &= _prove(name, known[name], Path(folder, name), options.depth)
     return 0 if right else 1
 

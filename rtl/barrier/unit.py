@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
@@ -94,6 +94,9 @@ class BarrierUnit(Component):
             "number": range(_PLACES), "reduces": 1, "reduction": BarrierReduction,
             "population": range(WARP_THREADS + 1), "some_false": 1, "some_true": 1}), warps)
         """What each warp came for last, and what it gave to that: so its arrival can be taken back."""
+        self.ctas, self.used, self.gone, self.whole = (Words(shape, warps) for shape in (bits, _PLACES, count, count))
+        """The CTA slot of each warp. Of each CTA slot: the barriers that are used; warps that it has lost, and as many
+        as it will ever have lost when its last CTA is over."""
         # What the unit works on. Of the barrier: its state, who waits there, whether one of them wants a result, how
         # many of them gave what to a reduction.
         self._task, self._request = Signal(BarrierTask), Signal(barrier_request(params))
@@ -101,11 +104,18 @@ class BarrierUnit(Component):
         self._cta, self._number = Signal(bits), Signal(range(_PLACES))
         self._row: Any = Signal(data.StructLayout({
             "state": BarrierState, "waiting": warps, "reduces": 1, "gave_false": count, "gave_true": count}))
+        # Block RAMs are as wide as they can be that deep: others would need multiplexers behind them.
+        depth, size = warps * _PLACES, self._row.shape().size
+        width = next(width for width, words in _BLOCKS.items() if words >= depth)
+        self.rows = [Words(min(width, size - first), depth, **IN_BLOCKS) for first in range(0, size, width)]
+        """All barriers, by number and CTA slot, in parts of their bits."""
+        self.left = Signal(_PLACES)
+        """Barriers of the CTA that has lost a warp, which are still to be looked at."""
         # Of the barrier that is asked for: whether it is used, and what it is then, a cycle later; those that its CTA
         # uses, live warps of that.
         self._asked_cta, self._asked = Signal(bits), Signal(range(_PLACES))
         self._present, self._read = Signal(), Signal.like(self._row.as_value())
-        self._used, self._live, self._writes = Signal(_PLACES), Signal(count), Signal()
+        self._in_use, self._live, self._writes = Signal(_PLACES), Signal(count), Signal()
         # The request's warp, its CTA, and what it came for. It, or the lowest one that waits, begins to wait, waits no
         # longer, or gets a result; who waits at the barrier is let go.
         self._warp, self._warp_cta, self._came = Signal(bits), Signal(bits), cast(Any, Signal(self.arrivals.shape))
@@ -144,9 +154,9 @@ class BarrierUnit(Component):
         """Looks for something to do: CTAs that have lost a warp go first, then warps that are taken back. Finds the
         barrier: of an instruction, and what is wrong with that; of a warp that is taken back; the used ones of a CTA,
         one after the other."""
-        queue, number, request, error = self.queue.request, self.withdraw.warp, self._request, Signal(WarpError)
-        left, arrives, place = (
-            Signal(_PLACES), request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER)
+        queue, number, request, error, left = (
+            self.queue.request, self.withdraw.warp, self._request, Signal(WarpError), self.left)
+        arrives, place = request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER
         with m.State("NEXT"):
             with m.If(self._some_lost):
                 m.d.comb += self._settles.eq(1)
@@ -177,7 +187,7 @@ class BarrierUnit(Component):
             m.d.sync += [self._cta.eq(self._warp_cta), self._number.eq(self._came.number)]
             m.next = "FETCH"
         with m.State("USED"):
-            m.d.sync += left.eq(self._used)
+            m.d.sync += left.eq(self._in_use)
             m.next = "PICK"
         with m.State("PICK"):
             m.d.sync += [self._number.eq(lowest(left)), left.eq(left & (left - 1))]
@@ -284,9 +294,8 @@ class BarrierUnit(Component):
         """All barriers; which of them each CTA uses, and how many live warps it has: as many as it will ever have lost
         in this slot, less those that it has lost."""
         warps, begun, cta = self._params.warps, self.launch.payload, self._asked_cta
-        m.submodules += (tables := [Words(shape, warps) for shape in (
-            self._params.warp_bits, _PLACES, range(warps + 1), range(warps + 1))])
-        ctas, masks, gone, whole = tables
+        ctas, masks, gone, whole = self.ctas, self.used, self.gone, self.whole
+        m.submodules.ctas, m.submodules.used, m.submodules.gone, m.submodules.whole = ctas, masks, gone, whole
         begins, terminated_cta = self.launch.valid & (begun.number == 0), ctas.read(m, self.terminated_warp)
         ctas.write(m, self.launch.valid, begun.warp, begun.cta)
         gone.write(m, self.terminated, terminated_cta, gone.read(m, terminated_cta) + 1)
@@ -294,20 +303,18 @@ class BarrierUnit(Component):
         one, keeps = Signal(_PLACES), Signal()
         m.d.comb += [
             self._warp_cta.eq(ctas.read(m, self._request.warp)), self._live.eq(whole.read(m, cta) - gone.read(m, cta)),
-            one.eq(Const(1) << self._asked), self._used.eq(masks.read(m, cta)),
+            one.eq(Const(1) << self._asked), self._in_use.eq(masks.read(m, cta)),
             keeps.eq(~self._completes & (self._row.state.as_value().any() | self._row.waiting.any()))]
         masks.write(m, begins | self._writes, Mux(begins, begun.cta, cta),
-                    Mux(begins, 0, Mux(keeps, self._used | one, self._used & ~one)))
+                    Mux(begins, 0, Mux(keeps, self._in_use | one, self._in_use & ~one)))
 
-        # Block RAMs are as wide as they can be that deep: others would need multiplexers behind them.
-        place, row, depth = Cat(cta, self._asked), Value.cast(self._row), warps * _PLACES
-        width = next(width for width, words in _BLOCKS.items() if words >= depth)
-        for first in range(0, len(row), width):
-            part = slice(first, first + width)
-            m.submodules += (words := Words(len(row[part]), depth, **IN_BLOCKS))
+        place, row, first = Cat(cta, self._asked), Value.cast(self._row), 0
+        for number, words in enumerate(self.rows):
+            m.submodules[f"rows{number}"] = words
+            part = slice(first, first := first + Shape.cast(words.shape).width)
             words.write(m, self._writes, place, row[part])
             m.d.sync += self._read[part].eq(words.read(m, place))
-        m.d.sync += self._present.eq((self._used & one).any())
+        m.d.sync += self._present.eq((self._in_use & one).any())
 
         settled, ended = (one_hot(slot, warps, when) for slot, when in (
             (self._lowest_lost, self._settles), (terminated_cta, self.terminated)))

@@ -131,7 +131,7 @@ class CallReturnStack(Component):
         m.d.sync += [
             Assert(~change.valid | change.follows | ((run.lines <= CACHED_LINES) & (change.dirty <= run.lines)),
                    "more lines than there are"),
-            Assert(~(self.pushed.valid & engine.commit.writes & (run.warp == engine.commit.warp)),
+            Assert(~(change.valid & run.step.push & engine.commit.writes & (run.warp == engine.commit.warp)),
                    "a push of a warp that is over as well"),
             Assert(~(change.follows & run.step.push), "a push is done twice"),
             Assert(~(self.pushed.valid & busy.read(m, run.warp)), "a push of a warp that is busy"),

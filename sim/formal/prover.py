@@ -63,10 +63,10 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **tools, "PATH": os.pathsep.join((scripts, os.environ.get("PATH", "")))}
 
 
-def _convert(path: Path, folder: Path, fault: Fault | None) -> None:
-    """Writes what sby reads, in a process of its own."""
+def _convert(path: Path, folder: Path, which: str, fault: Fault | None) -> None:
+    """Writes what sby reads, of "all" or of "examples", in a process of its own."""
     more = [] if fault is None else [fault.module, fault.old, fault.new]
-    command = [sys.executable, "-m", "sim.formal.convert", str(path), str(folder / "theorem.il"), *more]
+    command = [sys.executable, "-m", "sim.formal.convert", str(path), str(folder / "theorem.il"), which, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ProofError(f"{path}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
@@ -98,6 +98,6 @@ def ask(path: Path, theorem: Theorem, folder: Path, depth: int | None = None) ->
         place = folder / str(number)
         place.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
-        _convert(path, place, fault)
+        _convert(path, place, "all" if number == 0 else "examples", fault)
         code, where = _run(place, mode, steps)
         yield Answer(question, code == expected, time.perf_counter() - began, where)

@@ -1,12 +1,16 @@
 """What is said of hardware that is proved, and what is around it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.asserts import AnySeq  # pyright: ignore[reportAttributeAccessIssue]
-from amaranth.hdl import Assert, Assume, Cover, Module, ResetSignal, Signal, Value
-from amaranth.lib.wiring import In
+from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, ResetSignal, Signal, Value
+from amaranth.hdl._ast import Property  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.lib.wiring import In, Out
 
-__all__ = ["Past", "can_happen", "claim", "free", "no_reset"]
+from rtl.component import Component
+
+__all__ = ["Anything", "Past", "can_happen", "claim", "contracts", "free", "no_reset", "presume", "put"]
 
 
 class Past:
@@ -41,6 +45,20 @@ def can_happen(m: Module, what: Any, message: str) -> None:
     m.d.comb += Cover(what, message, src_loc_at=1)
 
 
+def contracts(m: Module, past: Past, part: Component) -> None:
+    """The contract of streams, of all that a component has: once something is offered it stays as it is until it is
+    taken. Of those that come it is assumed, of others claimed."""
+    members = {path: (member, Value.cast(value)) for path, member, value in part.signature.flatten(part)}
+    for path in [path[:-1] for path in members if path[-1] == "ready"]:
+        (member, valid), (_, ready), (_, payload) = (members[*path, name] for name in ("valid", "ready", "payload"))
+        stays = ~past(valid & ~ready) | (valid & (payload == past(payload)))
+        if member.flow is In:
+            m.d.comb += Assume(stays, "what is offered stays")
+        else:
+            claim(m, stays, f"what {'.'.join(map(str, path))} offers stays")
+            can_happen(m, past(valid & ~ready), f"{'.'.join(map(str, path))} has to wait")
+
+
 def free(m: Module, *signals: Any) -> None:
     """Signals are anything in every cycle; of a component or an interface, its inputs are."""
     for signal in signals:
@@ -53,3 +71,45 @@ def free(m: Module, *signals: Any) -> None:
 def no_reset(m: Module) -> None:
     """Nobody resets the hardware once it has begun."""
     m.d.comb += Assume(~ResetSignal(), "no reset")
+
+
+class Anything(Component):
+    """In the place of a part: it has the part's ports, and anything comes out of them."""
+
+    def __init__(self, part: Component) -> None:
+        super().__init__(dict(part.signature.members))
+
+    def elaborate(self, platform: object) -> Module:
+        """Free outputs."""
+        m = Module()
+        for _, member, value in self.signature.flatten(self):
+            if member.flow is Out:
+                free(m, value)
+        return m
+
+
+def put(m: Module, name: str, part: Elaboratable) -> Callable[..., Value]:
+    """Makes a part with a state machine a submodule; what is returned says whether it is in one of the named states."""
+    fragment = Fragment.get(part, platform="formal")
+    m.submodules[name] = fragment
+    machine = fragment.generated["fsm"]
+
+    def at(*states: str) -> Value:
+        return Cat(machine.state == machine.encoding[state] for state in states).any()
+    return at
+
+
+def presume(m: Module, name: str, part: Elaboratable) -> None:
+    """Makes a part a submodule whose own assertions, and those of its parts, are assumed, not proved."""
+    m.submodules[name] = _presumed(Fragment.get(part, platform="formal"))
+
+
+def _presumed(fragment: Any) -> Any:
+    properties: list[Any] = [
+        each for statements in fragment.statements.values() for each in statements if isinstance(each, Property)]
+    for statement in properties:
+        if statement.kind.name == "Assert":
+            statement._kind = type(statement.kind).Assume
+    for part, _, _ in fragment.subfragments:
+        _presumed(part)
+    return fragment

@@ -30,6 +30,11 @@ class Theorem:
         Each makes the theorem false.
     bounded : bool
         Proved for ``depth`` cycles from reset on only.
+    long : bool
+        It takes more than a minute: ``--short`` leaves it out.
+    examples : callable, optional
+        As ``make``, with less choice for what is around: covers and faults are searched there, if it is given. What is
+        found there could be found everywhere, but not as soon.
     """
 
     make: Callable[[], Elaboratable]
@@ -37,6 +42,8 @@ class Theorem:
     reach: int
     faults: tuple[Fault, ...]
     bounded: bool = False
+    long: bool = False
+    examples: Callable[[], Elaboratable] | None = None
 
 
 def load(path: Path) -> Theorem:

@@ -1,12 +1,17 @@
 """Theorems about the hardware: how they are found and refused; the short ones are proved, with their faults."""
 
+import re
 from pathlib import Path
 
 import pytest
+from amaranth.back import rtlil  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Assert, Const, Elaboratable, Module
 
 from sim import prove
+from sim.formal import convert
 from sim.formal.fault import Fault, FaultError
 from sim.formal.prover import ask, missing_prover
+from sim.formal.surroundings import presume
 from sim.formal.theorem import load
 
 MISSING = missing_prover()
@@ -40,7 +45,7 @@ def test_a_fault_that_is_not_there_is_refused():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (["nothing"], "no theorem nothing: there are dispatch_queue, error_status, rtt"),
+    (["nothing"], f"no theorem nothing: there are {', '.join(KNOWN)}"),
     (["rtt", "--depth", "0"], "--depth has to be 1 at least, not 0")])
 def test_refusals(arguments, message, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -55,6 +60,39 @@ def test_missing_tools_are_named(monkeypatch, capsys):
         prove.main(["rtt"])
     assert capsys.readouterr().err == (
         "python -m sim.prove: the extra 'formal' is not installed: pip install -e '.[formal]'\n")
+
+
+def test_long_theorems_are_left_out(monkeypatch):
+    proved = []
+    monkeypatch.setattr(prove, "missing_prover", lambda: None)
+    monkeypatch.setattr(prove, "_prove", lambda name, *_: proved.append(name) or True)
+    assert prove.main(["--short"]) == 0
+    assert set(proved) == {name for name, path in KNOWN.items() if not load(path).long} < KNOWN.keys()
+
+
+def test_assertions_of_a_part_are_assumed():
+    class Part(Elaboratable):
+        def elaborate(self, platform):
+            m = Module()
+            m.d.sync += Assert(Const(1), "promised")
+            return m
+
+    def properties(add):
+        m = Module()
+        add(m)
+        return set(re.findall(r'FLAVOR "(\w+)"', rtlil.convert(m, ports=[], platform="formal")))
+    assert properties(lambda m: m.submodules.__setattr__("part", Part())) == {"assert"}
+    assert properties(lambda m: presume(m, "part", Part())) == {"assume"}
+
+
+def test_examples_are_made_instead(tmp_path):
+    path, outs = tmp_path / "prove_counter.py", {which: tmp_path / which for which in ("all", "examples")}
+    path.write_text(COUNTER.replace("faults=()", "faults=(), examples=lambda: Counter(2)"), encoding="utf-8")
+    for which, out in outs.items():
+        convert.main([str(path), str(out), which])
+    assert [f"wire width {bits}" in outs[which].read_text(encoding="utf-8")
+            for which, bits in (("all", 4), ("examples", 2))] == [True, True]
+    assert "wire width 4" not in outs["examples"].read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(MISSING is not None, reason=f"sim.prove: {MISSING}")
@@ -72,8 +110,8 @@ def test_what_does_not_hold_is_told(tmp_path):
     path = tmp_path / "prove_counter.py"
     path.write_text(COUNTER, encoding="utf-8")
     holds, happens = ask(path, load(path), tmp_path / "work")
-    assert (holds.right, holds.where) == (False, "prove_counter.py:13")
-    assert (happens.right, happens.where) == (False, "prove_counter.py:14")
+    assert (holds.right, holds.where) == (False, "prove_counter.py:16")
+    assert (happens.right, happens.where) == (False, "prove_counter.py:17")
 
 
 COUNTER = """
@@ -82,10 +120,13 @@ from sim.formal.surroundings import can_happen, claim, no_reset
 from sim.formal.theorem import Theorem
 
 class Counter(Elaboratable):
+    def __init__(self, bits=4):
+        self.count = Signal(bits)
+
     def elaborate(self, platform):
         m = Module()
         no_reset(m)
-        count = Signal(4)
+        count = self.count
         m.d.sync += count.eq(count + 1)
 
         claim(m, count != 3, "three is never reached")

@@ -1,0 +1,387 @@
+"""Nobody passes a CTA barrier before all who take part have arrived; then all who wait there go, at once and in time.
+
+Two warps, of one CTA or two, begin, execute BAR, B2R and R2B in any order and with any operands, are taken back from
+where they wait, and end, whenever they like. Of one barrier, whichever it is, BAR.SYNCALL's among them, is shown, as
+long as no R2B sets it:
+
+1. It lets warps go only when as many have arrived, without those that were taken back, as its last arrival asked for:
+   that count, or all warps of the CTA that live or are still to begin.
+2. Then all that wait there go on, in the same cycle; nobody else does, but whose instruction is over and makes nobody
+   wait.
+3. When the unit looks for its next task, too few have arrived, unless the CTA has lost a warp, and its barriers were
+   not looked at since. They are, before any other instruction is taken but in the very next cycle.
+4. A task has its end: an instruction after 6 cycles, a withdrawal after 7, the barriers of a CTA after 6 each and 3
+   more; where results are noted, a cycle more for each warp, and another one. Cycles of launches are not counted, and
+   those in which the lanes do not take B2R's write.
+
+What comes is what the unit's queue hands on; that this is in order is another theorem.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib import data, enum
+
+from rtl.barrier import BarrierUnit
+from rtl.barrier.request import BarrierQueue, BarrierTask
+from rtl.component import Component
+from rtl.isa.barriers import BARRIERS, SYNCALL_BARRIER
+from rtl.isa.kinds import BarrierMode, BarrierRead
+from rtl.one_hot import one_hot
+from rtl.params import PRESETS
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset, put
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_WARPS = _PARAMS.warps
+_PLACES = SYNCALL_BARRIER + 1
+_ONE_BARRIER = 6 + _WARPS + 1
+"""Cycles that a barrier of a CTA that has lost a warp takes at most."""
+_CYCLE_BITS = 8
+_BEHIND_FIND = ("FETCH", "READ", "UPDATE", "DECIDE", "ACT")
+
+
+class _Place(enum.Enum, shape=2):
+    """Where a warp is. ACTS: the unit executes its instruction."""
+
+    DEAD = 0
+    RUNS = 1
+    ACTS = 2
+    WAITS = 3
+
+
+class _Queue(Component):
+    """In the place of the unit's queue: anything comes from it; in examples BAR.SYNC at barrier 0."""
+
+    def __init__(self, examples: bool) -> None:
+        self._examples = examples
+        super().__init__({**BarrierQueue(_PARAMS).signature.members})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        asked = self.request.payload
+        free(m, self.request.valid)
+        if self._examples:
+            free(m, asked.warp)
+            m.d.comb += asked.executes.eq(1)
+        else:
+            free(m, asked)
+        return m
+
+
+class _Spec(Elaboratable):
+    """The barrier unit, and warps that do what they like; in examples warps of one CTA that begin at once."""
+
+    def __init__(self, examples: bool = False) -> None:
+        bits, self._examples = _PARAMS.warp_bits, examples
+        self.dut: Any = BarrierUnit(_PARAMS)
+        self.dut.queue = self.queue = _Queue(examples)
+        # Each warp: where it is, of which CTA, and the barrier at which it waits.
+        self.places, self.ctas, self.numbers = (
+            [Signal(shape, name=f"{name}_{warp}") for warp in range(_WARPS)]
+            for name, shape in (("place", _Place), ("cta", bits), ("number", range(_PLACES))))
+        # The barrier of which something is shown: warps that have arrived, as many as the last one asked for, who waits
+        # there; warps of its CTA that live or are to begin.
+        self.cta, self.number = Signal(bits), Signal(range(_PLACES))
+        self.came, self.asked, self.held = Signal(8), Signal(7), Signal(_WARPS)
+        self.live, self.to_come = Signal(range(4 * _WARPS)), Signal(range(_WARPS + 1))
+        # The instruction that the unit executes: whether it arrives, at this barrier, and then waits.
+        self.acting: Any = Signal(data.StructLayout({
+            "valid": 1, "warp": bits, "number": range(_PLACES), "count": 7, "arrives": 1, "here": 1, "stays": 1}))
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        dut, past = self.dut, Past(m)
+        free(m, dut)
+        no_reset(m)
+        m.d.comb += [self.cta.eq(AnyConst(len(self.cta))), self.number.eq(AnyConst(len(self.number))),
+                     Assume(self.number < _PLACES, "there is such a barrier"),
+                     Assume(dut.barriers == AnyConst(len(dut.barriers)), "barriers of the grid"),
+                     Assume(dut.barriers <= BARRIERS, "not more than there are")]
+        self._begin(m)
+        self._act(m, past)
+        self._move(m, past)
+        if self._examples:
+            begun, warp = dut.launch, Signal(range(_WARPS + 1))
+            m.d.sync += warp.eq(warp + begun.valid)
+            m.d.comb += [
+                begun.eq(0), begun.valid.eq(warp < _WARPS), begun.payload.warp.eq(warp),
+                begun.payload.number.eq(warp), begun.payload.cta_warps.eq(_WARPS),
+                self.cta.eq(0), self.number.eq(0), dut.barriers.eq(BARRIERS), dut.inside.eq(0), dut.report_mask.eq(0),
+                dut.port.write.ready.eq(1), dut.withdraw.warp.eq(0), dut.terminated_warp.eq(0)]
+            at = put(m, "dut", dut)
+        else:
+            known = self._known(m)
+            at = put(m, "dut", dut)
+            self._agree(m, at, known)
+        self._show(m, past, at)
+        return m
+
+    def _of_cta(self, warp: int) -> Value:
+        return (self.places[warp] != _Place.DEAD) & (self.ctas[warp] == self.cta)
+
+    def _waits(self, warp: int) -> Value:
+        """A warp waits that is not just let go."""
+        return (self.places[warp] == _Place.WAITS) & ~self.dut.resume[warp]
+
+    def _begin(self, m: Module) -> None:
+        """Warps begin and end. The CTA begins when no warp of its slot lives or is to begin."""
+        dut, begun, to_come, dead = self.dut, self.dut.launch.payload, self.to_come, _Place.DEAD
+        begins = dut.launch.valid & (begun.cta == self.cta)
+        m.d.comb += [
+            self.live.eq(to_come + population(Cat(self._of_cta(warp) for warp in range(_WARPS)))),
+            self.held.eq(Cat(self._waits(warp) & self._of_cta(warp) & (self.numbers[warp] == self.number)
+                             for warp in range(_WARPS))),
+            Assume(~begins | Mux(begun.number == 0, (self.live == 0) & (begun.cta_warps != 0)
+                                 & (begun.cta_warps <= _WARPS), to_come != 0), "a CTA begins, warp after warp")]
+        with m.If(begins):
+            m.d.sync += to_come.eq(Mux(begun.number == 0, begun.cta_warps, to_come) - 1)
+        for warp, place in enumerate(self.places):
+            ends = dut.terminated & (dut.terminated_warp == warp)
+            starts = dut.launch.valid & (begun.warp == warp)
+            m.d.comb += [Assume(~starts | (place == dead), "a warp begins once"),
+                         Assume(~ends | (place == _Place.RUNS), "a warp ends that has nothing under way")]
+            with m.If(starts):
+                m.d.sync += [place.eq(_Place.RUNS), self.ctas[warp].eq(begun.cta)]
+            with m.Elif(ends):
+                m.d.sync += place.eq(dead)
+        claim(m, self.live <= _WARPS, "a CTA has its warps")
+
+    def _act(self, m: Module, past: Past) -> None:
+        """An instruction is taken, and over."""
+        dut, acting, request, kind = self.dut, self.acting, self.queue.request, BarrierTask
+        asked, takes = request.payload, request.valid & request.ready
+        meets, arrives = asked.mode == BarrierMode.SYNCALL, asked.operation == kind.ARRIVE
+        here = (Cat(self.ctas).word_select(asked.warp, len(self.cta)) == self.cta) & (asked.number == self.number)
+        sets = (asked.operation == kind.WRITE) & (asked.place == BarrierRead.BARRIER)
+        inside = dut.inside.bit_select(asked.warp, 1)
+        legal = asked.executes & Mux(meets, inside, (asked.number < dut.barriers) & ~asked.wrong)
+        m.d.comb += [
+            Assume(asked.operation.as_value() < kind.NOTHING.value, "what instructions ask for"),
+            Assume(~meets | (arrives & asked.executes & (asked.number == SYNCALL_BARRIER) & (asked.count == 0)),
+                   "BAR.SYNCALL"),
+            Assume(~(here & sets), "no R2B sets the barrier"),
+            Assume(~acting.valid | ~(dut.inside ^ past(dut.inside)).bit_select(acting.warp, 1),
+                   "who executes an instruction neither enters the trap handler nor leaves it")]
+        for warp, place in enumerate(self.places):
+            comes = takes & (asked.warp == warp)
+            m.d.comb += Assume(~comes | (place == _Place.RUNS), "an instruction after the other")
+            m.d.comb += Assume(~(comes & dut.terminated & (dut.terminated_warp == warp)), "who ends asks for nothing")
+            with m.If(comes):
+                m.d.sync += place.eq(_Place.ACTS)
+
+        written = dut.port.write.valid & dut.port.write.ready
+        with m.If(takes):
+            m.d.sync += [
+                acting.valid.eq(1), acting.warp.eq(asked.warp), acting.number.eq(asked.number),
+                acting.count.eq(asked.count), acting.arrives.eq(arrives & legal), acting.here.eq(here),
+                acting.stays.eq(arrives & legal & (asked.mode != BarrierMode.ARV))]
+        with m.Elif(dut.completion.valid | written):
+            m.d.sync += acting.valid.eq(0)
+        claim(m, acting.valid & (dut.completion.warp == acting.warp), "what is over was taken",
+              when=dut.completion.valid)
+        claim(m, acting.valid & ~dut.completion.valid, "what is written was taken", when=written)
+        claim(m, ~acting.arrives, "an arrival is no error", when=dut.error.valid)
+        for warp, place in enumerate(self.places):
+            with m.If((dut.completion.valid | written) & (acting.warp == warp)):
+                m.d.sync += place.eq(Mux(acting.stays, _Place.WAITS, _Place.RUNS))
+                m.d.sync += self.numbers[warp].eq(acting.number)
+
+    def _move(self, m: Module, past: Past) -> None:
+        """Warps are taken back, or go on; who has arrived at the barrier."""
+        dut, acting, view, withdraw, begun = (
+            self.dut, self.acting, self.dut.view, self.dut.withdraw, self.dut.launch.payload)
+        before, warp = past(withdraw.as_value()), dut.withdrawn.warp
+        waited = past(dut.waiting.bit_select(withdraw.warp, 1) & withdraw.valid & ~dut.withdrawn.valid)
+        m.d.comb += Assume(~(waited & dut.waiting.bit_select(before[1:], 1)) | (withdraw.as_value() == before),
+                           "who shall wait no longer does so, or is taken back")
+        for number, place in enumerate(self.places):
+            gone = dut.withdrawn.valid & (warp == number)
+            claim(m, self._waits(number), f"who is taken back waits, {number}", when=gone)
+            with m.If(dut.resume[number] & (place == _Place.WAITS) | gone):
+                m.d.sync += place.eq(_Place.RUNS)
+
+        arrives = dut.completion.valid & acting.arrives & acting.here
+        leaves = dut.withdrawn.valid & self.held.bit_select(warp, 1)
+        came, asked, held = (Signal.like(each, name=f"next_{each.name}") for each in (
+            self.came, self.asked, self.held))
+        releases = view["release"] & (view["cta"] == self.cta) & (view["number"] == self.number)
+        begins = dut.launch.valid & (begun.cta == self.cta) & (begun.number == 0)
+        m.d.comb += [
+            came.eq(self.came + arrives - leaves), held.eq((self.held & ~one_hot(warp, _WARPS, leaves))
+                                                           | one_hot(acting.warp, _WARPS, arrives & acting.stays)),
+            asked.eq(Mux(came == 0, 0, Mux(arrives, acting.count, self.asked)))]
+        m.d.sync += [self.came.eq(Mux(releases | begins, 0, came)), self.asked.eq(Mux(releases | begins, 0, asked))]
+        claim(m, came >= Mux(asked.any(), asked, self.live), "enough have arrived", when=releases & (came != 0))
+        for number in range(_WARPS):
+            ends = past(dut.completion.valid & ~acting.stays & (acting.warp == number))
+            mine = acting.valid & (acting.warp == number)
+            there = past(view["release"] & (view["cta"] == self.ctas[number])
+                         & (view["number"] == Mux(mine, acting.number, self.numbers[number])))
+            claim(m, dut.resume[number], f"all go on, {number}", when=past(releases & held[number]))
+            claim(m, ends | (there & (self.places[number] == _Place.WAITS)), f"who goes on, {number}",
+                  when=dut.resume[number])
+        can_happen(m, releases & held.all() & dut.completion.valid, "the last one arrives")
+        can_happen(m, releases & held.any() & ~dut.completion.valid, "the last one ends")
+        can_happen(m, leaves & (self.live == _WARPS), "one is taken back for whom another one would have to come")
+
+    def _known(self, m: Module) -> dict[str, Any]:
+        """What the unit keeps: of all barriers, of the barrier, of the one that is worked on, of each warp."""
+        dut = self.dut
+
+        def row_of(cta: Any, number: Any) -> Any:
+            row = Signal.like(dut._row)
+            place = Signal(len(self.cta) + len(self.number))
+            m.d.comb += [place.eq(Cat(cta, number)),
+                         row.as_value().eq(Cat(part.read(m, place) for part in dut.rows))]
+            return row
+
+        used = [dut.used.read(m, cta) for cta in range(_WARPS)]
+
+        def is_used(cta: Any, number: Any) -> Value:
+            return Mux(cta, used[1], used[0]).bit_select(number, 1)
+
+        return {
+            "rows": [(cta, number, used[cta][number], row_of(Const(cta, len(self.cta)), Const(number, 5)).waiting)
+                     for cta in range(_WARPS) for number in range(_PLACES)],
+            "row": row_of(self.cta, self.number), "used": is_used(self.cta, self.number),
+            "now": row_of(dut._cta, dut._number), "now_used": is_used(dut._cta, dut._number),
+            "live": (dut.whole.read(m, self.cta) - dut.gone.read(m, self.cta))[:len(dut._live)],
+            "ctas": [dut.ctas.read(m, warp) for warp in range(_WARPS)],
+            "arrivals": [dut.arrivals.read(m, warp).number for warp in range(_WARPS)]}
+
+    def _agree(self, m: Module, at: Callable[..., Value], known: dict[str, Any]) -> None:
+        """What the unit keeps is what has happened: without this there is no induction."""
+        dut, acting, row, request, held, came = (
+            self.dut, self.acting, self.dut._row, self.dut._request, self.held, self.came)
+        settles, withdraws, arrives, writes, reads = (dut._task == task for task in (
+            BarrierTask.SETTLE, BarrierTask.WITHDRAW, BarrierTask.ARRIVE, BarrierTask.WRITE, BarrierTask.READ))
+        executes, looked = at("LOOK"), at("READ", "UPDATE", "DECIDE", "ACT")
+        here = (dut._cta == self.cta) & (dut._number == self.number)
+
+        # Of the barrier, and who waits at each.
+        claim(m, known["live"] == self.live, "live warps are counted")
+        claim(m, (known["row"].state.arrived == came) & (known["row"].state.expected == self.asked)
+              & (known["row"].waiting == held), "the barrier", when=known["used"])
+        claim(m, came == 0, "a barrier that is not used", when=~known["used"])
+        claim(m, came >= population(held), "who waits has arrived")
+        claim(m, came < Mux(self.asked.any(), self.asked, _WARPS), "no barrier is forgotten")
+        claim(m, self.asked == 0, "nobody has arrived", when=came == 0)
+        for cta, number, used, waiting in known["rows"]:
+            may = Cat(self._waits(warp) & (self.ctas[warp] == cta) & (self.numbers[warp] == number)
+                      for warp in range(_WARPS))
+            claim(m, ~(waiting & ~may).any(), f"who waits at {number} of {cta}", when=used)
+
+        # Of each warp.
+        for warp, place in enumerate(self.places):
+            mine, waits = acting.valid & (acting.warp == warp), self._waits(warp)
+            claim(m, (place == _Place.ACTS) == mine, f"whose instruction it is, {warp}")
+            claim(m, known["ctas"][warp] == self.ctas[warp], f"whose warp it is, {warp}", when=place != _Place.DEAD)
+            stands = waits | (mine & acting.stays & at("DECIDE", "ACT"))
+            number = Mux(mine, acting.number, self.numbers[warp])
+            claim(m, known["arrivals"][warp] == number, f"what it came for, {warp}", when=stands)
+            meets = number == SYNCALL_BARRIER
+            claim(m, (dut.waiting[warp] == (stands & ~meets)) & (dut.meeting[warp] == (stands & meets)),
+                  f"it waits, {warp}")
+            there = waits & (self.ctas[warp] == dut._cta) & (self.numbers[warp] == dut._number)
+            read = at("READ") & dut._present & (dut._number < _PLACES) & known["now"].waiting[warp]
+            claim(m, there, f"it waits at this barrier, {warp}", when=(at("UPDATE") & row.waiting[warp]) | read)
+            claim(m, there & ~(withdraws & (request.warp == warp)) | (mine & acting.stays),
+                  f"it waits at this barrier now, {warp}", when=at("DECIDE", "ACT") & row.waiting[warp])
+            taken_back = withdraws & (request.warp == warp) & at("FIND", "FETCH", "READ", "UPDATE", "DECIDE", "ACT")
+            claim(m, waits & (self.numbers[warp] != SYNCALL_BARRIER) & (at("FIND") | there),
+                  f"it is taken back, {warp}", when=taken_back)
+
+        # Of the instruction.
+        instruction = looked & ~settles & ~withdraws
+        claim(m, acting.valid == (executes | at("SEND") | instruction), "an instruction is executed")
+        claim(m, (request.warp == acting.warp) & (acting.here == (
+            (Cat(self.ctas).word_select(acting.warp, len(self.cta)) == self.cta) & (acting.number == self.number))),
+            "it is this one", when=acting.valid)
+        claim(m, (request.number == acting.number) & (request.count == acting.count), "its barrier", when=acting.valid)
+        claim(m, (dut._cta == Cat(self.ctas).word_select(acting.warp, len(self.cta))) & (dut._number == acting.number),
+              "its barrier is worked on", when=instruction)
+        claim(m, (acting.arrives == arrives) & (acting.stays == (arrives & (request.mode != BarrierMode.ARV)))
+              & ~(acting.arrives & dut._error.as_value().any()) & ~(
+                  acting.here & writes & (request.place == BarrierRead.BARRIER)), "it arrives", when=instruction)
+        claim(m, request.operation == BarrierTask.ARRIVE, "what arrives was to", when=instruction & arrives)
+        claim(m, ~(acting.arrives | acting.stays), "a read does not arrive", when=at("SEND"))
+        claim(m, settles, "barriers are looked at", when=at("USED", "PICK"))
+        claim(m, withdraws, "a warp is taken back", when=at("FIND"))
+        claim(m, settles | withdraws, "a barrier is fetched", when=at("FETCH"))
+        claim(m, ~(withdraws & dut._completes), "nobody goes on with who is taken back", when=at("ACT"))
+        claim(m, arrives | settles | writes, "results are noted", when=at("NOTE"))
+        claim(m, reads, "a barrier is read", when=at("SEND"))
+
+        # Of the row that is worked on. One that was read before the CTA began again has nobody in it.
+        old = settles & (came == 0) & ~row.waiting.any()
+        same = (row.state.arrived == came) & (row.state.expected == self.asked) & (row.waiting == held)
+        there_is = at("READ") & (dut._number < _PLACES)
+        claim(m, dut._read == known["now"].as_value(), "what is read", when=there_is)
+        claim(m, dut._present, "a barrier that is used", when=there_is & known["now_used"])
+        claim(m, known["now_used"] | settles, "a barrier that was used", when=at("READ") & here & dut._present)
+        claim(m, same | old, "the row as it is", when=at("UPDATE") & here)
+        one = Mux(came == 1, 0, self.asked)
+        changed = Mux(arrives, (row.state.arrived == came + 1) & (row.state.expected == acting.count)
+                      & (row.waiting == held | one_hot(acting.warp, _WARPS, acting.stays)),
+                      Mux(withdraws, (row.state.arrived == came - 1) & (row.waiting == held & ~one_hot(
+                          request.warp, _WARPS)) & (row.state.expected == Mux(at("ACT"), one, self.asked)), same | old))
+        claim(m, changed, "the row as it will be", when=at("DECIDE", "ACT") & here)
+        enough = row.state.arrived >= Mux(row.state.expected.any(), row.state.expected, self.live)
+        claim(m, Mux(dut._completes, ~withdraws & (enough | old), withdraws | ~enough | old | (
+            dut.lost.bit_select(self.cta, 1) & ~row.state.expected.any() & (row.state.arrived < _WARPS))),
+            "whether it is complete", when=at("ACT") & here)
+
+    def _show(self, m: Module, past: Past, at: Callable[..., Value]) -> None:
+        """When the unit looks at the barrier, and how long it takes."""
+        dut, row, settles, withdraws = self.dut, self.dut._row, *(
+            self.dut._task == task for task in (BarrierTask.SETTLE, BarrierTask.WITHDRAW))
+        here, came, asked = dut._number == self.number, self.came, self.asked
+        wanted = Mux(asked.any(), asked, self.live)
+        settling = settles & (dut._cta == self.cta) & (
+            at("USED") | (at("PICK", "NOTE", *_BEHIND_FIND) & dut.left.bit_select(self.number, 1))
+            | (at(*_BEHIND_FIND) & here))
+        claim(m, (came < wanted) | (came == 0) | dut.lost.bit_select(self.cta, 1) | settling, "too few have arrived")
+        takes = self.queue.request.valid & self.queue.request.ready
+        lost = dut.lost.bit_select(self.cta, 1) & ~(dut._settles & (dut._lowest_lost == self.cta))
+        claim(m, ~takes, "first its barriers are looked at", when=past(lost))
+
+        # The cycles of a task up to this one, and those from this one on, at most.
+        cycles, left = Signal(_CYCLE_BITS), Signal(_CYCLE_BITS, name="rest")
+        with m.If(at("NEXT")):
+            m.d.sync += cycles.eq(1)
+        with m.Elif(~dut.launch.valid & ~(at("SEND") & ~dut.port.write.ready)):
+            m.d.sync += cycles.eq(cycles + 1)
+        notes, others = population(row.waiting) + 1, Mux(settles, 1 + population(dut.left) * _ONE_BARRIER, 0)
+        some = Mux(at("NOTE"), notes, _WARPS + 1)
+        behind = {"FETCH": 5, "READ": 4, "UPDATE": 3, "DECIDE": 2, "ACT": 1, "NOTE": 0}
+        for state, steps in behind.items():
+            with m.If(at(state)):
+                m.d.comb += left.eq(steps + some + others)
+        before = {"LOOK": 5 + _WARPS + 1, "FIND": 6 + _WARPS + 1, "SEND": 1, "USED": 2 + _PLACES * _ONE_BARRIER}
+        for state, steps in before.items():
+            with m.If(at(state)):
+                m.d.comb += left.eq(steps)
+        with m.If(at("PICK")):
+            m.d.comb += left.eq(others)
+        instruction = at("LOOK") | ~(settles | withdraws)
+        most = Mux(instruction, 6, Mux(settles, 3 + _PLACES * _ONE_BARRIER - _WARPS - 1, 7)) + _WARPS + 1
+        claim(m, at("NEXT", "PICK", *behind, *before), "one of its states")
+        claim(m, cycles + left <= most, "a task has its end", when=~at("NEXT"))
+        claim(m, (dut._some_waiting == row.waiting.any()) & ~(
+            row.waiting.any() & ~row.waiting.bit_select(dut._lowest_waiting, 1)), "who gets a result", when=at("NOTE"))
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=20, long=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.barrier.unit", "wanted = Mux(state.expected.any(), state.expected, live)",
+          "wanted = Mux(state.expected.any(), state.expected, live - 1)"),
+    Fault("rtl.barrier.unit", "with m.If(self._some_lost):", "with m.If(self._some_lost & ~queue.valid):"),
+    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)",
+          "Mux(self._release, row.waiting & -row.waiting, 0)"),
+    Fault("rtl.barrier.unit", "Mux(self._release, row.waiting, 0)", "Mux(self._release | over, row.waiting, 0)"),
+    Fault("rtl.barrier.unit", "self.lost[slot].eq(ended[slot])", "self.lost[slot].eq(0)")))

@@ -1,0 +1,66 @@
+"""Requests to memory and its answers come through as they were, to whom they belong; what is offered stays.
+
+Two clients ask for lines, and memory answers, when they like; all of them keep the contract of streams: what they offer
+stays as it is until it is taken. So does the arbiter between them, and of each client:
+
+1. A request that is taken is offered outside next, as it was, with its client's number before the tag.
+2. An answer that is taken is handed to the client whose number its tag has, next, as it was.
+3. While a request of the client is there one request of the other one is taken before it at most.
+"""
+
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+
+from rtl.memory_arbiter import MemoryArbiter
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, contracts, free, no_reset
+from sim.formal.theorem import Theorem
+
+_TAG_BITS = (1, 2)
+
+
+class _Spec(Elaboratable):
+    """The arbiter of the memory port, between clients and memory that do what they like."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        no_reset(m)
+        arbiter = MemoryArbiter(_TAG_BITS)
+        m.submodules.arbiter = arbiter
+        free(m, arbiter)
+        contracts(m, Past(m), arbiter)
+        for number in range(len(_TAG_BITS)):
+            self._serve(m, arbiter, number)
+        return m
+
+    def _serve(self, m: Module, arbiter: MemoryArbiter, number: int) -> None:
+        past, bits = Past(m), _TAG_BITS[number]
+        (own, other), outside = (arbiter.clients[number], arbiter.clients[1 - number]), arbiter.port
+        taken, sent, came = own.request.payload, outside.request.payload, outside.response.payload
+
+        takes = own.request.valid & own.request.ready
+        fields = ("write", "address", "data", "mask")
+        same = Cat(getattr(sent, name) == past(getattr(taken, name)) for name in fields).all()
+        claim(m, outside.request.valid & same & (sent.tag[:bits] == past(taken.tag))
+              & (sent.tag[arbiter.own_bits:] == number), f"a request comes through, {number}", when=past(takes))
+
+        answers = outside.response.valid & outside.response.ready & (came.tag[arbiter.own_bits:] == number)
+        answer = own.response.payload
+        same = Cat(getattr(answer, name) == past(getattr(came, name)) for name in ("write", "error", "data")).all()
+        claim(m, own.response.valid & same & (answer.tag == past(came.tag[:bits])),
+              f"an answer comes through, {number}", when=past(answers))
+
+        passed, waits = Signal(2), own.request.valid & ~own.request.ready
+        goes_by = other.request.valid & other.request.ready
+        m.d.sync += passed.eq(Mux(waits, passed + goes_by, 0))
+        claim(m, passed + (waits & goes_by) <= 1, f"one goes by, {number}")
+        claim(m, arbiter.turn == number, f"it is its turn, {number}", when=waits & (passed != 0))
+        can_happen(m, takes & past(waits), f"a client has waited, {number}")
+
+
+THEOREM = Theorem(_Spec, depth=1, reach=8, faults=(
+    Fault("rtl.memory_arbiter", "m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))",
+          "m.d.sync += turn.eq(Mux(later.any(), lowest(later), turn))"),
+    Fault("rtl.memory_arbiter", "free = ~full | out.ready", "free = ~full | ~out.ready"),
+    Fault("rtl.memory_arbiter", "kept.tag.eq(request.payload.tag | index << self.own_bits)",
+          "kept.tag.eq(request.payload.tag | 1 - index << self.own_bits)"),
+    Fault("rtl.memory_arbiter", "came.ready.eq(~full | taken)", "came.ready.eq(1)")))

@@ -1,0 +1,82 @@
+"""Of the warps that want to go one does, never two; and each of them does after a bounded number of others.
+
+Whoever wants, and whoever is put behind all others, one at most in a cycle:
+
+1. Of those that want exactly one is first; if nobody wants, nobody is.
+2. Those before a requester, of which there are fewer than requesters, become fewer when one of them is put behind, and
+   never more but when the requester itself is. So who wants all the time, and is put behind only when it was first, has
+   its turn after as many others as there are requesters besides it, at most.
+
+That is shown of eight requesters. Of sixteen, which are two parts of eight, and any larger number, the first statement
+is shown, which holds for any order of the parts.
+"""
+
+from itertools import permutations
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Assume, Cat, Elaboratable, Module, Mux, Signal, Value
+
+from rtl.issue.order import Order
+from rtl.population import population
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.formal.theorem import Theorem
+
+_EIGHT, _SIXTEEN = 8, 16
+
+
+class _Spec(Elaboratable):
+    """Orders, and requesters that do what they like."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        no_reset(m)
+        for count in (_EIGHT, _SIXTEEN):
+            m.submodules[f"of_{count}"] = part = Module()
+            self._prove(part, count)
+        return m
+
+    def _prove(self, m: Module, count: int) -> None:
+        order, past = Order(count), Past(m)
+        wanting, behind, first = Signal(count), Signal(count), Signal(count)
+        free(m, wanting, behind)
+        m.d.comb += [Assume((behind & (behind - 1)[:count]) == 0, "one goes behind all others"),
+                     first.eq(order.first(wanting))]
+        order.update(m, behind)
+        claim(m, population(first) == wanting.any(), "exactly one is first")
+        claim(m, ~(first & ~wanting).any(), "it wants")
+        for part in order._parts or [order]:
+            claim(m, _is_order(part, _EIGHT), "nobody is before and behind another one")
+        if order._parts:
+            claim(m, _is_order(order, len(order._parts)), "no part is before and behind another one")
+            return
+
+        # One of them, whichever.
+        one, ahead, passed = Signal(range(count)), Signal(range(count)), Signal(range(count))
+        m.d.comb += one.eq(AnyConst(len(one)))
+        mine, other = behind.bit_select(one, 1), Signal(count)
+        before = Cat(Cat(_goes_before(order, i, j) if i != j else 0 for j in range(count)).bit_select(one, 1)
+                     for i in range(count))
+        m.d.comb += [other.eq(behind & before), ahead.eq(population(before))]
+        goes_by = wanting.bit_select(one, 1) & ~mine & (behind == first) & first.any()
+        m.d.sync += passed.eq(Mux(mine, 0, passed + goes_by))
+        claim(m, ahead == past(Mux(mine, count - 1, ahead - other.any())), "who is before it", when=past.begun)
+        claim(m, passed + ahead <= count - 1, "so many go by at most")
+        can_happen(m, passed == count - 1, "all others have gone by")
+
+
+def _goes_before(order: Order, i: int, j: int) -> Value:
+    return ~order._later[i, j] if i < j else order._later[j, i]
+
+
+def _is_order(order: Order, count: int) -> Value:
+    """Of no three each is before the next, round and round: then the same holds of any number."""
+    return ~Cat(_goes_before(order, i, j) & _goes_before(order, j, k) & _goes_before(order, k, i)
+                for i, j, k in permutations(range(count), 3)).any()
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=10, faults=(
+    Fault("rtl.issue.order", "(~self._later[j, i] if j < i else self._later[i, j])",
+          "(~self._later[j, i] if j < i else ~self._later[i, j])"),
+    Fault("rtl.issue.order", "m.d.sync += later.eq(1)", "m.d.sync += later.eq(~later)"),
+    Fault("rtl.issue.order", "with m.If(behind[j]):", "with m.If(behind[j] & ~behind[1]):")))

@@ -1,0 +1,183 @@
+"""No stack grows out of its region; user mode leaves the entries free that the trap handler needs; SETCRSPTR clamps.
+
+Any operation comes of any warp when it likes, any token is found, and the engine that moves lines does whatever it
+likes with the counters of lines and with operations that are parked. Of one warp, whichever it is:
+
+1. Its stack has as many tokens as its region holds, at most; without a region as many as fit on chip.
+2. A push outside the trap handler leaves the last TRAP_RESERVE entries free. So when a trap strikes a stack that user
+   mode has filled, there is room for its frame; SET_MODE says so.
+3. A push is refused for its depth exactly when it, or the second one of its instruction, would go beyond: of what user
+   mode, or the handler, may fill.
+4. SET_POINTER sets the depth that is asked for, in whole lines, or the limit if that is less.
+
+While a warp is launched nothing else of it is under way. The promises of the unit's parts to each other are assumed:
+they hold as long as the engine does what it should.
+"""
+
+from functools import partial
+from typing import Any
+
+from amaranth.asserts import AnyConst, AnySeq  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Array, Assume, Cat, Elaboratable, Module, Mux, Signal, Value
+
+from rtl.crs import CallReturnStack
+from rtl.crs.records import COUNT_BITS, Parking
+from rtl.isa.errors import WarpError
+from rtl.isa.tokens import CRS_GRANULE, TOKEN_BYTES, TRAP_RESERVE
+from rtl.layouts import DEPTH_BITS, StackOperation
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Anything, Past, can_happen, claim, free, no_reset, presume
+from sim.formal.theorem import Theorem
+
+_PARAMS = PRESETS["tiny"]
+_STEP = TRAP_RESERVE.bit_length() - 1
+_GRANULE = CRS_GRANULE // TOKEN_BYTES
+"""Tokens of a granule."""
+
+
+class _Spec(Elaboratable):
+    """The pipeline of the call/return stack, without its engine and its tokens, which do what they like; in
+    examples one warp with a region of one granule, which may enter the trap handler, sets its pointer, and pushes."""
+
+    def __init__(self, examples: bool = False) -> None:
+        self._examples = examples
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        past = Past(m)
+        dut: Any = CallReturnStack(_PARAMS)
+        dut.engine, dut.tokens = Anything(dut.engine), Anything(dut.tokens)
+        free(m, dut)
+        no_reset(m)
+        states, warp = dut.states, Signal(_PARAMS.warp_bits)
+        m.d.comb += warp.eq(AnyConst(len(warp)))
+        if self._examples:
+            self._do(m, dut)
+            m.d.comb += [warp.eq(0), Assume(~dut.engine.again.valid, "nothing comes back")]
+        else:
+            for words in (states.below, states.cleaned, states.acknowledged):
+                words.write(m, AnySeq(1), AnySeq(_PARAMS.warp_bits), AnySeq(COUNT_BITS))
+        sizes, state, origin, traps = (words.read(m, warp) for words in (
+            states.sizes, states.states, states.origins, states.traps))
+        memory, granules = sizes.memory, sizes.granules
+
+        def within(last: Value, reserve: Any = 1) -> Value:
+            """Whether the topmost token, if there is one, is in the region, or, without the reserve, in what user mode
+            may fill."""
+            return last.all() | (last[_STEP:] <= Cat(memory & reserve, granules))
+
+        # What the stages have of the warp.
+        change, judge, left, back, step = (
+            dut._change, dut._judge.stage, dut._judge._left, dut._back, dut._change.run.step)
+        here, judged, leaves = (each.run.warp == warp for each in (change, judge, left))
+        starts = change.valid & here & step.launch
+        starting = Signal(2)
+        m.d.sync += starting.eq(Cat(starts, starting))
+        request, asked = dut.request, dut.request.payload
+        takes = request.valid & request.ready & (asked.warp == warp)
+        launches = takes & asked.enable & (asked.operation == StackOperation.LAUNCH)
+        again, commit, flushes = dut.engine.again, dut.engine.commit, dut.engine.change
+        returns = again.valid & (again.payload.warp == warp)
+        parks = (commit.parks & (commit.warp == warp)) | (flushes.flushes & (flushes.warp == warp))
+        parked, parking = Signal(), Signal(Parking)
+        waits = parked | (dut._returns & (back.warp == warp)) | (commit.parks & leaves)
+        others = waits | (change.valid & here) | (judge.valid & judged) | (left.write & leaves)
+        with m.If(parks):
+            m.d.sync += [parked.eq(1), parking.eq(Mux(commit.parks & (commit.warp == warp), commit.parking,
+                                                      Parking.WRITE_BACK))]
+        with m.Elif(returns):
+            m.d.sync += parked.eq(0)
+        launching, begun = starts | starting.any(), past(launches)
+        m.d.comb += [
+            Assume(~returns | (parked & (again.payload.parking == parking)), "what comes back was parked"),
+            Assume(~launches | ~others, "a warp is launched that has nothing under way"),
+            Assume(~((launching | begun) & takes) & ~((launching | begun | launches) & returns),
+                   "a warp is launched alone")]
+
+        # 1
+        claim(m, within(state.last), "in its region", when=~launching)
+        claim(m, within(change.run.state.last), "in its region, changed", when=change.valid & here & (
+            step.push | step.walk | step.load) & ~launching)
+        claim(m, within(judge.run.state.last), "in its region, judged", when=judge.valid & judged & ~launching & (
+            (judge.run.step.walk & (judge.seen | ~judge.bottom)) | judge.run.step.set | judge.run.step.load))
+        claim(m, within(left.run.state.last), "in its region, left", when=left.write & leaves & ~left.back & (
+            starting != 2))
+        claim(m, within(left.origin.last), "where it began", when=left.write & leaves & left.back)
+        for name, sunk in (("kept", state.sunk & ~launching), ("changed", change.valid & here & change.run.state.sunk),
+                           ("judged", judge.valid & judged & judge.run.state.sunk)):
+            claim(m, within(origin.last), f"where it began, {name}", when=sunk & ~launching)
+
+        # A launch is alone, and an unwind that goes on has begun.
+        claim(m, ~(waits | (judge.valid & judged) | (left.write & leaves)), "it is launched alone", when=starts)
+        claim(m, ~(waits | (change.valid & here) | (left.write & leaves)) & judge.run.step.launch & judge.valid
+              & judged, "it is launched alone, judged", when=starting[0])
+        claim(m, ~(waits | (change.valid & here) | (judge.valid & judged)) & left.write & leaves & ~left.back
+              & ~left.run.state.sunk & left.run.state.last.all(), "it is launched alone, left", when=starting[1])
+        walking = (Parking.WALK, Parking.SINK)
+        for name, walks in (("changed", change.valid & here & step.walk & (step.prior | change.follows)),
+                            ("judged", judge.valid & judged & judge.run.step.walk),
+                            ("parked", parked & Cat(parking == kind for kind in walking).any()),
+                            ("parking", commit.parks & leaves & Cat(commit.parking == kind for kind in walking).any()),
+                            ("back", dut._returns & (back.warp == warp) & Cat(
+                                back.parking == kind for kind in walking).any())):
+            claim(m, within(origin.last), f"it has begun, {name}", when=walks & ~launching)
+
+        # A step does one thing.
+        for name, stage in (("changed", change), ("judged", judge)):
+            does = stage.run.step
+            several = (does.walk & (does.push | does.set | does.launch | does.load)) | (does.push & (
+                does.set | does.launch | does.load)) | (does.launch & (does.set | does.load)) | (does.set & does.load)
+            claim(m, ~several, f"a step does one thing, {name}", when=stage.valid)
+        claim(m, step.walk, "an unwind follows", when=change.valid & change.follows)
+        claim(m, judge.run.step.walk & judge.seen & ~judge.run.step.fault, "an unwind ends",
+              when=judge.valid & (judge.halts | judge.may_halt))
+        claim(m, judge.run.step.walk & ~judge.run.step.fault & ~judge.bottom, "an unwind goes on",
+              when=judge.valid & judge.onward)
+
+        claim(m, ~granules.all() & (memory | (granules == 0)), "sizes")
+
+        # 2, 3
+        pushed, before = dut.pushed.valid & here, Signal(DEPTH_BITS + 1)
+        limited = dut.entry == WarpError.STACK_OVERFLOW
+        room, in_trap = Signal(DEPTH_BITS + 1), traps & memory
+        m.d.comb += [
+            before.eq(Mux(change.run.state.last.all(), 0, change.run.state.last + 1)),
+            room.eq(granules * _GRANULE + _GRANULE - Mux(in_trap, 0, TRAP_RESERVE))]
+        claim(m, before < room, "no push goes beyond", when=pushed)
+        missing = dut.entry == WarpError.MMU_FAULT
+        claim(m, limited == (before + 1 + step.pair > room), "who is refused",
+              when=change.valid & here & step.push & ~missing)
+        enters = change.valid & here & step.mode & ~step.walk & change.token.pc[0] & ~step.leave
+        kept = within(change.run.state.last, 0)
+        claim(m, ~limited, "there is room for the frame", when=enters & kept & memory & ~launching)
+        # 4, of which the commit makes whole lines.
+        asked_for, set_to = change.run.state.last, dut._changed.run.state.last
+        claim(m, set_to == Mux(asked_for < room, asked_for - 1, room - 1)[:DEPTH_BITS], "where the pointer is set",
+              when=change.valid & here & step.set & ~launching & (asked_for.any()))
+
+        presume(m, "dut", dut)
+        last = before[2:] == (room - 1)[2:]
+        can_happen(m, pushed & memory & last & ~traps, "a push into the last line")
+        can_happen(m, pushed & memory & last & traps, "a push into the last line of the trap handler")
+        can_happen(m, change.valid & here & step.set & memory & (asked_for > room), "a pointer that is too large")
+        return m
+
+    def _do(self, m: Module, dut: CallReturnStack) -> None:
+        """What is asked for in examples."""
+        asked, number, enters = dut.request.payload, Signal(2), Signal()
+        free(m, enters)
+        m.d.sync += number.eq(number + (dut.request.valid & dut.request.ready & (number != 3)))
+        m.d.comb += [
+            dut.request.valid.eq(1), asked.eq(0), asked.enable.eq(1), asked.pair.eq(AnySeq(1)),
+            asked.operation.eq(Array((StackOperation.LAUNCH, Mux(enters, StackOperation.SET_MODE, StackOperation.NONE),
+                                      StackOperation.SET_POINTER, StackOperation.PUSH))[number]),
+            asked.operand.eq(Mux(number == 1, 1, AnySeq(6))), dut.configuration.eq(0), dut.configuration.size.eq(1)]
+
+
+THEOREM = Theorem(_Spec, depth=3, reach=18, long=True, examples=partial(_Spec, examples=True), faults=(
+    Fault("rtl.crs.unit", "(before.last[_TOP_STEP:] > limit)", "(before.last[_TOP_STEP:] > limit + 1)"),
+    Fault("rtl.crs.unit", "Cat((traps | enters) & sizes.memory, sizes.granules)",
+          "Cat(sizes.memory, sizes.granules)"),
+    Fault("rtl.crs.unit", "ends | ~limit[0], ends & ~limit[0])", "ends | ~limit[0], ends)"),
+    Fault("rtl.crs.unit", "clamps = step.set & (", "clamps = step.set & step.pair & (")))

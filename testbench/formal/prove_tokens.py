@@ -1,0 +1,73 @@
+"""A token on chip is read as it was written last, whoever wrote it and whatever is written beside it.
+
+The pipeline of the call/return stack and the engine that moves lines read and write when they like, both at once. Of
+one token, whichever it is:
+
+1. Its line, read in the cycle after the token was written or later, shows it as it was written, and so do all later
+   reads until it is written again.
+2. What is written to other lines, and to other places of its line, changes nothing of it.
+3. The pipeline is never refused; the engine is told in the cycle of its request that it was.
+
+A line that is read in the cycle in which it is written counts for nothing.
+"""
+
+from amaranth.asserts import AnyConst  # pyright: ignore[reportAttributeAccessIssue]
+from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
+
+from rtl.crs.tokens import BODY_BITS, StoredToken, TokenStore
+from rtl.isa.tokens import TOKENS_PER_LINE
+from rtl.params import PRESETS
+from sim.formal.fault import Fault
+from sim.formal.surroundings import Past, can_happen, claim, free, no_reset
+from sim.formal.theorem import Theorem
+
+
+class _Spec(Elaboratable):
+    """The tokens on chip, and two who do what they like with them."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.store = store = TokenStore(PRESETS["tiny"])
+        past, ports = Past(m), (store.pipeline, store.lines)
+        first, other = ports
+        free(m, store)
+        no_reset(m)
+        slot, place = Signal.like(first.read.payload), Signal(range(TOKENS_PER_LINE))
+        m.d.comb += [slot.eq(AnyConst(len(slot))), place.eq(AnyConst(len(place)))]
+
+        # What was written last. Who writes it, who reads its line.
+        token, known, recent = Signal(StoredToken.as_shape().size), Signal(), Signal()
+        writes = [port.write.valid & port.write_free & (port.write.payload.slot == slot)
+                  & port.write.payload.places.bit_select(place, 1) for port in ports]
+        reads = [port.read.valid & port.read_free & (port.read.payload == slot) for port in ports]
+        written, line = writes[0] | writes[1], Signal(len(token))
+        m.d.sync += recent.eq(written)
+        with m.If(written):
+            m.d.sync += [known.eq(1), token.eq(Mux(writes[0], *(
+                Value.cast(port.write.payload.tokens).word_select(place, len(token)) for port in ports)))]
+        shown = past((reads[0] | reads[1]) & known & ~written)
+        m.d.comb += line.eq(Value.cast(first.line).word_select(place, len(token)))
+        claim(m, line == past(token), "it is read as it was written", when=shown)
+        claim(m, Value.cast(first.line) == Value.cast(other.line), "both see the same line")
+        claim(m, first.read_free & first.write_free, "the pipeline is never refused")
+        claim(m, other.read_free == ~first.read.valid, "who is refused a read")
+        claim(m, other.write_free == ~first.write.valid, "who is refused a write")
+
+        # What is kept of it: some comes a cycle later.
+        for number, (body, kind) in enumerate(zip(store.bodies, store.kinds, strict=True)):
+            kept = [part.read_port(domain="comb") for part in (body, kind)]
+            m.d.comb += [part.addr.eq(slot) for part in kept]
+            here = known & (place == number)
+            claim(m, kept[0].data == token[:BODY_BITS], f"the body is there, {number}", when=here)
+            claim(m, kept[1].data == token[BODY_BITS:], f"the kind is there, {number}", when=here & ~recent)
+        can_happen(m, shown & past(reads[1] & ~writes[0]) & (line == 0x55), "a line is read by the engine")
+        can_happen(m, shown & past(past(written)) & (line[BODY_BITS:] == 3), "a line is read at once")
+        return m
+
+
+THEOREM = Theorem(_Spec, depth=2, reach=8, faults=(
+    Fault("rtl.crs.tokens", "late.eq(written.slot)", "late.eq(self.lines.write.payload.slot)"),
+    Fault("rtl.crs.tokens", "Mux(first.read.valid, first.read.payload, other.read.payload)",
+          "Mux(other.read.valid, other.read.payload, first.read.payload)"),
+    Fault("rtl.crs.tokens", "kind_out.addr.eq(read)", "kind_out.addr.eq(reads)"),
+    Fault("rtl.crs.tokens", "into.en.eq(writes & written.places[place])", "into.en.eq(writes & written.places.any())")))

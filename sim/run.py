@@ -17,8 +17,9 @@ from rtl.params import PRESETS
 from sim.board.machine import Board
 from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
-from sim.launch import Launch
+from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
+from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.launch_options import (
     BOARD,
@@ -63,6 +64,7 @@ class RunError(CommandError):
 class Options(LaunchOptions):
     """The command line. ``None``: not given."""
 
+    handler: str | None
     max_cycles: int
     json: str | None
     vcd: str | None
@@ -84,6 +86,8 @@ def _parser() -> Parser:
     parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.")
     add_launch_options(parser, (*ENGINES, MODEL),
                        "what simulates the hardware; model: the reference machine instead")
+    parser.add_argument("--handler", metavar="FILE",
+                        help=f"a trap handler: a kernel without parameters, {' '.join(SUFFIXES[:3])}")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give up after N cycles (default: {_LIMIT})")
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
@@ -247,7 +251,9 @@ def _write_timelines(options: Options, timeline: Timeline) -> None:
 def _work(options: Options) -> int:
     _check(options)
     board = open_board(options.engine, options.port, options.baud, options.preset)
-    _, launch = prepared(options, lambda launch: launch, board)
+    handler = None if options.handler is None else read_program(options.handler)
+    _, launch = prepared(
+        options, lambda launch: launch if handler is None else with_trap_handler(launch, handler), board)
     check_size(launch, *machine_of(options.preset, board))
     if board is not None:
         written = _on_board(options, launch, board)

@@ -1,6 +1,6 @@
 """What GTKWave shows of waveforms, as pictures for the manual: ``python -m testbench.waves.screens docs/waves crs``.
 
-Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``.
+Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``; a name may be a save file.
 """
 
 import os
@@ -52,14 +52,15 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
     return done.stdout + done.stderr
 
 
-def main(folder: str, *units: str) -> None:
-    """Draws the waveforms of testbenches, of all of them if none is named."""
+def main(folder: str, *names: str) -> None:
+    """Draws the waveforms of testbenches, of all of them if none is named, or of save files."""
     target = Path(folder).resolve()
     target.mkdir(parents=True, exist_ok=True)
     with screen() as display:
-        for unit in units or run_tb.testbenches():
-            picture = target / f"{unit}.png"
-            ask(["gtkwave", f"waveforms/{unit}.gtkw"], _SCRIPT.format(name=picture), run_tb.ROOT, display)
+        for name in names or run_tb.testbenches():
+            save = Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
+            picture = target / f"{save.stem}.png"
+            ask(["gtkwave", save.name], _SCRIPT.format(name=picture), save.resolve().parent, display)
             Image.open(picture).convert("RGB").quantize(_COLORS).save(picture, optimize=True)
 
 

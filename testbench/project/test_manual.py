@@ -34,7 +34,8 @@ DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
          *(ROOT / name / "README.md" for name in (
-             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "testbench/programs/tour", "waveforms", "constraints")),
+             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "testbench/programs/tour",
+             "docs/examples", "waveforms", "constraints")),
     *sorted(DOCS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",

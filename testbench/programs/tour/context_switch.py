@@ -1,6 +1,6 @@
 """A context switch: a grid is taken off the machine in the middle of its work, and goes on later.
 
-The host stops all warps, whose trap handler writes everything that the machine knows of them to memory: registers, masks,
+The host stops all warps, whose trap handler writes all that the machine knows of them to memory: registers, masks,
 stacks. The grid that is launched from there goes on as if nothing had been.
 
     python testbench/programs/tour/context_switch.py

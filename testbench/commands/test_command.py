@@ -39,7 +39,8 @@ BAD = {
     "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has "),
-    "waves": (["none.vcd"], "PROGRAM: none.vcd: ")}
+    "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
+    "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
 """Arguments that each command refuses, and how its line begins."""
 
 

@@ -40,7 +40,7 @@ BAD = {
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
     "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has "),
     "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
-    "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
+    "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
 """Arguments that each command refuses, and how its line begins."""
 
 

@@ -17,19 +17,29 @@ PROGRAMS = Path(__file__).parent / "tour"
 MODULES = {module.removesuffix(".command").removesuffix(".__main__"): module for module in COMMANDS.values()}
 
 
+def commands_of(text: str) -> list[tuple[str, str]]:
+    """Commands of a page or of a part of one, and what they print."""
+    return [(line, printed) for block in re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+            for line, _, printed in (command.partition("\n") for command in block.split("$ ")[1:])]
+
+
 def steps() -> dict[str, list[tuple[str, str]]]:
     """Heading -> commands, and what they print."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for section in PAGE.split("\n## ")[1:]:
-        heading = section.partition("\n")[0]
-        for block in re.findall(r"^```\n(.*?)^```$", section, re.MULTILINE | re.DOTALL):
-            for command in block.split("$ ")[1:]:
-                line, _, printed = command.partition("\n")
-                found.setdefault(heading, []).append((line, printed))
-    return found
+    sections = {section.partition("\n")[0]: commands_of(section) for section in PAGE.split("\n## ")[1:]}
+    return {heading: commands for heading, commands in sections.items() if commands}
 
 
 STEPS = steps()
+
+
+def prints(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Expects a command to print this; its words."""
+    words = shlex.split(command)
+    assert words[0] == "python"
+    run(words)
+    printed = capsys.readouterr().out
+    assert OutputChecker().check_output(expected, printed, ELLIPSIS), f"{command}\n{printed}"
+    return words
 
 
 def run(words: list[str]) -> None:
@@ -44,11 +54,7 @@ def test_commands_print_what_the_tour_says(step, tmp_path, monkeypatch, capsys):
     (tmp_path / "testbench").symlink_to(ROOT / "testbench")
     monkeypatch.chdir(tmp_path)
     for command, expected in STEPS[step]:
-        words = shlex.split(command)
-        assert words[0] == "python"
-        run(words)
-        printed = capsys.readouterr().out
-        assert OutputChecker().check_output(expected or "", printed, ELLIPSIS), f"{command}\n{printed}"
+        words = prints(command, expected, capsys)
         for option in ("--vcd", "--timeline"):
             if option in words:
                 assert (tmp_path / words[words.index(option) + 1]).stat().st_size > 1000

@@ -227,7 +227,8 @@ def render(settings: dict[str, Any]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser("sim.manual", "Builds the manual as a site. A browser opens it from its folder; search needs a "
-                    "server, such as python -m http.server.")
+                    "server, such as python -m http.server.",
+                    "-o build/manual")
     parser.add_argument("-o", "--output", type=Path, default=Path("build/manual"), metavar="FOLDER",
                         help="default build/manual")
     parser.add_argument("--no-draw", dest="draw", action="store_false",

@@ -35,7 +35,8 @@ _LINES = 20
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.profile", "Runs a kernel and tells what each instruction costs, the most expensive first.")
+    parser = Parser("sim.profile", "Runs a kernel and tells what each instruction costs, the most expensive first.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --html fib.html")
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give up after N cycles (default: {_LIMIT})")

@@ -83,7 +83,8 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.")
+    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --check")
     add_launch_options(parser, (*ENGINES, MODEL),
                        "what simulates the hardware; model: the reference machine instead")
     parser.add_argument("--handler", metavar="FILE",

@@ -63,7 +63,8 @@ def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = 
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.")
+    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.",
+                    "flow --seed 1")
     parser.add_argument("unit", nargs="?", help="which; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the testbenches")
     parser.add_argument("--all", action="store_true",

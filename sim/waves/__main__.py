@@ -52,7 +52,8 @@ def _work(options: Namespace) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.waves", "Records the waveform of a testbench, without its checks, or takes one that is there.")
+    parser = Parser("sim.waves", "Records the waveform of a testbench, without its checks, or takes one that is there.",
+                    "trap --open")
     parser.add_argument("waveform", metavar="UNIT|FILE", help="a testbench, or a .vcd or .fst that is there")
     parser.add_argument("--open", action="store_true", help="open it, in GTKWave, or in Surfer where that is missing")
     parser.add_argument("--viewer", choices=_VIEWERS, help="open it in this one")

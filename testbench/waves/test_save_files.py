@@ -2,7 +2,6 @@
 something happens."""
 
 import os
-import re
 import shlex
 import shutil
 from importlib import import_module
@@ -14,6 +13,7 @@ from sim import run_tb
 from sim.report.testbench import Report
 from sim.testbench import run
 from testbench.simulation import ENGINE
+from testbench.waves.save_files import without_times
 from testbench.waves.screens import ask, screen
 
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
@@ -50,12 +50,6 @@ def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str
 def traces_of(save: Path) -> list[str]:
     """The traces that a save file asks for."""
     return [line.partition("} ")[2] for line in save.read_text().splitlines() if line.startswith("+{")]
-
-
-def without_times(save: str) -> str:
-    """A save file but for the cycles in which something happens, which are its waveform's."""
-    return re.sub(r"^(?:\[timestart\]|\*\S+) .*$", lambda line: re.sub(r" \d+", " N", line[0]), save,
-                  flags=re.MULTILINE)
 
 
 def recorded(unit: str, waveform: Path) -> Report:

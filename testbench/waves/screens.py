@@ -22,6 +22,8 @@ gtkwave::/File/Grab_To_File {name}
 exit
 """
 _COLORS = 32
+_TITLE, _WIDTH = 51, 1600
+"""Pixels of the window's title, which names folders of this machine, and its width."""
 _PATIENCE = 120
 
 
@@ -61,7 +63,8 @@ def main(folder: str, *names: str) -> None:
             save = Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
             picture = target / f"{save.stem}.png"
             ask(["gtkwave", save.name], _SCRIPT.format(name=picture), save.resolve().parent, display)
-            Image.open(picture).convert("RGB").quantize(_COLORS).save(picture, optimize=True)
+            shown = Image.open(picture).convert("RGB")
+            shown.crop((0, _TITLE, min(shown.width, _WIDTH), shown.height)).quantize(_COLORS).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,8 @@ def main(folder: str, *names: str) -> None:
             picture = target / f"{save.stem}.png"
             ask(["gtkwave", save.name], _SCRIPT.format(name=picture), save.resolve().parent, display)
             shown = Image.open(picture).convert("RGB")
-            shown.crop((0, _TITLE, min(shown.width, _WIDTH), shown.height)).quantize(_COLORS).save(picture, optimize=True)
+            shown = shown.crop((0, _TITLE, min(shown.width, _WIDTH), shown.height))
+            shown.quantize(_COLORS).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

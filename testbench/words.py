@@ -33,7 +33,7 @@ def encode(name: str, variant: str | None = None, /, **fields: int) -> int:
                     word = form.fields[operand.field].put(word, PT)
             for field, value in fields.items():
                 word = form.fields[field].put(word, value)
-            if word & form.mask == form.match:
+            if find(word) is form:
                 found.append(word)
     if len(found) != 1:
         raise ValueError(f"{len(found)} forms of {name} are {variant} and have {', '.join(fields)}")

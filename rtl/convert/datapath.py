@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .function import FUNCTION_STAGES, Function
-from .instruction import DOUBLE_BITS, ConversionInstruction, ConversionOperation
+from .instruction import DOUBLE_BITS, ConversionInstruction, ConversionOperation, goes_up
 from .result import RESULT_STAGES, ConversionResult
 from .shifter import SHIFTER_STAGES, ConversionShifter
 from .source import SOURCE_STAGES, ConversionSource
@@ -27,7 +27,8 @@ class ConversionDatapath(wiring.Component):
                         |                        |
                         +-> function (7 stages) -+
 
-    Without ``floats`` there is no function but RCP, and no F2F.
+    Without ``floats`` there is no function but RCP, no F2F, and no half precision, without ``doubles`` no function of
+    upper words.
 
     Members
     -------
@@ -42,24 +43,23 @@ class ConversionDatapath(wiring.Component):
     source: In(DOUBLE_BITS)
     result: Out(DOUBLE_BITS)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._floats, self._doubles = floats, doubles
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.first = first = ConversionSource()
+        m.submodules.first = first = ConversionSource(self._floats)
         m.submodules.shifter = shifter = ConversionShifter()
-        m.submodules.function = function = Function(self._floats)
-        m.submodules.last = last = ConversionResult(self._floats)
-        operation = self.instruction.operation
-        calculates = operation == ConversionOperation.FUNCTION
+        m.submodules.function = function = Function(self._floats, self._doubles)
+        m.submodules.last = last = ConversionResult(self._floats, self._doubles)
+        calculates = self.instruction.operation == ConversionOperation.FUNCTION
         m.d.comb += [
             first.instruction.eq(self.instruction), first.source.eq(self.source),
             shifter.before.eq(Mux(calculates, function.value.as_value(), first.shiftable.as_value())),
-            shifter.normalise.eq(calculates | (operation == ConversionOperation.FIND)
-                                 | (operation == ConversionOperation.INTEGER_TO_FLOAT)),
+            shifter.normalise.eq(goes_up(self.instruction)),
             function.function.eq(self.instruction.function), function.number.eq(first.selected),
             function.negative.eq(first.selected_negative),
-            last.instruction.eq(self.instruction), last.shifted.eq(shifter.after), self.result.eq(last.result)]
+            last.instruction.eq(self.instruction), last.shifted.eq(shifter.after),
+            last.ahead.eq(shifter.ahead), self.result.eq(last.result)]
         return m

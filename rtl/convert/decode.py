@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.isa.kinds import FloatFormat
+from rtl.isa.legality import is_refused
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Pipe, Register
 from rtl.isa.syntax import WORD_BITS as INSTRUCTION_BITS
 from rtl.isa.table import FORMS
@@ -15,7 +16,8 @@ from .instruction import SIZES, WORD_BITS, ConversionInstruction, ConversionOper
 
 __all__ = ["CONVERSION_FORMS", "ConversionDecoder"]
 
-CONVERSION_FORMS: tuple[Form, ...] = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
+CONVERSION_FORMS: tuple[Form, ...] = tuple(
+    form for form in FORMS if form.pipe is Pipe.CONVERSION and not is_refused(form))
 """The instructions of the conversion unit."""
 
 _OPERATIONS = {
@@ -48,7 +50,9 @@ class ConversionDecoder(wiring.Component):
     registers : Out(array of 2 numbers)
         Which; RZ where there is none.
     operand : Out(32)
-        The source, where it is not in registers; the lower half of one of 64 bits, which has its sign.
+        The source, where it is not in registers; of 64 bits the lower half, which has its sign, or the upper one.
+    upper : Out(1)
+        It is the upper one, and the lower one is 0.
     destination : Out(8)
         The first register of the result.
     """
@@ -59,6 +63,7 @@ class ConversionDecoder(wiring.Component):
     gathers: Out(1)
     registers: Out(data.ArrayLayout(8, 2))
     operand: Out(WORD_BITS)
+    upper: Out(1)
     destination: Out(8)
 
     def __init__(self, floats: bool) -> None:
@@ -83,12 +88,14 @@ class ConversionDecoder(wiring.Component):
         for name, flag in _FLAGS.items():
             if name in fields:
                 m.d.comb += instruction[flag].eq(field_of(word, fields[name]))
-        if "round" in fields:
-            code = field_of(word, fields["round"])
-            m.d.comb += [Value.cast(instruction.round).eq(code[:2]), instruction.whole.eq(code[2:].any())]
-        if form.name == "F2F" and form.variant == "r":
+        for name in ("round", "whole"):
+            if name in fields:
+                code = field_of(word, fields[name])
+                m.d.comb += [Value.cast(instruction.round).eq(code[:2]), instruction.whole.eq(code[2:].any())]
+        if form.name == "F2F" and form.variant == "r" and "whole" in fields:
             # The zero in RZ is one as an integer, too, and several at once: that alone is there without floating point.
-            zero = (field_of(word, fields["Rb"]) == RZ) & ~field_of(word, fields["negate_b"])
+            zero = (field_of(word, fields["Rb"]) == RZ) & ~field_of(word, fields["negate_b"]) & (
+                instruction.size == _WORD)
             with m.If(zero | (not self._floats)):
                 m.d.comb += instruction.operation.eq(ConversionOperation.INTEGER_TO_INTEGER)
         for name, size, signed in (("source", instruction.size, instruction.signed),
@@ -101,7 +108,9 @@ class ConversionDecoder(wiring.Component):
             else:
                 m.d.comb += size.eq(_WORD)
         if "part" in fields:
-            m.d.comb += instruction.part.eq(Mux(instruction.size < _WORD, field_of(word, fields["part"]), 0))
+            # A half is two bytes.
+            part = field_of(word, fields["part"])
+            m.d.comb += instruction.part.eq(Mux(instruction.size < _WORD, part << 2 - len(part), 0))
 
     def _source(self, m: Module, form: Form) -> None:
         """Where the source comes from."""
@@ -116,6 +125,8 @@ class ConversionDecoder(wiring.Component):
                 m.d.comb += self.operand.eq(self.constant)
             case Immediate(name):
                 number = form.fields[name]
-                m.d.comb += self.operand.eq(field_of(self.word, number) << exact_log2(number.scale))
+                low = exact_log2(number.scale)
+                m.d.comb += [self.operand.eq(field_of(self.word, number) << low % WORD_BITS),
+                             self.upper.eq(low >= WORD_BITS)]
             case operand:
                 raise TypeError(f"{form.name}: the unit cannot read {operand!r}")

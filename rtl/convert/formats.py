@@ -1,10 +1,13 @@
 """The floating-point formats."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Value
 
-__all__ = ["DOUBLE", "SINGLE", "Format"]
+from rtl.isa.kinds import FloatFormat
+
+__all__ = ["DOUBLE", "HALF", "SINGLE", "UPPER", "Format", "formats", "result_formats"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,11 @@ class Format:
         """What is added to an exponent."""
         return (1 << self.exponent - 1) - 1
 
+    @property
+    def special(self) -> int:
+        """The stored exponent of infinities, and of what is no number."""
+        return (1 << self.exponent) - 1
+
     def fraction_of(self, pattern: Value) -> Value:
         """The bits of the fraction."""
         return pattern[:self.fraction]
@@ -28,5 +36,20 @@ class Format:
         return pattern[self.fraction:self.fraction + self.exponent]
 
 
+HALF = Format(10, 5)
 SINGLE = Format(23, 8)
+UPPER = Format(20, 11)
+"""The upper word of a double."""
 DOUBLE = Format(52, 11)
+
+
+def formats(floats: bool) -> Mapping[str, Format]:
+    """The formats of a machine, with floating point or without, by patterns for a Switch over the code of a size.
+    Single precision comes last and is for all other sizes, too, of which nothing is used."""
+    halves = {f"{FloatFormat.F16.value:02b}": HALF} if floats else {}
+    return {**halves, f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}
+
+
+def result_formats(floats: bool, doubles: bool) -> Mapping[str, Format]:
+    """The same of results, over the code of a size and, above it, whether it is the upper word of a double."""
+    return {**({"1--": UPPER} if doubles else {}), **{f"-{code}": form for code, form in formats(floats).items()}}

@@ -1,5 +1,7 @@
 """What the conversion unit does with an instruction: the decoded form that its parts share."""
 
+from typing import Any
+
 from amaranth.hdl import unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
@@ -12,6 +14,7 @@ from rtl.params import WARP_THREADS, SmParams
 __all__ = [
     "DOUBLE_BITS",
     "ENTRY_BITS",
+    "EXPONENT_BITS",
     "SEGMENTS",
     "SHIFT_BITS",
     "SIZES",
@@ -20,6 +23,9 @@ __all__ = [
     "ConversionOperation",
     "Rounding",
     "conversion_entry",
+    "goes_down",
+    "goes_up",
+    "size_code",
 ]
 
 DOUBLE_BITS = 64
@@ -31,6 +37,8 @@ SHIFT_BITS = ceil_log2(DOUBLE_BITS)
 """Width of how far something that wide is shifted."""
 SIZES = (8, 16, 32, 64)
 """Bits of a type, by the code of its size. Floating-point formats have the codes of integers of their size."""
+EXPONENT_BITS = 13
+"""Width of an exponent on its way, with its sign."""
 SEGMENTS = tuple(zip((0, *SIZES), SIZES, strict=False))
 """First bit, and the bit behind the last, of what each size has beyond the next smaller one."""
 
@@ -78,10 +86,10 @@ class ConversionInstruction(data.Struct):
     """After ``absolute``."""
     invert: unsigned(1)
     flush: unsigned(1)
-    """Subnormal sources are zeros."""
+    """Subnormal numbers in single precision are zeros."""
     round: Rounding
     whole: unsigned(1)
-    """F2F rounds to an integer."""
+    """F2F rounds to an integer, in the format of the source."""
     to_size: unsigned(2)
     """Of the result, as a code."""
     to_signed: unsigned(1)
@@ -97,9 +105,30 @@ def conversion_entry(params: SmParams) -> data.StructLayout:
 
     ``threads`` execute it. ``error``, other than NONE: it is reported, and nothing else happens. ``gathers``: the
     source is in ``registers``, RZ where there is none; otherwise ``operand`` is the source, which is extended with its
-    sign where it is to be wider. The result goes to ``destination``.
+    sign where it is to be wider, or if it is ``upper`` has a word of zeros below it. The result goes to
+    ``destination``.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "threads": WARP_THREADS, "error": WarpError,
-        "instruction": ConversionInstruction, "gathers": 1, "registers": data.ArrayLayout(8, 2),
+        "instruction": ConversionInstruction, "gathers": 1, "upper": 1, "registers": data.ArrayLayout(8, 2),
         "operand": WORD_BITS, "destination": 8, "write_barrier": 3, "read_barrier": 3})
+
+
+def size_code(size: int) -> int:
+    """The code of a size in bits."""
+    return SIZES.index(size)
+
+
+def goes_up(instruction: Any) -> Any:
+    """Whether a ConversionInstruction shifts a magnitude up until its highest bit is on top."""
+    operation = instruction.operation
+    return ((operation == ConversionOperation.FIND) | (operation == ConversionOperation.INTEGER_TO_FLOAT)
+            | (operation == ConversionOperation.FUNCTION)
+            | (operation == ConversionOperation.FLOAT_TO_FLOAT) & (instruction.to_size > instruction.size))
+
+
+def goes_down(instruction: Any) -> Any:
+    """Whether it shifts a magnitude down, so that bits of it may get lost."""
+    operation = instruction.operation
+    return (operation == ConversionOperation.FLOAT_TO_INTEGER) | (
+        operation == ConversionOperation.FLOAT_TO_FLOAT) & (instruction.to_size < instruction.size)

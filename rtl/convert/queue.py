@@ -49,6 +49,7 @@ class ConversionQueue(Component):
             taken.serial.eq(arriving.serial), taken.pc.eq(arriving.pc), taken.threads.eq(threads),
             taken.error.eq(Mux(fails, arriving.fault.as_value(), WarpError.NONE)),
             taken.instruction.eq(decoder.instruction), taken.gathers.eq(decoder.gathers),
+            taken.upper.eq(decoder.upper),
             taken.registers.eq(decoder.registers), taken.operand.eq(decoder.operand),
             taken.destination.eq(decoder.destination), taken.write_barrier.eq(arriving.write_barrier),
             taken.read_barrier.eq(arriving.read_barrier), self.room.eq(places.room)]

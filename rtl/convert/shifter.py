@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .instruction import EXPONENT_BITS
 from .source import Shiftable
 
 __all__ = ["SHIFTER_STAGES", "ConversionShifter"]
@@ -26,11 +27,14 @@ class ConversionShifter(wiring.Component):
         Up to the top, whatever ``count`` was; then ``count`` tells by how much. Stable while numbers pass.
     before, after : In(Shiftable), Out(Shiftable)
         What falls out on top makes ``sticky``. With no bit 1, ``normalise`` gives the largest ``count``.
+    ahead : Out(signed)
+        The exponent of what is in ``after`` a cycle later.
     """
 
     normalise: In(1)
     before: In(Shiftable)
     after: Out(Shiftable)
+    ahead: Out(signed(EXPONENT_BITS))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -50,6 +54,7 @@ class ConversionShifter(wiring.Component):
                 next_moves = Signal(name=f"moves{next_step}")
                 m.d.sync += next_moves.eq(Mux(self.normalise, ~stays, given.count[_place(next_step)]))
                 given, moves, step = passed, next_moves, next_step
+        m.d.comb += self.ahead.eq(given.exponent)
         return m
 
 

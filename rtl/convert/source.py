@@ -4,22 +4,23 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from .formats import DOUBLE, SINGLE
+from .formats import formats
 from .instruction import (
     DOUBLE_BITS,
+    EXPONENT_BITS,
     SEGMENTS,
     SHIFT_BITS,
     SIZES,
     WORD_BITS,
     ConversionInstruction,
     ConversionOperation,
+    goes_up,
 )
 from .unpack import FloatUnpack
 
 __all__ = ["SOURCE_STAGES", "ConversionSource", "Shiftable"]
 
 SOURCE_STAGES = 2
-EXPONENT_BITS = DOUBLE.exponent + 2
 _PART_BITS = 16
 """Bits of the widest source that is a part of a register."""
 
@@ -46,7 +47,8 @@ class Shiftable(data.Struct):
 
 
 class ConversionSource(wiring.Component):
-    """Two stages with a register each, which a source passes in as many cycles, and what is behind them.
+    """Two stages with a register each, which a source passes in as many cycles, and what is behind them. Without
+    ``floats`` there is no F2F, and no half precision.
 
     Members
     -------
@@ -66,14 +68,17 @@ class ConversionSource(wiring.Component):
     selected_negative: Out(1)
     shiftable: Out(Shiftable)
 
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
+        super().__init__()
+
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.unpack = unpack = FloatUnpack()
+        m.submodules.unpack = unpack = FloatUnpack(self._floats)
         instruction, operation = self.instruction, self.instruction.operation
-        to_float = operation == ConversionOperation.INTEGER_TO_FLOAT
-        from_float = operation == ConversionOperation.FLOAT_TO_INTEGER
-        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION) | (
-            operation == ConversionOperation.FLOAT_TO_FLOAT)
+        refits = (operation == ConversionOperation.FLOAT_TO_FLOAT) & self._floats
+        from_float = (operation == ConversionOperation.FLOAT_TO_INTEGER) | refits
+        has_sign = instruction.signed | from_float | (operation == ConversionOperation.FUNCTION)
         finding = operation == ConversionOperation.FIND
 
         # The part of the register that is the source, extended to 64 bits. Negative numbers are inverted.
@@ -94,23 +99,25 @@ class ConversionSource(wiring.Component):
         m.d.comb += self.selected.eq(number[:WORD_BITS])
 
         # Its magnitude, or significand.
-        m.d.comb += [unpack.pattern.eq(number), unpack.double.eq(instruction.size == SIZES.index(DOUBLE_BITS)),
-                     unpack.flush.eq(instruction.flush)]
-        magnitude, magnitude_negative = Signal(DOUBLE_BITS), Signal()
+        m.d.comb += [unpack.pattern.eq(number), unpack.instruction.eq(instruction)]
+        magnitude, magnitude_negative, exponent = Signal(DOUBLE_BITS), Signal(), Signal.like(unpack.exponent)
         shift, half, sticky, excess, none = Signal(SHIFT_BITS), Signal(), Signal(), Signal(), Signal()
         m.d.sync += [
             magnitude.eq(Mux(from_float, unpack.significand, number + plus_one)),
             magnitude_negative.eq(self.selected_negative), shift.eq(unpack.shift), half.eq(unpack.round & from_float),
+            exponent.eq(unpack.exponent),
             sticky.eq(unpack.sticky & from_float), excess.eq(unpack.excess & from_float),
             none.eq(unpack.none & from_float)]
 
         # What is to be shifted, up or down.
         shiftable = self.shiftable
-        upward = Cat(0, magnitude)
+        m.d.comb += shiftable.exponent.eq(exponent)
+        with m.If(~refits), m.Switch(instruction.to_size):
+            for code, form in formats(self._floats).items():
+                with m.Case(code):
+                    m.d.comb += shiftable.exponent.eq(form.bias + DOUBLE_BITS - 1)
         m.d.comb += [
-            shiftable.bits.eq(Mux(to_float | finding, upward, Cat(half, magnitude)[::-1])),
-            shiftable.count.eq(Mux(from_float, shift, 0)),
-            shiftable.exponent.eq(Mux(instruction.to_size == SIZES.index(DOUBLE_BITS), DOUBLE.bias, SINGLE.bias)
-                                  + DOUBLE_BITS - 1), shiftable.sticky.eq(sticky),
+            shiftable.bits.eq(Mux(goes_up(instruction), Cat(0, magnitude), Cat(half, magnitude)[::-1])),
+            shiftable.count.eq(Mux(from_float, shift, 0)), shiftable.sticky.eq(sticky),
             shiftable.negative.eq(magnitude_negative), shiftable.excess.eq(excess), shiftable.none.eq(none)]
         return m

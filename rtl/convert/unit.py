@@ -64,7 +64,7 @@ class ConversionUnit(Component):
             "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
             "error": Out(error_event(params)), "report_mask": In(32)})
         self.queue = ConversionQueue(params)
-        self.datapath = ConversionDatapath(params.floats)
+        self.datapath = ConversionDatapath(params.floats, params.doubles)
         self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]
         self.sources = SourceBuffer(params)
         self.results = ResultBuffer(params)
@@ -138,7 +138,8 @@ class ConversionUnit(Component):
         bound, kept_slot, kept_narrow = Signal(NarrowBound), Signal.like(slot), Signal()
         group, source, leaving = Signal.like(sources.group), Signal(DOUBLE_BITS), Signal(1 + _THREAD_BITS)
         function = current.instruction.operation == ConversionOperation.FUNCTION
-        operand = Cat(current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS))
+        operand = Mux(current.upper, Cat(Const(0, WORD_BITS), current.operand), Cat(
+            current.operand, current.operand[-1].replicate(DOUBLE_BITS - WORD_BITS)))
         m.d.sync += [
             [value.eq(Mux(current.gathers, own, current.operand))
              for value, own in zip(group, sources.group, strict=True)],

@@ -36,6 +36,8 @@ class FloatControl(data.Struct):
     negate_c: unsigned(1)
     absolute_a: unsigned(1)
     absolute_b: unsigned(1)
+    swizzle: unsigned(8)
+    """A SwizzledSum of a and b for each thread of a quad, the first one's on top."""
     scale: signed(3)
     """Added to the product's exponent."""
     flush: unsigned(1)
@@ -75,6 +77,10 @@ def _fadd(field: Fields) -> Signals:
     return {**_sum(field), "terms": FloatTerms.ADD}
 
 
+def _fswzadd(field: Fields) -> Signals:
+    return {**_fadd(field), "swizzle": field("swizzle")}
+
+
 def _fmul(field: Fields) -> Signals:
     scales = Array(Const(_SCALES.get(ProductScale(code), 0) if code < 7 else 0, signed(3)) for code in range(8))
     return {**_sum(field), "terms": FloatTerms.MULTIPLY, "scale": scales[field("scale")[:3]]}
@@ -105,6 +111,7 @@ def _fchk(field: Fields) -> Signals:
 
 
 FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
-    "FADD": _fadd, "FADD32I": _fadd, "FMUL": _fmul, "FMUL32I": _fmul, "RRO": _rro, "FFMA": _ffma, "FFMA32I": _ffma,
-    "FMNMX": _fmnmx, "FSETP": _relation, "FSET": _relation, "FCMP": _fcmp, "FCHK": _fchk})
+    "FADD": _fadd, "FADD32I": _fadd, "FSWZADD": _fswzadd, "FMUL": _fmul, "FMUL32I": _fmul, "RRO": _rro,
+    "FFMA": _ffma, "FFMA32I": _ffma, "FMNMX": _fmnmx, "FSETP": _relation, "FSET": _relation, "FCMP": _fcmp,
+    "FCHK": _fchk})
 """By instruction name."""

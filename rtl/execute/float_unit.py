@@ -15,7 +15,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigne
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.kinds import FloatRounding
+from rtl.isa.kinds import FloatRounding, SwizzledSum
 from rtl.leading_zeros import leading_zeros
 from rtl.sums import sum_with_carry
 
@@ -92,6 +92,8 @@ class FloatPrepare(wiring.Component):
     -------
     control : In(FloatControl)
     operands : In(Operands)
+    swizzle : In(2)
+        The SwizzledSum of the thread; PP of what is none.
     factors : Out(24 bits, of a and b)
         For the lane's multipliers.
     holds : Out(1)
@@ -101,6 +103,7 @@ class FloatPrepare(wiring.Component):
 
     control: In(FloatControl)
     operands: In(Operands)
+    swizzle: In(2)
     factors: Out(data.ArrayLayout(_MANTISSA, 2))
     holds: Out(1)
     aligned: Out(FloatAligned)
@@ -111,8 +114,10 @@ class FloatPrepare(wiring.Component):
         adds = control.terms == FloatTerms.ADD
         words = [Signal(32, name=f"word_{name}") for name in "abc"]
         m.d.comb += [
-            words[0].eq(_signed(operands.a, control.absolute_a, control.negate_a)),
-            words[1].eq(_signed(operands.b, control.absolute_b, control.negate_b)),
+            words[0].eq(_signed(operands.a, control.absolute_a,
+                                control.negate_a ^ (self.swizzle == SwizzledSum.NP.value))),
+            words[1].eq(_signed(operands.b, control.absolute_b,
+                                control.negate_b ^ (self.swizzle == SwizzledSum.PN.value))),
             words[2].eq(_signed(operands.c, Const(0, 1), control.negate_c))]
         a, b, c = (self._number(m, name, word) for name, word in zip("abc", words, strict=True))
 
@@ -125,7 +130,7 @@ class FloatPrepare(wiring.Component):
         with m.If(adds):
             m.d.comb += [factor.eq(0), factor.exponent.eq(_BIAS), factor.mantissa.eq(1 << _FRACTION), sign.eq(a.sign)]
         vanishes, empty = Signal(), Signal()
-        m.d.comb += vanishes.eq(control.zero_wins & (a.zero | factor.zero))
+        m.d.comb += vanishes.eq(control.zero_wins & (a.zero | factor.zero) | (self.swizzle == SwizzledSum.ZP.value))
         with m.If(vanishes):
             m.d.comb += sign.eq(0)
         with m.If(multiplies):
@@ -272,16 +277,16 @@ class FloatRound(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, total = self.control, self.sum
-        zeros, shift, field = Signal(_SHIFT_BITS), Signal(_SHIFT_BITS), Signal(_FIELD)
+        zeros, shift = Signal(_SHIFT_BITS), Signal(_SHIFT_BITS)
         limit, exponent = Signal(10), Signal(10)
+        field, more = self._normal(m, total.magnitude, shift)
+        mantissa = field[1:]
         m.d.comb += [
             zeros.eq(leading_zeros(total.magnitude)), limit.eq(total.exponent - 1),
-            shift.eq(Mux(limit < zeros, limit, zeros)), field.eq(total.magnitude << shift),
-            exponent.eq((limit - shift) & field[_FIELD - 1].replicate(10))]
+            shift.eq(Mux(limit < zeros, limit, zeros)), exponent.eq((limit - shift) & mantissa[-1].replicate(10))]
 
         # Rounding: a carry out of the fraction goes to the exponent.
-        last, half, more, up = field[_FIELD - _MANTISSA], Signal(), Signal(), Signal()
-        m.d.comb += [half.eq(field[_FIELD - _MANTISSA - 1]), more.eq(field[:_FIELD - _MANTISSA - 1].any())]
+        last, half, up = mantissa[0], field[0], Signal()
         with m.Switch(control.round):
             with m.Case(FloatRounding.RN):
                 m.d.comb += up.eq(half & (more | last))
@@ -289,7 +294,7 @@ class FloatRound(wiring.Component):
                 m.d.comb += up.eq(total.sign & (half | more))
             with m.Case(FloatRounding.RP):
                 m.d.comb += up.eq(~total.sign & (half | more))
-        mantissa, rounded = field[_FIELD - _MANTISSA:], Signal(_FRACTION + 11)
+        rounded = Signal(_FRACTION + 11)
         m.d.comb += rounded.eq(sum_with_carry(
             Cat(mantissa[:_FRACTION], exponent), Cat(Const(0, _FRACTION), mantissa[_FRACTION], Const(0, 9)), up))
         stored, overflows, word = rounded[_FRACTION:], Signal(), Signal(32)
@@ -312,3 +317,22 @@ class FloatRound(wiring.Component):
         with m.Elif(control.saturate & (word[_FRACTION:31] >= _ONE >> _FRACTION)):
             m.d.comb += self.result.eq(_ONE)
         return m
+
+    def _normal(self, m: Module, magnitude: Value, shift: Value) -> tuple[Value, Value]:
+        """The magnitude shifted up: its highest _MANTISSA + 1 bits, and whether any below is 1.
+
+        By the largest step first, so that what the smaller ones cannot bring up needs no way there.
+        """
+        kept: Value = magnitude
+        lost: Value = Const(0, 1)
+        for place in reversed(range(_SHIFT_BITS)):
+            step, moves = 1 << place, shift[place]
+            width = min(_FIELD, _MANTISSA + step)
+            unseen = len(kept) - width
+            assert unseen <= step
+            shifted = Signal(width, name=f"up{step}")
+            m.d.comb += shifted.eq(Mux(moves, Cat(Const(0, step - unseen), kept)[:width], kept[unseen:]))
+            if unseen:
+                lost |= ~moves & kept[:unseen].any()
+            kept = shifted
+        return kept, lost

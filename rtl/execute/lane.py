@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import FloatRounding
+from rtl.params import QUAD
 
 from .combine import TermStage
 from .conclude import ResultStage
@@ -17,8 +18,8 @@ __all__ = ["Lane"]
 
 
 class Lane(wiring.Component):
-    """Takes operands every cycle and has the result in the third one. ``full``: it can do what has a quarter of the
-    others' rate; ``floats``: it has floating point.
+    """Takes operands every cycle and has the result in the third one. Its threads have the number ``place`` in their
+    quads. ``full``: it can do what has a quarter of the others' rate; ``floats``: it has floating point.
 
     Members
     -------
@@ -35,7 +36,8 @@ class Lane(wiring.Component):
     operands: In(Operands)
     result: Out(LaneResult)
 
-    def __init__(self, *, full: bool, floats: bool) -> None:
+    def __init__(self, place: int, *, full: bool, floats: bool) -> None:
+        self._place = place
         self._floats = floats
         super().__init__()
         self.prepare = OperandStage(full=full, floats=floats)
@@ -62,6 +64,7 @@ class Lane(wiring.Component):
         m.submodules.float_round = last = FloatRound()
         m.d.comb += [
             prepare.control.eq(self.first.floating), prepare.operands.eq(self.operands),
+            prepare.swizzle.eq(self.first.floating.swizzle.word_select(QUAD - 1 - self._place, 2)),
             self.prepare.factors.eq(prepare.factors), self.prepare.holds.eq(prepare.holds),
             add.product.eq(self.combine.product), add.downwards.eq(self.second.floating.round == FloatRounding.RM),
             last.control.eq(self.third.floating), self.conclude.real.eq(last.result)]

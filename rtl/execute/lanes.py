@@ -7,7 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from rtl.component import Component
-from rtl.params import QUARTERS, SmParams
+from rtl.params import QUAD, QUARTERS, SmParams
 
 from .control import LaneControl
 from .instruction import LaneInstruction
@@ -45,7 +45,8 @@ class Lanes(Component):
             "instruction": In(LaneInstruction), "operands": In(data.ArrayLayout(Operands, params.lanes)),
             "part": In(LanePart), "executes": In(params.lanes),
             "results": Out(data.ArrayLayout(LaneResult, params.lanes))})
-        self.lanes = [Lane(full=number % QUARTERS == 0, floats=params.floats) for number in range(params.lanes)]
+        self.lanes = [Lane(number % QUAD, full=number % QUARTERS == 0, floats=params.floats)
+                      for number in range(params.lanes)]
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

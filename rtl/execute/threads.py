@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
-from rtl.params import WARP_THREADS
+from rtl.params import QUAD, WARP_THREADS
 from rtl.pick import pick
 
 from .common import CommonInstruction
@@ -15,7 +15,6 @@ from .condition import ConditionTest
 __all__ = ["ThreadSelection"]
 
 _EVERYBODY = Const(~0, WARP_THREADS)
-_QUAD = 4
 
 
 class ThreadSelection(wiring.Component):
@@ -38,7 +37,7 @@ class ThreadSelection(wiring.Component):
     """
 
     common: In(CommonInstruction)
-    quad: In(_QUAD)
+    quad: In(QUAD)
     active: In(WARP_THREADS)
     predicates: In(data.ArrayLayout(WARP_THREADS, PT))
     conditions: In(data.ArrayLayout(Flags, WARP_THREADS))
@@ -59,5 +58,5 @@ class ThreadSelection(wiring.Component):
             test.flags.eq(self.conditions), test.test.eq(common.test),
             self.guard.eq(guard & ((test.passed & self.live) | (test.of_none.replicate(WARP_THREADS) & ~self.live))),
             self.collecting.eq(self.active & self.guard),
-            self.computing.eq(self.active & guard & self.quad.replicate(WARP_THREADS // _QUAD))]
+            self.computing.eq(self.active & guard & self.quad.replicate(WARP_THREADS // QUAD))]
         return m

@@ -12,6 +12,7 @@ fields               fields and operands that many instructions share
 control              control flow, traps, barriers, special registers
 integer              integer arithmetic, logic, shifts, comparisons, moves
 floating             arithmetic and comparisons in single precision
+double               the same in double precision
 conversion           conversions, bit counts, MUFU
 functions            how MUFU's functions are approximated
 function_table       their table, made by a script

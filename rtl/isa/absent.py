@@ -30,7 +30,6 @@ class Absent:
 _GRAPHICS = "it belongs to graphics"
 _TEXTURES = "there are no textures"
 _SURFACES = "there are no surfaces"
-_DOUBLES = "of floating point there is single precision"
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _VIDEO = "of video instructions there are minima, maxima and distances of whole words"
 
@@ -46,20 +45,13 @@ ABSENT: tuple[Absent, ...] = (
         ("IPA", 0xE000, 0xFF00), ("AL2P", 0xEFA0, 0xFFF8), ("ALD", 0xEFD8, 0xFFF8), ("AST", 0xEFF0, 0xFFF8),
         ("ISBERD", 0xEFD0, 0xFFF8), ("PIXLD", 0xEFE8, 0xFFF8), ("OUT", 0xEBE0, 0xFFF8), ("OUT", 0xFBE0, 0xFFF8),
         ("OUT", 0xF6E0, 0xFEF8))),
-    *(Absent(name, match, mask, _DOUBLES) for name, match, mask in (
-        ("DADD", 0x5C70, 0xFFF8), ("DADD", 0x4C70, 0xFFF8), ("DADD", 0x3870, 0xFEF8),
-        ("DMUL", 0x5C80, 0xFFF8), ("DMUL", 0x4C80, 0xFFF8), ("DMUL", 0x3880, 0xFEF8),
-        ("DMNMX", 0x5C50, 0xFFF8), ("DMNMX", 0x4C50, 0xFFF8), ("DMNMX", 0x3850, 0xFEF8),
-        ("DFMA", 0x5B70, 0xFFF0), ("DFMA", 0x4B70, 0xFFF0), ("DFMA", 0x5370, 0xFFF0), ("DFMA", 0x3670, 0xFEF0),
-        ("DSETP", 0x5B80, 0xFFF0), ("DSETP", 0x4B80, 0xFFF0), ("DSETP", 0x3680, 0xFEF0),
-        ("DSET", 0x5900, 0xFF80), ("DSET", 0x4900, 0xFF80), ("DSET", 0x3200, 0xFE80))),
     *(Absent(name, match, mask, _VIDEO) for name, match, mask in (
         ("VADD", 0x2000, 0xFC00), ("VMAD", 0x5F00, 0xFF00), ("VMNMX", 0x3A00, 0xFE00), ("VABSDIFF", 0x5400, 0xFF00),
         ("VABSDIFF4", 0x5000, 0xFF80), ("VSET", 0x4000, 0xFE00), ("VSETP", 0x50F0, 0xFFF8), ("VSHL", 0x5700, 0xFF00),
         ("VSHR", 0x5600, 0xFF00))),
     *(Absent(name, match, mask, _NO_MEANING) for name, match, mask in (
         ("IMADSP", 0x5A80, 0xFF80), ("IMADSP", 0x4A80, 0xFF80), ("IMADSP", 0x5280, 0xFF80), ("IMADSP", 0x3480, 0xFE80),
-        ("STP", 0xEEA0, 0xFFF8), ("F2I", 0x38B0, 0xFEF8))),
+        ("STP", 0xEEA0, 0xFFF8))),
 )
 """All of them, as rows of one name together."""
 

@@ -5,11 +5,10 @@ from dataclasses import replace
 
 from .fields import D_CC, A, B, D, alu, bits, choice, define, flag
 from .kinds import FloatFormat, MultiFunction, texts
-from .syntax import Adjust, Field, Form, Pipe, Values
+from .syntax import Adjust, Field, Form, Modifier, Pipe, Values
 
 __all__ = ["CONVERSION", "DOUBLE_WORD"]
 
-_BOTH_SINGLE = FloatFormat.F32.value | FloatFormat.F32.value << 2
 _FORMS = {"r": (0xFFF8, 0x5C00), "c": (0xFFF8, 0x4C00), "i": (0xFEF8, 0x3800)}
 
 
@@ -43,10 +42,45 @@ def _registers(name: str, double: int) -> Callable[[Values], int]:
 _SOURCE = Field(((10, 2), (13, 1)))
 _SIGN_FIELDS = {"negate_b": bits(45, 1), "absolute_b": bits(49, 1)}
 _BYTE_OF_B = Adjust(negate="negate_b", absolute="absolute_b", select="part", parts=_byte_parts)
-_HALF_OF_B = Adjust(negate="negate_b", absolute="absolute_b", select="part", parts={0: "", 1: ".H1"})
+_HALVES = {0: "", 1: ".H1"}
+_SIGNED_B = Adjust(negate="negate_b", absolute="absolute_b")
 _INVERT_B = Adjust(invert="invert_b")
 _INVERT = {"invert_b": bits(40, 1)}
 _SIGNED = choice("signed", bits(48, 1), {0: ".U32", 1: ""})
+_FLUSH = flag("flush", 44, ".FTZ")
+_TO_FLOAT, _FROM_FLOAT = (choice(name, bits(lowest, 2), texts(FloatFormat))
+                          for name, lowest in (("destination", 8), ("source", 10)))
+_ROUND = choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})
+_TO_WHOLE = choice("whole", Field(((39, 2), (42, 1))), {
+    0: "", 1: ".PASS", 2: ".PASS", 3: ".PASS", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"})
+
+
+def _f2i(source: FloatFormat) -> list[Form]:
+    """F2I from a format. All are spelled with halves, but only that of 16 bits has them."""
+    half = "part" if source is FloatFormat.F16 else "no_part"
+    b = replace(_SIGNED_B, select=half, parts=_HALVES)
+    return alu(
+        "F2I", _codes(0x00B0), {"d": replace(D_CC, span=_registers("destination", DOUBLE_WORD)), "b": B},
+        (_FLUSH, choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)), _FROM_FLOAT,
+         choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
+        pipe=Pipe.CONVERSION, b=b, b_span=_registers("source", FloatFormat.F64.value), spaced=True,
+        real=_bits_of(source), fixed={"source": source.value}, fields=_SIGN_FIELDS | {half: bits(41, 1)})
+
+
+def _f2f(source: FloatFormat, fixed: Values, rounding: tuple[dict[str, Field], Modifier]) -> list[Form]:
+    """F2F from a format. That of 16 bits alone has halves; its constants are spelled as those of integers are."""
+    half = source is FloatFormat.F16
+    b = replace(_SIGNED_B, select="part", parts=_HALVES) if half else _SIGNED_B
+    return alu(
+        "F2F", _codes(0x00A8), {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
+        (_FLUSH, _TO_FLOAT, _FROM_FLOAT, rounding, flag("saturate", 50, ".SAT")), pipe=Pipe.CONVERSION, b=b,
+        b_span=_registers("source", FloatFormat.F64.value), spaced=half, real=_bits_of(source),
+        fixed={"source": source.value, **fixed}, fields=_SIGN_FIELDS | ({"part": bits(41, 1)} if half else {}))
+
+
+def _bits_of(form: FloatFormat) -> int:
+    """The size of a format."""
+    return 8 << form.value
 
 CONVERSION: list[Form] = [
     *alu("POPC", _codes(0x0008), {"d": D, "b": B}, pipe=Pipe.CONVERSION, b=_INVERT_B, fields=_INVERT),
@@ -57,24 +91,13 @@ CONVERSION: list[Form] = [
           choice("source", _SOURCE, _integer_type(2, 1, _I2I_BYTES)), flag("saturate", 50, ".SAT")),
          pipe=Pipe.CONVERSION, b=_BYTE_OF_B, spaced=True, fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
     *alu("I2F", _codes(0x00B8), {"d": replace(D_CC, span=_registers("destination", FloatFormat.F64.value)), "b": B},
-         (choice("destination", bits(8, 2), texts(FloatFormat)),
-          choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)),
-          choice("round", bits(39, 2), {0: "", 1: ".RM", 2: ".RP", 3: ".RZ"})),
+         (_TO_FLOAT, choice("source", _SOURCE, _integer_type(2, 1, _I2F_BYTES)), _ROUND),
          pipe=Pipe.CONVERSION, b=_BYTE_OF_B, b_span=_registers("source", DOUBLE_WORD), spaced=True,
          fields=_SIGN_FIELDS | {"part": bits(41, 2)}),
-    *alu("F2I", _codes(0x00B0, "rc"), {"d": replace(D_CC, span=_registers("destination", DOUBLE_WORD)), "b": B},
-         (flag("flush", 44, ".FTZ"),
-          choice("destination", Field(((8, 2), (12, 1))), _integer_type(2, 1, _F2I_BYTES)),
-          choice("source", bits(10, 2), texts(FloatFormat)),
-          choice("round", bits(39, 2), {0: "", 1: ".FLOOR", 2: ".CEIL", 3: ".TRUNC"})),
-         pipe=Pipe.CONVERSION, b=_HALF_OF_B, b_span=_registers("source", FloatFormat.F64.value), spaced=True,
-         fields=_SIGN_FIELDS | {"part": bits(41, 1)}),
-    *alu("F2F", _codes(0x00A8), {"d": D_CC, "b": B},
-         (flag("flush", 44, ".FTZ"), choice("formats", bits(8, 4), {_BOTH_SINGLE: ".F32.F32"}),
-          choice("round", Field(((39, 2), (42, 1))), {0: "", 4: ".ROUND", 5: ".FLOOR", 6: ".CEIL", 7: ".TRUNC"}),
-          flag("saturate", 50, ".SAT")),
-         pipe=Pipe.CONVERSION, b=Adjust(negate="negate_b", absolute="absolute_b"), real=True, fields=_SIGN_FIELDS,
-         default=_BOTH_SINGLE << 8),
+    *(form for source in FloatFormat for form in _f2i(source)),
+    # Within a format, then out of it: of two forms that match a word the one with more fixed bits comes first.
+    *(form for source in FloatFormat for form in _f2f(source, {"destination": source.value}, _TO_WHOLE)),
+    *(form for source in FloatFormat for form in _f2f(source, {}, _ROUND)),
     define("MUFU", 0x5080 << 48, 0xFFF8 << 48, Pipe.CONVERSION,
            {"d": D, "a": replace(A, reuse=None, adjust=Adjust(negate="negate_a", absolute="absolute_a"))},
            (choice("function", bits(20, 4), texts(MultiFunction)), flag("saturate", 50, ".SAT")),

@@ -56,7 +56,8 @@ FIELDS: Mapping[str, Field] = MappingProxyType({
     "Pd": bits(3, 3), "Pd2": bits(0, 3), "Pa": bits(12, 3), "Pa_not": bits(15, 1),
     "Pb": bits(29, 3), "Pb_not": bits(32, 1), "Pc": bits(39, 3), "Pc_not": bits(42, 1),
     "test": bits(0, 5), "target": bits(20, 24, signed=True),
-    "imm": Field(((20, 19), (56, 1)), signed=True), "real": Field(((20, 19), (56, 1)), signed=True, scale=1 << 12),
+    "imm": Field(((20, 19), (56, 1)), signed=True), "real16": bits(20, 16, signed=True),
+    **{f"real{width}": Field(((20, 19), (56, 1)), signed=True, scale=1 << width - 20) for width in (32, 64)},
     "imm32": bits(20, 32, signed=True),
     "cc": bits(47, 1), "negate_b": bits(48, 1), "negate_a": bits(49, 1),
     "offset": bits(20, 14, signed=True, scale=4), "bank": bits(34, 5),
@@ -76,6 +77,7 @@ CC_TEST = ConditionTest()
 TARGET = Target("target")
 
 _NO_FIELDS: Mapping[str, Field] = MappingProxyType({})
+_NO_VALUES: Values = MappingProxyType({})
 
 
 def flag(name: str, bit: int, text: str | None = None) -> tuple[dict[str, Field], Modifier]:
@@ -137,25 +139,31 @@ def define(name: str, match: int, mask: int, pipe: Pipe, operands: Mapping[str, 
 def alu(name: str, codes: Mapping[str, tuple[int, int]], operands: Mapping[str, Operand],
         modifiers: tuple[tuple[dict[str, Field], Modifier], ...] = (), *, pipe: Pipe = Pipe.ALU,
         b: Adjust = PLAIN, b_span: int | Callable[[Values], int] = 1, immediate_bits: int | None = None,
-        spaced: bool = False, real: bool = False, fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
-        illegal: tuple[Callable[[Values], bool], ...] = ()) -> list[Form]:
+        spaced: bool = False, real: int = 0, fields: Mapping[str, Field] = _NO_FIELDS, default: int = 0,
+        fixed: Values = _NO_VALUES, illegal: tuple[Callable[[Values], bool], ...] = ()) -> list[Form]:
     """The forms of an instruction whose operand b is a register, a constant or an immediate.
 
-    ``codes`` gives match and mask by variant. ``operands`` is written for the register form; ``b`` is how
-    operand b may be adjusted, ``b_span`` how many registers it covers; a ``real`` immediate is the upper 20 bits of a
-    single-precision number. In the ``rc`` variant b is a register
-    at Rc's place and c a constant.
+    ``codes`` gives match and mask by variant; the fields of modifiers that are ``fixed`` belong to them, too.
+    ``operands`` is written for the register form; ``b`` is how operand b may be adjusted, ``b_span`` how many registers
+    it covers; with ``real`` an immediate is a floating-point number of so many bits, of which it has the upper 20 if
+    there are more. In the ``rc`` variant b is a register at Rc's place and c a constant.
     """
     adjust_c = getattr(operands.get("c"), "adjust", PLAIN)
+    fixed_match = fixed_mask = 0
+    for extra, _ in modifiers:
+        for field_name in extra.keys() & fixed.keys():
+            fixed_match = extra[field_name].put(fixed_match, fixed[field_name])
+            fixed_mask |= extra[field_name].mask
     forms = []
     for variant, (match, mask) in codes.items():
         reuse = 1 if pipe is not Pipe.CONVERSION else None
         kinds: dict[str, dict[str, Operand]] = {
             "r": {"b": Register("Rb", span=b_span, adjust=b, reuse=reuse)},
             "c": {"b": Constant(adjust=b, spaced=spaced)},
-            "i": {"b": Immediate("real", adjust=b, real=True) if real else Immediate("imm", immediate_bits, b)},
-            "rc": {"b": Register("Rc", adjust=b, reuse=1), "c": Constant(adjust=adjust_c)},
+            "i": {"b": Immediate(f"real{real}", adjust=b, real=real) if real else Immediate("imm", immediate_bits, b)},
+            "rc": {"b": Register("Rc", span=b_span, adjust=b, reuse=1), "c": Constant(adjust=adjust_c)},
         }
-        forms.append(define(name, match << 48, mask << 48, pipe, dict(operands) | kinds[variant], modifiers,
-                            variant=variant, fields=fields, default=default, illegal=illegal))
+        forms.append(define(name, match << 48 | fixed_match, mask << 48 | fixed_mask, pipe,
+                            dict(operands) | kinds[variant], modifiers, variant=variant, fields=fields,
+                            default=default, illegal=illegal))
     return forms

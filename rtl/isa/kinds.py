@@ -37,6 +37,7 @@ __all__ = [
     "ShiftPart",
     "ShuffleMode",
     "SumShift",
+    "SwizzledSum",
     "VideoSecond",
     "VoteMode",
     "size_bytes",
@@ -338,6 +339,15 @@ class FloatRange(enum.Enum, shape=1):
 
     SINCOS = 0
     EX2 = 1
+
+
+class SwizzledSum(enum.Enum, shape=2):
+    """What a thread of a quad adds up in FSWZADD: a and b with their signs, positive, negative, or without a."""
+
+    PP = 0
+    NP = 1
+    PN = 2
+    ZP = 3
 
 
 class FloatFormat(enum.Enum, shape=2):

@@ -14,8 +14,10 @@ from types import MappingProxyType
 from amaranth.lib import enum
 
 from .conversion import DOUBLE_WORD
+from .double import DOUBLE
 from .errors import WarpError
 from .floating import FLOATING
+from .functions import OF_DOUBLES
 from .kinds import (
     AtomicOperation,
     AtomicType,
@@ -29,7 +31,8 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "is_floating", "refusal_of", "register_groups", "rules"]
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "is_refused", "lacks", "refusal_of", "register_groups",
+           "rules"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,11 @@ class Refusal:
                 and (self.field is None or values.get(self.field) in self.codes)
                 and (self.beside is None or values.get(self.beside[0]) == self.beside[1]))
 
+    def covers_all(self, form: Form) -> bool:
+        """Whether all instructions of a form are, by its fixed bits."""
+        fixed = self.field is None or (self.field in form.fields and not form.fields[self.field].mask & ~form.mask)
+        return fixed and self.covers(form, form.values(form.match))
+
 
 def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
             variant: str | None = None, beside: tuple[str, int] | None = None) -> Refusal:
@@ -63,8 +71,6 @@ def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int,
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_WITHOUT = "the machine has no floating point"
-_NO_DOUBLES = "of floating point there is single precision"
 
 _ONLY_ADD = "atomic operations on floats are sums"
 _NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
@@ -73,13 +79,11 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
     _refuse("SHR", field="part", codes=(ShiftPart.X, ShiftPart.XHI), why=_NO_MEANING),
     _refuse("SHF.L", "SHF.R", field="part", codes=(FunnelPart.HI, FunnelPart.X, FunnelPart.XHI), why=_NO_MEANING),
-    _refuse("I2F", field="destination", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
-    _refuse("F2I", field="source", codes=(FloatFormat.F16,), why=_NO_DOUBLES),
     _refuse("I2F", field="source", codes=(DOUBLE_WORD, DOUBLE_WORD | 4), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
-    _refuse("F2I", field="part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
-    _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
-    _refuse("FSWZADD", why="it belongs to graphics"),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F64,), variant="c", why=_ONE_WORD),
+    _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
+    _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
+    _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
     _refuse("ATOM", "RED", field="type", codes=(AtomicType.U128,), why=_NO_MEANING),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
@@ -92,22 +96,39 @@ REFUSALS: tuple[Refusal, ...] = (
 )
 """What this machine does not have, whatever its knobs (ours)."""
 
+_NONE = "the machine has no floating point"
+_SINGLE = "the machine has no double precision"
 _WITHOUT_FLOATS = (
+    *(_refuse(name, why=_NONE) for name in dict.fromkeys(form.name for form in FLOATING)),
     _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
-            why=_WITHOUT),
-    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why=_WITHOUT),
-    _refuse("F2F", field="negate_b", codes=(1,), why=_WITHOUT),
-    _refuse("F2F", why=_WITHOUT, variant="c"),
-    _refuse("F2F", why=_WITHOUT, variant="i"),
-    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_WITHOUT),
+            why=_NONE),
+    _refuse("I2F", "F2F", field="destination", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2F", field="destination", codes=(FloatFormat.F64,), why=_NONE),
+    _refuse("F2F", field="source", codes=(FloatFormat.F64,), why=_NONE),
+    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why=_NONE),
+    _refuse("F2F", field="negate_b", codes=(1,), why=_NONE),
+    _refuse("F2F", why=_NONE, variant="c"),
+    _refuse("F2F", why=_NONE, variant="i"),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_NONE),
 )
-"""What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
-MUFU.RCP, and F2F of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F.F32.F32 of the zero in
+RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+_WITHOUT_DOUBLES = (
+    *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
+    _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
+)
+"""What a machine without double precision does not have."""
 
 
-def is_floating(form: Form, values: Values) -> bool:
-    """Whether a machine without floating point does not have an instruction for that reason."""
-    return form in FLOATING or any(refusal.covers(form, values) for refusal in _WITHOUT_FLOATS)
+def _missing(floats: bool, doubles: bool) -> tuple[Refusal, ...]:
+    """What a machine does not have for its knobs."""
+    return (() if floats else _WITHOUT_FLOATS) + (() if doubles else _WITHOUT_DOUBLES)
+
+
+def lacks(form: Form, values: Values, floats: bool, doubles: bool) -> Refusal | None:
+    """Why a machine with these knobs does not have an instruction that others have, None if it has it."""
+    return next((refusal for refusal in _missing(floats, doubles) if refusal.covers(form, values)), None)
 
 
 def refusal_of(form: Form, values: Values) -> Refusal | None:
@@ -115,11 +136,21 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
     return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
 
 
+def exists(form: Form, floats: bool = True, doubles: bool = True) -> bool:
+    """Whether a machine with these knobs has any word of a form."""
+    return (floats or form not in FLOATING) and (doubles or form not in DOUBLE)
+
+
+def is_refused(form: Form) -> bool:
+    """Whether no machine has an instruction of a form."""
+    return any(refusal.covers_all(form) for refusal in REFUSALS)
+
+
 @cache
-def rules(form: Form, floats: bool = True) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction that this machine has, which has floating point if
-    ``floats``."""
-    refusals = REFUSALS if floats else (*REFUSALS, *_WITHOUT_FLOATS)
+def rules(form: Form, floats: bool = True, doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
+    """Field values of which one of these holds make no instruction of this machine, which has floating point if
+    ``floats`` and double precision if ``doubles``."""
+    refusals = (*REFUSALS, *_missing(floats, doubles))
     ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
     return (*form.rules, *ours)
 
@@ -140,18 +171,18 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int, floats: bool = True) -> WarpError:
+def encoding_error(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpError:
     """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
-    the machine has floating point (a knob of :class:`~rtl.params.SmParams`).
+    the machine has floating point, ``doubles``: double precision, too (knobs of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or (form in FLOATING and not floats):
+    if form is None or not exists(form, floats, doubles):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
-    if any(rule(values) for rule in rules(form, floats)):
+    if any(rule(values) for rule in rules(form, floats, doubles)):
         return WarpError.ILLEGAL_INSTR_ENCODING
     used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):

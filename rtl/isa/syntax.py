@@ -190,8 +190,8 @@ class Immediate:
     default: int | None = None
     """Not spelled when it has this value."""
     signed_if: Callable[[Values], bool] | None = None
-    real: bool = False
-    """It is a single-precision number, and spelled as one; the field's value is that of its 32 bits."""
+    real: int = 0
+    """If it is a floating-point number, and spelled as one: how many bits that has; the field's value is theirs."""
 
 
 @dataclass(frozen=True)
@@ -255,8 +255,8 @@ Operand = (Register | Predicate | Constant | Immediate | Address | Target | Choi
 class Pipe(Enum):
     """Where an instruction runs, and so what its timing is.
 
-    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, MEMORY and SYSTEM have a variable one,
-    told by a write barrier; within CONVERSION and within MEMORY a warp's instructions complete in order.
+    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, DOUBLE, MEMORY and SYSTEM have a variable one,
+    told by a write barrier; within each of them but SYSTEM a warp's instructions complete in order.
     The rest change which instruction is next, or hold the warp.
     """
 
@@ -264,6 +264,7 @@ class Pipe(Enum):
     PREDICATE = "moves between registers and predicates, 15 cycles"
     MULTIPLY = "32-bit products, 15 cycles"
     CONVERSION = "conversions, bit counts, reciprocal"
+    DOUBLE = "double precision"
     MEMORY = "loads, stores, atomics, shuffles"
     SYSTEM = "special registers and stack pointers"
     FLOW = "branches, pushes, unwinds"

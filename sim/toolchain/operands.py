@@ -282,7 +282,7 @@ class Matcher:
         if not isinstance(node.core, Sum | Real) or any(sign != "-" for sign in node.signs.items):
             raise MismatchError(node.token, "expected a number")
         if operand.real:
-            value = self._real(node)
+            value = self._real(node, operand.real)
         elif isinstance(node.core, Real):
             raise MismatchError(node.token, "expected a whole number", close=True)
         else:
@@ -297,14 +297,14 @@ class Matcher:
         signed = operand.bits is None and self.form.fields[operand.field].width != _WHOLE
         self._fit(operand.field, value, node.core.token, signed)
 
-    def _real(self, node: Operand) -> int:
-        """The bits of a single-precision number, as a signed number. A number in base 16 or 2 is those bits."""
+    def _real(self, node: Operand, size: int) -> int:
+        """The ``size`` bits of a floating-point number, as a signed number. A number in base 16 or 2 is those bits."""
         terms = list(node.core.terms) if isinstance(node.core, Sum) else [(1, node.core.token)]
         text = f"{'-' * (len(node.signs.items) & 1)}{terms[0][1]}"
         try:
             if len(terms) > 1:
                 raise ValueError(f"{node.token} is no floating-point number")
-            return real_bits(text)
+            return real_bits(text, size)
         except ValueError as error:
             close = not isinstance(node.core, Sum) or isinstance(terms[0][1], Number)
             raise MismatchError(node.token, str(error), close) from error

@@ -1,4 +1,4 @@
-"""Single-precision numbers as text, the way NVIDIA's disassembler prints them."""
+"""Floating-point numbers as text, the way NVIDIA's disassembler prints them."""
 
 import math
 import struct
@@ -8,43 +8,55 @@ __all__ = ["real_bits", "real_text"]
 _DIGITS = 20
 _LONG = 1e9
 """From here on numbers are printed with an exponent and all digits."""
-_WORD = 0xFFFF_FFFF
-_SIGN = 0x8000_0000
-_SPECIAL = {"INF": 0x7F80_0000, "QNAN": 0x7FC0_0000}
+_SPECIAL = {"INF": math.inf, "QNAN": math.nan}
+_CODES = {16: "e", 32: "f", 64: "d"}
+"""How :mod:`struct` calls the formats, by their bits."""
+_NAMES = {16: "half", 32: "single", 64: "double"}
+_SIGNALLING = 0x7FF4_0000_0000_0000
 
 
-def real_text(bits: int) -> str:
-    """The number with these 32 bits; a negative ``bits`` is those in two's complement. NVIDIA's disassembler has a
-    space behind -0, infinities and NaNs, whatever follows.
+def _pattern(value: float, size: int) -> int:
+    """The bits of a number in a format; OverflowError where it is too large."""
+    return int.from_bytes(struct.pack(f"<{_CODES[size]}", value), "little")
+
+
+def real_text(bits: int, size: int = 32) -> str:
+    """The number with these bits, of which there are 16, 32 or 64; a negative ``bits`` is those in two's complement.
+    NVIDIA's disassembler has a space behind -0, infinities and NaNs, whatever follows.
     """
-    value, = struct.unpack("<f", struct.pack("<I", bits & _WORD))
-    sign = "-" if bits & _SIGN else "+"
+    bits %= 1 << size
+    value, = struct.unpack(f"<{_CODES[size]}", bits.to_bytes(size // 8, "little"))
+    sign = "-" if bits >> size - 1 else "+"
     if math.isnan(value):
-        return f"{sign}QNAN "
+        return f"{sign}{'S' if size == 64 and not bits >> 51 & 1 else 'Q'}NAN "
     if math.isinf(value):
         return f"{sign}INF "
-    if value == 0 and bits & _SIGN:
+    if value == 0 and sign == "-":
         return "-0.0 "
     return f"{value:.{_DIGITS}e}" if abs(value) >= _LONG else f"{value:.{_DIGITS}g}"
 
 
-def real_bits(text: str) -> int:
-    """The 32 bits, as a signed number, of a number in base 10, rounded to the nearest; of INF or QNAN; or those that a
-    number in base 16 or 2 is. ValueError where it is none of these, or too large.
+def real_bits(text: str, size: int = 32) -> int:
+    """The bits, as a signed number, of a number in base 10, rounded to the nearest; of INF, QNAN or, of 64 bits, SNAN;
+    or those that a number in base 16 or 2 is. ValueError where it is none of these, or too large.
     """
     negative, digits = text.startswith("-"), text.removeprefix("-").removeprefix("+")
     if digits in _SPECIAL:
-        bits = _SPECIAL[digits]
+        bits = _pattern(_SPECIAL[digits], size)
+    elif digits == "SNAN" and size == 64:
+        bits = _SIGNALLING
     elif digits[:2].lower() in ("0x", "0b"):
         bits = int(digits, 0)
-        if bits > _WORD:
-            raise ValueError(f"{digits} does not fit 32 bits")
+        if bits >> size:
+            raise ValueError(f"{digits} does not fit {size} bits")
     else:
         try:
-            bits, = struct.unpack("<I", struct.pack("<f", float(digits)))
+            bits = _pattern(float(digits), size)
+            if bits == _pattern(math.inf, size):
+                raise OverflowError
         except OverflowError as error:
-            raise ValueError(f"{digits} is too large for single precision") from error
+            raise ValueError(f"{digits} is too large for {_NAMES[size]} precision") from error
         except ValueError as error:
             raise ValueError(f"{digits} is no floating-point number") from error
-    bits ^= _SIGN if negative else 0
-    return bits - (1 << 32) if bits & _SIGN else bits
+    bits ^= negative << size - 1
+    return bits - (1 << size) if bits >> size - 1 else bits

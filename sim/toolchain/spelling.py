@@ -156,7 +156,7 @@ def _immediate(operand: Immediate, values: Values) -> str:
     value = values[operand.field]
     if value == operand.default:
         return ""
-    text = real_text(value) if operand.real else _integer(operand, value, values)
+    text = real_text(value, operand.real) if operand.real else _integer(operand, value, values)
     adjust = operand.adjust
     suffix = ".NEG" * _negated(adjust, values)
     suffix += ".ABS" * (adjust.absolute is not None and values[adjust.absolute])

@@ -13,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rtl.convert.decode import CONVERSION_FORMS
+from rtl.convert.instruction import ConversionOperation
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
+from rtl.isa.functions import OF_DOUBLES
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
+from rtl.isa.table import find
 from rtl.params import WARP_THREADS
+from sim.model.vector.conversion import f2f, f2i, i2f
 from sim.model.vector.functions import mufu
 from testbench.formulas.conversion import condition_of, formula, is_wide
 from testbench.formulas.functions import BOUNDS, near
@@ -30,10 +34,10 @@ BANK_BYTES = 256
 _REGISTERS = 32
 """Of a launch by hand."""
 GUARD = 2
-FUNCTIONS = tuple(BOUNDS)
+FUNCTIONS = (*BOUNDS, *OF_DOUBLES)
 """Functions of MUFU that the machine has."""
 _WORD = (1 << 32) - 1
-_INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
+INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,
              0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, 0xFFFF_FFFF, 0x1_0000_0000, 0x20_0000_0000_0001,
              0x20_0000_0000_0003, 0x7FFF_FFFF_FFFF_FC00, 0x7FFF_FFFF_FFFF_FFFF, 1 << 63, (1 << 63) + 1,
              0xFFFF_FF7F_FFFF_FFFF, 0xFFFF_FF80_0000_0000, 0xFFFF_FFFF_FFFF_FBFF, 0xFFFF_FFFF_FFFF_FFFF]
@@ -41,19 +45,27 @@ _POWERS = [-130, -2, -1, 0, 1, 6, 7, 8, 14, 15, 16, 22, 23, 24, 30, 31, 32, 51, 
 """Exponents of numbers that are edges of something."""
 
 
+_SIZES_OF = {FloatFormat.F16: (10, 5), FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}
+"""Bits of fraction and exponent."""
+_RANGE_ENDS = [power for fraction, exponent in _SIZES_OF.values() for end in [(1 << exponent - 1) - 1]
+               for power in (end, end + 1, 1 - end, -end, 1 - end - fraction, -end - fraction, -1 - end - fraction)]
+"""Exponents at the ends of the formats' ranges: the largest numbers, the least normal and subnormal ones, halves."""
+
+
 def _float_edges(form: FloatFormat) -> list[int]:
     """Patterns of a format: powers of two and their neighbours, subnormal numbers, infinities, and none."""
-    fraction, exponent = {FloatFormat.F32: (23, 8), FloatFormat.F64: (52, 11)}[form]
+    fraction, exponent = _SIZES_OF[form]
     bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
     positive = [0, 1, (1 << fraction) - 1, infinity, infinity + 1, infinity | (1 << fraction) - 1, infinity - 1]
-    for power in _POWERS:
-        if power + bias >= 0:
+    for power in (*_POWERS, *_RANGE_ENDS):
+        if 0 <= power + bias <= 2 * bias:
             middle = power + bias << fraction
             positive += [middle, middle + 1, max(0, middle - 1), middle | 1 << fraction - 1]
     return [pattern | sign << fraction + exponent for pattern in positive for sign in (0, 1)]
 
 
-_EDGES = {"integer": _INTEGERS, "single": _float_edges(FloatFormat.F32), "double": _float_edges(FloatFormat.F64)}
+_EDGES: dict[FloatFormat | None, list[int]] = {None: INTEGERS} | {form: _float_edges(form) for form in FloatFormat}
+"""Of integers, and of each format."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +105,44 @@ class ConversionCase:
         return any(isinstance(self.form.operands.get(name), Register) for name in "ab")
 
 
+def edges(form: FloatFormat) -> list[int]:
+    """Patterns of a format at the edges of something."""
+    return list(_EDGES[form])
+
+
+def random_pattern(source: random.Random, form: FloatFormat) -> int:
+    """Of a format: near the integers, in the range of a narrower format, a bit below it, or anywhere; a few bits of the
+    fraction, or many.
+    """
+    fraction, exponent = _SIZES_OF[form]
+    bias, bits = (1 << exponent - 1) - 1, source.getrandbits(fraction)
+    bits = bits >> source.randrange(fraction) << source.randrange(fraction) & (1 << fraction) - 1
+    near, wide = source.randrange(-3, min(66, bias + 2)), source.randrange(-bias, bias + 2)
+    narrower = [(1 << size - 1) - 1 for _, size in _SIZES_OF.values() if size < exponent]
+    power = source.choice([near, wide, *(source.randrange(-end - 26, end + 2) for end in narrower)])
+    return (source.getrandbits(1) << exponent | power + bias) << fraction | bits
+
+
 def calculated(function: MultiFunction, words: NDArray[np.uint32], saturate: int = 0) -> NDArray[np.uint32]:
     """What the warp model makes of words."""
     read: Any = SimpleNamespace(a=words)
     result = mufu(read, {"function": function.value, "absolute_a": 0, "negate_a": 0, "saturate": saturate}).value
     assert result is not None
     return result
+
+
+def converted(operation: ConversionOperation, sources: list[int], fields: Mapping[str, int]) -> list[int]:
+    """What the warp model makes of sources of up to 64 bits, one register or two."""
+    compute = {ConversionOperation.FLOAT_TO_FLOAT: f2f, ConversionOperation.FLOAT_TO_INTEGER: f2i,
+               ConversionOperation.INTEGER_TO_FLOAT: i2f}[operation]
+    given = np.array(sources, np.uint64)
+    read: Any = SimpleNamespace(b=given.astype(np.uint32), b_high=(given >> np.uint64(32)).astype(np.uint32))
+    with np.errstate(all="ignore"):
+        outcome = compute(read, fields)
+    assert outcome.value is not None
+    low: list[int] = outcome.value.tolist()
+    high: list[int] = [0] * len(low) if outcome.value_high is None else outcome.value_high.tolist()
+    return [word | upper << 32 for word, upper in zip(low, high, strict=True)]
 
 
 def random_word(source: random.Random, form: Form, **chosen: int) -> int:
@@ -115,29 +159,25 @@ def random_word(source: random.Random, form: Form, **chosen: int) -> int:
 
 def _patterns(source: random.Random, form: Form, values: Mapping[str, int]) -> list[int]:
     """A source for every thread, edges among them."""
-    kind = "integer"
+    kind = None
     if form.name in ("MUFU", "F2I", "F2F"):
-        kind = "double" if values.get("source", FloatFormat.F32.value) == FloatFormat.F64.value else "single"
-    edges, result = _EDGES[kind], []
+        kind = FloatFormat(values.get("source", FloatFormat.F32.value))
+    known, result, step = _EDGES[kind], [], 8 if kind is None else 16
     for _ in range(WARP_THREADS):
         if source.random() < 0.6:
-            result.append(source.choice(edges) << (8 * values.get("part", 0)))
-        elif kind == "integer":
+            result.append(source.choice(known) << (step * values.get("part", 0)))
+        elif kind is None:
             result.append(source.getrandbits(64) >> source.randrange(64))
         else:
-            # A number near the integers, with a few bits after the point or many.
-            fraction, bias, sign = (52, 1023, 63) if kind == "double" else (23, 127, 31)
-            bits = source.getrandbits(fraction) >> source.randrange(fraction) << source.randrange(fraction)
-            power = source.choice([source.randrange(-3, 66), source.randrange(-bias, bias + 2)])
-            result.append(source.getrandbits(1) << sign | (power + bias) << fraction | bits & (1 << fraction) - 1)
+            result.append(random_pattern(source, kind) << step * values.get("part", 0))
     return [pattern & (1 << 64) - 1 for pattern in result]
 
 
 @cache
 def _bank(seed: int) -> bytes:
-    """What the constant bank holds: integers and single-precision numbers."""
+    """What the constant bank holds: integers and single-precision numbers, of which some are two of half precision."""
     source = random.Random(seed)
-    words = [source.choice(_INTEGERS + _EDGES["single"]) & _WORD for _ in range(BANK_BYTES // 4)]
+    words = [source.choice(INTEGERS + _EDGES[FloatFormat.F32]) & _WORD for _ in range(BANK_BYTES // 4)]
     return b"".join(word.to_bytes(4, "little") for word in words)
 
 
@@ -214,7 +254,7 @@ def every_type() -> Iterator[tuple[Form, int]]:
         if form.variant not in ("r", ""):
             continue
         fixed = {"guard": GUARD, "guard_not": 0, "Rd": 4, "Ra": 8, "Rb": 8}
-        free = [field for name, field in form.fields.items() if name not in fixed]
+        free = [field for name, field in form.fields.items() if name not in fixed and field.mask & ~form.mask]
         for choices in product(*(field.bounds for field in free)):
             word = form.match
             for field, value in zip(free, choices, strict=True):
@@ -222,5 +262,5 @@ def every_type() -> Iterator[tuple[Form, int]]:
             for name, value in fixed.items():
                 if name in form.fields:
                     word = form.fields[name].put(word, value)
-            if encoding_error(word, _REGISTERS) is WarpError.NONE:
+            if find(word) is form and encoding_error(word, _REGISTERS) is WarpError.NONE:
                 yield form, word

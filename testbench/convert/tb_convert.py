@@ -7,6 +7,7 @@ hardware, whose operations of the lanes must leave the same registers and CC.
 import random
 from collections.abc import Iterable
 from functools import partial
+from itertools import product
 from statistics import mean
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from rtl.convert.datapath import DATAPATH_STAGES, FUNCTION_DELAY, ConversionDatapath
 from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
+from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
@@ -22,20 +24,26 @@ from sim.waves import Mark, Trace, View, instruction
 from testbench.convert.cases import (
     BANK_BYTES,
     FUNCTIONS,
+    INTEGERS,
     ConversionCase,
     calculated,
     case_of,
+    converted,
+    edges,
     every_type,
     random_case,
+    random_pattern,
     random_word,
 )
 from testbench.convert.driver import ConvertDriver
 from testbench.execute.singles import EDGES
+from testbench.formulas.functions import UPPER_EDGES
 from testbench.handmade import ALL
 from testbench.words import encode
 
 _SIZES = (SmParams(warps=16, lanes=8), SmParams(warps=16, lanes=4), SmParams(warps=16, lanes=32))
 ALL_REPORTED = 0xFFFF_FFFF
+_WORD = (1 << 32) - 1
 
 
 def _play(bench: Bench, what: str, params: SmParams, cases: Iterable[ConversionCase], **how: float) -> ConvertDriver:
@@ -83,20 +91,20 @@ def check_types(bench: Bench) -> None:
 def check_functions(bench: Bench) -> None:
     """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
     count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
-    dut, source = ConversionDatapath(True), np.random.default_rng(bench.random.getrandbits(32))
+    dut, source = ConversionDatapath(True, True), np.random.default_rng(bench.random.getrandbits(32))
     edges = np.array(EDGES, np.uint32)
     for function in FUNCTIONS:
         for saturate in (0, 1):
             # Any number at all, and numbers from 2**-24 to 2**24.
             words: Any = np.concatenate([
-                edges, source.integers(0, 1 << 32, count // 4, np.uint32),
+                edges, np.array(UPPER_EDGES, np.uint32), source.integers(0, 1 << 32, count // 4, np.uint32),
                 source.integers(103 << 23, 151 << 23, count // 4, np.uint32) | source.choice(
                     np.array([0, 1 << 31], np.uint32), count // 4)])
             expected, found = calculated(function, words, saturate), list[int]()
             bench.simulate(dut, [partial(_pass, dut, words, found, {
                 "operation": ConversionOperation.FUNCTION, "function": function, "saturate": saturate, "size": 2,
                 "to_size": 2}, cycles)], limit=len(words) + 100)
-            wrong = np.flatnonzero(np.array(found, np.uint32) != expected)
+            wrong = np.flatnonzero((np.array(found, np.uint64) & _WORD) != expected)
             bench.expect(f"{function.name}, saturate {saturate}: sources whose result is wrong",
                          [hex(words[at]) for at in wrong[:4]], [])
             bench.checked("results of functions", len(words))
@@ -109,8 +117,59 @@ async def _pass(dut: ConversionDatapath, words: Any, found: list[int], instructi
         if position < len(words):
             ctx.set(dut.source, int(words[position]))
         if position >= cycles:
-            found.append(ctx.get(dut.result) & 0xFFFF_FFFF)
+            found.append(ctx.get(dut.result))
         await ctx.tick()
+
+
+def check_formats(bench: Bench, floats: bool = True) -> None:
+    """Numbers of every format in every other, and within it, as integers of every type, and these in every format; by
+    the datapath and by the warp model: edges, and numbers at random. Without ``floats`` what such a machine has.
+    """
+    count, random = 2_000 if bench.thorough else 50, bench.random
+    dut, jobs = ConversionDatapath(floats, floats), list[tuple[ConversionOperation, dict[str, int], list[int]]]()
+
+    def add(operation: ConversionOperation, form: FloatFormat | None, known: list[int], **fields: int) -> None:
+        chosen = {name: random.getrandbits(1) for name in ("flush", "saturate", "absolute_b", "negate_b")}
+        chosen["saturate"] &= operation is ConversionOperation.FLOAT_TO_FLOAT
+        sources = [random_pattern(random, form) if form is not None else random.getrandbits(64) >> random.randrange(64)
+                   for _ in range(count)]
+        jobs.append((operation, chosen | {"part": 0} | fields, known + sources))
+
+    for form, mode in product(FloatFormat if floats else (), range(4)):
+        for to in FloatFormat:
+            fields = {"round": mode} if form is not to else {"whole": mode + 4}
+            add(ConversionOperation.FLOAT_TO_FLOAT, form, edges(form), source=form.value, destination=to.value,
+                **fields)
+        add(ConversionOperation.FLOAT_TO_FLOAT, form, edges(form), source=form.value, destination=form.value, whole=0)
+    formats = FloatFormat if floats else (FloatFormat.F32, FloatFormat.F64)
+    for form, mode, integer in product(formats, range(4), range(8)):
+        add(ConversionOperation.INTEGER_TO_FLOAT, None, INTEGERS, source=integer, destination=form.value, round=mode)
+        if integer & 3:
+            add(ConversionOperation.FLOAT_TO_INTEGER, form, edges(form), source=form.value, destination=integer,
+                round=mode)
+    found, checked = list[int](), 0
+    bench.simulate(dut, [partial(_convert, dut, jobs, found)], limit=100 + sum(
+        len(sources) + DATAPATH_STAGES for _, _, sources in jobs))
+    for operation, fields, sources in jobs:
+        expected, results = converted(operation, sources, fields), found[checked:checked + len(sources)]
+        wrong = [(hex(source), hex(result)) for source, result, right in zip(sources, results, expected, strict=True)
+                 if result != right]
+        bench.expect(f"{operation.name}, {fields}: sources and results that are wrong", wrong[:4], [])
+        checked += len(sources)
+    bench.checked("conversions of formats", checked)
+
+
+async def _convert(dut: ConversionDatapath, jobs: Any, found: list[int], ctx: Any) -> None:
+    """Sends the sources of one instruction after the other through the datapath."""
+    for operation, fields, sources in jobs:
+        mode = fields.get("round", fields.get("whole", 0))
+        wide, results = fields["destination"] & 3 == 3, list[int]()
+        await _pass(dut, sources, results, {
+            "operation": operation, "size": fields["source"] & 3, "signed": fields["source"] >> 2,
+            "to_size": fields["destination"] & 3, "to_signed": fields["destination"] >> 2, "round": mode & 3,
+            "whole": mode >> 2, "absolute": fields["absolute_b"], "negate": fields["negate_b"],
+            "flush": fields["flush"], "saturate": fields["saturate"]}, DATAPATH_STAGES, ctx)
+        found += results if wide else [result & _WORD for result in results]
 
 
 def check_crowd(bench: Bench) -> None:
@@ -158,5 +217,5 @@ def traces_of(driver: ConvertDriver) -> View:
 
 def run(bench: Bench) -> None:
     """The testbench."""
-    for check in (check_forms, check_corners, check_types, check_functions, check_crowd, record):
+    for check in (check_forms, check_corners, check_types, check_functions, check_formats, check_crowd, record):
         check(bench)

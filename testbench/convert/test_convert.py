@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from types import SimpleNamespace
@@ -104,7 +105,12 @@ def test_the_decoder_reads_what_the_table_says():
                 if isinstance(operand, Constant):
                     assert ctx.get(dut.operand) == constant
                 if isinstance(operand, Immediate):
-                    assert ctx.get(dut.operand) == values[operand.field] & (1 << 32) - 1
+                    upper = operand.real == 64
+                    assert ctx.get(dut.upper) == upper
+                    assert ctx.get(dut.operand) == values[operand.field] >> 32 * upper & (1 << 32) - 1
+                if "part" in values:
+                    halves = form.fields["part"].width == 1
+                    assert got.part == (values["part"] << halves if got.size < 2 else 0)
                 for name, flag in (("saturate", "saturate"), ("flush", "flush"), ("shift", "from_top"),
                                    ("invert_b", "invert"), ("signed", "signed")):
                     assert name not in values or got[flag] == values[name], (hex(word), name)
@@ -183,7 +189,7 @@ def test_square_roots_are_near_enough():
 
 
 def test_the_reciprocal_of_a_machine_without_floating_point():
-    source, dut = random.Random(1), ConversionDatapath(False)
+    source, dut = random.Random(1), ConversionDatapath(False, False)
     words = [*SINGLES, *(source.getrandbits(32) for _ in range(300))]
     expected = calculated(MultiFunction.RCP, np.array(words, np.uint32))
     cycles = DATAPATH_STAGES + FUNCTION_DELAY
@@ -202,17 +208,17 @@ def test_the_reciprocal_of_a_machine_without_floating_point():
 
 
 def test_significands_and_shifts():
-    source, dut = random.Random(2), FloatUnpack()
+    source, dut = random.Random(2), FloatUnpack(True)
 
     async def body(ctx):
-        for double, (fraction, exponent) in ((0, (23, 8)), (1, (52, 11))):
+        for size, (fraction, exponent) in ((1, (10, 5)), (2, (23, 8)), (3, (52, 11))):
             bias = (1 << exponent - 1) - 1
-            ctx.set(dut.double, double)
-            for power in [*range(-4, 67), -bias, bias + 1]:
+            ctx.set(dut.instruction, {"operation": ConversionOperation.FLOAT_TO_INTEGER, "size": size})
+            for power in [*range(-4, min(67, bias + 1)), -bias, bias + 1]:
                 bits = source.choice([0, 1, 1 << fraction - 1, (1 << fraction) - 1, source.getrandbits(fraction)])
                 pattern = power + bias << fraction | bits
                 ctx.set(dut.pattern, pattern)
-                value = unpacked(pattern, 2 + double)
+                value = unpacked(pattern, size)
                 finite = power <= bias
                 assert ctx.get(dut.none) == (not finite and bits != 0)
                 assert ctx.get(dut.excess) == (not finite or value >= 1 << 64)
@@ -224,6 +230,33 @@ def test_significands_and_shifts():
                     assert not ctx.get(dut.significand)
                 assert not finite or value >= 1 or ctx.get(dut.round) == (value >= 0.5)
                 assert value >= 1 or ctx.get(dut.sticky) == (value not in (0, 0.5))
+
+    combinational(dut, body)
+
+
+def test_exponents_and_how_far_numbers_of_narrower_formats_go_down():
+    source, dut = random.Random(4), FloatUnpack(True)
+
+    async def body(ctx):
+        sizes = {1: (10, 5), 2: (23, 8), 3: (52, 11)}
+        for (size, (fraction, exponent)), (to_size, (_, to_exponent)) in product(sizes.items(), repeat=2):
+            bias, lowest = (1 << exponent - 1) - 1, 2 - (1 << to_exponent - 1)
+            ctx.set(dut.instruction, {"operation": ConversionOperation.FLOAT_TO_FLOAT, "size": size,
+                                      "to_size": to_size})
+            for stored in sorted({*range(1, (1 << exponent) - 1, 7), *(
+                    power for end in (1, bias + lowest, 2 * bias) for power in range(end - 70, end + 70)
+                    if 1 <= power <= 2 * bias)}):
+                ctx.set(dut.pattern, stored << fraction | source.getrandbits(fraction))
+                value, steps = unpacked(ctx.get(dut.pattern), size), ctx.get(dut.shift)
+                below = max(0, lowest + bias - stored) if to_size < size else 0
+                assert (ctx.get(dut.significand) == 0) == (below > 63)
+                assert below > 63 or steps == below
+                assert below > 63 or ctx.get(dut.significand) == value / Fraction(2) ** (stored - bias - 63)
+                assert ctx.get(dut.exponent) == stored - bias + 1 - lowest
+                assert ctx.get(dut.round) == (below == 64)
+                assert ctx.get(dut.sticky) == (below > 64 or (below == 64 and bool(
+                    ctx.get(dut.pattern) % (1 << fraction))))
+                assert not ctx.get(dut.excess) and not ctx.get(dut.none)
 
     combinational(dut, body)
 
@@ -277,6 +310,12 @@ def test_types():
 
 def test_functions():
     assert passes(tb_convert.check_functions).checks["results of functions"] > 6 * 1000
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_formats(floats):
+    passed = passes(partial(tb_convert.check_formats, floats=floats))
+    assert passed.checks["conversions of formats"] > (200 if floats else 100) * 100
 
 
 def test_crowd():

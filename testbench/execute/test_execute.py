@@ -1,18 +1,25 @@
 """The lanes: the decoder against the instruction table, the whole by its testbench."""
 
-
+import random
+from collections import Counter
 from functools import partial
+from itertools import product
 
 import pytest
 
+from rtl.execute import float_unit
 from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.execute.float_unit import FloatPrepare
 from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ, Pipe
 from rtl.isa.table import FORMS
+from rtl.params import WARP_THREADS
+from sim.model.thread import step
 from testbench import simulation
 from testbench.execute import tb_execute
 from testbench.execute.driver import LaneDriver
 from testbench.execute.reference import formula_beats
+from testbench.handmade import alone, encode
 from testbench.simulation import combinational, failure
 
 FIXED_LATENCY = (Pipe.ALU, Pipe.PREDICATE, Pipe.MULTIPLY)
@@ -23,7 +30,7 @@ passes = partial(simulation.passes, "execute")
 
 def test_every_form_of_fixed_latency_passes_the_lanes():
     others = {form.name for form in FORMS if form.pipe in FIXED_LATENCY and form not in LANE_FORMS}
-    assert others == {"VOTE.VTG", "FSWZADD"}   # refused
+    assert others == {"VOTE.VTG"}   # refused
     assert {form.name for form in LANE_FORMS if form.pipe not in FIXED_LATENCY} == {"S2R"}
 
 
@@ -81,3 +88,68 @@ def test_a_wrong_result_is_seen(what):
 
     found = {"values": "thread 3", "conditions": "CC", "p": "P", "destination": "destination", "threads": "threads"}
     assert found[what] in failure("execute", body)
+
+
+# FCHK: exponents of the dividend and the divisor, and their difference, that the short way of a division takes.
+LEAST, MOST = {"a": 30, "b": 1, "a - b": -124}, {"a": 254, "b": 252, "a - b": 125}
+
+
+def at_the_bounds():
+    """Exponents of a and b with which one bound is met, or missed by one, and all others are kept."""
+    for what, off in product(LEAST, (-1, 0, 1)):
+        for bound in (LEAST, MOST):
+            edge = bound[what] + off
+            for other in range(256):
+                a, b = {"a": (edge, other), "b": (other, edge), "a - b": (other, other - edge)}[what]
+                measures = {"a": a, "b": b, "a - b": a - b}
+                if 0 <= a <= 255 and 0 <= b <= 255 and other % 8 == 5 and all(
+                        LEAST[name] <= measure <= MOST[name] for name, measure in measures.items() if name != what):
+                    yield a, b, not LEAST[what] <= edge <= MOST[what]
+
+
+def checks_divisions():
+    """FCHK in a lane, in every direction from its bounds."""
+    source, dut = random.Random(0), FloatPrepare()
+
+    async def body(ctx):
+        ctx.set(dut.control, {"decides": 1, "checks": 1})
+        counts = Counter()
+        for a, b, outside in at_the_bounds():
+            fractions = [source.choice([0, 0x7F_FFFF, source.getrandbits(23)]) for _ in "ab"]
+            words = [source.getrandbits(1) << 31 | exponent << 23 | fraction
+                     for exponent, fraction in zip((a, b), fractions, strict=True)]
+            ctx.set(dut.operands, dict(zip("ab", words, strict=True)))
+            assert ctx.get(dut.holds) == outside, (a, b)
+            counts[outside] += 1
+        assert min(counts[True], counts[False]) > 60
+
+    combinational(dut, body)
+
+
+def test_divisions_are_checked_at_their_bounds():
+    checks_divisions()
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+@pytest.mark.parametrize(("bound", "place"), [("_DIVIDENDS", 0), ("_DIVIDENDS", 1), ("_DIVISORS", 1),
+                                              ("_QUOTIENTS", 0), ("_QUOTIENTS", 1)])
+def test_a_bound_that_is_one_off_is_seen(monkeypatch, bound, place, step):
+    moved = list(getattr(float_unit, bound))
+    moved[place] += step
+    monkeypatch.setattr(float_unit, bound, tuple(moved))
+    with pytest.raises(AssertionError):
+        checks_divisions()
+
+
+def test_both_models_check_divisions_at_the_same_bounds():
+    word = encode("FCHK", "r", Pd=0, Ra=1, Rb=2)
+    cases = list(at_the_bounds())
+    cases = cases[:len(cases) // WARP_THREADS * WARP_THREADS]
+    for first in range(0, len(cases), WARP_THREADS):
+        part = cases[first:first + WARP_THREADS]
+        registers = {1: [a << 23 for a, _, _ in part], 2: [b << 23 for _, b, _ in part]}
+        warp, _ = alone(word, registers)
+        assert warp.predicates[0] == sum(outside << thread for thread, (_, _, outside) in enumerate(part))
+        for thread in range(0, WARP_THREADS, 4):
+            done = step(word, {number: row[thread] for number, row in registers.items()})
+            assert done.predicates[0] == part[thread][2]

@@ -8,7 +8,7 @@ from rtl.isa.syntax import Values
 
 _SIZES = (8, 16, 32, 64)
 _WORD = (1 << 32) - 1
-_FORMATS = {FloatFormat.F32.value: (23, 8), FloatFormat.F64.value: (52, 11)}
+_FORMATS = {FloatFormat.F16.value: (10, 5), FloatFormat.F32.value: (23, 8), FloatFormat.F64.value: (52, 11)}
 """Bits of fraction and exponent."""
 
 
@@ -25,10 +25,10 @@ def _bounds(code: int) -> tuple[int, int]:
     return (-1 << size - 1, (1 << size - 1) - 1) if code >> 2 else (0, (1 << size) - 1)
 
 
-def _adjusted(value: Fraction | int, values: Values) -> Fraction | int:
-    """A source made absolute, then negated."""
-    value = abs(value) if values.get("absolute_a", 0) or values.get("absolute_b", 0) else value
-    return -value if values.get("negate_a", 0) or values.get("negate_b", 0) else value
+def _adjusted(value: int, values: Values) -> int:
+    """An integer made absolute, then negated."""
+    value = abs(value) if values["absolute_b"] else value
+    return -value if values["negate_b"] else value
 
 
 def _rounded(value: Fraction | int, mode: int) -> int:
@@ -45,21 +45,18 @@ def _rounded(value: Fraction | int, mode: int) -> int:
 
 
 def packed(value: Fraction | int, form: int, mode: int) -> int:
-    """The pattern of a number that is not 0, in a format; 0 of its sign below the normal range."""
+    """The pattern of a number that is not 0, in a format: beyond the largest number that or the infinity."""
     fraction, exponent = _FORMATS[form]
-    bias = (1 << exponent - 1) - 1
-    power = math.floor(math.log2(abs(value)))
-    while abs(value) >= Fraction(2) ** (power + 1):
-        power += 1
-    while abs(value) < Fraction(2) ** power:
+    bias, infinity = (1 << exponent - 1) - 1, (1 << exponent) - 1 << fraction
+    power = abs(Fraction(value)).numerator.bit_length() - Fraction(value).denominator.bit_length()
+    if abs(value) < Fraction(2) ** power:
         power -= 1
-    significand = abs(_rounded(Fraction(value) / Fraction(2) ** (power - fraction), mode))
-    if significand >> fraction + 1:
-        significand, power = significand >> 1, power + 1
-    sign = (value < 0) << fraction + exponent
-    if power + bias < 1:
-        return sign
-    return sign | power + bias << fraction | significand & (1 << fraction) - 1
+    power = max(power, 1 - bias)
+    steps = abs(_rounded(Fraction(value) / Fraction(2) ** (power - fraction), mode))
+    pattern = steps + (power + bias - 1 << fraction)
+    if pattern >= infinity:
+        pattern = infinity if mode in (0, 1 if value < 0 else 2) else infinity - 1
+    return (value < 0) << fraction + exponent | pattern
 
 
 def unpacked(pattern: int, form: int) -> Fraction | float:
@@ -74,46 +71,53 @@ def unpacked(pattern: int, form: int) -> Fraction | float:
     return -value if negative else value
 
 
+def _source(pattern: int, values: Values) -> tuple[bool, Fraction | float]:
+    """The sign and the magnitude of a floating-point source, as the instruction wants them."""
+    form = values["source"]
+    pattern = pattern >> 16 * values.get("part", 0) & (1 << _SIZES[form]) - 1
+    negative = bool(pattern >> _SIZES[form] - 1 and not values["absolute_b"]) != bool(values["negate_b"])
+    magnitude = abs(unpacked(pattern, form))
+    if values["flush"] and form == FloatFormat.F32.value and magnitude < Fraction(2) ** -126:
+        magnitude = Fraction(0)
+    return negative, magnitude
+
+
 def _f2i(pattern: int, values: Values) -> int:
     form, code = values["source"], values["destination"]
-    value, (lowest, highest) = unpacked(pattern & (1 << _SIZES[form]) - 1, form), _bounds(code)
-    if isinstance(value, float) and math.isnan(value):
+    (negative, magnitude), (lowest, highest) = _source(pattern, values), _bounds(code)
+    if isinstance(magnitude, float) and math.isnan(magnitude):
         size = _SIZES[code & 3]
         return typed(1 << size - 1, code) if size == 64 or form == FloatFormat.F64.value else 0
-    if isinstance(value, float):
-        return highest if _adjusted(1 if value > 0 else -1, values) > 0 else lowest
-    fraction, exponent = _FORMATS[form]
-    if values["flush"] and not pattern >> fraction & (1 << exponent) - 1:
-        return 0
-    return min(max(_rounded(_adjusted(value, values), values["round"]), lowest), highest)
+    if isinstance(magnitude, float):
+        return lowest if negative else highest
+    return min(max(_rounded(-magnitude if negative else magnitude, values["round"]), lowest), highest)
 
 
 def _f2f(pattern: int, values: Values) -> int:
-    form = FloatFormat.F32.value
-    value = unpacked(pattern, form)
-    negative = bool(pattern >> 31 and not values["absolute_b"]) != bool(values["negate_b"])
-    if math.isnan(value):
-        return 0 if values["saturate"] else 0x7FFF_FFFF
-    magnitude = abs(value)
-    if values["flush"] and magnitude < Fraction(2) ** -126:
-        magnitude = Fraction(0)
-    if values["round"] and isinstance(magnitude, Fraction):
-        magnitude = Fraction(abs(_rounded(-magnitude if negative else magnitude, values["round"] & 3)))
+    form, (negative, magnitude) = values["destination"], _source(pattern, values)
+    fraction, exponent = _FORMATS[form]
+    sign, infinity = 1 << fraction + exponent, (1 << exponent) - 1 << fraction
+    if math.isnan(magnitude):
+        no_number = infinity | 1 << fraction - 1 if form == FloatFormat.F64.value else sign - 1
+        return 0 if values["saturate"] else no_number
+    if values.get("whole", 0) and isinstance(magnitude, Fraction):
+        magnitude = Fraction(abs(_rounded(-magnitude if negative else magnitude, values["whole"] & 3)))
     if values["saturate"]:
         magnitude = Fraction(0) if negative else min(magnitude, Fraction(1))
         negative = False
     if not isinstance(magnitude, Fraction):
-        result = 0x7F80_0000
-    elif 0 < magnitude < Fraction(2) ** -126:
-        result = int(magnitude * 2 ** 149)
+        result = infinity
     else:
-        result = packed(magnitude, form, 0) if magnitude else 0
-    return result | negative << 31
+        rounded = -magnitude if negative else magnitude
+        result = packed(rounded, form, values.get("round", 0)) & ~sign if magnitude else 0
+    if values["flush"] and form == FloatFormat.F32.value and result < 1 << fraction:
+        result = 0
+    return result | sign * negative
 
 
 def is_wide(name: str, values: Values) -> bool:
     """Whether the result has two registers."""
-    return name in ("I2F", "F2I") and values["destination"] & 3 == 3
+    return name in ("I2F", "F2I", "F2F") and values["destination"] & 3 == 3
 
 
 def formula(name: str, values: Values, pattern: int) -> int:
@@ -132,7 +136,7 @@ def formula(name: str, values: Values, pattern: int) -> int:
         case "I2I" | "I2F":
             narrow = values["source"] & 3 < 2
             value = typed(pattern >> 8 * values["part"] if narrow else pattern, values["source"])
-            value = int(_adjusted(value, values))
+            value = _adjusted(value, values)
             if name == "I2F":
                 result = packed(value, values["destination"], values["round"]) if value else 0
             elif values["saturate"]:
@@ -143,7 +147,7 @@ def formula(name: str, values: Values, pattern: int) -> int:
         case "F2I":
             result = _f2i(pattern, values)
         case "F2F":
-            result = _f2f(pattern & _WORD, values)
+            result = _f2f(pattern, values)
     return result & ((1 << 64) - 1 if is_wide(name, values) else _WORD)
 
 

@@ -9,6 +9,7 @@ from random import Random
 from rtl.isa.errors import WarpError
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ, Constant, Form, Immediate, Predicate, Register
+from rtl.isa.table import find
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
 from testbench.formulas.integer import LONG, WORD, Outcome, Thread, outcome
 
@@ -67,7 +68,7 @@ def _try(source: Random, form: Form, registers: Sequence[int], limit: int,
         else:
             value = source.choice((field.bounds[0], field.bounds[-1], *source.choices(field.bounds, k=4)))
         word = field.put(word, value)
-    return word if encoding_error(word, limit) is WarpError.NONE else None
+    return word if find(word) is form and encoding_error(word, limit) is WarpError.NONE else None
 
 
 def modes(source: Random, form: Form, most: int) -> Iterator[dict[str, int]]:

@@ -1,5 +1,7 @@
 """Single instructions on the models: who writes, and what is refused. Their results: ``testbench.formulas``."""
 
+from itertools import product
+
 import pytest
 
 from rtl.isa.errors import WarpError
@@ -55,41 +57,56 @@ def test_modes_without_a_public_meaning_are_refused(word):
 def test_functions_but_the_reciprocal_are_floating_point_only(function):
     word = encode("MUFU", Rd=4, Ra=1, function=function.value)
     doubles = function in (MultiFunction.RCP64H, MultiFunction.RSQ64H)
-    assert (alone(word)[1].error is WarpError.ILLEGAL_INSTR_ENCODING) == doubles
+    assert (encoding_error(word, RZ, doubles=False) is WarpError.ILLEGAL_INSTR_ENCODING) == doubles
+    assert alone(word)[1].error is WarpError.NONE
     assert (encoding_error(word, RZ, floats=False) is WarpError.NONE) == (function is MultiFunction.RCP)
     assert encoding_error(encode("RRO", "r", Rd=4, Rb=1), RZ, floats=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("word", [
     encode("I2F", "r", Rd=4, Rb=6, source=2, destination=1), encode("F2I", "r", Rd=4, Rb=6, source=1, destination=2),
-    encode("F2I", "r", Rd=4, Rb=6, source=2, destination=2, part=1)])
-def test_half_precision_is_refused(word):
+    *(encode("F2F", "r", Rd=4, Rb=6, source=source, destination=destination)
+      for source, destination in product((1, 2, 3), repeat=2))])
+def test_half_precision_and_formats_are_floating_point_only(word):
+    assert alone(word)[1].error is WarpError.NONE
+    assert encoding_error(word, RZ, floats=False) is WarpError.ILLEGAL_INSTR_ENCODING
+
+
+@pytest.mark.parametrize("word", [
+    encode("F2I", "r", Rd=4, Rb=6, source=2, destination=2, no_part=1),
+    encode("F2I", "i", Rd=4, source=1, destination=2, part=1),
+    encode("F2F", "i", Rd=4, source=1, destination=2, part=1), encode("F2F", "c", Rd=4, source=3, destination=2),
+    *(encode("F2F", "r", Rd=4, Rb=6, source=size, destination=size, whole=code)
+      for size, code in product((1, 2, 3), repeat=2))])
+def test_halves_that_are_none_and_passing_are_refused(word):
     assert alone(word)[1].error is WarpError.ILLEGAL_INSTR_ENCODING
 
 
+_ZERO = {"Rd": 4, "Rb": RZ, "source": 2, "destination": 2}
+
+
 def test_the_zero_that_tests_of_64_bits_begin_with():
-    """Of RZ it is there without floating point, from other registers not."""
-    word = encode("F2F", "r", Rd=4, Rb=RZ, cc=1)
+    """Of RZ it is there without floating point, from other registers, or in other formats, not."""
+    word = encode("F2F", "r", **_ZERO, cc=1)
     warp, record = alone(word, {4: [7] * 32}, active=0xFFFF)
     assert vector(warp, 4) == [0] * 16 + [7] * 16
     assert record.condition == (0xFFFF, (1,) * 16 + (0,) * 16)
     assert encoding_error(word, RZ, floats=False) is WarpError.NONE
-    for other in (word ^ 0xF0 << 20, word ^ 1 << 45, encode("F2F", "c", Rd=4), encode("F2F", "i", Rd=4)):
+    for other in (word ^ 0xF0 << 20, word ^ 1 << 45, word ^ 1 << 8, word ^ 1 << 10,
+                  encode("F2F", "c", Rd=4, source=2, destination=2), encode("F2F", "i", Rd=4, source=2, destination=2)):
         assert encoding_error(other, RZ, floats=False) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 @pytest.mark.parametrize("content", [
-    encode("MUFU", Rd=0, Ra=1, function=MultiFunction.RCP64H.value),
-    encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, part=1, destination=2),
-    encode("I2F", "r", Rd=0, Rb=1, source=2, destination=FloatFormat.F16.value),
-    encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F16.value, destination=2)])
-def test_other_functions_and_half_floats_are_not_of_this_machine(content):
+    encode("F2I", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, no_part=1, destination=2),
+    encode("F2F", "r", Rd=0, Rb=1, source=FloatFormat.F32.value, destination=FloatFormat.F32.value, whole=1)])
+def test_other_functions_and_halves_that_are_none_are_not_of_this_machine(content):
     with pytest.raises(FaultError, match="not an instruction of this machine"):
         step(content)
 
 
 def test_the_zero_that_tests_of_64_bits_begin_with_on_the_thread_model():
-    content = encode("F2F", "r", Rd=0, Rb=RZ, cc=1)
-    done = step(content, {0: 9}, condition=0b1110)
-    assert (done.registers[0], done.condition) == (0, 1)
-    assert step(encode("F2F", "r", Rd=0, Rb=RZ), {0: 9}, condition=0b1110).condition == 0b1110
+    content = encode("F2F", "r", **_ZERO, cc=1)
+    done = step(content, {4: 9}, condition=0b1110)
+    assert (done.registers[4], done.condition) == (0, 1)
+    assert step(encode("F2F", "r", **_ZERO), {4: 9}, condition=0b1110).condition == 0b1110

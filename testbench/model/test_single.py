@@ -13,6 +13,8 @@ from sim.model.thread import Before, step_together
 from sim.model.vector.lanes import ALL_THREADS, Condition, Sources
 from sim.model.vector.operations import OPERATIONS
 from testbench.execute.singles import SINGLES, singles
+from testbench.handmade import alone, vector
+from testbench.toolchain.test_words import assembled
 
 gmpy2: Any = import_module("gmpy2")       # it does not say of what types its functions are
 BATCHES = 40
@@ -87,6 +89,24 @@ def test_arithmetic_is_rounded_once(name, flush, rounding):
         thread, warp = both(word, name, operands)
         for a, b, c, *results in zip(*operands, exact, thread, warp, strict=True):
             assert results[1:] == results[:1] * 2, f"{a:#x} {b:#x} {c:#x}: {[hex(result) for result in results]}"
+
+
+@pytest.mark.parametrize("rounding", FloatRounding)
+@pytest.mark.parametrize("flush", [0, 1])
+def test_a_quad_adds_with_the_signs_of_its_threads(flush, rounding):
+    """Signs as NVIDIA's disassembler prints them, the first thread's first."""
+    source = random.Random(2 * rounding.value + flush)
+    for _ in range(BATCHES):
+        signs = [source.choice(["PP", "NP", "PN", "ZP"]) for _ in range(4)]
+        mode = f"{'.FTZ' * flush}{'' if rounding is FloatRounding.RN else f'.{rounding.name}'}"
+        word = assembled(f"FSWZADD{mode} R4, R1, R2, {''.join(signs)}")
+        first, second, _ = singles(source, 32)
+        with_signs = {"P": lambda bits: bits, "N": lambda bits: bits ^ _SIGN, "Z": lambda _: 0}
+        exact = [expected(with_signs[signs[thread % 4][0]](a), 0x3F80_0000, with_signs[signs[thread % 4][1]](b),
+                          rounding, bool(flush)) for thread, (a, b) in enumerate(zip(first, second, strict=True))]
+        steps = step_together(word, [Before({1: a, 2: b}, [0] * 7) for a, b in zip(first, second, strict=True)])
+        warp, _ = alone(word, {1: first, 2: second})
+        assert [step.registers[4] for step in steps] == vector(warp, 4) == exact, (signs, first, second)
 
 
 @pytest.mark.parametrize("scale", ProductScale)

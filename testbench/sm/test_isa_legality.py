@@ -5,7 +5,7 @@ import pytest
 from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import AtomicType, FloatFormat
-from rtl.isa.legality import REFUSALS, encoding_error, is_floating, refusal_of
+from rtl.isa.legality import REFUSALS, encoding_error, lacks, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from sim.kernels.manifest import LEVELS, RUNS, cubin
@@ -50,7 +50,8 @@ def test_sums_of_floats_are_floating_point(name):
     word, plain = (encode(name, type=kind, operation=0) for kind in (AtomicType.F32.value, AtomicType.U32.value))
     form = find(word)
     assert form is not None
-    assert is_floating(form, form.values(word)) and not is_floating(form, form.values(plain))
+    assert lacks(form, form.values(word), floats=False, doubles=False) is not None
+    assert lacks(form, form.values(plain), floats=False, doubles=False) is None
     assert [encoding_error(word, RZ, floats) for floats in (False, True)] == [WarpError.ILLEGAL_INSTR_ENCODING,
                                                                              WarpError.NONE]
     for operation in range(1, 8):

@@ -112,7 +112,8 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
 @pytest.mark.parametrize(("word", "text"), [
     (encode("LOP32I", Rd=1, Ra=2, imm32=5, extended=1),
      " LOP32I.AND.X R1, R2, 0x5: what it does is not public, and compiled code does without it"),
-    (encode("MUFU", Rd=1, Ra=2, function=6), " MUFU.RCP64H R1, R2: of floating point there is single precision"),
+    (encode("I2F", "c", Rd=1, source=3, destination=2),
+     " I2F.F32.U64 R1, c[0x0] [0x0]: an operand of this machine is at most one word of a constant bank"),
     (encode("IADD32I", Rd=1, Ra=2, plus_one=1), "")])
 def test_forms_that_are_no_instructions_are_refused(tmp_path, capsys, word, text):
     path = tmp_path / "two.sass"

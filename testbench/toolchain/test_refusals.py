@@ -49,7 +49,7 @@ def test_what_has_a_form_is_not_on_the_list():
     assert all(absent(word) is None for word, _, text in rows() if text != ILLEGAL)
     assert absent(0) is None and absent(0xF1F0_0000_0007_0000) is None
     names = {row.name for row in ABSENT} & {form.name for form in FORMS}
-    assert names <= {"VMNMX", "VABSDIFF", "F2I"}     # of which the table has some
+    assert names <= {"VMNMX", "VABSDIFF"}     # of which the table has some
 
 
 def test_the_run_and_the_disassembler_tell_the_name(tmp_path, capsys):

@@ -3,19 +3,32 @@
 Choices of this project where no public page has a rule: a result of 8 or 16 bits fills the register with the sign or
 zeros of its type. Not-a-number becomes 0 as an integer, except from 64-bit floats or to 64-bit integers, where it is
 the number of the type with only the top bit set (this is PTX's rule). CC is zero of the whole result and sign of its
-upper word.
+upper word. A NaN in another format, or in its own, is all ones but for the sign, or +0 with .SAT. F2F rounds before a
+subnormal result is flushed; .FTZ concerns single precision alone (this is PTX's rule, too).
 """
 
 from rtl.isa.kinds import FloatFormat
 
 from .decode import Instruction, Result, result_of, semantics
-from .floats import DOUBLE, SINGLE, Rounding, Special, decode, encode, infinity, not_a_number, round_to_integer
+from .floats import (
+    DOUBLE,
+    HALF,
+    SINGLE,
+    Format,
+    Rounding,
+    Special,
+    decode,
+    encode,
+    infinity,
+    not_a_number,
+    round_to_integer,
+)
 from .integers import SIGN, TOP, WORD, ZERO, signed
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["write_wide"]
 
-_FORMATS = {FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
+_FORMATS = {FloatFormat.F16.value: HALF, FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
 _SIGNED_TYPE = 4
 
 
@@ -81,32 +94,7 @@ def _integer_to_integer(i: Instruction) -> Result:
     return compute
 
 
-@result_of("F2F")
-def _float_to_float(i: Instruction) -> Result:
-    """The number, or an integer beside it."""
-    b, saturate = i.source("b"), i["saturate"]
-    rounding, flush, absolute, negate = i["round"], i["flush"], i["absolute_b"], i["negate_b"]
-
-    def compute(thread: Thread) -> int:
-        number = decode(thread.values[b], SINGLE)
-        negative = (number[0] and not absolute) != bool(negate)
-        if len(number) == 3:
-            mantissa, exponent = number[1], number[2]
-            if flush and not mantissa >> SINGLE.fraction:
-                mantissa = 0
-            if rounding:
-                mantissa, exponent = abs(round_to_integer(negative, mantissa, exponent, Rounding(rounding & 3))), 0
-            result = encode(negative, mantissa, exponent, SINGLE, Rounding.NEAREST_EVEN)
-        else:
-            result = not_a_number(SINGLE) if number[1] is Special.NAN else infinity(negative, SINGLE)
-        if saturate:
-            nothing = negative or number[1] is Special.NAN
-            result = 0 if nothing else min(result, encode(False, 1, 0, SINGLE, Rounding.NEAREST_EVEN))
-        return result
-    return compute
-
-
-def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
+def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
     """A result of one or two registers, and its CC."""
     for number, at in enumerate(places):
         thread.values[at] = value >> 32 * number & WORD
@@ -119,34 +107,79 @@ def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
 def _integer_to_float(i: Instruction) -> Operation:
     form = _FORMATS[i["destination"]]
     source, set_cc, rounding = _IntegerSource(i), i["cc"], Rounding(i["round"])
-    places = i.destinations(form.bits // 32)
+    places = i.destinations(max(1, form.bits // 32))
 
     def operation(thread: Thread) -> None:
         value = source.get(thread)
-        _write(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
+        write_wide(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
     return operation
+
+
+class _FloatSource:
+    """The floating-point operand of F2I and F2F: part of a register, one or two, its sign changed."""
+
+    def __init__(self, i: Instruction) -> None:
+        self.form: Format = _FORMATS[i["source"]]
+        self.words = i.sources("b", max(1, self.form.bits // 32))
+        self.shift, self.kept = 16 * i["part"], (1 << self.form.bits) - 1
+        self.flush = i["flush"] and self.form is SINGLE
+        self.absolute, self.negate = i["absolute_b"], i["negate_b"]
+
+    def get(self, thread: Thread) -> tuple[bool, tuple[int, int] | Special]:
+        """Its sign, and mantissa and exponent or what else it is."""
+        bits = sum(thread.values[at] << 32 * place for place, at in enumerate(self.words)) >> self.shift & self.kept
+        number = decode(bits, self.form)
+        negative = (number[0] and not self.absolute) != bool(self.negate)
+        if len(number) == 2:
+            return negative, number[1]
+        return negative, (0 if self.flush and not number[1] >> self.form.fraction else number[1], number[2])
+
+
+@semantics("F2F")
+def _float_to_float(i: Instruction) -> Operation:
+    form, source = _FORMATS[i["destination"]], _FloatSource(i)
+    places, set_cc = i.destinations(max(1, form.bits // 32)), i["cc"]
+    rounding, whole, saturate = Rounding(i["round"]), i["whole"], i["saturate"]
+    one, smallest = encode(False, 1, 0, form, rounding), encode(False, 1, 1 - form.bias, form, rounding)
+    flush = i["flush"] and form is SINGLE
+
+    def compute(thread: Thread) -> int:
+        negative, number = source.get(thread)
+        if saturate and (negative or number is Special.NAN):
+            return 0
+        if number is Special.NAN:
+            return not_a_number(form)
+        if isinstance(number, Special):
+            return one if saturate else infinity(negative, form)
+        mantissa, exponent = number
+        if whole:
+            mantissa, exponent = abs(round_to_integer(negative, mantissa, exponent, Rounding(whole & 3))), 0
+        result = encode(negative, mantissa, exponent, form, rounding)
+        magnitude = result & ~(1 << form.bits - 1)
+        if flush and magnitude < smallest:
+            result ^= magnitude
+        return min(result, one) if saturate else result
+
+    return lambda thread: write_wide(thread, places, compute(thread), set_cc)
 
 
 @semantics("F2I")
 def _float_to_integer(i: Instruction) -> Operation:
-    form = _FORMATS[i["source"]]
-    words, set_cc = i.sources("b", form.bits // 32), i["cc"]
+    source, set_cc = _FloatSource(i), i["cc"]
     bits, is_signed = _integer_bits(i["destination"])
     places = i.destinations(2 if bits == 64 else 1)
     lowest, highest = (-1 << bits - 1, (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
     top_bit_alone = lowest if is_signed else 1 << bits - 1
-    no_number = top_bit_alone if bits == 64 or form is DOUBLE else 0
-    rounding, flush, absolute, negate = Rounding(i["round"]), i["flush"], i["absolute_b"], i["negate_b"]
+    no_number = top_bit_alone if bits == 64 or source.form is DOUBLE else 0
+    rounding = Rounding(i["round"])
 
     def operation(thread: Thread) -> None:
-        number = decode(sum(thread.values[at] << 32 * place for place, at in enumerate(words)), form)
-        negative = (number[0] and not absolute) != bool(negate)
-        if len(number) == 3:
-            mantissa = 0 if flush and number[1] >> form.fraction == 0 else number[1]
-            value = min(max(round_to_integer(negative, mantissa, number[2], rounding), lowest), highest)
-        elif number[1] is Special.NAN:
+        negative, number = source.get(thread)
+        if number is Special.NAN:
             value = no_number
-        else:
+        elif isinstance(number, Special):
             value = lowest if negative else highest
-        _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
+        else:
+            value = min(max(round_to_integer(negative, *number, rounding), lowest), highest)
+        write_wide(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
     return operation

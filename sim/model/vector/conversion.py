@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import Values
@@ -38,9 +39,9 @@ class Format(NamedTuple):
         return 1 << self.fraction + self.exponent
 
 
-_FORMATS = {FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
+_FORMATS = {FloatFormat.F16: Format(10, 5), FloatFormat.F32: Format(23, 8), FloatFormat.F64: Format(52, 11)}
 _NEAREST, _DOWN, _UP, _ZERO = range(4)
-"""The rounding field of both conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
+"""The rounding field of conversions: .RM is down, .RP up, .RZ to zero; FLOOR, CEIL, TRUNC likewise."""
 
 
 def _u64(value: int) -> np.uint64:
@@ -98,6 +99,64 @@ def _words(number: Doubles, wide: bool) -> Outcome:
     return Outcome(number.astype(np.uint32), value_high=high)
 
 
+class _Number(NamedTuple):
+    """Floating-point numbers: significand * 2**power where they are finite."""
+
+    negative: Bools
+    significand: Doubles
+    power: NDArray[np.int64]
+    infinite: Bools
+    none: Bools
+
+
+def _float_source(sources: Sources, values: Values) -> _Number:
+    """Operand b, made absolute, then negated. .FTZ makes zeros of subnormal numbers in single precision, and of no
+    others: so the PTX manual has it for ``cvt``.
+    """
+    kind = FloatFormat(values["source"])
+    form = _FORMATS[kind]
+    # The upper half of a word where the instruction says so, which it can only of 16 bits.
+    low = sources.b >> np.uint32(16 * values["part"]) if values.get("part", 0) else sources.b
+    pattern = pair(low, sources.b_high) if kind is FloatFormat.F64 else low.astype(np.uint64)
+    negative = pattern & _u64(form.sign) != 0
+    exponent = (pattern >> _u64(form.fraction)) & _u64((1 << form.exponent) - 1)
+    fraction = pattern & _u64((1 << form.fraction) - 1)
+    if values["absolute_b"]:
+        negative = np.zeros_like(negative)
+    if values["negate_b"]:
+        negative = ~negative
+    special = exponent == (1 << form.exponent) - 1
+    if values["flush"] and kind is FloatFormat.F32:
+        fraction = np.where(exponent == 0, _u64(0), fraction)
+    significand = np.where(exponent == 0, fraction, fraction | _u64(1 << form.fraction))
+    power = np.maximum(exponent, _u64(1)).view(np.int64) - form.bias - form.fraction
+    return _Number(negative, significand, power, special & (fraction == 0), special & (fraction != 0))
+
+
+def _shifted(significand: Doubles, power: NDArray[np.int64], negative: Bools, mode: int) -> Doubles:
+    """Significand * 2**power rounded to an integer, below 2**64."""
+    up = np.clip(power, 0, _WIDE - 1).astype(np.uint64)
+    # From 63 places on everything is cut off, and the highest integer has no half.
+    down = np.clip(-power, 0, _WIDE - 1).astype(np.uint64)
+    rest, half = significand & (_u64(1) << down) - _u64(1), (_u64(1) << down) >> _u64(1)
+    return _rounded(significand << up >> down, rest, half, negative, mode)
+
+
+def _packed(significand: Doubles, power: NDArray[np.int64], negative: Bools, form: Format, mode: int) -> Doubles:
+    """The pattern of significand * 2**power, rounded; beyond the largest number that or the infinity."""
+    top = highest_bit(significand).view(np.int64) + power
+    last = np.maximum(top, 1 - form.bias) - form.fraction
+    fraction = _shifted(significand, power - last, negative, mode)
+    # A normal number's own top bit raises the exponent by one, a carry out of rounding by another.
+    bits = ((last + form.bias + form.fraction - 1).astype(np.uint64) << _u64(form.fraction)) + fraction
+    outwards = np.full(negative.shape, mode == _NEAREST)
+    if mode in (_DOWN, _UP):
+        outwards = negative == (mode == _DOWN)
+    bits = np.where(bits < _u64(form.infinity), bits, np.where(outwards, _u64(form.infinity), _u64(form.infinity - 1)))
+    signs: Doubles = np.where(negative, _u64(form.sign), _u64(0))
+    return np.where(significand == 0, _u64(0), bits) | signs
+
+
 def i2i(sources: Sources, values: Values) -> Outcome:
     """I2I: from one integer type to another; results narrower than a word are extended to it."""
     magnitude, negative = _integer_source(sources, values)
@@ -105,77 +164,48 @@ def i2i(sources: Sources, values: Values) -> Outcome:
     return _words(_to_type(magnitude, negative, size, signed, bool(values["saturate"])), wide=False)
 
 
-_WHOLE = {4: np.rint, 5: np.floor, 6: np.ceil, 7: np.trunc}
-"""What F2F's rounding field does with a number."""
-
-
 def f2f(sources: Sources, values: Values) -> Outcome:
-    """F2F.F32.F32: the number, or an integer beside it. A NaN is 0x7fffffff, or +0 with ``.SAT`` (ours)."""
-    sign, infinity = (np.uint32(getattr(_FORMATS[FloatFormat.F32], name)) for name in ("sign", "infinity"))
-    whole = _WHOLE.get(values["round"])
-    word = sources.b & ~sign if values["absolute_b"] else sources.b
-    word = word ^ sign if values["negate_b"] else word
-    if values["flush"]:
-        word = np.where(word & infinity == 0, word & sign, word)
-    nan = (word & ~sign) > infinity
-    if whole is not None:
-        with np.errstate(invalid="ignore"):
-            word = whole(word.view(np.float32)).view(np.uint32)
+    """F2F: a number in another format, or an integer beside it in its own. A NaN is all ones but for its sign,
+    in double precision 0x7ff8000000000000, or +0 with ``.SAT`` (ours).
+    """
+    kind, number = FloatFormat(values["destination"]), _float_source(sources, values)
+    form, (negative, significand, power, infinite, none) = _FORMATS[kind], number
+    whole = values.get("whole", 0)
+    if whole:
+        integer = _shifted(significand, np.minimum(power, 0), negative, whole & 3)
+        significand, power = np.where(power < 0, integer, significand), np.maximum(power, 0)
+    bits = _packed(significand, power, negative, form, values.get("round", 0))
+    sign = _u64(form.sign)
+    if values["flush"] and kind is FloatFormat.F32:
+        bits = np.where(bits & _u64(form.infinity) == 0, bits & sign, bits)
+    bits = np.where(infinite, bits & sign | _u64(form.infinity), bits)
     if values["saturate"]:
-        one = np.float32(1).view(np.uint32)
-        return Outcome(np.where(nan | (word & sign != 0), np.uint32(0), np.minimum(word, one)))
-    return Outcome(np.where(nan, ~sign, word))
-
-
-def i2f(sources: Sources, values: Values) -> Outcome:
-    """I2F: an integer rounded to a floating-point format, of which even F32 has no integer of 64 bits as infinity."""
-    (magnitude, negative), kind = _integer_source(sources, values), FloatFormat(values["destination"])
-    target = _FORMATS[kind]
-    top = highest_bit(magnitude)
-    up = np.where(top < target.fraction, _u64(target.fraction) - top, _u64(0))
-    down = np.where(top > target.fraction, top - _u64(target.fraction), _u64(0))
-    rest = magnitude & (_u64(1) << down) - _u64(1)
-    half = (_u64(1) << down) >> _u64(1)
-    fraction = _rounded(magnitude << up >> down, rest, half, negative, values["round"])
-    # The fraction's own top bit raises the exponent by one, a carry out of rounding by another.
-    bits = ((top + _u64(target.bias - 1)) << _u64(target.fraction)) + fraction
-    bits = np.where(magnitude == 0, _u64(0), bits | np.where(negative, _u64(target.sign), _u64(0)))
+        bits = np.where(negative | none, _u64(0), np.minimum(bits, _u64(form.bias << form.fraction)))
+    else:
+        no_number = form.infinity | 1 << form.fraction - 1 if kind is FloatFormat.F64 else form.sign - 1
+        bits = np.where(none, _u64(no_number), bits)
     return _words(bits, kind is FloatFormat.F64)
 
 
-def _float_source(sources: Sources, values: Values) -> Doubles:
-    """The pattern of operand b: a word or two."""
-    is_long = FloatFormat(values["source"]) is FloatFormat.F64
-    return pair(sources.b, sources.b_high) if is_long else sources.b.astype(np.uint64)
+def i2f(sources: Sources, values: Values) -> Outcome:
+    """I2F: an integer rounded to a floating-point format. A zero has no sign."""
+    (magnitude, negative), kind = _integer_source(sources, values), FloatFormat(values["destination"])
+    bits = _packed(magnitude, np.zeros(magnitude.shape, np.int64), negative & (magnitude != 0), _FORMATS[kind],
+                   values["round"])
+    return _words(bits, kind is FloatFormat.F64)
 
 
 def f2i(sources: Sources, values: Values) -> Outcome:
     """F2I: a floating-point number rounded to an integer type, kept at its nearest bound. What is not a number
     gives 0, or the top bit alone where 64 bits are on either side, as the PTX manual has it for ``cvt``.
     """
-    pattern, mode, source = _float_source(sources, values), values["round"], _FORMATS[FloatFormat(values["source"])]
+    negative, significand, power, infinite, none = _float_source(sources, values)
+    source = FloatFormat(values["source"])
     size, signed = _BITS_OF_SIZE[values["destination"] & 3], values["destination"] >> 2
-    is_wide = size == _WIDE or source is _FORMATS[FloatFormat.F64]
+    is_wide = size == _WIDE or source is FloatFormat.F64
     top_bit = (-1 if signed else 1) << size - 1
     no_number = _u64(top_bit & (1 << _WIDE) - 1 if is_wide else 0)
-    negative = pattern & _u64(source.sign) != 0
-    exponent = (pattern >> _u64(source.fraction)) & _u64((1 << source.exponent) - 1)
-    fraction = pattern & _u64((1 << source.fraction) - 1)
-    if values["absolute_b"]:
-        negative = np.zeros_like(negative)
-    if values["negate_b"]:
-        negative = ~negative
-    special = exponent == (1 << source.exponent) - 1
-    if values["flush"]:
-        fraction = np.where(exponent == 0, _u64(0), fraction)
-    significand = np.where(exponent == 0, fraction, fraction | _u64(1 << source.fraction))
-    power = np.maximum(exponent, _u64(1)).view(np.int64) - source.bias - source.fraction
-    up = np.clip(power, 0, _WIDE - 1).astype(np.uint64)
-    overflow = special | (power > _WIDE - 1 - source.fraction)
-    # Beyond 62 places everything is cut off, and less than half of one.
-    down = np.clip(-power, 0, _WIDE - 2).astype(np.uint64)
-    rest, half = significand & (_u64(1) << down) - _u64(1), (_u64(1) << down) >> _u64(1)
-    magnitude = _rounded(significand << up >> down, rest, half, negative, mode)
-    magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), magnitude)
+    overflow = infinite | (power > _WIDE - 1 - _FORMATS[source].fraction)
+    magnitude = np.where(overflow, _u64((1 << _WIDE) - 1), _shifted(significand, power, negative, values["round"]))
     number = _to_type(magnitude, negative, size, signed, saturate=True)
-    return _words(np.where(special & (fraction != 0), no_number, number), size == _WIDE)
+    return _words(np.where(none, no_number, number), size == _WIDE)

@@ -1,6 +1,7 @@
 """Kernels in single precision on both models, against numpy, and on the hardware in lockstep with the warp model."""
 
 import random
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from rtl.isa.kinds import FloatFormat
 from rtl.params import PRESETS
 from sim.engine import ENGINES
 from sim.kernels.manifest import LEVELS
@@ -19,13 +21,17 @@ from sim.toolchain.cubin import read_cubin
 from sim.toolchain.cuda import CompilerError
 from sim.toolchain.from_ptx import read_ptx_program
 from sim.toolchain.module import Module
+from testbench.convert.cases import edges, random_pattern
 from testbench.ended import in_lockstep, on_threads, on_warps
 from testbench.engine.designs import needs_compiled
 from testbench.execute.singles import EDGES, singles
+from testbench.model.test_conversions import numbers, rounded
+from testbench.model.test_conversions import words as form_words
 from testbench.programs.cuda.build import optimised
+from testbench.programs.single import rounding
+from testbench.programs.single.rounding import LIMIT, exact_quotients, exact_roots, words
 
 FOLDER = Path(__file__).parent
-LIMIT = 200_000
 PAIRS = 2 * 1024
 """Of numbers that are divided."""
 HERE = "here"
@@ -53,11 +59,6 @@ def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tup
     return prepare(module_of(kernel, level), arguments, grid=grid, block=block)
 
 
-def words(launch: Launch) -> np.ndarray:
-    """Those of the first buffer."""
-    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint32)
-
-
 @pytest.mark.parametrize("level", MADE)
 def test_a_product_of_matrices(level):
     """Each element is a chain of fused multiply-adds, which with these numbers doubles round as singles do once."""
@@ -77,19 +78,12 @@ def test_quotients_are_rounded_to_the_nearest(level):
     source, count = random.Random(level), PAIRS
     first, second, _ = singles(source, count - len(EDGES) ** 2)
     numbers = np.array([*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)], np.uint32)
-    a, b = numbers.view(np.float32).T
-    with np.errstate(all="ignore"):
-        quotient = a / b
-        ordered = ~np.isnan(a) & ~np.isnan(b) & (a != b)
-        exact = np.array([np.where(np.isnan(quotient), np.float32(-1), quotient),
-                          np.where(a < b, 1, np.where(a > b, 2, np.where(a == b, 3, 4))),
-                          np.where(ordered, np.minimum(a, b), 0), np.where(ordered, np.maximum(np.abs(a), 2), 0)],
-                         np.float32).T
+    exact = exact_quotients(numbers)
     out = np.zeros((count, 4), np.float32)
     for left in on_both_models("quotients", level, {"out": out, "in": numbers}, (count // 64, 1, 1), (64, 1, 1)):
-        wrong = np.flatnonzero((left.reshape(count, 4) != exact.view(np.uint32)).any(axis=1))
-        assert not wrong.size, [(hex(numbers[i][0]), hex(numbers[i][1]), left.reshape(count, 4)[i],
-                                 exact.view(np.uint32)[i]) for i in wrong[:5]]
+        wrong = np.flatnonzero((left.reshape(count, 4) != exact).any(axis=1))
+        assert not wrong.size, [(hex(numbers[i][0]), hex(numbers[i][1]), left.reshape(count, 4)[i], exact[i])
+                                for i in wrong[:5]]
 
 
 @pytest.mark.parametrize("level", MADE)
@@ -100,14 +94,21 @@ def test_roots_and_reciprocals_are_rounded_to_the_nearest(level):
     first, second, _ = singles(source, 3 * 1024 - len(EDGES) - len(powers))
     numbers = np.array([*EDGES, *powers, *first[::2], *(word & 0x7FFF_FFFF for word in second[1::2])], np.uint32)
     numbers = numbers[:len(numbers) // 64 * 64]
-    a = numbers.view(np.float32)
-    with np.errstate(all="ignore"):
-        exact = np.array([np.sqrt(a), np.float32(1) / a], np.float32).T
-    exact = np.where(np.isnan(exact), np.float32(-1), exact)
-    out = np.zeros((len(a), 2), np.float32)
-    for left in on_both_models("roots", level, {"out": out, "in": numbers}, (len(a) // 64, 1, 1), (64, 1, 1)):
-        wrong = np.flatnonzero((left.reshape(len(a), 2) != exact.view(np.uint32)).any(axis=1))
-        assert not wrong.size, [(hex(numbers[i]), left.reshape(len(a), 2)[i], exact[i]) for i in wrong[:5]]
+    exact, count = exact_roots(numbers), len(numbers)
+    out = np.zeros((count, 2), np.float32)
+    for left in on_both_models("roots", level, {"out": out, "in": numbers}, (count // 64, 1, 1), (64, 1, 1)):
+        wrong = np.flatnonzero((left.reshape(count, 2) != exact).any(axis=1))
+        assert not wrong.size, [(hex(numbers[i]), left.reshape(count, 2)[i], exact[i]) for i in wrong[:5]]
+
+
+def test_the_command_says_how_many_are_wrong(capsys, monkeypatch):
+    arguments = ["--count", "2000", "--seed", "1"]
+    assert rounding.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == ["quotients, O3: 2,048 checked, 0 wrong",
+                                                    "roots, O3: 2,048 checked, 0 wrong"]
+    monkeypatch.setattr(rounding, "exact_roots", lambda numbers: exact_roots(numbers) ^ (numbers == 1)[:, None])
+    assert rounding.main(arguments) == 1
+    assert re.search(r"2,048 checked, \d+ wrong: 0x00000001; ", capsys.readouterr().out)
 
 
 def _near(found: np.ndarray, exact: np.ndarray, *, relative: float = 0.0, absolute: float = 0.0) -> None:
@@ -163,6 +164,47 @@ def test_integers_beside_numbers(level):
         assert np.array_equal(found, exact, equal_nan=True)
         kept = ~np.isnan(exact)
         assert np.array_equal(np.signbit(found)[kept], np.signbit(exact)[kept])
+
+
+def _of_other_formats(given: np.ndarray) -> np.ndarray:
+    """What kernel ``formats`` has to leave, in its order: an array for each number."""
+    double, single, half = (numbers(given, form) for form in (FloatFormat.F64, FloatFormat.F32, FloatFormat.F16))
+    to_zero, upwards = 3, 2
+    with np.errstate(all="ignore"):
+        of_integers = given.astype(np.int32).astype(np.float32).astype(np.float64)
+        integers = np.where(np.isnan(half), 0, np.clip(np.rint(half), -2.0 ** 31, 2.0 ** 31 - 1))
+    return np.array([
+        form_words(rounded(single, FloatFormat.F16, 0), FloatFormat.F16),
+        form_words(rounded(single, FloatFormat.F16, to_zero), FloatFormat.F16),
+        form_words(rounded(double, FloatFormat.F16, 0), FloatFormat.F16),
+        form_words(rounded(of_integers, FloatFormat.F16, 0), FloatFormat.F16), form_words(half, FloatFormat.F32),
+        form_words(rounded(double, FloatFormat.F32, 0), FloatFormat.F32),
+        form_words(rounded(double, FloatFormat.F32, upwards), FloatFormat.F32),
+        integers.astype(np.int64).astype(np.uint32), form_words(half, FloatFormat.F64),
+        form_words(single, FloatFormat.F64), form_words(np.floor(double), FloatFormat.F64)], np.uint64)
+
+
+def _numbers_to_convert(seed: object) -> np.ndarray:
+    source = random.Random(str(seed))
+    patterns = [pattern for form in FloatFormat for pattern in (
+        *edges(form), *(random_pattern(source, form) for _ in range(200)))]
+    return np.array(patterns[:len(patterns) // 64 * 64], np.uint64)
+
+
+@pytest.mark.parametrize("level", ["O0", "O3"])
+def test_numbers_of_other_formats(level):
+    """As compiled code converts them: half precision from doubles by singles that are rounded to odd."""
+    given = _numbers_to_convert(level)
+    exact = _of_other_formats(given)
+    for left in on_both_models("formats", level, {"out": np.zeros((len(given), 8), np.uint64), "in": given},
+                               (len(given) // 64, 1, 1), (64, 1, 1)):
+        rows = left.reshape(-1, 16)
+        found = [rows[:, place // 2] >> 16 * (place % 2) & 0xFFFF for place in range(4)]
+        found += [rows[:, place] for place in (2, 3, 4, 5)]
+        found += [left.view(np.uint64).reshape(-1, 8)[:, place] for place in (3, 4, 5)]
+        for place, (results, right) in enumerate(zip(found, exact, strict=True)):
+            wrong = np.flatnonzero(results != right)
+            assert not wrong.size, [(place, hex(given[i]), hex(results[i]), hex(right[i])) for i in wrong[:5]]
 
 
 def _rows(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -436,12 +478,13 @@ def test_the_hardware_keeps_step_with_atomic_sums(level):
 
 
 @needs_compiled
-@pytest.mark.parametrize("kernel", ["roots", "functions", "whole"])
+@pytest.mark.parametrize("kernel", ["roots", "functions", "whole", "formats"])
 def test_the_hardware_keeps_step_with_any_number(kernel):
     """Slow paths of sqrt.rn and rcp.rn among them."""
-    words, _, _ = singles(random.Random(6), 128)
-    on_hardware(kernel, "O3", {"out": np.zeros((128, 8), np.float32), "in": np.array(words, np.uint32)}, (2, 1, 1),
-                (64, 1, 1))
+    given = np.array(singles(random.Random(6), 128)[0], np.uint32)
+    if kernel == "formats":
+        given = np.random.default_rng(6).choice(_numbers_to_convert(6), 128)
+    on_hardware(kernel, "O3", {"out": np.zeros((128, 16), np.float32), "in": given}, (2, 1, 1), (64, 1, 1))
 
 
 def test_a_machine_without_floating_point_refuses_it(capsys):

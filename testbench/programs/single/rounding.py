@@ -1,0 +1,123 @@
+"""Compiled division, square roots and reciprocals against NumPy:
+``python -m testbench.programs.single.rounding [--count N] [--seed N] [--level O0|O3]``.
+
+NVIDIA's compiled code for them, with its slow ways, on the warp model: all pairs of numbers at the edges, and others of
+every kind at random. Says how many were wrong, and exits with 1 if any was. A million of each takes some minutes.
+"""
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.command import Parser
+from sim.launch import Buffer, Launch, prepare
+from sim.toolchain.cubin import read_cubin
+from testbench.ended import on_warps
+from testbench.execute.singles import EDGES, singles
+
+__all__ = ["LIMIT", "THREADS", "exact_quotients", "exact_roots", "launch_of", "main", "words"]
+
+FOLDER = Path(__file__).parent
+LIMIT = 200_000
+"""Instructions of a block."""
+THREADS = 64
+"""Of a block, each for a pair or a number."""
+_PART = 1 << 15
+"""Pairs, or numbers, of a launch."""
+
+Words = NDArray[np.uint32]
+
+
+def launch_of(kernel: str, level: str, buffers: dict[str, np.ndarray], grid: tuple[int, int, int],
+              block: tuple[int, int, int]) -> Launch:
+    """A launch of one of this folder's kernels."""
+    arguments = [Buffer(name, content.tobytes()) for name, content in buffers.items()]
+    return prepare(read_cubin(FOLDER / f"{kernel}.{level}.cubin"), arguments, grid=grid, block=block)
+
+
+def words(launch: Launch) -> Words:
+    """Those of the first buffer."""
+    return np.frombuffer(launch.memory.read(*next(iter(launch.buffers.values()))), np.uint32)
+
+
+def exact_quotients(numbers: Words) -> Words:
+    """What kernel ``quotients`` has to leave, four words for each pair of words."""
+    a, b = numbers.view(np.float32).T
+    with np.errstate(all="ignore"):
+        quotient = a / b
+        ordered = ~np.isnan(a) & ~np.isnan(b) & (a != b)
+        return np.array([np.where(np.isnan(quotient), np.float32(-1), quotient),
+                         np.where(a < b, 1, np.where(a > b, 2, np.where(a == b, 3, 4))),
+                         np.where(ordered, np.minimum(a, b), 0), np.where(ordered, np.maximum(np.abs(a), 2), 0)],
+                        np.float32).T.copy().view(np.uint32)
+
+
+def exact_roots(numbers: Words) -> Words:
+    """What kernel ``roots`` has to leave: a word for a root and one for a reciprocal of each."""
+    a = numbers.view(np.float32)
+    with np.errstate(all="ignore"):
+        exact = np.array([np.sqrt(a), np.float32(1) / a], np.float32).T
+    return np.where(np.isnan(exact), np.float32(-1), exact).view(np.uint32)
+
+
+def _pairs(source: random.Random, count: int) -> Words:
+    """Half of numbers of every kind, half of any words."""
+    first, second, _ = singles(source, count // 2)
+    first += [source.getrandbits(32) for _ in range(count - count // 2)]
+    second += [source.getrandbits(32) for _ in range(count - count // 2)]
+    return np.array([first, second], np.uint32).T.copy()
+
+
+def _parts(given: Words, fresh: Callable[[int], Words], count: int) -> Iterator[Words]:
+    """What is ``given``, then fresh ones, in parts: so many in all, and as many more as fill the last block."""
+    while count > 0:
+        part = np.concatenate([given, fresh(max(0, min(_PART, count + -count % THREADS) - len(given)))])
+        given = given[:0]
+        yield part
+        count -= len(part)
+
+
+def _wrong(kernel: str, level: str, numbers: Words, exact: Words) -> Words:
+    """The numbers of which the kernel leaves something else."""
+    launch = launch_of(kernel, level, {"out": np.zeros_like(exact), "in": numbers}, (len(numbers) // THREADS, 1, 1),
+                       (THREADS, 1, 1))
+    left = words(on_warps(launch, LIMIT * len(numbers) // THREADS)).reshape(exact.shape)
+    return numbers[(left != exact).any(axis=1)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    parser = Parser("testbench.programs.single.rounding", str(__doc__))
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--level", choices=["O0", "O3"], default="O3")
+    return parser.run(arguments, _check)
+
+
+def _check(chosen: Any) -> int:
+    """Checks as many numbers as the options say."""
+    source, failed = random.Random(chosen.seed), False
+    edges = np.array(EDGES, np.uint32)
+    pairs = np.stack(np.meshgrid(edges, edges), axis=-1).reshape(-1, 2)
+    kernels: dict[str, tuple[Words, Callable[[int], Words], Callable[[Words], Any]]] = {
+        "quotients": (pairs, lambda count: _pairs(source, count), exact_quotients),
+        "roots": (edges, lambda count: _pairs(source, count)[:, 0].copy(), exact_roots)}
+    for kernel, (given, fresh, exact) in kernels.items():
+        done, wrong = 0, list[str]()
+        for part in _parts(given, fresh, chosen.count):
+            found = _wrong(kernel, chosen.level, part, exact(part))
+            wrong += [" ".join(f"{word:#010x}" for word in np.atleast_1d(number)) for number in found]
+            done += len(part)
+        named = f": {'; '.join(wrong[:4])}" if wrong else ""
+        print(f"{kernel}, {chosen.level}: {done:,} checked, {len(wrong):,} wrong{named}", flush=True)
+        failed = failed or bool(wrong)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

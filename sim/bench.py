@@ -43,7 +43,8 @@ _SPEED_TURNS = {"pysim": 1, "compiled": 60}
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.bench", "Measures the machine in simulation.")
+    parser = Parser("sim.bench", "Measures the machine in simulation.",
+                    "throughput --quick")
     parser.add_argument("only", nargs="*", metavar="BENCHMARK",
                         help=f"which: {', '.join(_BENCHMARKS)}; all without a name")
     parser.add_argument("--preset", default="default", metavar="|".join(MACHINES), help="the machine; default default")

@@ -26,10 +26,15 @@ class OutputError(CommandError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A command: what ``python -m`` calls by the name of a module."""
+    """A command: what ``python -m`` calls by the name of a module. ``example``: arguments that one may give it."""
 
-    def __init__(self, module: str, description: str) -> None:
+    def __init__(self, module: str, description: str, example: str) -> None:
         super().__init__(prog=CALLED.get() or f"python -m {module}", description=description)
+        self.example = example
+
+    def format_help(self) -> str:
+        """The help, with an example at its end."""
+        return f"{super().format_help()}\nexample:\n  {self.prog} {self.example}\n"
 
     def run(self, arguments: Sequence[str] | None, body: Callable[[Any], int | None], *, bare: bool = False) -> int:
         """Does with the options what the body does; returns the exit code. A CommandError gets one line on stderr and

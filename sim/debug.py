@@ -46,7 +46,8 @@ class Options(LaunchOptions):
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.debug", "Debugs a kernel through the registers of the hardware.")
+    parser = Parser("sim.debug", "Debugs a kernel through the registers of the hardware.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]'")
     add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
     parser.add_argument("--batch", metavar="FILE",
                         help="take the commands from a file, one a line, # for comments; - for standard input")

@@ -21,7 +21,8 @@ __all__ = ["main"]
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.dis", "Prints the machine code of a cubin as text.")
+    parser = Parser("sim.dis", "Prints the machine code of a cubin as text.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin")
     parser.add_argument("input", metavar="IN", nargs="?", help="a cubin")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--raw", action="store_true", help="IN is bare code: groups of 32 bytes")

@@ -143,7 +143,8 @@ def _memory(text: str) -> int | str:
 
 def _parser() -> Parser:
     parser = Parser("sim.fpga", "Builds the bitstream of a board, measures the size and the "
-                    "clock rate of a unit, or writes Verilog of the machine.")
+                    "clock rate of a unit, or writes Verilog of the machine.",
+                    "--unit crs")
     parser.add_argument("board", nargs="?", metavar="BOARD", help=f"of {', '.join(BOARDS)}")
     parser.add_argument("--unit", help=f"which: {', '.join(UNITS)}")
     parser.add_argument("--verilog", type=Path, metavar="OUT", help="write the machine there as Verilog")

@@ -52,7 +52,8 @@ class Options:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.fuzz", "Plays random programs on the hardware, in lockstep with the warp model.")
+    parser = Parser("sim.fuzz", "Plays random programs on the hardware, in lockstep with the warp model.",
+                    "--minutes 10 --seed 1")
     parser.add_argument("--minutes", type=float, default=1, metavar="N", help="how long; default 1")
     parser.add_argument("--cases", type=int, metavar="N", help="N cases at most")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the campaign; default 0")

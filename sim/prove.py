@@ -49,7 +49,8 @@ def _title(path: Path) -> str:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.prove", "Proves theorems about the hardware.")
+    parser = Parser("sim.prove", "Proves theorems about the hardware.",
+                    "rtt")
     parser.add_argument("name", nargs="?", help="which; without it all; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the theorems")
     parser.add_argument("--short", action="store_true", help="leave out those that take more than a minute")

@@ -17,8 +17,9 @@ from rtl.params import PRESETS
 from sim.board.machine import Board
 from sim.command import CommandError, Parser, check_file, print_text, write_file
 from sim.engine import ENGINES, Engine, chosen_engine
-from sim.launch import Launch
+from sim.launch import Launch, with_trap_handler
 from sim.launch.memory import Memory
+from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_MEMORY, OUTPUT_MEMORY
 from sim.launch_options import (
     BOARD,
@@ -41,6 +42,7 @@ from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
 from sim.report.run import describe
 from sim.report.timeline import konata, page, trace
+from sim.waves.fst import FST, check_fst, is_fst
 
 __all__ = ["Options", "RunError", "main", "results"]
 
@@ -62,24 +64,38 @@ class RunError(CommandError):
 class Options(LaunchOptions):
     """The command line. ``None``: not given."""
 
+    handler: str | None
     max_cycles: int
     json: str | None
     vcd: str | None
+    fst: str | None
     timeline: str | None
     trace: str | None
     konata: str | None
     check: bool
 
+    @property
+    def waveform(self) -> Path | None:
+        """Where a waveform goes."""
+        name = self.vcd if self.fst is None else self.fst
+        return None if name is None else Path(name)
+
 
 def _parser() -> Parser:
     """The command line."""
-    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.")
+    parser = Parser("sim.run", "Runs a kernel and reports what it left in its buffers.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --check")
     add_launch_options(parser, (*ENGINES, MODEL),
                        "what simulates the hardware; model: the reference machine instead")
+    parser.add_argument("--handler", metavar="FILE",
+                        help=f"a trap handler: a kernel without parameters, {' '.join(SUFFIXES[:3])}")
     parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
                         help=f"give up after N cycles (default: {_LIMIT})")
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
-    parser.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
+    waveform = parser.add_mutually_exclusive_group()
+    waveform.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
+    waveform.add_argument("--fst", metavar="FILE.fst",
+                          help="write it as FST, a tenth of the size or less; needs vcd2fst, which comes with GTKWave")
     for name, what in _TIMELINES.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=f"write what every warp did in every cycle, as {what}")
     parser.add_argument("--check", action="store_true",
@@ -93,7 +109,7 @@ def _check(options: Options) -> None:
     if options.json is not None:
         check_file(options.json)
     timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
-    simulated = ["vcd"] * (options.vcd is not None) + list(timelines)
+    simulated = [name for name in ("vcd", "fst") if getattr(options, name) is not None] + list(timelines)
     for flag in (*simulated, *["check"] * options.check):
         if options.engine == MODEL:
             raise RunError(f"--{flag} needs hardware, which the engine model does not have")
@@ -102,8 +118,11 @@ def _check(options: Options) -> None:
             raise RunError(f"--{flag} needs a simulation, which a board is not")
     for path in timelines.values():
         check_file(path)
-    if options.vcd is not None:
-        check_file(options.vcd, folders=True)
+    if options.fst is not None and not is_fst(Path(options.fst)):
+        raise RunError(f"--fst {options.fst}: the name of an FST ends in {FST}")
+    if (waveform := options.waveform) is not None:
+        check_file(waveform, folders=True)
+        check_fst(waveform)
 
 
 def _run(machine: Machine, limit: int) -> Result:
@@ -196,7 +215,7 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
 
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
-    vcd = None if options.vcd is None else Path(options.vcd)
+    vcd = options.waveform
     timeline = Timeline(PRESETS[options.preset]) if any(getattr(options, name) for name in _TIMELINES) else None
     hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd,
                         watched=(lambda _sm: ()) if timeline is None else timeline.watched)
@@ -233,7 +252,9 @@ def _write_timelines(options: Options, timeline: Timeline) -> None:
 def _work(options: Options) -> int:
     _check(options)
     board = open_board(options.engine, options.port, options.baud, options.preset)
-    _, launch = prepared(options, lambda launch: launch, board)
+    handler = None if options.handler is None else read_program(options.handler)
+    _, launch = prepared(
+        options, lambda launch: launch if handler is None else with_trap_handler(launch, handler), board)
     check_size(launch, *machine_of(options.preset, board))
     if board is not None:
         written = _on_board(options, launch, board)

@@ -16,6 +16,7 @@ from sim.command import CommandError, Parser, add_cache_option, check_file, prin
 from sim.engine import ENGINES, Engine, chosen_engine
 from sim.report.testbench import Report
 from sim.testbench import Bench, run
+from sim.waves.fst import FST, check_fst
 
 __all__ = ["execute", "main", "module_name", "testbenches", "title_of"]
 
@@ -40,8 +41,8 @@ def module_name(path: Path, folder: Path = FOLDER) -> str:
     return ".".join((FOLDER.name, *path.relative_to(folder).with_suffix("").parts))
 
 
-def _body(path: Path, folder: Path) -> Callable[[Bench], None]:
-    """The ``run`` of a testbench."""
+def _body(path: Path, folder: Path, part: str) -> Callable[[Bench], None]:
+    """A function of a testbench."""
     name = module_name(path, folder)
     spec = spec_from_file_location(name, path)
     assert spec is not None
@@ -49,18 +50,21 @@ def _body(path: Path, folder: Path) -> Callable[[Bench], None]:
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    return module.run
+    if not hasattr(module, part):
+        raise CommandError(f"{path}: no function {part}(bench)")
+    return getattr(module, part)
 
 
 def execute(unit: str, engine: type[Engine], *, seed: int = 0, thorough: bool = False, vcd: Path | None = None,
-            folder: Path = FOLDER) -> Report:
-    """Runs the testbench of a unit. KeyError when there is none."""
+            folder: Path = FOLDER, part: str = "run") -> Report:
+    """Runs the testbench of a unit, or another function of its file. KeyError when there is none."""
     path = testbenches(folder)[unit]
-    return run(unit, _body(path, folder), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
+    return run(unit, _body(path, folder, part), engine, seed=seed, thorough=thorough, vcd=vcd, title=title_of(path))
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.")
+    parser = Parser("sim.run_tb", "Runs the testbench of a unit of the hardware.",
+                    "flow --seed 1")
     parser.add_argument("unit", nargs="?", help="which; --list shows them")
     parser.add_argument("--list", action="store_true", help="show the testbenches")
     parser.add_argument("--all", action="store_true",
@@ -70,7 +74,9 @@ def _parser() -> Parser:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="where random numbers start; default 0")
     waveform = parser.add_mutually_exclusive_group()
     waveform.add_argument("--vcd", type=Path, metavar="FILE", help="default waveforms/UNIT.vcd")
+    waveform.add_argument("--fst", action="store_true", help="record waveforms/UNIT.fst instead")
     waveform.add_argument("--no-vcd", action="store_true", help="record no waveform")
+    parser.add_argument("--record", action="store_true", help="check nothing: record the waveform, and no more")
     return parser
 
 
@@ -90,12 +96,16 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         raise CommandError(f"no testbench {options.unit}; there are {', '.join(known)}")
     if options.unit is None and options.vcd is not None:
         raise CommandError("--vcd names one file, and there are several testbenches")
+    if options.record and (options.no_vcd or options.all):
+        raise CommandError(f"--record records a waveform, which --{'no-vcd' if options.no_vcd else 'all'} is not for")
     failed, engine = False, chosen_engine(options, sys.stderr.write)
     for unit in [options.unit] if options.unit else known:
-        vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}.vcd"
+        vcd = None if options.no_vcd else options.vcd or ROOT / "waveforms" / f"{unit}{FST if options.fst else '.vcd'}"
         if vcd is not None:
             check_file(vcd, folders=True)
-        report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder)
+            check_fst(vcd)
+        report = execute(unit, engine, seed=options.seed, thorough=options.all, vcd=vcd, folder=folder,
+                         part="record" if options.record else "run")
         print_text(f"{report.text()}\n")
         failed |= not report.passed
     return int(failed)

@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from sim.engine import CombinationalCycle, Engine, engine_of, make_simulator, stop
 from sim.report.testbench import Report
-from sim.waves import Tracer, Traces, save_file_of, write_save_file
+from sim.waves import Tracer, Traces, View, save_file_of, write_save_file
 
 __all__ = ["Bench", "CheckError", "run"]
 
@@ -78,7 +78,8 @@ class Bench:
         return self._vcd
 
     def simulate(self, dut: Any, testbenches: Iterable[Testbench], *, background: Iterable[Testbench] = (),
-                 clock: float = PERIOD, traces: Traces | None = None, name: str = "", limit: int = 1_000_000) -> int:
+                 clock: float = PERIOD, traces: Traces | View | None = None, name: str = "",
+                 limit: int = 1_000_000) -> int:
         """Simulates ``dut`` until all ``testbenches`` have ended; returns the clock cycles that took.
 
         Parameters:
@@ -113,7 +114,7 @@ class Bench:
             if tracer is not None and path is not None and traces is not None:
                 tracer.close()
                 if (save := save_file_of(path)) is not None:
-                    write_save_file(save, path, traces, period=clock, root=self.report.name)
+                    write_save_file(save, path, traces, period=clock, root=self.report.name, found=tracer.found)
                 self.report.add_waveform(path, save)
         return cycles
 

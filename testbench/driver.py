@@ -9,7 +9,7 @@ from rtl.params import SmParams
 from sim.launch import Launch, lacking
 from sim.machine.hardware import Hardware, HardwareResult
 from sim.testbench import Bench
-from sim.waves import Traces
+from sim.waves import View
 
 
 def offer(ctx: Any, port: Any, payload: Any) -> None:
@@ -39,7 +39,7 @@ class UnitDriver(ABC):
         self.cycle = self._happened_at = 0
         self._servers = servers
 
-    def run(self, *arguments: Any, top: Any = None, traces: Traces | None = None, name: str = "") -> int:
+    def run(self, *arguments: Any, top: Any = None, traces: View | None = None, name: str = "") -> int:
         """Simulates until the driver, which gets the arguments, has come to its end; returns the cycles."""
         async def drive(ctx: Any) -> None:
             await self._drive(ctx, *arguments)

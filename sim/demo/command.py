@@ -42,7 +42,8 @@ def _size(text: str) -> Size:
 
 
 def _parser() -> Parser:
-    parser = Parser("sim.demo", "Draws with a kernel, and shows the picture.")
+    parser = Parser("sim.demo", "Draws with a kernel, and shows the picture.",
+                    "mandelbrot")
     parser.add_argument("scene", metavar="SCENE", choices=SCENES,
                         help="; ".join(f"{name}: {scene.about}" for name, scene in SCENES.items()))
     parser.add_argument("--size", metavar="WxH", type=_size, help=f"in pixels (default: {_SIZE}, for a board's "

@@ -141,7 +141,8 @@ class Hardware(HostedMachine):
         if self._tracer is not None and self._vcd is not None:
             self._tracer.close()
             if (save := save_file_of(self._vcd)) is not None:
-                write_save_file(save, self._vcd, machine_traces(self.harness), period=PERIOD, root="sm")
+                write_save_file(save, self._vcd, machine_traces(self.harness), period=PERIOD, root="sm",
+                                found=self._tracer.found)
         if self._observer is not None:
             self._observer.finish()
         if self._reader is not None:

@@ -1,18 +1,86 @@
 """What a waveform of the whole machine shows."""
 
+from collections.abc import Callable
 from typing import Any
 
-from sim.waves.traces import Trace, Traces
+from rtl.isa.tokens import TokenKind
+from rtl.layouts import InstructionKind
+from sim.waves import Mark, Text, Trace, View, instruction_text
 
 __all__ = ["machine_traces"]
 
+_TOLD = 4
+"""Warps whose story is open at first."""
+_CYCLE_PIXELS = 22
+"""Between two instructions of a warp there are about ten cycles, which is room for the text of one."""
+_INJECTED = {InstructionKind.ENTER: "enters the trap", InstructionKind.LEAVE: "leaves the trap"}
 
-def machine_traces(harness: Any) -> Traces:
-    """A tree of signals: issue, lanes, flow, memory, why each warp waits."""
-    core, distributor = harness.sm.core, harness.sm.distributor
-    trap, issued, written, flow = core.trap_state, core.retired.issued, core.retired.written, core.retired.flow
+
+def _instruction(warp: int) -> Callable[..., str | None]:
+    """The last instruction that a warp has issued; what the trap unit puts in the place of one."""
+    def decode(valid: int, issuer: int, pc: int, word: int, kind: int) -> str | None:
+        if not valid or issuer != warp:
+            return None
+        return _INJECTED.get(InstructionKind(kind)) or instruction_text(word, pc)
+    return decode
+
+
+def _active(warp: int) -> Callable[..., str | None]:
+    """With which threads a warp goes on."""
+    def decode(valid: int, teller: int, active: int, terminated: int) -> str | None:
+        if not valid or teller != warp:
+            return None
+        return "ended" if terminated else f"{active:08x}"
+    return decode
+
+
+def _token(warp: int) -> Callable[..., str | None]:
+    """The token that a warp has pushed last, or found on its stack."""
+    def decode(pushed: int, pusher: int, kind: int, result: int, teller: int, resume: int, found: int) -> str | None:
+        if result and teller == warp and resume:
+            return f"pop {TokenKind(found).name}"
+        return f"push {TokenKind(kind).name}" if pushed and pusher == warp else None
+    return decode
+
+
+def _trap(inside: int, paused: int) -> str:
+    """Where a warp is."""
+    return "paused" if paused else "in the handler" if inside else "outside"
+
+
+def _machine_trap(trapping: int, locked_down: int) -> str:
+    """Where the whole machine is."""
+    return "LOCKED_DOWN" if locked_down else "TRAPPING" if trapping else "RUNNING"
+
+
+def _warp(core: Any, warp: int) -> dict[str, Any]:
+    """The story of a warp."""
+    issued, flow, state = core.retired.issued, core.retired.flow, core.trap_state
+    stack = core.front_end.control_flow.stack
+    pushed, told = stack.pushed, stack.result
     return {
-        "launch": {"busy": distributor.control.busy, "running": Trace(distributor.running, "bin"), "warp": core.launch},
+        "instruction": Text(_instruction(warp), (issued.valid, issued.payload.warp, issued.payload.pc,
+                                                 issued.payload.word, issued.payload.kind)),
+        "waits": core.reasons[warp],
+        "active": Text(_active(warp), (flow.valid, flow.payload.warp, flow.payload.active, flow.payload.terminated)),
+        "token": Text(_token(warp), (pushed.valid, pushed.payload.warp, pushed.payload.kind, stack.result_valid,
+                                     told.warp, told.resume, told.kind)),
+        "trap": Text(_trap, (core.front_end.trap.inside[warp], state.paused[warp]))}
+
+
+def machine_traces(harness: Any) -> View:
+    """The story of each warp, and of the machine; beside it issue, lanes, flow, memory. It begins where a warp traps or
+    fails, or else where one spills or diverges, or with the first instruction."""
+    core, distributor = harness.sm.core, harness.sm.distributor
+    front, trap, retired = core.front_end, core.trap_state, core.retired
+    issued, written, flow = retired.issued, retired.written, retired.flow
+    warps = {f"warp{number}": _warp(core, number) for number in range(len(core.reasons))}
+    traces: dict[str, Any] = {
+        "machine": {"busy": distributor.control.busy, "trap": Text(_machine_trap, (trap.trapping, trap.locked_down)),
+                    "interrupt": harness.sm.interrupt, "spill": core.stack_events.spill,
+                    "fill": core.stack_events.fill, "diverged": front.diverged},
+        **warps,
+        "launch": {"running": Trace(distributor.running, "bin"), "warp": core.launch},
         "issue": {"valid": issued.valid, "warp": Trace(issued.payload.warp, "dec"), "pc": issued.payload.pc,
                   "kind": issued.payload.kind, "word": issued.payload.word,
                   "serial": Trace(issued.payload.serial, "dec")},
@@ -26,10 +94,11 @@ def machine_traces(harness: Any) -> Traces:
         "stack": {"request": core.stack_memory.request.valid, "address": core.stack_memory.request.payload.address,
                   "write": core.stack_memory.request.payload.write},
         "fetch": {"request": core.fetch_memory.request.valid, "address": core.fetch_memory.request.payload.address},
-        "waits": [core.reasons[number] for number in range(len(core.reasons))],
-        "barrier": Trace(core.waiting, "bin"),
         "trap": {"trapping": trap.trapping, "locked_down": trap.locked_down,
-                 "inside": Trace(core.front_end.trap.inside, "bin"),
-                 "paused": Trace(trap.paused, "bin"), "events": core.front_end.trap.events},
-        "interrupt": harness.sm.interrupt,
-    }
+                 "inside": Trace(front.trap.inside, "bin"), "paused": Trace(trap.paused, "bin"),
+                 "barrier": Trace(core.waiting, "bin"), "events": front.trap.events}}
+    errors = [error.valid for error in retired.errors]
+    return View(traces, ("machine", *list(warps)[:_TOLD]), (
+        Mark("trap", (trap.trapping,)), Mark("error", errors, lambda *told: any(told)),
+        Mark("spill", (core.stack_events.spill,)), Mark("divergence", (front.diverged,)),
+        Mark("start", (issued.valid,))), _CYCLE_PIXELS)

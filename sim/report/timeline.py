@@ -8,10 +8,10 @@ from pathlib import Path
 from rtl.layouts import WaitReason
 from sim.machine.timeline import Timeline
 
-__all__ = ["konata", "page", "trace"]
+__all__ = ["REASONS", "konata", "page", "trace"]
 
 _TEMPLATE = Path(__file__).with_name("timeline.html")
-_REASONS = {
+REASONS = {
     WaitReason.READY: ("#2e7d32", "it can issue: it does, or another warp goes first"),
     WaitReason.STALL: ("#cfd8dc", "its stall count runs"), WaitReason.SCOREBOARD: ("#ef9a9a", "scoreboards are up"),
     WaitReason.LANES: ("#90caf9", "others have the lanes"), WaitReason.UNIT: ("#5c6bc0", "its unit has no room"),
@@ -26,7 +26,7 @@ _REASONS = {
 def page(timeline: Timeline, title: str) -> str:
     """A page of HTML that needs nothing else: warps down, cycles across."""
     texts: dict[str, int] = {}
-    reasons = list(_REASONS)
+    reasons = list(REASONS)
     spans: list[list[int]] = [[] for _ in range(timeline.params.warps)]
     executed: list[list[int]] = [[] for _ in range(timeline.params.warps)]
     for span in sorted(timeline.spans, key=lambda span: span.begin):
@@ -36,7 +36,7 @@ def page(timeline: Timeline, title: str) -> str:
         end = timeline.cycles if one.end is None else one.end
         executed[one.warp] += [one.cycle, end, one.pc, text, one.active, one.error.value]
     content = {"title": title, "cycles": timeline.cycles, "texts": list(texts), "spans": spans, "executed": executed,
-               "reasons": [[reason.name.lower(), *_REASONS[reason]] for reason in reasons]}
+               "reasons": [[reason.name.lower(), *REASONS[reason]] for reason in reasons]}
     written = json.dumps(content, separators=(",", ":")).replace("</", "<\\/")
     return _TEMPLATE.read_text(encoding="utf-8").replace("TIMELINE_CONTENT", written)
 

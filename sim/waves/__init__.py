@@ -1,12 +1,16 @@
-"""Waveforms: deterministic VCD files, GTKWave save files for them, and pictures of parts of them.
+"""Waveforms: deterministic VCD files and FST, GTKWave save files for them, and pictures of parts of them.
 
-A testbench says what it wants to see as a tree of names (:mod:`sim.waves.traces`). :class:`Tracer` records it,
-:func:`write_save_file` makes GTKWave show it, and ``python -m sim.waves.picture`` draws a part of it as SVG. A waveform
-is the same in every run and on every engine, byte by byte, so that two can be compared with ``cmp``.
+A testbench says what it wants to see as a tree of names, and what tells the story in it (:mod:`sim.waves.traces`).
+:class:`Tracer` records it, :func:`write_save_file` makes GTKWave show it, from the first event of interest on, and
+``python -m sim.waves.picture`` draws a part of it as SVG. A waveform is the same in every run and on every engine, byte
+by byte, so that two can be compared with ``cmp``. ``python -m sim.waves UNIT --open`` records one and opens it.
 """
 
+from sim.waves.fst import check_fst
+from sim.waves.instructions import instruction, instruction_text
 from sim.waves.save_file import save_file_of, write_save_file
 from sim.waves.tracer import Tracer
-from sim.waves.traces import Trace, Traces
+from sim.waves.traces import Mark, Text, Trace, Traces, View
 
-__all__ = ["Trace", "Tracer", "Traces", "save_file_of", "write_save_file"]
+__all__ = ["Mark", "Text", "Trace", "Tracer", "Traces", "View", "check_fst", "instruction", "instruction_text",
+           "save_file_of", "write_save_file"]

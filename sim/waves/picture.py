@@ -172,7 +172,8 @@ def _draw(options: Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = Parser("sim.waves.picture", "Draws some cycles of a waveform as SVG.")
+    parser = Parser("sim.waves.picture", "Draws some cycles of a waveform as SVG.",
+                    "waveforms/flow.vcd --cycles 12 -o flow.svg result.pc@result.valid")
     parser.add_argument("vcd", type=Path, help="waveform that sim.run_tb or sim.run wrote")
     parser.add_argument("rows", nargs="+", type=Row.parse, metavar="SIGNAL[@WHEN][:FORMAT][=LABEL]")
     parser.add_argument("--first", type=int, default=0, metavar="CYCLE", help="default 0")

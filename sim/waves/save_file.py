@@ -1,59 +1,76 @@
-"""GTKWave's save file for a waveform: which traces it shows, in which groups and formats."""
+"""GTKWave's save file for a waveform: which traces it shows, in which groups and formats, and where it begins."""
 
 import math
 import os
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from vcd.gtkw import GTKWSave
 
 from sim.command import is_whole, write_file
+from sim.waves.fst import is_fst
 from sim.waves.tracer import CLOCK, timescale
-from sim.waves.traces import Leaf, Traces, flatten
+from sim.waves.traces import Leaf, TextLeaf, Traces, View, flatten, view_of
 
 __all__ = ["save_file_of", "write_save_file"]
 
-CYCLE_PIXELS = 60
-"""How wide a clock cycle is shown at first."""
+BEFORE = 4
+"""Cycles that are shown before the event at which the view begins."""
+WINDOW = (1600, 900)
+"""Pixels of the window."""
 UNIT_PIXELS = 200
 """How wide GTKWave shows a unit of time at zoom 0; every step of the zoom doubles it."""
-NAMES_WIDTH = 220
+NAMES_WIDTH = 260
 """Pixels for the names."""
 FOLDER = "/waveforms"
 """Where a save file says that it and its waveform lie, wherever they do. GTKWave takes a name by itself as one in the
 folder that it was started in; of two names it takes the way from one to the other.
 """
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+"""GTKWave's markers."""
 
 
-def save_file_of(vcd: Path) -> Path | None:
+def save_file_of(waveform: Path) -> Path | None:
     """Where the save file of a waveform goes: beside it. None for a device or a pipe, and for a name that both have."""
-    save = vcd.with_suffix(".gtkw")
-    return save if is_whole(vcd) and save != vcd else None
+    save = waveform.with_suffix(f"{waveform.suffix}.gtkw" if is_fst(waveform) else ".gtkw")
+    return save if is_whole(waveform) and save != waveform else None
 
 
-def write_save_file(path: Path, vcd: Path, traces: Traces, *, period: float, root: str = "top") -> None:
-    """Writes the save file ``path`` for the waveform ``vcd``, which GTKWave finds from it, however it was started.
+def write_save_file(path: Path, waveform: Path, traces: Traces | View, *, period: float, root: str = "top",
+                    found: Mapping[str, int] | None = None) -> None:
+    """Writes the save file ``path`` for a waveform, which GTKWave finds from it, however it was started.
 
-    The arguments are those of the :class:`Tracer` that makes the waveform. Depends on nothing else: the same traces
-    give the same file.
+    The arguments are those of the :class:`Tracer` that makes the waveform, and what it has ``found``: the cycles of the
+    events that get markers. Depends on nothing else: the same traces and events give the same file.
     """
-    leaves = flatten(traces)
+    view, found = view_of(traces), found or {}
     _, units = timescale(period)
     text = StringIO()
     save = GTKWSave(text)
-    common = os.path.commonpath([os.path.abspath(named.parent) for named in (vcd, path)])
-    for record, named in ((save.dumpfile, vcd), (save.savefile, path)):
+    common = os.path.commonpath([os.path.abspath(named.parent) for named in (waveform, path)])
+    for record, named in ((save.dumpfile, waveform), (save.savefile, path)):
         record(f"{FOLDER}/{Path(os.path.relpath(named, common)).as_posix()}", abspath=False)
-    save.timestart(0)
-    save.zoom_markers(math.log2(CYCLE_PIXELS / (units * UNIT_PIXELS)))
+    save.size(*WINDOW)
+    marked = [mark.name for mark in view.marks if mark.name in found]
+    first = found[marked[0]] if marked else None
+    save.timestart(max(first - BEFORE, 0) * units if first is not None else 0)
+    places: Any = {letter: found[name] * units for letter, name in zip(_LETTERS, marked, strict=False)}
+    save.zoom_markers(math.log2(view.cycle_pixels / (units * UNIT_PIXELS)), -1 if first is None else first * units,
+                      **places)
+    for letter, name in zip(_LETTERS, marked, strict=False):
+        text.write(f"[markername] {letter.upper()}{name}\n")
     save.signals_width(NAMES_WIDTH)
+    save.sst_expanded(False)
     save.treeopen(f"{root}.")
     save.trace(f"{root}.{CLOCK}", alias=CLOCK)
-    _group(save, root, leaves, 0)
+    for part, closed in zip(view.ordered(), (False, True), strict=True):
+        _group(save, root, flatten(part), 0, closed)
     write_file(path, text.getvalue().encode(), folders=True)
 
 
-def _group(save: GTKWSave, root: str, leaves: list[Leaf], depth: int) -> None:
+def _group(save: GTKWSave, root: str, leaves: list[Leaf | TextLeaf], depth: int, closed: bool) -> None:
     """The traces of leaves that share their first ``depth`` scopes; groups in groups."""
     at = 0
     while at < len(leaves):
@@ -66,15 +83,15 @@ def _group(save: GTKWSave, root: str, leaves: list[Leaf], depth: int) -> None:
         end = at
         while end < len(leaves) and len(leaves[end].path) > depth + 1 and leaves[end].path[depth] == scope:
             end += 1
-        with save.group(scope):
-            _group(save, root, leaves[at:end], depth + 1)
+        with save.group(scope, closed=closed):
+            _group(save, root, leaves[at:end], depth + 1, closed)
         at = end
 
 
-def _trace(save: GTKWSave, root: str, leaf: Leaf) -> None:
-    """One trace: text for an enumeration, else a number in its format."""
+def _trace(save: GTKWSave, root: str, leaf: Leaf | TextLeaf) -> None:
+    """One trace: text as it is and for an enumeration, else a number in its format."""
     name, alias = ".".join((root, *leaf.path)), leaf.path[-1]
-    if leaf.names is not None:
+    if isinstance(leaf, TextLeaf) or leaf.names is not None:
         save.trace(name, alias=alias, datafmt="ascii")
     else:
         save.trace(name if leaf.width == 1 else f"{name}[{leaf.width - 1}:0]", alias=alias, datafmt=leaf.format)

@@ -1,4 +1,4 @@
-"""The waveform of a simulation as a VCD file, the same bytes in every run and on every engine.
+"""The waveform of a simulation as a VCD file, the same bytes in every run and on every engine; or as FST, made of that.
 
 Signals are sampled once a clock cycle. Cycle n takes the time from n to n + 1 periods and shows what the clock edge at
 its end finds; its own rising edge of ``clk`` is at its beginning. So values change with the clock, as in hardware whose
@@ -15,7 +15,8 @@ from vcd import VCDWriter
 
 from sim.command import OutputFile
 from sim.engine import Change, Sink, observe_all
-from sim.waves.traces import Leaf, Traces, flatten
+from sim.waves.fst import FstFile, is_fst
+from sim.waves.traces import Bits, Leaf, Mark, TextLeaf, Traces, View, bits_of, flatten, view_of
 
 __all__ = ["CLOCK", "NUMBER", "Tracer", "timescale"]
 
@@ -57,16 +58,71 @@ class _Leaf:
         return self.names.get(bits) or hex(bits)
 
 
+class _Watcher:
+    """Looks at the numbers of some signals in the cycles in which one of them has changed."""
+
+    variable: Any = None
+    """What its text is that of, if it has one."""
+
+    def __init__(self, sources: Sequence[Bits]) -> None:
+        self.sources = sources
+        self.numbers = [-1] * len(sources)     # none is known before cycle 0
+        self.new = False
+
+    def take(self, place: int, value: int) -> None:
+        """The signal of a source has a new value."""
+        _, start, width = self.sources[place]
+        number = value >> start & (1 << width) - 1
+        if number != self.numbers[place]:
+            self.numbers[place], self.new = number, True
+
+    def look(self, cycle: int) -> str | None:
+        """Looks, at the end of a cycle: its text from then on, if that is new."""
+        raise NotImplementedError
+
+
+class _Text(_Watcher):
+    """Text that is worked out."""
+
+    def __init__(self, writer: VCDWriter, root: str, leaf: TextLeaf) -> None:
+        super().__init__(leaf.sources)
+        self.variable = writer.register_var((root, *leaf.path[:-1]), leaf.path[-1], "string", init="")
+        self._decode, self._shown = leaf.decode, ""
+
+    def look(self, cycle: int) -> str | None:
+        text = self._decode(*self.numbers)
+        if text is None or text == self._shown:
+            return None
+        self._shown = text
+        return text
+
+
+class _Mark(_Watcher):
+    """An event that is waited for."""
+
+    def __init__(self, mark: Mark) -> None:
+        super().__init__([bits_of(signal, mark.name) for signal in mark.signals])
+        self.mark = mark
+        self.cycle: int | None = None
+
+    def look(self, cycle: int) -> str | None:
+        if self.cycle is None and self.mark.holds(self.numbers):
+            self.cycle = cycle
+
+
 class _Signal:
     """A traced signal: its leaves, and its value now."""
 
     def __init__(self) -> None:
         self.leaves: list[_Leaf] = []
+        self.watchers: list[tuple[_Watcher, int]] = []
         self._value = 0
 
     def begin(self, writer: VCDWriter, value: int) -> None:
         """Sets the first value."""
         self._value = value
+        for watcher, place in self.watchers:
+            watcher.take(place, value)
         for leaf in self.leaves:
             bits = value >> leaf.start & leaf.mask
             writer.change(leaf.number, 0, bits)
@@ -77,6 +133,8 @@ class _Signal:
         """Adds the lines for what is new in ``value``."""
         new = self._value ^ value
         self._value = value
+        for watcher, place in self.watchers:
+            watcher.take(place, value)
         for leaf in self.leaves:
             if new >> leaf.start & leaf.mask:
                 bits = value >> leaf.start & leaf.mask
@@ -91,34 +149,67 @@ class Tracer:
     Parameters:
         simulator: With an engine of :mod:`sim.engine`.
         traces: What to record.
-        path: The file; it appears when the tracer is closed.
+        path: The file; it appears when the tracer is closed. It is an FST if that is its suffix.
         period: Of the clock, in seconds.
         root: The scope around everything.
         domain: The clock domain whose cycles are recorded.
         beside (sequence of signals and sink): What else is to be observed, by others.
     """
 
-    def __init__(self, simulator: Any, traces: Traces, path: Path, *, period: float, root: str = "top",
+    def __init__(self, simulator: Any, traces: Traces | View, path: Path, *, period: float, root: str = "top",
                  domain: str = "sync", beside: Sequence[tuple[Sequence[Signal], Sink]] = ()) -> None:
         self.path = path
         self._signals: list[_Signal] = []
-        leaves = flatten(traces)
+        view = view_of(traces)
         unit, self._period = timescale(period)
-        self._file = OutputFile(path, folders=True)
+        self._file = FstFile(path) if is_fst(path) else OutputFile(path, folders=True)
         # pyvcd writes the header and cycle 0; the rest, which is most of the work, is simple.
         self._beginning = StringIO()
         self._header = writer = VCDWriter(self._beginning, timescale=unit, date="", comment="", version="")
         self._clock = writer.register_var((root,), CLOCK, "wire", size=1, init=1).ident
         self._cycle = 0
-        numbers: dict[int, int] = {}
-        signals = []
-        for leaf in leaves:
-            if id(leaf.signal) not in numbers:
-                numbers[id(leaf.signal)] = len(signals)
-                signals.append(leaf.signal)
-                self._signals.append(_Signal())
-            self._signals[numbers[id(leaf.signal)]].leaves.append(_Leaf(writer, root, leaf))
-        self._observer = observe_all(simulator, [(signals, self._take), *beside], domain=domain)
+        self._numbers: dict[int, int] = {}
+        self._observed: list[Signal] = []
+        self._marks = [_Mark(mark) for mark in view.marks]
+        self._watchers: list[_Watcher] = []
+        for leaf in flatten(view.traces):
+            if isinstance(leaf, TextLeaf):
+                self._watch(_Text(writer, root, leaf))
+            else:
+                self._signal(leaf.signal).leaves.append(_Leaf(writer, root, leaf))
+        for mark in self._marks:
+            self._watch(mark)
+        self._observer = observe_all(simulator, [(self._observed, self._take), *beside], domain=domain)
+
+    @property
+    def found(self) -> dict[str, int]:
+        """Of the marks that have happened, the cycles."""
+        return {mark.mark.name: mark.cycle for mark in self._marks if mark.cycle is not None}
+
+    def _signal(self, signal: Signal) -> _Signal:
+        """A signal, which is observed from now on."""
+        number = self._numbers.setdefault(id(signal), len(self._observed))
+        if number == len(self._observed):
+            self._observed.append(signal)
+            self._signals.append(_Signal())
+        return self._signals[number]
+
+    def _watch(self, watcher: _Watcher) -> None:
+        self._watchers.append(watcher)
+        for place, (signal, *_) in enumerate(watcher.sources):
+            self._signal(signal).watchers.append((watcher, place))
+
+    def _look(self, lines: list[str]) -> None:
+        """Ends a cycle for those who watch."""
+        for watcher in self._watchers:
+            if watcher.new:
+                watcher.new = False
+                if (text := watcher.look(self._cycle)) is None:
+                    continue
+                if self._cycle == 0:
+                    self._header.change(watcher.variable, 0, text)
+                else:
+                    lines.append(watcher.variable.format_value(text))
 
     def _tick_to(self, cycle: int, lines: list[str]) -> None:
         """Adds the clock's edges up to the rising one of ``cycle``."""
@@ -135,6 +226,7 @@ class Tracer:
                 self._signals[number].begin(self._header, value)
                 continue
             if cycle != self._cycle:
+                self._look(lines)
                 if self._cycle == 0:
                     self._write_beginning()
                 self._tick_to(cycle, lines)
@@ -151,9 +243,10 @@ class Tracer:
     def close(self) -> None:
         """Records the last cycle, as far as it came, and puts the file in its place."""
         last = self._observer.finish()
+        lines: list[str] = []
+        self._look(lines)
         if self._cycle == 0:
             self._write_beginning()
-        lines: list[str] = []
         self._tick_to(last, lines)
         lines.append(f"#{last * self._period + self._period // 2}\n0{self._clock}\n#{(last + 1) * self._period}")
         self._write(lines)

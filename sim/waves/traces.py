@@ -1,11 +1,12 @@
-"""What a testbench wants to see in a waveform: a tree of names, flattened to bits of signals.
+"""What a testbench wants to see in a waveform: a tree of names, flattened to bits of signals, and what is seen first.
 
 A tree maps names to signals, views of structures, whole interfaces (streams, components: all their members), lists of
-these, :class:`Trace` for another format, or to trees. Trees, interfaces, structures and lists become scopes.
+these, :class:`Trace` for another format, :class:`Text` for what is worked out of several signals, or to trees. Trees,
+interfaces, structures and lists become scopes. :class:`View` is a tree of which a part tells the story, and events.
 """
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,11 +15,14 @@ from amaranth.lib import data, wiring
 
 from sim.engine.internals import Operator, Slice
 
-__all__ = ["Leaf", "NumberFormat", "Trace", "Traces", "flatten"]
+__all__ = ["Bits", "Leaf", "Mark", "NumberFormat", "Text", "TextLeaf", "Trace", "Traces", "View", "bits_of", "flatten",
+           "view_of"]
 
 NumberFormat = Literal["hex", "dec", "signed", "bin"]
 Traces = Mapping[str, Any]
-"""Name -> signal, view, interface, list, Trace or Traces."""
+"""Name -> signal, view, interface, list, Trace, Text or Traces."""
+Bits = tuple[Signal, int, int]
+"""Bits of a signal: it, the lowest one, and how many."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,66 @@ class Trace:
 
     value: Any
     format: NumberFormat
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text that is worked out of signals.
+
+    Attributes:
+        decode: Is given the numbers of the signals whenever one of them has changed; returns the text from this cycle
+            on, None to leave it as it is.
+        signals: Signals, or parts of them.
+    """
+
+    decode: Callable[..., str | None]
+    signals: Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An event: the first cycle in which ``found``, given the numbers of the signals, is true.
+
+    Attributes:
+        name: What the marker there is called.
+        signals: Signals, or parts of them.
+    """
+
+    name: str
+    signals: Sequence[Any]
+    found: Callable[..., Any] = all
+
+    def holds(self, numbers: Sequence[int]) -> bool:
+        """Whether the event happens in a cycle with these numbers."""
+        return bool(self.found(numbers) if self.found is all else self.found(*numbers))
+
+
+@dataclass(frozen=True)
+class View:
+    """Traces, and how a viewer shows them first.
+
+    Attributes:
+        traces: All of them.
+        story: Names of those that are on top and open; the groups of the others are closed. None: all are open.
+        marks: Events, the most interesting one first: at the first of them that happens the view begins.
+        cycle_pixels: How wide a clock cycle is.
+    """
+
+    traces: Traces
+    story: Sequence[str] | None = None
+    marks: Sequence[Mark] = ()
+    cycle_pixels: int = 60
+
+    def ordered(self) -> tuple[Traces, Traces]:
+        """The story, and the other traces."""
+        story = self.traces.keys() if self.story is None else self.story
+        return ({name: self.traces[name] for name in story},
+                {name: item for name, item in self.traces.items() if name not in story})
+
+
+def view_of(traces: "Traces | View") -> View:
+    """A tree by itself is a view of which all is open."""
+    return traces if isinstance(traces, View) else View(traces)
 
 
 @dataclass(frozen=True)
@@ -48,7 +112,22 @@ class Leaf:
     names: Mapping[int, str] | None = None
 
 
-def flatten(traces: Traces) -> list[Leaf]:
+@dataclass(frozen=True)
+class TextLeaf:
+    """Text under a name.
+
+    Attributes:
+        path: Scopes, then the name.
+        decode: See :class:`Text`.
+        sources: What it is worked out of.
+    """
+
+    path: tuple[str, ...]
+    decode: Callable[..., str | None]
+    sources: tuple[Bits, ...]
+
+
+def flatten(traces: Traces) -> list[Leaf | TextLeaf]:
     """The leaves of a tree, in its order.
 
     ValueError for a name that a waveform cannot have, TypeError for something that is neither signal nor tree.
@@ -56,9 +135,11 @@ def flatten(traces: Traces) -> list[Leaf]:
     return list(_walk((), traces, None))
 
 
-def _walk(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf]:
+def _walk(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf | TextLeaf]:
     if isinstance(item, Trace):
         yield from _walk(path, item.value, item.format)
+    elif isinstance(item, Text):
+        yield TextLeaf(path, item.decode, tuple(bits_of(part, ".".join(path)) for part in item.signals))
     elif isinstance(item, Mapping):
         for name, part in item.items():
             if not name or any(character.isspace() or character == "." for character in name):
@@ -78,9 +159,14 @@ def _walk(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iter
 
 def _bits(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iterator[Leaf]:
     """The leaves of a signal, a view of one, or a part of one."""
-    shape = item.shape()
+    signal, start, _ = bits_of(item, ".".join(path))
+    yield from _fields(path, signal, start, item.shape(), number, _variants(signal) if signal is item else None)
+
+
+def bits_of(item: Any, name: str) -> Bits:
+    """A signal, a view of one, or a part of one, as bits of it. TypeError for an expression, which ``name`` is for."""
     value: Any = Value.cast(item)
-    start = 0
+    start, width = 0, len(value)
     while not isinstance(value, Signal):
         if isinstance(value, Slice):
             start += value.start
@@ -88,9 +174,8 @@ def _bits(path: tuple[str, ...], item: Any, number: NumberFormat | None) -> Iter
         elif isinstance(value, Operator) and value.operator in ("s", "u"):   # a signed field of a structure
             value = value.operands[0]
         else:
-            raise TypeError(f"trace {'.'.join(path)} is an expression: give it a signal of its own")
-    names = _variants(value) if value is item else None
-    yield from _fields(path, value, start, shape, number, names)
+            raise TypeError(f"trace {name} is an expression: give it a signal of its own")
+    return value, start, width
 
 
 def _variants(signal: Any) -> Mapping[int, str] | None:

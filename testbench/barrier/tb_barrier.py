@@ -12,7 +12,7 @@ from rtl.isa.errors import WarpError
 from rtl.isa.kinds import BarrierMode, BarrierRead, BarrierReduction
 from rtl.params import PRESETS, WARP_THREADS, SmParams
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View
 from testbench.barrier.driver import BarrierDriver
 from testbench.barrier.warps import ModelWarp, Use
 from testbench.handmade import ALL, encode
@@ -184,11 +184,11 @@ def check_random(bench: Bench) -> None:
     _play(bench, SmParams(warps=32, lanes=32), cycles // 2, rate=1.0, idle=0.0)
 
 
-def traces_of(driver: BarrierDriver) -> Traces:
+def traces_of(driver: BarrierDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
     instruction, barrier = dut.queue.request, dut.view
-    return {
+    return View({
         "instruction": {
             "taken": instruction.ready, "warp": Trace(instruction.payload.warp, "dec"),
             "operation": instruction.payload.operation, "mode": instruction.payload.mode,
@@ -208,7 +208,8 @@ def traces_of(driver: BarrierDriver) -> Traces:
             "warp": Trace(dut.withdraw.warp, "dec"), "withdrawn": dut.withdrawn.valid},
         "outcome": {
             "complete": dut.completion.valid, "warp": Trace(dut.completion.warp, "dec"), "error": dut.error.error,
-            "failed": dut.error.valid}}
+            "failed": dut.error.valid}},
+        ("instruction", "barrier", "warps"), [Mark("release", [barrier["release"]])])
 
 
 def record(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -38,7 +39,9 @@ BAD = {
     "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
     "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
     "prove": (["none"], "PROGRAM: no theorem none: there are "),
-    "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0")}
+    "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0"),
+    "waves": (["none.vcd"], "PROGRAM: none.vcd: "),
+    "profile": (["none.ptx"], f"PROGRAM: none.ptx: {NOWHERE}"), "manual": (["-o", "/dev/null/none"], "PROGRAM: ")}
 """Arguments that each command refuses, and how its line begins."""
 
 
@@ -215,7 +218,7 @@ def test_a_full_output_is_an_error():
 
 
 def test_wrong_arguments_get_one_line(capsys):
-    parser = Parser("sim.any", "does anything")
+    parser = Parser("sim.any", "does anything", "it")
     assert refused(capsys, parser.parse_args, ["--wrong"]) == "python -m sim.any: unrecognized arguments: --wrong"
 
 
@@ -248,6 +251,21 @@ def test_what_is_documented_are_all_commands():
 def test_a_command_gives_the_same_help_by_either_name(name, monkeypatch, capsys):
     code, out, err = both_ways(name, ["--help"], monkeypatch, capsys)
     assert (code, err) == (0, "") and out.startswith("usage: PROGRAM [-h]")
+
+
+@pytest.mark.parametrize("name", warpstack.COMMANDS)
+def test_the_example_of_a_command_is_one_that_it_takes(name, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        warpstack.main([name, "--help"])
+    _, _, example = capsys.readouterr().out.partition("\nexample:\n  ")
+    words = shlex.split(example)
+    assert words[:2] == ["warpstack", name] and example.count("\n") == 1
+    taken = []
+    monkeypatch.setattr(Parser, "run", lambda parser, arguments, *_, **__: taken.append(parser.parse_args(arguments)))
+    warpstack.main(words[1:])
+    assert len(taken) == 1
+    for word in words[2:]:
+        assert not word.startswith("testbench/") or (ROOT / word).is_file()
 
 
 @pytest.mark.parametrize("name", warpstack.COMMANDS)

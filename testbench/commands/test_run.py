@@ -187,6 +187,9 @@ def test_the_command_itself():
     ((ADD, "--max-cycles", "0"), "argument --max-cycles: '0' is not a number from 1 on"),
     ((ADD, *MODEL, "--vcd", "x.vcd"), "--vcd needs hardware, which the engine model does not have"),
     ((ADD, *BUFFERS, "--arg", "u32:1", "--block", "64", "--vcd", "."), ".: Is a directory"),
+    ((ADD, *BUFFERS, "--arg", "u32:1", "--fst", "x.vcd"), "--fst x.vcd: the name of an FST ends in .fst"),
+    ((ADD, *MODEL, "--fst", "x.fst"), "--fst needs hardware, which the engine model does not have"),
+    ((ADD, *MODEL, *BUFFERS, "--arg", "u32:1", "--handler", "none.sass"), "none.sass: No such file or directory"),
     ((WIDE, *BUFFERS, "--block", "256"),
      "a block of 8 warps with 67 registers a thread needs 576 warp registers, preset default has 512; "
      "preset full has enough"),

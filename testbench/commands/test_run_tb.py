@@ -1,6 +1,7 @@
 """The command that runs testbenches: what it prints, its exit codes, and what testbenches may do."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -153,10 +154,29 @@ def test_all_testbenches_run_without_a_name(capsys, folder):
     (["counter", "--seed", "x"], "argument --seed: invalid int value: 'x'"),
     (["--all", "--vcd", "a.vcd"], "--vcd names one file, and there are several testbenches"),
     (["counter", "--engine", "pysim", "--vcd", "."], ".: Is a directory"),
+    (["counter", "--record", "--no-vcd"], "--record records a waveform, which --no-vcd is not for"),
+    (["counter", "--record", "--all"], "--record records a waveform, which --all is not for"),
     (["counter", "--engine", "pysim", "--vcd", "helper.py/x/y.vcd"], "helper.py/x/y.vcd: Not a directory"),
 ])
 def test_bad_arguments_get_one_line(capsys, folder, arguments, message):
     assert outcome(capsys, folder, *arguments) == (2, "", f"python -m sim.run_tb: {message}\n")
+
+
+def test_a_waveform_can_be_recorded_without_checks(capsys, folder):
+    testbench = folder / "tb_counter.py"
+    without = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
+    assert without == (2, "", f"python -m sim.run_tb: {testbench}: no function record(bench)\n")
+    testbench.write_text(COUNTER + "\n\ndef record(bench):\n    bench.simulate(Counter(), [], traces={})\n")
+    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--record")
+    assert code == 0 and "checked" not in output and "waveform waveforms/counter.vcd" in output
+
+
+@pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed")
+def test_a_waveform_can_be_an_fst(capsys, folder):
+    code, output, _ = outcome(capsys, folder, "counter", "--engine", "pysim", "--fst")
+    assert code == 0
+    assert output.splitlines()[-1] == "waveform waveforms/counter.fst, shown by: gtkwave waveforms/counter.fst.gtkw"
+    assert sorted(path.name for path in (folder / "waveforms").iterdir()) == ["counter.fst", "counter.fst.gtkw"]
 
 
 def test_the_slow_engine_says_how_to_get_the_fast_one(capsys, folder, monkeypatch):

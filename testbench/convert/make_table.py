@@ -78,7 +78,7 @@ def table_text() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.convert.make_table", "Makes the table of MUFU's functions.")
+    parser = Parser("testbench.convert.make_table", "Makes the table of MUFU's functions.", "--check")
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the table would change")
     check, text = parser.parse_args(arguments).check, table_text()
     if check:

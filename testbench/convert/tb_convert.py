@@ -20,7 +20,7 @@ from rtl.isa.kinds import FloatFormat
 from rtl.isa.syntax import RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View, instruction
 from testbench.convert.cases import (
     BANK_BYTES,
     FUNCTIONS,
@@ -196,13 +196,14 @@ def record(bench: Bench) -> None:
     driver.run(traces=traces_of(driver))
 
 
-def traces_of(driver: ConvertDriver) -> Traces:
+def traces_of(driver: ConvertDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
     current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
-    return {
-        "dispatch": {"valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
-                     "word": dut.dispatch.payload.word, "room": dut.room},
+    return View({
+        "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
+                     "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
+                     "room": dut.room},
         "instruction": {
             "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
         "datapath": {"source": dut.datapath.source, "result": dut.datapath.result},
@@ -210,7 +211,8 @@ def traces_of(driver: ConvertDriver) -> Traces:
             "gather": gather.valid, "read": gather.ready, "write": write.valid, "taken": write.ready,
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
             "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
-        "completion": dut.completion.valid}
+        "completion": dut.completion.valid},
+        ("dispatch", "instruction", "datapath", "completion"), [Mark("dispatch", [dut.dispatch.valid])])
 
 
 def run(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from rtl.layouts import DEPTH_BITS, StackConfiguration, StackOperation, ThreadCo
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
-from sim.waves import Traces
+from sim.waves import View
 from testbench.crs.limits import LEFT_CYCLES, PUSH_CYCLES
 from testbench.crs.memory import StackMemory
 from testbench.crs.reference import Outcome, StackReference, encode_token
@@ -140,7 +140,7 @@ class Driver(UnitDriver):
         self._pushed = 0
         self._signals: Sequence[WarpSignals] | None = None
 
-    def run(self, starts: Sequence[Start], *, top: Any = None, traces: Traces | None = None, name: str = "",
+    def run(self, starts: Sequence[Start], *, top: Any = None, traces: View | None = None, name: str = "",
             signals: Sequence[WarpSignals] | None = None) -> StackStatistics:
         """Simulates until every source has ended; returns what was measured.
 

@@ -15,7 +15,7 @@ from rtl.crs.records import StackState
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import DEPTH_BITS, StackOperation
 from rtl.params import WARP_THREADS, SmParams
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View
 from testbench.crs.driver import WarpSignals
 from testbench.crs.steps import PUSHES
 
@@ -84,7 +84,7 @@ class TracedStack(Elaboratable):
         return m
 
     @property
-    def traces(self) -> Traces:
+    def traces(self) -> View:
         """The groups of the waveform."""
         stack = self._stack
         asked, told, line = stack.request.payload, stack.result, stack.port.request.payload
@@ -108,4 +108,6 @@ class TracedStack(Elaboratable):
                           "last": Trace(seen.last, "dec"), "busy": seen.busy, "parked": seen.parked,
                           "coming": seen.coming},
                 "spill": seen.spill, "fill": seen.fill, "filled": seen.filled}
-        return groups
+        port = stack.port.request
+        return View(groups, ("request", "result", "memory", "warp0"),
+                    [Mark("spill", [port.valid, port.ready, line.write])])

@@ -10,7 +10,8 @@ from rtl.execute.decode import LANE_FORMS
 from rtl.isa.floating import FLOATING
 from rtl.isa.video import VIDEO
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.toolchain.spelling import spell
+from sim.waves import Mark, Text, Trace, View
 from testbench.execute.driver import Beat, LaneDriver
 from testbench.execute.reference import formula_beats, model_beats
 from testbench.formulas.integer import FORMULAS
@@ -71,19 +72,21 @@ def record(bench: Bench) -> None:
     driver.run(traces=_traces(driver))
 
 
-def _traces(driver: LaneDriver) -> Traces:
+def _traces(driver: LaneDriver) -> View:
     dut = driver.dut
     lane, control = dut.lanes.lanes[0], dut.instruction.control
     prepared, terms = lane.combine.prepared, lane.conclude.terms
-    return {
+    return View({
         "instruction": {
-            "word": dut.word, "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
+            "text": Text(spell, [dut.word]), "word": dut.word,
+            "destination": Trace(dut.instruction.destination, "dec"), "first_term": control.first,
             "truth": control.truth, "product": control.product, "count": control.count},
         "operands": {name: dut.operands[0][name] for name in ("a", "b", "c", "conditions")},
         "prepared": {"a": prepared.a, "b": prepared.b, "c": prepared.c, "less": prepared.less,
                      "amount": Trace(prepared.shift.amount, "dec")},
         "terms": {"x": terms.x, "y": terms.y, "plus": terms.plus, "decision": terms.decision},
-        "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}}
+        "result": {name: dut.results[0][name] for name in ("value", "p", "q", "conditions")}},
+        marks=[Mark("first", [dut.word])], cycle_pixels=130)
 
 
 def run(bench: Bench) -> None:

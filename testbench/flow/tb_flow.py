@@ -10,13 +10,13 @@ from dataclasses import replace
 from statistics import mean
 
 from rtl.isa.errors import REPORT_MASK_RESET
-from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE
+from rtl.isa.tokens import CACHED_TOKENS, TOKENS_PER_LINE, TokenKind
 from rtl.layouts import FlowOperation
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.machine.memory_port import MemoryBehaviour
 from sim.model.warp import Machine
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View
 from testbench.flow.cases import directed, unreported
 from testbench.flow.driver import ALL_REPORTED, ENTRY_CYCLES, HIT_CYCLES, PUSH_CYCLES, FlowDriver
 from testbench.flow.random_programs import random_streams
@@ -118,11 +118,11 @@ def record(bench: Bench) -> None:
     driver.run(traces=traces_of(driver))
 
 
-def traces_of(driver: FlowDriver) -> Traces:
+def traces_of(driver: FlowDriver) -> View:
     """What is worth seeing of the unit."""
     flow, stack = driver.dut.unit.flow, driver.dut.unit.stack
     request, asked, result = flow.request.payload, flow.stack.request.payload, flow.result.payload
-    return {
+    return View({
         "instruction": {
             "valid": flow.request.valid, "ready": flow.request.ready, "warp": Trace(request.warp, "dec"),
             "operation": request.instruction.operation, "kind": request.instruction.kind, "pc": request.pc,
@@ -136,7 +136,10 @@ def traces_of(driver: FlowDriver) -> Traces:
             "terminated": result.terminated, "error": result.error},
         "memory": {
             "request": stack.port.request.valid, "write": stack.port.request.payload.write,
-            "tag": Trace(stack.port.request.payload.tag, "dec"), "answer": stack.port.response.valid}}
+            "tag": Trace(stack.port.request.payload.tag, "dec"), "answer": stack.port.response.valid}},
+        ("instruction", "stack", "result"),
+        [Mark("divergence", [flow.stack.request.valid, flow.stack.request.ready, asked.enable, asked.kind],
+              lambda valid, ready, enable, kind: valid and ready and enable and kind == TokenKind.DIVERGE.value)])
 
 
 def _table(bench: Bench, title: str, driver: FlowDriver) -> None:

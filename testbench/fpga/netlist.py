@@ -92,7 +92,7 @@ def _play(options: Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = Parser("testbench.fpga.netlist",
-                    "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.")
+                    "Plays a kernel's run on the machine's netlist for an ECP5, cycle by cycle.", "--preset tiny")
     parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
     parser.add_argument("--threads", type=number_from_one, default=6, metavar="N",
                         help="of the kernel, which computes Fibonacci numbers by recursion (default: 6)")

@@ -172,7 +172,8 @@ def _picture(options: Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
     parser = Parser("testbench.fpga.video_picture",
-                    "Draws with a kernel on a board in simulation, and decodes its video as a screen does.")
+                    "Draws with a kernel on a board in simulation, and decodes its video as a screen does.",
+                    "mandelbrot -o mandelbrot.png")
     parser.add_argument("scene", choices=SCENES)
     parser.add_argument("--preset", choices=PRESETS, default="tiny", help="the machine (default: tiny)")
     parser.add_argument("-o", "--output", metavar="OUT", required=True, help="a PNG")

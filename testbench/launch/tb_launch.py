@@ -10,7 +10,7 @@ from random import Random
 from rtl.layouts import LaunchRejection
 from rtl.params import PRESETS, SmParams
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View
 from testbench.launch.driver import LaunchDriver
 from testbench.launch.grid import Grid
 from testbench.launch.reference import REFERENCE_MOST
@@ -130,11 +130,11 @@ def check_rejections(bench: Bench) -> None:
     bench.expect("CTAs before a release that fails", driver.plain.ctas, 1)
 
 
-def traces_of(driver: LaunchDriver) -> Traces:
+def traces_of(driver: LaunchDriver) -> View:
     """What is worth seeing of the unit."""
     dut, control = driver.dut, driver.dut.control
     launch, thread, flow = dut.launch.payload, dut.thread.payload, dut.flow.payload
-    return {
+    return View({
         "grid": {
             "start": control.start.valid, "taken": control.start.ready, "busy": control.busy, "done": control.done,
             "rejection": control.rejection, "invalidate": dut.invalidate, "halt": dut.halt,
@@ -155,7 +155,8 @@ def traces_of(driver: LaunchDriver) -> Traces:
             "pc": flow.pc},
         "slots": {
             "occupied": Trace(dut.occupied, "bin"), "running": Trace(dut.running, "bin"),
-            "drained": Trace(dut.drained, "bin"), "over": dut.slots.over}}
+            "drained": Trace(dut.drained, "bin"), "over": dut.slots.over}},
+        ("warp", "thread", "flow", "slots"), [Mark("warp", [dut.launch.valid])])
 
 
 def record(bench: Bench) -> None:

@@ -11,7 +11,7 @@ from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour, MemoryServer
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View, instruction
 from testbench.driver import UnitDriver
 from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
 from testbench.memory.coverage import MemoryCoverage
@@ -240,14 +240,14 @@ class MemoryDriver(UnitDriver):
         self._happened()
         self.ends.append(StepEnd(self.cycle, self.lines, self.shared_cycles))
 
-    def traces(self) -> Traces:
+    def traces(self) -> View:
         """What is worth seeing of the unit."""
         dut = self.dut
         gather, write, request, response = dut.port.gather, dut.port.write, dut.memory.request, dut.memory.response
-        return {
+        return View({
             "instruction": {
-                "valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
-                "word": dut.dispatch.payload.word, "room": dut.room},
+                "text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
+                "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word, "room": dut.room},
             "lanes": {
                 **{f"{name}_{what}": value for name, operation in (("gather", gather), ("write", write))
                    for what, value in (("valid", operation.valid), ("ready", operation.ready),
@@ -259,4 +259,5 @@ class MemoryDriver(UnitDriver):
                 "tag": Trace(request.payload.tag, "dec"), "address": request.payload.address,
                 "answer": response.valid, "answered": Trace(response.payload.tag, "dec")},
             "shared": {"served": dut.events.shared, "atomic": dut.events.atomic},
-            "end": {"completion": dut.completion.valid, "error": dut.error.error}}
+            "end": {"completion": dut.completion.valid, "error": dut.error.error}},
+            ("instruction", "memory", "shared", "end"), [Mark("request", [request.valid])], 100)

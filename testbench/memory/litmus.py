@@ -370,8 +370,8 @@ def run(hardware: Hardware, test: Litmus, setting: Setting, rounds: int, random:
 
 
 def _parser() -> Parser:
-    parser = Parser("testbench.memory.litmus",
-                    "Runs litmus tests on the hardware in simulation.")
+    parser = Parser("testbench.memory.litmus", "Runs litmus tests on the hardware in simulation.",
+                    "--rounds 100 --seed 1")
     parser.add_argument("--rounds", type=int, default=30, help="of each test in each setting; default 30")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers; default 0")
     parser.add_argument("--preset", default="default", help=f"the machine: {', '.join(PRESETS)}; default default")

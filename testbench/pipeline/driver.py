@@ -18,7 +18,7 @@ from rtl.isa.table import find
 from rtl.layouts import GATHER_REGISTERS, GATHERING, InstructionKind, LaneClient
 from rtl.params import WARP_THREADS, SmParams
 from sim.testbench import Bench
-from sim.waves import Traces
+from sim.waves import View
 from testbench.driver import UnitDriver
 
 ALL = (1 << WARP_THREADS) - 1
@@ -170,7 +170,7 @@ class Pipeline(UnitDriver):
 
     # The simulation.
 
-    def play(self, script: Callable[["Pipeline"], Script], *, traces: Traces | None = None, name: str = "",
+    def play(self, script: Callable[["Pipeline"], Script], *, traces: View | None = None, name: str = "",
              linger: int = 24) -> None:
         """Simulates a script, and some cycles beyond its end."""
         self.run(script, linger, traces=traces, name=name)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from rtl.params import SmParams
 from sim.kernels.manifest import RUNS
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View, instruction
 from testbench.pipeline.cases import CASES, REPORTED, distances
 from testbench.pipeline.driver import Pipeline, Script
 from testbench.pipeline.programs import KernelLives
@@ -66,15 +66,16 @@ def record(bench: Bench) -> None:
     bench.checked("instructions and operations compared", lives.ledger.compared)
 
 
-def traces_of(pipeline: Pipeline) -> Traces:
+def traces_of(pipeline: Pipeline) -> View:
     """What is worth seeing of the unit."""
     dut = pipeline.dut
     issued, written = dut.instruction.payload, dut.written
     gather, write = dut.gather.payload, dut.write.payload
     operands = dut.operands
     first = operands.operands[0]
-    return {
+    return View({
         "S2": {
+            "text": instruction(dut.instruction.valid, issued.word, issued.pc),
             "instruction": dut.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
             "kind": issued.kind, "word": issued.word, "gather": dut.gather.valid, "gathers": gather.client,
             "first": Trace(gather.operation.registers[0], "dec"), "write": dut.write.valid, "writes": write.client,
@@ -90,7 +91,8 @@ def traces_of(pipeline: Pipeline) -> Traces:
             "predicates": written.predicates, "cc": written.conditional},
         "events": {
             "complete": dut.completion.valid, "serial": dut.completion.serial, "passed": dut.passed.valid,
-            "dispatch": dut.dispatch.valid, "error": dut.error.valid}}
+            "dispatch": dut.dispatch.valid, "error": dut.error.valid}},
+        marks=[Mark("instruction", [dut.instruction.valid])])
 
 
 def run(bench: Bench) -> None:

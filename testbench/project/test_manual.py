@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import fields
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,12 +19,12 @@ from rtl.isa.registers import (
     SM_REGISTERS,
     WORK_BLOCK,
     WORK_REGISTERS,
-    HostRegister,
 )
 from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS, SpecialRegister
 from rtl.isa.tokens import TokenKind
 from rtl.layouts import InstructionKind, LaunchRejection
 from rtl.params import PRESETS, SmParams
+from sim.report.reference import register_rows
 from sim.run import main as run
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +33,8 @@ DOCS = ROOT / "docs"
 HOST = DOCS / "host.md"
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
          *(ROOT / name / "README.md" for name in (
-             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "waveforms", "constraints")),
+             "rtl", "sim", "testbench", "testbench/programs", "testbench/programs/cuda", "testbench/programs/tour",
+             "docs/examples", "waveforms", "constraints")),
     *sorted(DOCS.glob("*.md"))]
 UNIT_PAGES = {
     "fetch": "front_end.md", "issue": "front_end.md", "execute": "lanes.md", "convert": "lanes.md",
@@ -49,18 +49,6 @@ def table(page: Path, heading: str) -> list[list[str]]:
     body = re.split(r"^#+ ", text.split(f"\n{heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
     rows = f"\n{body}".split("\n\n|", 1)[1].split("\n\n")[0].splitlines()
     return [[cell.strip().replace("`", "") for cell in row.strip().strip("|").split("|")] for row in rows[2:]]
-
-
-def register_rows(base: int, registers: Mapping[str, HostRegister]) -> list[list[str]]:
-    """Address, name, access, value after reset, fields, meaning."""
-    rows = []
-    for name, register in registers.items():
-        first = base + register.offset
-        address = f"{first:#x}" if register.count == 1 else f"{first:#x} + 4n, n < {register.count}"
-        bits = ", ".join(f"{field} {high}:{low}" if high > low else f"{field} {low}"
-                         for field, (high, low) in register.fields.items())
-        rows.append([address, name, register.access.value, f"{register.reset:#x}", bits, register.meaning])
-    return rows
 
 
 def descriptor_rows() -> list[list[str]]:
@@ -96,11 +84,11 @@ def special_register_rows() -> list[list[str]]:
 
 
 EXACT = {
-    "board registers": (DOCS / "board.md", "## Registers of the board", register_rows(BOARD_BLOCK, BOARD_REGISTERS)),
+    "board registers": (DOCS / "board.md", "## Registers of the board", [*register_rows(BOARD_BLOCK, BOARD_REGISTERS)]),
     "link commands": (DOCS / "board.md", "### Commands", [
         [f"{command.value:#04x}", command.name] for command in REQUEST_BYTES]),
-    "sm registers": (HOST, "### Error status", register_rows(SM_BLOCK, SM_REGISTERS)),
-    "work registers": (HOST, "### Work distributor", register_rows(WORK_BLOCK, WORK_REGISTERS)),
+    "sm registers": (HOST, "### Error status", [*register_rows(SM_BLOCK, SM_REGISTERS)]),
+    "work registers": (HOST, "### Work distributor", [*register_rows(WORK_BLOCK, WORK_REGISTERS)]),
     "counters": (HOST, "### Counters", counter_rows()),
     "launch descriptor": (HOST, "## Launch descriptor", descriptor_rows()),
     "rejections": (HOST, "### What is rejected", [

@@ -18,7 +18,7 @@ LAYERS = (
     {"board", "firmware", "report"},
     {"benchmarks", "debugger", "launch_options", "testbench"},
     {"api", "demo"},
-    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "prove", "ptx", "run", "run_tb"},
+    {"asm", "bench", "debug", "dis", "fpga", "fuzz", "manual", "profile", "prove", "ptx", "run", "run_tb"},
     {"__main__"},
 )
 """Parts of ``sim``: each imports those of layers before its own."""

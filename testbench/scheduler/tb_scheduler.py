@@ -18,7 +18,7 @@ from rtl.params import SmParams
 from sim.kernels.manifest import LEVELS, RUNS, build
 from sim.machine.memory_port import MemoryBehaviour
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View, instruction
 from testbench.scheduler.fetch_driver import FetchDriver
 from testbench.scheduler.fetch_image import image_of, launched_image, random_image
 from testbench.scheduler.front_driver import FrontDriver
@@ -187,16 +187,16 @@ def record(bench: Bench) -> None:
     driver.run(150, 2, traces=traces_of(driver))
 
 
-def traces_of(driver: FrontDriver) -> Traces:
+def traces_of(driver: FrontDriver) -> View:
     """What is worth seeing of the units."""
     fetch, issue = driver.dut.fetch, driver.dut.issue
-    memory, group, instruction = fetch.memory, fetch.group.payload, issue.instruction.payload
+    memory, group, issued = fetch.memory, fetch.group.payload, issue.instruction.payload
     warps: dict[str, Callable[[], object] | object] = {
         f"warp{number}": {
             "reason": issue.reasons[number], "lanes": warp.lanes, "others": warp.others, "room": warp.room,
             "need": warp.head.need, "up": warp.up}
         for number, warp in enumerate(issue.warps)}
-    return {
+    return View({
         "memory": {
             "request": memory.request.valid, "tag": memory.request.payload.tag, "line": memory.request.payload.address,
             "answer": memory.response.valid},
@@ -205,10 +205,12 @@ def traces_of(driver: FrontDriver) -> Traces:
             "to_pc": fetch.redirect.payload.pc, "claimed": fetch.claimed.valid, "group": fetch.group.valid,
             "warp": Trace(group.warp, "dec"), "pc": group.pc},
         "issue": {
-            "instruction": issue.instruction.valid, "warp": Trace(instruction.warp, "dec"), "pc": instruction.pc,
-            "kind": instruction.kind, "constant": instruction.constant, "result": issue.result.valid,
+            "text": instruction(issue.instruction.valid, issued.word, issued.pc),
+            "instruction": issue.instruction.valid, "warp": Trace(issued.warp, "dec"), "pc": issued.pc,
+            "kind": issued.kind, "constant": issued.constant, "result": issue.result.valid,
             "result_pc": issue.result.payload.pc},
-        **warps}    # pyright: ignore[reportReturnType]
+        **warps},
+        ("issue", "warp0", "warp1"), [Mark("issue", [issue.instruction.valid])])
 
 
 def run(bench: Bench) -> None:

@@ -1,9 +1,9 @@
-"""Kept save files are those that are written; GTKWave opens each testbench's waveform by its own, as reports say."""
+"""Kept save files are those that are written; GTKWave opens each testbench's waveform by its own, as reports say, where
+something happens."""
 
 import os
 import shlex
 import shutil
-import subprocess
 from importlib import import_module
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from sim import run_tb
 from sim.report.testbench import Report
 from sim.testbench import run
 from testbench.simulation import ENGINE
+from testbench.waves.save_files import without_times
+from testbench.waves.screens import ask, screen
 
 MISSING = [tool for tool in ("gtkwave", "Xvfb") if shutil.which(tool) is None]
 needs_gtkwave = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -21,38 +23,28 @@ WHOLE = {"sm", "trap", "esr"}
 _ASK = """\
 puts "dump [gtkwave::getDumpFileName]"
 foreach name [gtkwave::getDisplayedSignals] { puts "shown $name" }
+puts "shown_from [gtkwave::getWindowStartTime]"
+puts "shown_to [gtkwave::getWindowEndTime]"
+puts "marker [gtkwave::getNamedMarker A]"
 exit
 """
-_PATIENCE = 120
 
 
 @pytest.fixture(scope="module")
 def display():
-    """A screen that nobody sees; its name."""
-    read, write = os.pipe()
-    server = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "1600x1200x24", "-nolisten", "tcp"],
-                              pass_fds=[write], stderr=subprocess.DEVNULL)
-    os.close(write)
-    try:
-        with os.fdopen(read) as numbers:
-            number = numbers.readline().strip()
-        assert number, "Xvfb has not started"
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait()
+    with screen() as name:
+        yield name
 
 
-def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str]]:
-    """What GTKWave, called so in a folder, has opened: the waveform, and the names of its traces."""
-    script = folder / "ask.tcl"
-    script.write_text(_ASK)
-    done = subprocess.run([*command, "--script", str(script)], cwd=folder, env={**os.environ, "DISPLAY": display},
-                          capture_output=True, text=True, timeout=_PATIENCE, check=False)
-    told = [line.split(" ", 1) for line in done.stdout.splitlines()]
+def show(command: list[str], folder: Path, display: str) -> tuple[Path, list[str], dict[str, int]]:
+    """What GTKWave, called so in a folder, has opened: the waveform, the names of its traces, and the times of the
+    window's edges and of the first marker."""
+    printed = ask(command, _ASK, folder, display)
+    told = [line.split(" ", 1) for line in printed.splitlines()]
     dumps = [Path(line[1]) for line in told if line[0] == "dump"]
-    assert len(dumps) == 1, done.stdout + done.stderr
-    return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"]
+    assert len(dumps) == 1, printed
+    times = {line[0]: int(line[1]) for line in told if line[0] in ("shown_from", "shown_to", "marker")}
+    return folder / dumps[0], [line[1].rstrip() for line in told if line[0] == "shown"], times
 
 
 def traces_of(save: Path) -> list[str]:
@@ -65,7 +57,8 @@ def recorded(unit: str, waveform: Path) -> Report:
     report = run(unit, import_module(run_tb.module_name(run_tb.testbenches()[unit])).record, ENGINE, vcd=waveform)
     assert report.passed, report.failure
     save = waveform.with_suffix(".gtkw")
-    assert save.read_text() == (run_tb.ROOT / "waveforms" / save.name).read_text()
+    kept = (run_tb.ROOT / "waveforms" / save.name).read_text()
+    assert without_times(save.read_text()) == without_times(kept)
     return report
 
 
@@ -86,9 +79,10 @@ def test_gtkwave_shows_every_trace(unit, display, tmp_path, monkeypatch):
     assert command == f"gtkwave waveforms/{unit}.gtkw"
     expected = traces_of(waveform.with_suffix(".gtkw"))
     assert len(expected) > 10
-    opened, shown = show(shlex.split(command), project, display)
+    opened, shown, times = show(shlex.split(command), project, display)
     assert opened.samefile(waveform)
     assert shown == expected
+    assert times["shown_from"] <= times["marker"] < times["shown_to"]
 
 
 @needs_gtkwave
@@ -101,6 +95,6 @@ def test_the_waveform_is_found_from_any_folder(start, display, tmp_path):
     shutil.copy(run_tb.ROOT / "waveforms" / save.name, save)
     waveform.write_text("$timescale 1 ns $end\n$scope module crs $end\n$var wire 1 ! clk $end\n$upscope $end\n"
                         "$enddefinitions $end\n#0\n1!\n#10\n0!\n")
-    opened, shown = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
+    opened, shown, _ = show(["gtkwave", os.path.relpath(save, folder)], folder, display)
     assert opened.samefile(waveform)
     assert shown == ["crs.clk"]     # the others are not there: it shows what it finds

@@ -1,6 +1,9 @@
 """Waveforms are the same bytes on every engine, and the tools that read them find what was traced."""
 
 import json
+import os
+import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from vcdvcd import VCDVCD
 
+from sim.command import CommandError
 from sim.engine import ENGINES, PysimEngine, run_cycles
-from sim.waves import Trace, Tracer, picture, write_save_file
+from sim.waves import Mark, Text, Trace, Tracer, View, picture, save_file_of, write_save_file
+from sim.waves.__main__ import main as waves
+from sim.waves.fst import FstFile
 from sim.waves.picture import PictureError, Row, draw
 from sim.waves.tracer import timescale
 from sim.waves.traces import flatten
@@ -230,9 +236,11 @@ def test_a_component_is_traced_with_all_its_ports():
 SAVE_FILE = """\
 [dumpfile] "/waveforms/waves/a.vcd"
 [savefile] "/waveforms/kept/a.gtkw"
+[size] 1600 900
 [timestart] 0
 *-5.058894 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1
-[signals_width] 220
+[signals_width] 260
+[sst_expanded] 0
 [treeopen] demo.
 @22
 +{clk} demo.clk
@@ -286,6 +294,123 @@ def test_the_save_file_shows_the_traces_in_groups(tmp_path):
     write_save_file(path, tmp_path / "waves" / "a.vcd", traces(idle_counter(), Signal(3, name="mark")), period=PERIOD,
                     root="demo")
     assert path.read_text() == SAVE_FILE
+
+
+def story(dut, mark):
+    """The operation as text while there is an item, an event that happens, and one that does not."""
+    def named(valid, operation):
+        return f"next {Operation(operation).name}" if valid and operation < 3 else None if valid else "-"
+    tree = {**traces(dut, mark), "text": Text(named, [dut.items.valid, dut.items.payload.operation])}
+    return View(tree, ["text", "items"], [
+        Mark("never", [dut.count[69]]), Mark("six", [dut.count, mark], lambda count, number: count == 6 and number),
+        Mark("odd", [dut.phase])], 120)
+
+
+def record_story(path):
+    dut, mark = Counter(), Signal(3)
+
+    async def testbench(ctx):
+        ctx.set(dut.step, 1)
+        ctx.set(mark, 1)
+        await ctx.tick().repeat(12)
+
+    simulator = Simulator(dut, engine=PysimEngine)
+    simulator.add_clock(PERIOD)
+    simulator.add_testbench(testbench)
+    tracer = Tracer(simulator, story(dut, mark), path, period=PERIOD, root="demo")
+    simulator.run()
+    tracer.close()
+    return tracer, dut, mark
+
+
+def test_text_is_worked_out_of_several_signals(tmp_path):
+    record_story(tmp_path / "a.vcd")
+    shown = variables(tmp_path / "a.vcd")["demo.text"]
+    # The counter is the cycle: 4 to 7 and 12 have an item, whose operation are the two low bits; 3 has no name.
+    assert list(shown.tv) == [(0, "-"), (40, "next IDLE"), (50, "next PUSH"), (60, "next POP"), (80, "-"),
+                              (120, "next IDLE")]
+
+
+def test_a_view_begins_at_its_first_event_and_closes_what_is_beside_the_story(tmp_path):
+    tracer, dut, mark = record_story(tmp_path / "a.vcd")
+    assert tracer.found == {"six": 6, "odd": 1}
+    write_save_file(tmp_path / "a.gtkw", tmp_path / "a.vcd", story(dut, mark), period=PERIOD, root="demo",
+                    found=tracer.found)
+    lines = (tmp_path / "a.gtkw").read_text().splitlines()
+    assert lines[3] == "[timestart] 20"
+    assert lines[4].split()[1:4] == ["60", "60", "10"]
+    assert lines[5:7] == ["[markername] Asix", "[markername] Bodd"]
+    shown = [line.lstrip("-") for line in lines if line.startswith(("-", "+"))]
+    assert shown[:3] == ["+{clk} demo.clk", "+{text} demo.text", "items"]
+    open_, closed = "@800200", "@c00200"
+    flags = [before for before, line in pairwise(lines) if line in ("-items", "-in", "-low")]
+    assert flags == [open_, "@1000200", closed, "@1401200", closed, "@1401200"]
+
+
+needs_fst = pytest.mark.skipif(shutil.which("vcd2fst") is None, reason="vcd2fst of GTKWave is not installed")
+
+
+@needs_fst
+def test_an_fst_says_what_the_vcd_says(tmp_path):
+    record_story(tmp_path / "a.vcd")
+    tracer, dut, mark = record_story(tmp_path / "a.fst")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.fst", "a.vcd"]
+    vcd, fst = variables(tmp_path / "a.vcd"), variables(tmp_path / "a.fst")
+    assert vcd.keys() == fst.keys()
+    for name, variable in vcd.items():
+        assert list(fst[name].tv) == list(variable.tv)
+    save = save_file_of(tmp_path / "a.fst")
+    assert save is not None and save == tmp_path / "a.fst.gtkw"
+    write_save_file(save, tmp_path / "a.fst", story(dut, mark), period=PERIOD, root="demo", found=tracer.found)
+    assert '[dumpfile] "/waveforms/a.fst"' in save.read_text()
+
+
+def test_an_fst_without_its_tool_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandError, match="needs vcd2fst, which comes with GTKWave and is not installed"):
+        FstFile(tmp_path / "a.fst")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_fst_whose_tool_fails_leaves_nothing(tmp_path, monkeypatch):
+    tool = tmp_path / "vcd2fst"
+    tool.write_text("#!/bin/sh\ncat > /dev/null\necho full >&2\nexit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    file = FstFile(tmp_path / "a.fst")
+    file.write(b"#0\n")
+    with pytest.raises(CommandError, match=r"a\.fst: vcd2fst: full"):
+        file.close()
+    assert list(tmp_path.iterdir()) == [tool]
+
+
+def viewer(folder, name):
+    """A program that notes what it is called with."""
+    program = folder / name
+    program.write_text(f'#!/bin/sh\necho "$@" > {folder}/{name}.told\n')
+    program.chmod(0o755)
+
+
+def test_the_command_opens_a_waveform_by_its_save_file(tmp_path, monkeypatch, capsys):
+    waveform = tmp_path / "a.vcd"
+    record(waveform)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    with pytest.raises(SystemExit) as ended:
+        waves([str(waveform), "--viewer", "surfer"])
+    assert ended.value.code == 2
+    assert "surfer is not installed" in capsys.readouterr().err
+    viewer(tmp_path, "surfer")
+    assert waves([str(waveform), "--viewer", "surfer"]) == 0
+    assert (tmp_path / "surfer.told").read_text() == f"{waveform}\n"
+    viewer(tmp_path, "gtkwave")
+    assert waves([str(waveform), "--open"]) == 0
+    assert (tmp_path / "gtkwave.told").read_text() == f"{waveform}\n"
+    waveform.with_suffix(".gtkw").write_text("")
+    assert waves([str(waveform), "--open"]) == 0
+    assert (tmp_path / "gtkwave.told").read_text() == f"{waveform.with_suffix('.gtkw')}\n"
+    with pytest.raises(SystemExit):
+        waves([str(tmp_path / "none.vcd"), "--open"])
+    assert "none.vcd: no such file" in capsys.readouterr().err
 
 
 def test_a_picture_shows_bits_numbers_and_text(tmp_path, monkeypatch):

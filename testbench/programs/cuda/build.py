@@ -56,7 +56,7 @@ def update(files: Iterable[tuple[Path, bytes]], check: bool) -> int:
 
 def _parser(kernels: Sequence[str]) -> Parser:
     """The command line."""
-    parser = Parser("testbench.programs.cuda.build", "Compiles the kernels of CUDA C++.")
+    parser = Parser("testbench.programs.cuda.build", "Compiles the kernels of CUDA C++.", f"--check {kernels[0]}")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     parser.add_argument("kernels", metavar="NAME", nargs="*", help=f"a kernel, such as {kernels[0]}; all by default")
     return parser

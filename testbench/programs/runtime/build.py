@@ -18,7 +18,7 @@ from testbench.programs.cuda.build import compiled, update
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.programs.runtime.build", "Compiles the kernels.")
+    parser = Parser("testbench.programs.runtime.build", "Compiles the kernels.", "--check")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     options = parser.parse_args(arguments)
     files = chain.from_iterable(compiled(source) for source in sorted(Path(__file__).parent.glob("*.cu")))

@@ -1,0 +1,183 @@
+"""What each instruction of a program costs: cycles of its warps, by what they wait for, threads, lines, bank passes."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from amaranth.hdl import Signal
+
+from rtl.layouts import WaitReason
+from rtl.params import WARP_THREADS, SmParams
+from sim.engine import Change
+from sim.machine.timeline import Executed, Timeline
+from sim.toolchain.spelling import spell
+from sim.waves.traces import bits_of
+
+__all__ = ["Cost", "Profile"]
+
+ISSUE_CYCLES = 2
+"""From the cycle in which an instruction is selected to the one in which its issue is told."""
+_OF_LAST = frozenset({WaitReason.FLOW, WaitReason.STALL, WaitReason.RESUME, WaitReason.TRAP})
+"""For these a warp waits because of the instruction that it has issued last; for all others the one that it issues next
+waits."""
+
+
+@dataclass(slots=True)
+class Cost:
+    """What an instruction has cost in all warps.
+
+    Attributes:
+        pc, text: Where it is, and how it is spelled.
+        issues: How often a warp has issued it.
+        threads: Active threads, in all of these.
+        waits: Cycles of warps, by what they were at; READY counts the cycle of the issue, too.
+        latency: Cycles from issue to end, of those that have ended.
+        ended: How many these are.
+        lines: Lines of memory that it has asked for.
+        passes: Accesses to the banks of shared memory.
+        least: As many as there are if all words of half a beat's threads are in banks of their own.
+    """
+
+    pc: int
+    text: str
+    issues: int = 0
+    threads: int = 0
+    waits: Counter[WaitReason] = field(default_factory=Counter)
+    latency: int = 0
+    ended: int = 0
+    lines: int = 0
+    passes: int = 0
+    least: int = 0
+
+    @property
+    def conflicts(self) -> int:
+        """Accesses to the banks beyond the least; threads that read the same word may need fewer."""
+        return max(0, self.passes - self.least)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of warps, all together."""
+        return sum(self.waits.values())
+
+
+class _MemoryWatch:
+    """Counts what the memory unit does for each pc."""
+
+    def __init__(self, unit: Any, params: SmParams) -> None:
+        begun, found, crossbar = unit.front.begun, unit.access.found, unit.crossbar
+        job = begun.payload.job
+        parts = {"begun": begun.valid, "slot": begun.payload.slot, "pc": job.pc, "threads": job.threads,
+                 "words": begun.payload.instruction.words,
+                 "found": found.valid, "taken": found.ready, "of": found.payload.slot,
+                 "shared": crossbar.shared, "reads": crossbar.read.slot}
+        bits = {name: bits_of(part, name) for name, part in parts.items()}
+        numbers: dict[int, int] = {}
+        self.signals: list[Signal] = []
+        self._parts: list[list[tuple[str, int, int]]] = []
+        for name, (signal, start, width) in bits.items():
+            number = numbers.setdefault(id(signal), len(self.signals))
+            if number == len(self.signals):
+                self.signals.append(signal)
+                self._parts.append([])
+            self._parts[number].append((name, start, (1 << width) - 1))
+        self._lanes = params.lanes
+        self._now = dict.fromkeys(parts, 0)
+        self._slots: dict[int, tuple[int, int]] = {}
+        self._passed: Counter[int] = Counter()
+        self._cycle = 0
+        self.lines: Counter[int] = Counter()
+        self.passes: Counter[int] = Counter()
+        self.least: Counter[int] = Counter()
+
+    def changes(self, changes: Sequence[Change]) -> None:
+        """Takes changes, in order of cycles."""
+        for cycle, number, value in changes:
+            if cycle != self._cycle:
+                self._pass(cycle)
+            for name, start, mask in self._parts[number]:
+                self._now[name] = value >> start & mask
+
+    def finish(self, cycles: int) -> None:
+        """Nothing more comes."""
+        self._pass(cycles)
+
+    def _pass(self, until: int) -> None:
+        """Cycles pass in which nothing changes."""
+        now, cycles = self._now, until - self._cycle
+        self._cycle = until
+        if now["shared"] and (slot := self._slots.get(now["reads"])) is not None:
+            if not self._passed[now["reads"]]:
+                self.least[slot[0]] += slot[1]
+            self._passed[now["reads"]] += cycles
+            self.passes[slot[0]] += cycles
+        if now["found"] and now["taken"] and (slot := self._slots.get(now["of"])) is not None:
+            self.lines[slot[0]] += cycles
+        if now["begun"]:
+            half = self._lanes // 2
+            parts = sum((now["threads"] >> first & (1 << half) - 1) != 0 for first in range(0, WARP_THREADS, half))
+            self._slots[now["slot"]] = now["pc"], parts * now["words"]
+            self._passed[now["slot"]] = 0
+
+
+class Profile:
+    """Watches a machine; ``Hardware(..., watched=profile.watched)``, and ``finish`` in the end.
+
+    Attributes:
+        timeline: What every warp did.
+        costs: Instructions by pc, those that were issued; known in the end.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self.timeline = Timeline(params)
+        self.costs: dict[int, Cost] = {}
+
+    def watched(self, sm: Any) -> list[Any]:
+        """What of the machine is observed, and who is told."""
+        self._memory = _MemoryWatch(sm.core.memory, self.timeline.params)
+        return [*self.timeline.watched(sm), (self._memory.signals, self._memory.changes)]
+
+    def finish(self, cycles: int) -> None:
+        """Nothing more comes."""
+        self.timeline.finish(cycles)
+        self._memory.finish(cycles)
+        warps: list[list[Executed]] = [[] for _ in range(self.timeline.params.warps)]
+        for one in self.timeline.executed:
+            warps[one.warp].append(one)
+            cost = self._cost(one.pc, one.word)
+            cost.issues += 1
+            cost.threads += one.active.bit_count()
+            if one.end is not None:
+                cost.latency += one.end - one.cycle
+                cost.ended += 1
+        selected = [[one.cycle - ISSUE_CYCLES for one in issued] for issued in warps]
+        for span in self.timeline.spans:
+            self._spend(span.begin, span.end, span.reason, warps[span.warp], selected[span.warp])
+        for pc, cost in self.costs.items():
+            cost.lines, cost.passes, cost.least = (
+                counted[pc] for counted in (self._memory.lines, self._memory.passes, self._memory.least))
+
+    def _cost(self, pc: int, word: int) -> Cost:
+        if pc not in self.costs:
+            self.costs[pc] = Cost(pc, spell(word, pc))
+        return self.costs[pc]
+
+    def _spend(self, begin: int, end: int, reason: WaitReason, issued: Sequence[Executed],
+               selected: Sequence[int]) -> None:
+        """Gives the cycles of a span to the instructions of its warp: those up to a selection to the one that is
+        selected, or those behind it."""
+        if not issued:
+            return
+        back = reason in _OF_LAST
+        at = bisect_left(selected, begin)
+        while begin < end:
+            until = min(end, selected[at] + 1) if at < len(selected) else end
+            one = issued[min(max(at - back, 0), len(issued) - 1)]
+            self.costs[one.pc].waits[reason] += until - begin
+            begin, at = until, at + 1
+
+    @property
+    def hottest(self) -> list[Cost]:
+        """Instructions, the most expensive first."""
+        return sorted(self.costs.values(), key=lambda cost: (-cost.cycles, cost.pc))

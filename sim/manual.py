@@ -1,0 +1,240 @@
+"""Builds the manual as a site: ``python -m sim.manual``.
+
+Its pages are the project's Markdown; what they link to of the sources becomes a page, too. Register map, instructions
+and error codes are made of the tables that the hardware is made of, and pictures of waveforms are drawn anew.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sim.command import CommandError, Parser, make_folder
+from sim.report.reference import reference_pages
+
+__all__ = ["ROOT", "Pages", "main", "render", "settings_of"]
+
+ROOT = Path(__file__).resolve().parent.parent
+"""Of the sources."""
+_CODE = {".py": "python", ".sass": "text", ".ptx": "text", ".lark": "text", ".h": "cpp", ".cc": "cpp", ".toml": "toml",
+         ".html": "html", "": "bash", ".cu": "cpp", ".cff": "yaml", ".gtkw": "text"}
+"""Suffixes of what is shown as a page, with the language that it is in."""
+_LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
+_QUOTED = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_DRAWN = re.compile(r"^python -m sim\.waves\.picture (waveforms/(\w+)\.vcd (?:.*\\\n)*.*)$", re.MULTILINE)
+_NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
+    ("Begin", ("docs/tour.md", "docs/examples/README.md", "waveforms/README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    ("The hardware", ("rtl/README.md", "docs/front_end.md", "docs/lanes.md", "docs/control_flow.md", "docs/memory.md",
+                      "docs/barriers_traps.md", "docs/traps.md", "docs/host.md", "docs/choices.md", "docs/proofs.md",
+                      "docs/benchmarks.md")),
+    ("Reference", ("reference/instructions.md", "reference/registers.md", "reference/errors.md")),
+    ("Programs", ("sim/README.md", "docs/python.md", "docs/debugger.md", "docs/profile.md", "docs/ptx.md",
+                  "docs/runtime.md", "docs/fuzz.md")),
+    ("Boards", ("docs/board.md", "docs/board_video.md", "constraints/README.md")),
+    ("Tests", ("testbench/README.md", "testbench/programs/README.md", "testbench/programs/cuda/README.md")))
+"""Pages by section; the home page goes before."""
+_STYLE = ".md-grid { max-width: 90rem; } .md-typeset table:not([class]) { font-size: .62rem; }\n"
+"""Room for tables of registers and for block diagrams."""
+
+
+class Pages:
+    """The pages of the site, put together in a folder.
+
+    Attributes:
+        pages: What is there, as paths below the folder.
+    """
+
+    def __init__(self, root: Path, stage: Path) -> None:
+        self._root, self._stage = root, stage
+        self.pages: set[str] = set()
+        self._waiting: list[Path] = []
+
+    def gather(self, first: Sequence[str]) -> None:
+        """Adds pages, and all that they link to."""
+        for name in first:
+            self._add(self._root / name)
+        while self._waiting:
+            self._write(self._waiting.pop())
+
+    def write(self, name: str, text: str) -> None:
+        """Adds a page that is in no file."""
+        target = self._stage / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(self._linked(text, self._root / name), encoding="utf-8")
+        self.pages.add(name)
+
+    def _add(self, path: Path) -> str | None:
+        """Where a file or folder is in the site; None for one that is not there."""
+        if path.is_dir():
+            if not (path / "README.md").is_file():
+                return self._folder(path)
+            path = path / "README.md"
+        if not path.is_file() or not path.is_relative_to(self._root):
+            return None
+        name = path.relative_to(self._root).as_posix()
+        if path.suffix in _CODE and path.suffix != ".md":
+            name += ".md"
+        if name not in self.pages:
+            self.pages.add(name)
+            self._waiting.append(path)
+        return name
+
+    def _folder(self, path: Path) -> str:
+        """A page that lists what Markdown and what packages a folder has."""
+        name = f"{path.relative_to(self._root).as_posix()}/index.md"
+        if name not in self.pages:
+            self.pages.add(name)
+            files = sorted(file.name for file in path.iterdir() if file.suffix == ".md")
+            lines = [f"# {path.name}", "", *(f"- [{file}]({file})" for file in files)]
+            self.write(name, "\n".join(lines) + "\n")
+        return name
+
+    def _write(self, path: Path) -> None:
+        name = path.relative_to(self._root).as_posix()
+        target = self._stage / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".md":
+            target.write_text(self._linked(path.read_text(encoding="utf-8"), path), encoding="utf-8")
+        elif path.suffix in _CODE:
+            text = path.read_text(encoding="utf-8")
+            fence = "`" * 8     # more than any file has
+            text = f"# {name}\n\n{fence}{_CODE[path.suffix]}\n{text}\n{fence}\n"
+            target.with_name(f"{target.name}.md").write_text(text, encoding="utf-8")
+        else:
+            shutil.copy(path, target)
+
+    def _linked(self, text: str, path: Path) -> str:
+        """A page's text, whose links lead to where things are in the site."""
+        def link(found: re.Match[str]) -> str:
+            target = self._add(Path(os.path.normpath(path.parent / found[2])))
+            if target is None:
+                return found[0]
+            here = path.relative_to(self._root).parent
+            return found[1] + Path(os.path.relpath(target, here)).as_posix() + found[3]
+
+        return "".join(part if at % 2 else _LINK.sub(link, part) for at, part in enumerate(_QUOTED.split(text)))
+
+
+def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
+    """Draws the pictures of waveforms that pages say how to draw."""
+    for page in [*sorted(root.glob("docs/*.md")), root / "README.md"]:
+        for found in _DRAWN.finditer(page.read_text(encoding="utf-8")):
+            words, unit = shlex.split(found[1].replace("\\\n", " ")), found[2]
+            target = words[words.index("-o") + 1]
+            say(f"drawing {target}")
+            with tempfile.TemporaryDirectory() as folder:
+                waveform = str(Path(folder) / f"{unit}.vcd")
+                words[0], words[words.index("-o") + 1] = waveform, str(stage / target)
+                for module, arguments in (("sim.run_tb", [unit, "--record", "--vcd", waveform]),
+                                          ("sim.waves.picture", words)):
+                    done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True,
+                                          capture_output=True, check=False)
+                    if done.returncode:
+                        raise CommandError(f"{page.name}: {target}: {(done.stderr or done.stdout).strip()}")
+
+
+def settings_of(stage: Path, site: Path, navigation: list[Any]) -> dict[str, Any]:
+    """What MkDocs is told about a folder of pages. No page asks anything of the net."""
+    from pymdownx.slugs import slugify  # pyright: ignore[reportMissingImports]
+    return {
+        "site_name": "Warpstack", "docs_dir": str(stage), "site_dir": str(site), "nav": navigation,
+        "use_directory_urls": False, "strict": True,
+        "theme": {"name": "material", "font": False, "features": ["navigation.indexes", "navigation.top", "toc.follow"],
+                  "palette": [{"media": "(prefers-color-scheme: light)", "scheme": "default", "primary": "teal"},
+                              {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "teal"}]},
+        "plugins": ["search"], "extra_css": ["wide.css"],
+        "markdown_extensions": ["tables", "attr_list", "pymdownx.superfences", "pymdownx.highlight",
+                                {"toc": {"slugify": slugify(case="lower"), "permalink": True}}],
+        "validation": {"nav": {"omitted_files": "ignore", "not_found": "warn"},
+                       "links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "warn"}}}
+
+
+def _build(options: Namespace) -> int:
+    if not (ROOT / "rtl" / "README.md").is_file():
+        raise CommandError("the manual is not there: it is built from the sources of the project")
+    missing = [name for name in ("mkdocs", "material", "pymdownx") if find_spec(name) is None]
+    if missing:
+        raise CommandError(f"{', '.join(missing)} not installed: pip install -e '.[docs]'")
+    site: Path = options.output.resolve()
+    make_folder(site)
+
+    def say(what: str) -> None:
+        print(what, file=sys.stderr)
+
+    with tempfile.TemporaryDirectory() as folder:
+        stage = Path(folder)
+        pages = Pages(ROOT, stage)
+        say("gathering pages")
+        for name, text in reference_pages().items():
+            pages.write(f"reference/{name}", text)
+        listed = [name for _, names in _NAVIGATION for name in names if not name.startswith("reference/")]
+        pages.gather(["README.md", *(name for name in listed if (ROOT / name).is_file())])
+        (stage / "wide.css").write_text(_STYLE, encoding="utf-8")
+        if options.draw:
+            _draw(ROOT, stage, say)
+        navigation: list[Any] = [{"Warpstack": "README.md"}]
+        navigation += ({title: [name for name in names if name in pages.pages]} for title, names in _NAVIGATION)
+        say(f"building {len(pages.pages)} pages")
+        render(settings_of(stage, site, navigation))
+    print(f"manual        {os.path.relpath(site)}/index.html")
+    return 0
+
+
+def render(settings: dict[str, Any]) -> None:
+    """Builds the site; CommandError with what is wrong in its pages."""
+    import logging
+
+    from mkdocs.commands.build import build  # pyright: ignore[reportMissingImports]
+    from mkdocs.config.defaults import MkDocsConfig  # pyright: ignore[reportMissingImports]
+    from mkdocs.exceptions import Abort, MkDocsException  # pyright: ignore[reportMissingImports]
+
+    class Warnings(logging.Handler):
+        """Keeps what is said."""
+
+        def __init__(self) -> None:
+            super().__init__(logging.WARNING)
+            self.told: list[str] = []
+
+        def emit(self, record: logging.LogRecord) -> None:
+            self.told.append(record.getMessage())
+
+    warnings = Warnings()
+    logger = logging.getLogger("mkdocs")
+    logger.addHandler(warnings)
+    config: Any = MkDocsConfig()
+    config.load_dict(settings)
+    errors, _ = config.validate()
+    if errors:
+        raise CommandError(f"settings of MkDocs: {errors}")
+    try:
+        config.plugins.on_startup(command="build", dirty=False)
+        build(config)
+        config.plugins.on_shutdown()
+    except (Abort, MkDocsException) as error:
+        raise CommandError("; ".join(warnings.told[:3]) or str(error)) from error
+    finally:
+        logger.removeHandler(warnings)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = Parser("sim.manual", "Builds the manual as a site. A browser opens it from its folder; search needs a "
+                    "server, such as python -m http.server.",
+                    "-o build/manual")
+    parser.add_argument("-o", "--output", type=Path, default=Path("build/manual"), metavar="FOLDER",
+                        help="default build/manual")
+    parser.add_argument("--no-draw", dest="draw", action="store_false",
+                        help="take the pictures of waveforms as they are, instead of drawing them anew")
+    return parser.run(arguments, _build)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

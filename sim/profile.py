@@ -1,0 +1,91 @@
+"""Runs a kernel and tells what each instruction costs: ``python -m sim.profile PROGRAM ...``.
+
+Cycles are those of warps: a warp that lives spends each of its cycles at one instruction, the one that it waits to
+issue, or the one that keeps it. Exit code 0: the kernel ended. 1: an error, a trap or the limit stopped it. 2: it could
+not be run; one line on stderr says why.
+"""
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from rtl.params import PRESETS
+from sim.command import CommandError, Parser, check_file, print_text, write_file
+from sim.engine import ENGINES, chosen_engine
+from sim.launch_options import (
+    BOARD,
+    LaunchOptions,
+    add_launch_options,
+    check_size,
+    machine_of,
+    number_from_one,
+    prepared,
+)
+from sim.machine.hardware import Hardware
+from sim.machine.profile import Profile
+from sim.report.profile import content, page, text
+from sim.toolchain.line_table import source_lines
+
+__all__ = ["main"]
+
+_LIMIT = 10_000_000
+_LINES = 20
+
+
+def _parser() -> Parser:
+    parser = Parser("sim.profile", "Runs a kernel and tells what each instruction costs, the most expensive first.",
+                    "testbench/programs/k08_fib_recursion.O3.cubin --block 12 --arg 'buf:OUT=u32[12]' --html fib.html")
+    add_launch_options(parser, tuple(ENGINES), "what simulates the hardware")
+    parser.add_argument("--max-cycles", metavar="N", type=number_from_one, default=_LIMIT,
+                        help=f"give up after N cycles (default: {_LIMIT})")
+    parser.add_argument("--lines", metavar="N", type=number_from_one, default=_LINES,
+                        help=f"how many instructions are printed (default: {_LINES})")
+    parser.add_argument("--html", metavar="FILE", help="write all of it as a page, with the source beside it where the "
+                        "program is a cubin with line numbers")
+    parser.add_argument("--json", metavar="FILE", help="write all of it as JSON")
+    return parser
+
+
+def _sources(program: str, names: set[str]) -> dict[str, list[str]]:
+    """The sources that lie beside the program."""
+    paths = {name: Path(program).with_name(name) for name in sorted(names)}
+    return {name: path.read_text(encoding="utf-8", errors="replace").splitlines()
+            for name, path in paths.items() if path.is_file()}
+
+
+def _work(options: Namespace) -> int:
+    if options.engine == BOARD:
+        raise CommandError("a profile needs a simulation, which a board is not")
+    for path in (options.html, options.json):
+        if path is not None:
+            check_file(path)
+    fields = {name: getattr(options, name) for name in LaunchOptions.__dataclass_fields__}
+    module, launch = prepared(LaunchOptions(**fields), lambda launch: launch)
+    params = PRESETS[options.preset]
+    check_size(launch, *machine_of(options.preset, None))
+    profile = Profile(params)
+    hardware = Hardware(params, chosen_engine(options), watched=profile.watched)
+    result = hardware.run(launch, options.max_cycles)
+    profile.finish(hardware.cycles)
+    print_text(f"kernel        {launch.kernel.name}\nstatus        {result.status}\ncycles        {result.cycles}\n\n"
+               + text(profile, options.lines))
+    lines = source_lines(options.program, module)
+    if options.json is not None:
+        write_file(options.json, (json.dumps(content(profile, lines)) + "\n").encode())
+    if options.html is not None:
+        title = f"{Path(options.program).name}, preset {options.preset}"
+        sources = _sources(options.program, {file for file, _ in lines.values()})
+        write_file(options.html, page(profile, title, lines, sources).encode())
+        print_text(f"\nprofile       {options.html}\n")
+    return 0 if result.status == "ok" else 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    return _parser().run(arguments, _work)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

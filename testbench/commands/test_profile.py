@@ -1,0 +1,139 @@
+"""What each instruction costs: every cycle of a warp is somewhere; lines and conflicts are those of the addresses."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rtl.layouts import WaitReason
+from rtl.params import PRESETS
+from sim.launch import prepare
+from sim.launch.arguments import parse_arguments
+from sim.launch.programs import read_program
+from sim.machine.hardware import Hardware
+from sim.machine.profile import Profile
+from sim.profile import main
+from sim.toolchain.line_table import source_lines
+from testbench.programs import PROGRAMS
+from testbench.simulation import ENGINE
+
+VOTES = PROGRAMS / "cuda" / "c01_tile_votes.G.cubin"
+ACCESSES = """\
+.kernel accesses
+.param out 8
+.shared 4096
+        S2R R0, SR_TID.X
+        SHL R1, R0, 0x2
+        SHL R2, R0, 0x4
+        SHL R3, R0, 0x6
+        ISETP.LT.AND P0, PT, R0, 0x8, PT
+        MOV R4, c[0x0][out]
+        MOV R5, c[0x0][out+4]
+        IADD R6.CC, R4, R1
+        IADD.X R7, R5, RZ
+        STS [R1], R0
+        STS [R2], R0
+        LDS R8, [RZ]
+        STG.E [R6], R0
+        IADD R6.CC, R4, R3
+        IADD.X R7, R5, RZ
+        STG.E [R6], R0
+        SSY meet
+   @!P0 SYNC
+        IADD R0, R0, R0
+        SYNC
+meet:   EXIT
+"""
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    """Of one warp on the smallest machine."""
+    program = tmp_path_factory.mktemp("profile") / "accesses.sass"
+    program.write_text(ACCESSES)
+    profile = Profile(PRESETS["tiny"])
+    hardware = Hardware(PRESETS["tiny"], ENGINE, watched=profile.watched)
+    launch = prepare(read_program(str(program)), parse_arguments(["buf:OUT=u32[512]"]))
+    assert hardware.run(launch, 100_000).status == "ok"
+    profile.finish(hardware.cycles)
+    return profile
+
+
+def named(profile, text):
+    """The costs of instructions that begin so, in the order of the program."""
+    return [cost for _, cost in sorted(profile.costs.items()) if cost.text.startswith(text)]
+
+
+def test_every_cycle_of_a_warp_is_at_one_instruction(profile):
+    lived = sum(span.end - span.begin for span in profile.timeline.spans)
+    assert sum(cost.cycles for cost in profile.costs.values()) == lived > 100
+    assert [cost.cycles for cost in profile.hottest] == sorted((c.cycles for c in profile.costs.values()), reverse=True)
+
+
+def test_every_issue_is_counted_with_its_threads(profile):
+    assert sum(cost.issues for cost in profile.costs.values()) == len(profile.timeline.executed)
+    assert all(cost.waits[WaitReason.READY] >= cost.issues for cost in profile.costs.values())
+    assert [(cost.issues, cost.threads) for cost in named(profile, "IADD R0")] == [(1, 8)]
+    assert [(cost.issues, cost.threads) for cost in named(profile, "EXIT")] == [(1, 32)]
+
+
+def test_a_branch_and_its_wait_are_together(profile):
+    assert named(profile, "EXIT")[0].waits[WaitReason.FLOW] > 0
+    assert named(profile, "IADD R6.CC")[0].waits[WaitReason.FLOW] == 0
+
+
+def test_lines_are_those_of_the_addresses(profile):
+    assert [cost.lines for cost in named(profile, "STG")] == [2, 32]
+    assert not any(cost.lines for cost in named(profile, "STS"))
+
+
+def test_conflicts_are_those_of_the_banks(profile):
+    """Four lanes, four banks: 32 neighbouring words are 16 halves of beats; every fourth word is in the same bank."""
+    assert [(cost.passes, cost.conflicts) for cost in named(profile, "STS")] == [(16, 0), (32, 16)]
+    assert named(profile, "LDS")[0].conflicts == 0
+
+
+def test_lines_of_the_source_are_found():
+    module = read_program(str(VOTES))
+    lines = source_lines(str(VOTES), module)
+    assert lines[0x8] == ("c01_tile_votes.cu", 3) and lines[0xD8] == ("c01_tile_votes.cu", 4)
+    assert {line for _, line in lines.values()} == set(range(3, 14))
+    assert max(lines) < module.code.symbols["_Z10__all_syncji"]
+    for without in ("k01_vecadd.O3.cubin", "k01_vecadd.ptx"):
+        assert source_lines(str(PROGRAMS / without), module) == {}
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    program = shutil.copy(VOTES, tmp_path)
+    shutil.copy(VOTES.with_name("c01_tile_votes.cu"), tmp_path)
+    page, file = tmp_path / "a.html", tmp_path / "a.json"
+    assert main([str(program), "--preset", "tiny", "--block", "64", "--arg", "buf:OUT=u32[384]", "--arg",
+                 "buf:IN=u32[64]", "--lines", "3", "--html", str(page), "--json", str(file)]) == 0
+    printed = capsys.readouterr().out
+    rows = re.findall(r"^ *(\d+) +[\d.]+% +\d+ +[\d.]+ +\d+ +\d+  [0-9a-f]{4} \S.*$", printed, re.MULTILINE)
+    written = json.loads(file.read_text())["instructions"]
+    assert [int(row) for row in rows] == sorted((one["cycles"] for one in written), reverse=True)[:3]
+    assert {one["source"][1] for one in written if "source" in one} <= set(range(3, 14))
+    assert "mine[0] = __ballot_sync(tile8, 1);" in page.read_text()
+    assert page.read_text().count("<tr>") > len(written)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--lines", "0"], "'0' is not a number from 1 on"), (["--html", "/none/a.html"], "/none/a.html: No such file"),
+    (["--engine", "board"], "a profile needs a simulation")])
+def test_mistakes_get_one_line(capsys, options, message):
+    with pytest.raises(SystemExit) as ended:
+        main([str(PROGRAMS / "k01_vecadd.O3.cubin"), *options])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_every_program_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    from testbench.programs.test_tour import commands_of, prints
+    page = Path(__file__).parents[2] / "docs" / "profile.md"
+    (tmp_path / "testbench").symlink_to(PROGRAMS.parent)
+    monkeypatch.chdir(tmp_path)
+    for command, expected in commands_of(page.read_text()):
+        prints(command, expected, capsys)

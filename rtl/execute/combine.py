@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from rtl.isa.kinds import SumShift
 
 from .control import FirstTerm, LaneControl, ProductPart, Truth
+from .float_unit import FloatAdd, FloatAligned, FloatSum
 from .permute import BytePermuter
 from .prepare import joined
 from .shifter import Shifter
@@ -27,21 +28,22 @@ class TermStage(wiring.Component):
     full : bool
         Of a full lane.
     floats : bool
-        Whole words are multiplied for floating point.
+        With floating point.
 
     Members
     -------
     control : In(LaneControl)
     prepared : In(Prepared)
-    product : Out(64)
-        Of whole words.
+    aligned : In(FloatAligned)
     terms : Out(Terms)
+    sum : Out(FloatSum)
     """
 
     control: In(LaneControl)
     prepared: In(Prepared)
-    product: Out(64)
+    aligned: In(FloatAligned)
     terms: Out(Terms)
+    sum: Out(FloatSum)
 
     def __init__(self, *, full: bool, floats: bool) -> None:
         self._full, self._floats = full, floats
@@ -59,9 +61,16 @@ class TermStage(wiring.Component):
             sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, one_more)), logic.eq(_looked_up(table, prepared)),
             terms.b.eq(prepared.b), terms.less.eq(prepared.less), terms.equal.eq(prepared.equal),
             terms.conditions.eq(prepared.conditions)]
-        if self._full or self._floats:
-            self._multiply(m)
-        (self._terms if self._full else self._simple_terms)(m, sum_of_two, logic)
+        product = self._multiply(m)
+        if self._floats:
+            m.submodules.floats = floats = FloatAdd()
+            m.d.comb += [
+                floats.control.eq(control.floating), floats.aligned.eq(self.aligned), floats.product.eq(product),
+                floats.decision.eq(terms.decision), self.sum.eq(floats.sum)]
+        if self._full:
+            self._terms(m, sum_of_two, logic, product)
+        else:
+            self._simple_terms(m, sum_of_two, logic)
         return m
 
     def _simple_terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
@@ -83,15 +92,15 @@ class TermStage(wiring.Component):
             first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
                      | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
                      | gated(low, halves) | Cat(Const(0, 16), gated(low[:16], shifted))),
-            terms.x.eq(first),
+            terms.x.eq(Cat(first[:31], first[31] & ~control.floating.real, first[32:])),
             terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
 
-    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
+    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal, whole: Value) -> None:
         """The terms of a full lane."""
         control, prepared, terms, first = self.control, self.prepared, self.terms, Signal(32)
         m.submodules.permuter = permuter = BytePermuter()
-        product, low_zero = self._product(m)
+        product, low_zero = self._product(m, whole)
         m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
@@ -111,11 +120,12 @@ class TermStage(wiring.Component):
                     m.d.comb += first.eq(sum_of_two)
 
         high, low = self._beyond(m, sum_of_two, logic[31])
+        top = first[31] & ~control.floating.real
         cleared = low.replicate(32) | (control.as_one.replicate(32) & ~_ONE)
         above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
         m.d.comb += [
             terms.x.eq(Cat((first[:31] | high.replicate(31)) & ~cleared[:31],
-                           Mux(high, ~control.signed_result, first[31] & ~cleared[31]), above)),
+                           Mux(high, ~control.signed_result, top & ~cleared[31]), above)),
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
                 prepared.c[:32] & control.add_c.replicate(32), prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
@@ -133,22 +143,23 @@ class TermStage(wiring.Component):
             self.terms.decision.eq(joined(control.combine, holds, prepared.joined)),
             self.terms.opposite.eq(joined(control.combine, ~holds, prepared.joined))]
 
-    def _multiply(self, m: Module) -> None:
-        """The product of whole words."""
+    def _multiply(self, m: Module) -> Value:
+        """The product of whole words, 64 bits; of mantissas, 48, in an ordinary lane."""
         low, upper_b, upper_a, high = self.prepared.products
-        upper = Signal(48)
-        m.d.comb += [upper.eq(Cat(low[16:32], high[:32]) + (upper_a + upper_b)),
-                     self.product.eq(Cat(low[:16], upper))]
+        upper = Signal(48 if self._full else 32)
+        middle = upper_a + upper_b if self._full else upper_a[:24] + upper_b[:24]
+        m.d.comb += upper.eq(Cat(low[16:32], high[:len(upper) - 16]) + middle)
+        return Cat(low[:16], upper)
 
-    def _product(self, m: Module) -> tuple[Signal, Signal]:
+    def _product(self, m: Module, whole: Value) -> tuple[Signal, Signal]:
         """The part of the product, or of its complement; whether the product's low word is zero."""
-        control, low, upper = self.control, self.prepared.products[0], self.product[16:]
+        control, low, upper = self.control, self.prepared.products[0], whole[16:]
         product, low_zero = Signal(32), Signal()
-        m.d.comb += low_zero.eq(~self.product[:32].any())
+        m.d.comb += low_zero.eq(~whole[:32].any())
         complement = control.complement.replicate(32)
         with m.Switch(control.product):
             with m.Case(ProductPart.LOW):
-                m.d.comb += product.eq(self.product[:32] ^ complement)
+                m.d.comb += product.eq(whole[:32] ^ complement)
             with m.Case(ProductPart.HIGH):
                 m.d.comb += product.eq(upper[16:] ^ complement)
             with m.Case(ProductPart.HALVES):

@@ -265,6 +265,10 @@ def _real(_field: Fields) -> Signals:
     return {}
 
 
+def _fmnmx(_field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, "combine": Boolean.XOR, **_either(_A, _B)}
+
+
 def _fsetp(field: Fields) -> Signals:
     return {"truth": Truth.CONDITION, "combine": field("combine"), **_DECISION}
 
@@ -285,8 +289,8 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "LOP": _lop, "LOP32I": _lop, "LOP3.LUT": _lop3, "ISETP": _isetp, "ISET": _iset, "ICMP": _icmp, "IMNMX": _imnmx,
     "SEL": _sel, "VMNMX": _vmnmx, "VABSDIFF": _vabsdiff, "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
     "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
-    **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I", "FMNMX"), _real),
-    "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
+    **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I"), _real),
+    "FMNMX": _fmnmx, "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
     "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
 })
 """By instruction name."""

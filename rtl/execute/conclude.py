@@ -53,7 +53,7 @@ class ResultStage(wiring.Component):
             m.submodules.finish = finish = FloatFinish()
             m.d.comb += [
                 normal.control.eq(control.floating), normal.sum.eq(self.sum), finish.control.eq(control.floating),
-                finish.sum.eq(self.sum), finish.total.eq(total[23:32])]
+                finish.sum.eq(self.sum), finish.exponent.eq(total[23:25])]
             x = x | normal.normal.mantissa
             y = y | Cat(Const(0, 23), normal.normal.exponent)
             plus, keep, real = plus | normal.normal.up, finish.pattern.keep, finish.pattern.word

@@ -4,12 +4,18 @@ The first stage takes the numbers apart and begins to shift the addend to where 
 multipliers make the product, and the difference of its words compares. The second adds them and counts zeros; the third
 normalizes and rounds, with the lane's own sum.
 
-A sum is a window of 53 bits, of which the highest one is for the carry of what is added. The addend goes down from the
-bit below; the product has two places. Near the addend it is at bit 3: below it are two bits of the addend and one for
-all that is lost of that. Far below the addend's last bit it is 25 bits further down, its lowest 22 bits and the one
-above are one bit. A product that would be even further down stays there: what counts of it is that it is not 0. The
-exponent of the bit below the highest one is ``limit``, as single precision would store it; how far the sum goes up is
-limited by it, so that a number that has no highest bit then is subnormal.
+A sum is a window of 52 bits, of which the highest one is for the carry of what is added. The addend goes down from the
+bit below; the product has two places. Near the addend it is at bit 2; far below it, so that not even its highest bits
+matter but for what they round, 25 bits further down. One that would be even further down stays there: what counts of it
+is that it is not 0. What the window has no room for, of one of both, is ``sticky``.
+
+The exponent of the bit below the highest one is ``limit``, as single precision would store it; how far the sum goes up
+is limited by it, so that a number that has no highest bit then is subnormal.
+
+A difference has no carry that would have to pass all bits once more. p - a is p + ~a and one more. A far product is
+mostly below the addend: with that one, the result is the sum's complement, and one more. A near one is mostly above:
+without it, the result is the sum, and one more. Wherever one more is missing, it is as if it came up through ones below
+the window: these are what is shifted in, and rounding adds it. A sticky bit, in these cases, takes its place.
 """
 
 from typing import Any
@@ -28,9 +34,11 @@ __all__ = ["FloatAdd", "FloatAligned", "FloatFinish", "FloatNormal", "FloatPatte
            "FloatSum"]
 
 _FRACTION, _EXPONENT, _BIAS = 23, 8, 127
+_LARGEST = (1 << _EXPONENT) - 1
+"""The stored exponent of infinities and NaNs."""
 _MANTISSA = _FRACTION + 1
 _PRODUCT = 2 * _MANTISSA
-_GUARD, _CLEAR = 3, 2
+_GUARD, _CLEAR = 2, 2
 """Bits of the window below a product that is near; bits that are clear between the highest addend and the product."""
 _STEP = _CLEAR + _MANTISSA - 1
 """How much further down a product is that is far from the addend."""
@@ -68,7 +76,7 @@ class FloatAligned(data.Struct):
     shift: unsigned(10)
     exponent: unsigned(_EXPONENT)
     """The addend's."""
-    lost: unsigned(1)
+    present: unsigned(1)
     """The addend is not 0."""
     far: unsigned(1)
     """The product is far below the addend."""
@@ -78,6 +86,8 @@ class FloatAligned(data.Struct):
     """Of the product; of an infinite result; of a."""
     subtracts: unsigned(1)
     """The addend, or b, has the other sign."""
+    tiny: unsigned(2)
+    """a and b are zero or subnormal."""
     infinite: unsigned(1)
     nan: unsigned(1)
 
@@ -86,14 +96,22 @@ class FloatSum(data.Struct):
     """After the second stage."""
 
     total: unsigned(_WINDOW)
+    """Shifted up by 32 if that is to be."""
     negative: unsigned(1)
-    """The sum is that of ones for zeros and zeros for ones, and one more."""
-    shift: unsigned(_STEPS)
+    """The sum's complement counts."""
+    fill: unsigned(1)
+    """What comes from below; it is for this one to go up that one more is missing."""
+    sticky: unsigned(1)
+    shift: unsigned(_STEPS - 1)
     exponent: unsigned(_EXPONENT + 1)
     """Of the normalized sum without its highest bit, which is one more."""
     sign: unsigned(1)
+    cancelled: unsigned(1)
+    """The sum is a difference of equal numbers."""
     away: unsigned(1)
     """What is too large becomes infinite; what is not rounded to the nearest goes away from 0."""
+    flushable: unsigned(1)
+    """A result without an exponent is subnormal, or zero."""
     infinite: unsigned(1)
     nan: unsigned(1)
 
@@ -181,7 +199,8 @@ class FloatPrepare(wiring.Component):
         m.d.comb += [
             highest.eq((distance < 0) | empty), aligned.far.eq((near < 0) | empty),
             aligned.shift.eq(Mux(near < 0, distance, near).as_unsigned() & (~highest).replicate(10)),
-            aligned.exponent.eq(least), aligned.lost.eq(~nothing), aligned.empty.eq(empty)]
+            aligned.exponent.eq(least), aligned.present.eq(~nothing), aligned.empty.eq(empty),
+            aligned.tiny.eq(Cat(a.tiny, b.tiny))]
         word: Value = Cat(Const(0, (1 << _EARLY_STEPS) - 1), addend.mantissa & (~nothing).replicate(_MANTISSA))
         for place in range(_EARLY_STEPS):
             word = Mux(aligned.shift[place], Cat(word[1 << place:], Const(0, 1 << place)), word)
@@ -197,7 +216,7 @@ class FloatPrepare(wiring.Component):
             infinite.eq(infinite_product | infinite_addend),
             nan.eq(((a.nan | b_factor_nan | (a.infinite & b.zero & ~adds) | (a.zero & b.infinite & ~adds)) & ~vanishes)
                    | (addend.nan & ~multiplies) | (infinite_product & infinite_addend & subtracts)),
-            aligned.sign.eq(sign ^ (~infinite_product & infinite_addend & subtracts)),
+            aligned.sign.eq(sign ^ (~infinite_product & infinite_addend & subtracts & ~idle)),
             aligned.subtracts.eq(subtracts), aligned.infinite.eq(infinite & ~idle),
             aligned.nan.eq(Mux(control.chooses, a.nan & b.nan, nan & control.real))]
         self._compare(m, a, b, c, ahead)
@@ -265,50 +284,47 @@ class FloatAdd(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         control, aligned, result = self.control, self.aligned, self.sum
-        shift, minus = aligned.shift, aligned.subtracts
+        shift, minus, far = aligned.shift, aligned.subtracts, aligned.far
 
-        # The addend, in the window; what is lost of it counts as its last bit.
-        beyond, lost = Signal(), Signal()
+        # The addend, in the window.
+        beyond = Signal()
         word: Value = Cat(Const(0, _WINDOW - 1 - _EARLY), aligned.addend)
         m.d.comb += beyond.eq(shift[_STEPS:].any())
-        missing: Value = beyond & aligned.lost
+        missing: Value = beyond & aligned.present
         for place in range(_EARLY_STEPS, _STEPS):
             step = 1 << place
             missing = missing | (shift[place] & word[:step].any())
             word = Mux(shift[place], word[step:], word)
-        word = word & (~beyond).replicate(_WINDOW - 1)
-        addend = Cat(word[0] | lost, word[1:]) ^ minus.replicate(_WINDOW)
-        m.d.comb += lost.eq(missing)
+        addend = (word & (~beyond).replicate(_WINDOW - 1)) ^ minus.replicate(_WINDOW)
 
         # The product, at one of its places.
-        near = Cat(Const(0, _GUARD), self.product)
-        far = self.product[_STEP - _GUARD:]
-        rest = self.product[:_STEP - _GUARD].any()
-        product = Mux(aligned.far, Cat(far[0] | rest, far[1:]), near) & (~aligned.empty).replicate(len(near))
+        near, unseen = Cat(Const(0, _GUARD), self.product), _STEP - _GUARD
+        product = Mux(far, self.product[unseen:], near) & (~aligned.empty).replicate(len(near))
 
-        total, limit = Signal(_WINDOW + 1), Signal(10)
-        negative, zeros, none = Signal(), Signal(_STEPS), Signal()
-        difference = Signal(signed(11))
+        # Their sum, how far it goes up, and the first step of that.
+        total, negative, limit = Signal(_WINDOW + 1), Signal(), Signal(10)
+        zeros, none, difference, leaps = Signal(_STEPS), Signal(), Signal(signed(11)), Signal()
+        step = 1 << _STEPS - 1
         magnitude = total[:_WINDOW] ^ negative.replicate(_WINDOW)
         m.d.comb += [
-            total.eq(sum_with_carry(Cat(product, Const(0, _WINDOW - len(near))), addend, minus)),
+            total.eq(sum_with_carry(Cat(product, Const(0, _WINDOW - len(near))), addend, minus & far)),
             negative.eq(minus & ~total[_WINDOW]), limit.eq(aligned.exponent + shift),
             zeros.eq(_leading_zeros(magnitude)), none.eq(zeros == _WINDOW), difference.eq(limit - zeros),
-            result.total.eq(total), result.negative.eq(negative),
+            leaps.eq(~magnitude[-step:].any() & limit[_STEPS - 1:].any()),
+            result.total.eq(Mux(leaps, Cat(result.fill.replicate(step), total[:_WINDOW - step]), total[:_WINDOW])),
+            result.negative.eq(negative), result.fill.eq(minus & ~far),
+            result.sticky.eq(missing | (far & ~aligned.empty & self.product[:unseen].any())),
             result.shift.eq(Mux(difference[-1], limit, zeros)),
             result.exponent.eq(difference[:9] & ~(difference[-1] | none).replicate(9)),
+            result.flushable.eq(~control.chooses | Mux(self.decision, aligned.tiny[0], aligned.tiny[1])),
             result.infinite.eq(aligned.infinite), result.nan.eq(aligned.nan)]
-        sign = Signal()
-        with m.If(control.chooses):
-            m.d.comb += sign.eq(aligned.sign ^ (minus & ~self.decision))
-        with m.Elif(aligned.infinite):
-            m.d.comb += sign.eq(aligned.sign)
-        with m.Elif(minus & none & ~negative):
-            m.d.comb += sign.eq(control.round == FloatRounding.RM)
-        with m.Else():
-            m.d.comb += sign.eq(aligned.sign ^ negative)
+
+        sign, given = Signal(), Signal()
         m.d.comb += [
-            result.sign.eq(sign & ~aligned.nan),
+            given.eq(control.chooses | aligned.infinite | aligned.nan),
+            sign.eq(~aligned.nan & (aligned.sign ^ Mux(given, control.chooses & ~self.decision & minus, negative))),
+            result.sign.eq(sign),
+            result.cancelled.eq(minus & none & (negative == result.fill) & ~result.sticky & ~given),
             result.away.eq(aligned.infinite | (control.round == FloatRounding.RN)
                            | ((control.round == FloatRounding.RP) & ~sign)
                            | ((control.round == FloatRounding.RM) & sign))]
@@ -333,26 +349,28 @@ class FloatRound(wiring.Component):
         m = Module()
         control, total, normal = self.control, self.sum, self.normal
         kept: Value = total.total
-        lost: Value = Const(0, 1)
+        more: Value = total.sticky
         # By the largest step first, so that what the smaller ones cannot bring up needs no way there.
-        for place in reversed(range(_STEPS)):
+        for place in reversed(range(_STEPS - 1)):
             step, moves = 1 << place, total.shift[place]
-            width = min(_WINDOW, _MANTISSA + step)
+            width = _MANTISSA + step
             unseen = len(kept) - width
-            assert unseen <= step
-            shifted = Signal(width, name=f"up{step}")
-            word = Mux(moves, Cat(Const(0, step - unseen), kept)[:width], kept[unseen:])
-            if unseen:
-                lost |= ~moves & (kept[:unseen].any() if step > 1 else kept[0] ^ total.negative)
-            m.d.comb += shifted.eq(word ^ total.negative.replicate(width) if step == 2 else word)
+            assert 0 < unseen <= step
+            shifted, lost = Signal(width, name=f"up{step}"), kept[:unseen] ^ total.fill.replicate(unseen)
+            word = Mux(moves, Cat(total.fill.replicate(step - unseen), kept)[:width], kept[unseen:])
+            if step == 2:
+                word = word ^ total.negative.replicate(width)
+            elif step == 1:
+                lost = lost ^ total.negative
+            more = more | (~moves & lost.any())
+            m.d.comb += shifted.eq(word)
             kept = shifted
-        half, more, mantissa = kept[0], Signal(), kept[1:]
-        # A negative sum lacks one in its last bit, which goes through ones that follow; what was lost is not inverted.
-        nearest = control.round == FloatRounding.RN
-        m.d.comb += [more.eq(lost), normal.mantissa.eq(mantissa), normal.exponent.eq(total.exponent)]
-        with m.If(total.negative):
+        half, mantissa, nearest = kept[0], kept[1:], control.round == FloatRounding.RN
+        m.d.comb += [normal.mantissa.eq(mantissa), normal.exponent.eq(total.exponent)]
+        # The one that is missing makes half of a bit of ones, and a whole one of that and of another half.
+        with m.If((total.fill ^ total.negative) & ~total.sticky):
             m.d.comb += normal.up.eq(Mux(
-                half, ~more | nearest | total.away, Mux(nearest, ~more & mantissa[0], total.away)))
+                half, ~more | total.away, Mux(nearest, ~more & mantissa[0], total.away)))
         with m.Else():
             m.d.comb += normal.up.eq(Mux(nearest, half & (more | mantissa[0]), total.away & (half | more)))
         return m
@@ -365,29 +383,36 @@ class FloatFinish(wiring.Component):
     -------
     control : In(FloatControl)
     sum : In(FloatSum)
-    total : In(9)
-        The rounded exponent.
+    exponent : In(2)
+        The lowest bits of the rounded exponent.
     pattern : Out(FloatPattern)
     """
 
     control: In(FloatControl)
     sum: In(FloatSum)
-    total: In(_EXPONENT + 1)
+    exponent: In(2)
     pattern: Out(FloatPattern)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        control, of, exponent, pattern = self.control, self.sum, self.total, self.pattern
-        huge, one, flushed, special = Signal(), Signal(), Signal(), Signal()
+        control, of, before, after, pattern = self.control, self.sum, self.sum.exponent, self.exponent, self.pattern
+        sign, huge, one, flushed, special = Signal(), Signal(), Signal(), Signal(), Signal()
+
+        def reaches(bound: int) -> Value:
+            """The rounded exponent does, by the highest bit of the sum and perhaps by the carry of its fraction."""
+            assert bound % 2
+            return (before >= bound - 1) | ((before == bound - 2) & after[0])
+
         m.d.comb += [
-            huge.eq(of.infinite | (control.real & (exponent[8] | exponent[:8].all()))),
-            flushed.eq(control.real & control.flush & ~exponent.any()),
-            one.eq(control.saturate & ~of.sign & ~of.nan & (huge | exponent[7] | exponent[:7].all())),
+            sign.eq(Mux(of.cancelled, control.round == FloatRounding.RM, of.sign)),
+            huge.eq(of.infinite | reaches(_LARGEST)),
+            flushed.eq(control.real & control.flush & of.flushable & ~before.any() & ~after.any()),
+            one.eq(control.saturate & ~sign & ~of.nan & (of.infinite | reaches(_BIAS))),
             special.eq(~control.saturate & (huge | of.nan)),
-            pattern.keep.eq(~(of.nan | huge | flushed | one | (control.saturate & of.sign))),
+            pattern.keep.eq(~(of.nan | huge | flushed | one | (control.saturate & sign))),
             pattern.word.eq(Cat(
                 (special & (of.nan | ~of.away)).replicate(_FRACTION), one | (special & (of.nan | of.away)),
-                (one | special).replicate(6), special, of.sign & ~control.saturate & control.real))]
+                (one | special).replicate(6), special, sign & ~control.saturate & control.real))]
         return m
 
 

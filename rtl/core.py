@@ -2,19 +2,20 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect
 
 from rtl.component import Component, members_of, pass_on, ports
-from rtl.convert import ConversionUnit
+from rtl.conversion_units import ConversionUnits
 from rtl.execute import ExecuteUnit, IndexedTargets
 from rtl.fetch import FetchUnit
 from rtl.front_end import FrontEnd, give
-from rtl.layouts import LaneClient, shared_clear, warp_exit
+from rtl.layouts import LaneClient, indexed_request, shared_clear, warp_exit
 from rtl.memory import MemoryUnit
 from rtl.params import SmParams
 from rtl.retire import COMPLETION_SOURCES, RetirementPort
+from rtl.stream_merger import StreamMerger
 
 __all__ = ["Core"]
 
@@ -50,7 +51,8 @@ class Core(Component):
         self.execute = ExecuteUnit(params)
         self.targets = IndexedTargets(params)
         self.memory = MemoryUnit(params)
-        self.conversion = ConversionUnit(params)
+        self.conversion = ConversionUnits(params)
+        self._params = params
         self.reasons = self.front_end.issue.reasons
         """For whoever looks on: why each warp does not issue."""
         super().__init__({
@@ -65,6 +67,7 @@ class Core(Component):
             m.submodules[name] = getattr(self, name)
             self.join(m, getattr(self, name), **names)
         self._connect(m)
+        self._constants(m)
         self._registers(m)
         self._retire(m)
         return m
@@ -76,8 +79,8 @@ class Core(Component):
         for sender, receiver in (
                 (front.redirect, fetch.redirect), (fetch.claimed, front.claimed), (fetch.group, front.group),
                 (front.instruction, execute.instruction), (front.gather, execute.gather), (front.write, execute.write),
-                (execute.passed, front.lanes), (execute.gathered, front.gathered), (targets.indexed, fetch.indexed),
-                (fetch.value, targets.value), (targets.passed, front.dispatch)):
+                (execute.passed, front.lanes), (execute.gathered, front.gathered),
+                (targets.passed, front.dispatch)):
             connect(m, sender, receiver)
         units, result, begins = {"memory": memory, "conversion": self.conversion}, front.result, self.clear
         give(m, targets.passed, **units)
@@ -97,6 +100,25 @@ class Core(Component):
             front.collecting.eq(execute.collecting | targets.busy), front.lanes_error.eq(execute.error),
             execute.flow_result_valid.eq(result.valid), execute.flow_result.eq(result.payload),
             memory.clear.payload.shared_base.eq(begins.payload.base)]
+
+    def _constants(self, m: Module) -> None:
+        """Words of constant banks that units ask for, beside what fetch reads for all: one at a time."""
+        fetch, targets, double = self.fetch, self.targets, self.conversion
+        if not self._params.doubles:
+            connect(m, targets.indexed, fetch.indexed)
+            connect(m, fetch.value, targets.value)
+            return
+        m.submodules.asked = asked = StreamMerger(indexed_request())
+        second = Signal()
+        for source, unit in zip(asked.sources, (targets, double), strict=True):
+            connect(m, unit.indexed, source)
+        connect(m, asked.merged, fetch.indexed)
+        with m.If(asked.merged.valid & asked.merged.ready):
+            m.d.sync += second.eq(asked.second)
+        m.d.comb += fetch.value.ready.eq(Mux(second, double.value.ready, targets.value.ready))
+        for number, unit in enumerate((targets, double)):
+            m.d.comb += [unit.value.payload.eq(fetch.value.payload),
+                         unit.value.valid.eq(fetch.value.valid & (second == number))]
 
     def _registers(self, m: Module) -> None:
         """The units' way to registers: operations by way of issue, data by the lanes."""

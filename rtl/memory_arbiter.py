@@ -16,7 +16,8 @@ __all__ = ["MemoryArbiter"]
 
 
 class MemoryArbiter(Component):
-    """Passes requests of several ports to one, in turn, and answers back to whom they belong.
+    """Passes requests of several ports to one, in turn, and answers back to whom they belong, a cycle later each. A
+    client's request is taken a cycle later than that if the last one was another's.
 
     A request's tag outside is its client's number in the upper bits, and the client's own tag below; so what one
     client says with one tag stays in order, as :func:`~rtl.layouts.memory_request` promises.
@@ -48,24 +49,24 @@ class MemoryArbiter(Component):
         return m
 
     def _requests(self, m: Module) -> None:
-        """Takes the request of the first client, after the one that was served last, that has one."""
+        """Takes requests of the client whose turn it is: that of the one that was served last, until another one has
+        one. Whose turn it is comes from a register: it is known late who has a request."""
         count, out = len(self.clients), self.port.request
-        wanting, last, chosen = Signal(count), Signal(range(count)), Signal(range(count))
+        wanting, turn, wants = Signal(count), Signal(range(count)), Signal()
         kept: Any = Signal(stream.Signature(memory_request(len(out.payload.tag))).members["payload"].shape)
-        full = Signal()
-        later = Signal(count)
-        m.d.comb += [
-            wanting.eq(Cat(client.request.valid for client in self.clients)),
-            later.eq(wanting & Cat((last < index) for index in range(count))),
-            chosen.eq(Mux(later.any(), lowest(later), lowest(wanting)))]
+        full, later, others = Signal(), Signal(count), Signal(count)
         free = ~full | out.ready
+        m.d.comb += [
+            wanting.eq(Cat(client.request.valid for client in self.clients)), wants.eq(wanting.bit_select(turn, 1)),
+            others.eq(wanting & Cat(turn != index for index in range(count))),
+            later.eq(wanting & Cat(turn < index for index in range(count)))]
         with m.If(free):
-            m.d.sync += full.eq(wanting.any())
-        with m.If(free & wanting.any()):
-            m.d.sync += last.eq(chosen)
+            m.d.sync += full.eq(wants)
+        with m.If((free | ~wants) & others.any()):
+            m.d.sync += turn.eq(Mux(later.any(), lowest(later), lowest(others)))
         for index, client in enumerate(self.clients):
             request = client.request
-            with m.If(free & (chosen == index)):
+            with m.If(free & (turn == index)):
                 m.d.comb += request.ready.eq(1)
                 m.d.sync += [
                     kept.write.eq(request.payload.write), kept.address.eq(request.payload.address),
@@ -74,14 +75,17 @@ class MemoryArbiter(Component):
         m.d.comb += [out.valid.eq(full), out.payload.eq(kept)]
 
     def _responses(self, m: Module) -> None:
-        """Gives each answer to its client."""
-        answer = self.port.response
-        who = answer.payload.tag[self.own_bits:]
-        ready = Array(client.response.ready for client in self.clients)
-        m.d.comb += answer.ready.eq(ready[who])
+        """Gives each answer to its client: from registers, since where it comes from is far."""
+        answer, came = Signal.like(self.port.response.payload), self.port.response
+        full, taken = Signal(), Signal()
+        who = answer.tag[self.own_bits:]
+        m.d.comb += [taken.eq(Array(client.response.ready for client in self.clients)[who]),
+                     came.ready.eq(~full | taken)]
+        with m.If(came.ready):
+            m.d.sync += [full.eq(came.valid), answer.eq(came.payload)]
         for index, client in enumerate(self.clients):
             response = client.response
             m.d.comb += [
-                response.valid.eq(answer.valid & (who == index)), response.payload.write.eq(answer.payload.write),
-                response.payload.error.eq(answer.payload.error), response.payload.data.eq(answer.payload.data),
-                response.payload.tag.eq(answer.payload.tag)]
+                response.valid.eq(full & (who == index)), response.payload.write.eq(answer.write),
+                response.payload.error.eq(answer.error), response.payload.data.eq(answer.data),
+                response.payload.tag.eq(answer.tag)]

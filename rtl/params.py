@@ -60,6 +60,8 @@ class SmParams:
         32-bit words in the constant cache: a power of two from 64 on.
     floats : bool
         Whether the lanes have single precision; without it its instructions raise ILLEGAL_INSTR_ENCODING.
+    doubles : bool
+        Whether there is a unit for double precision, beside single precision; the same.
     """
 
     warps: int = 8
@@ -69,6 +71,7 @@ class SmParams:
     instruction_groups: int = 256
     constant_words: int = 1024
     floats: bool = True
+    doubles: bool = True
 
     def __post_init__(self) -> None:
         if self.warps not in (1, 2, 4, 8, 16, 32, 64):
@@ -80,6 +83,8 @@ class SmParams:
             value = getattr(self, name)
             if not (isinstance(value, int) and least <= value <= most and value & value - 1 == 0):
                 raise ValueError(f"{name} must be a power of two from {least} to {most}, not {value!r}")
+        if self.doubles and not self.floats:
+            raise ValueError("doubles need floats")
 
     @property
     def warp_bits(self) -> int:
@@ -115,10 +120,11 @@ class SmParams:
 
 PRESETS: dict[str, SmParams] = {
     "tiny": SmParams(warps=2, lanes=4, registers=256, shared_bytes=8192, instruction_groups=64, constant_words=256,
-                     floats=False),
-    "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512),
+                     floats=False, doubles=False),
+    "small": SmParams(warps=4, lanes=8, registers=256, shared_bytes=8192, instruction_groups=128, constant_words=512,
+                      doubles=False),
     "default": SmParams(warps=8, lanes=8),
-    "integer": SmParams(warps=8, lanes=8, floats=False),
+    "integer": SmParams(warps=8, lanes=8, floats=False, doubles=False),
     "full": SmParams(warps=64, lanes=32, registers=2048, shared_bytes=65536),
 }
 """Named machines: for proofs and tests of parts, for tests of all, for boards, and the real one's size."""

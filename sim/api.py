@@ -198,7 +198,8 @@ class Kernel:
         given = [_argument(number, value, size)
                  for number, (value, size) in enumerate(zip(arguments, self.sizes, strict=True))]
         launch = replace(prepare(self._module, given, entry=self.name, grid=_three(grid), block=_three(block),
-                                 dynamic_shared=shared), floats=self._machine.params.floats)
+                                 dynamic_shared=shared), floats=self._machine.params.floats,
+                         doubles=self._machine.params.doubles)
         if (why := lacking(launch, self._machine.params)) is not None:
             raise ProgramError(f"{why[0]}, the machine ({self._machine.name}) has {why[1]}")
         return launch

@@ -1,9 +1,9 @@
 """Measures the machine in simulation: ``python -m sim.bench``.
 
 What its lanes get done, the cycles that each class of instructions takes, how near programs come to what lanes, memory
-and issue allow, and the speed of the simulation, as tables; with ``--json`` all figures in a file, with ``--svg`` the
-roofline as a picture. ``--ptx`` measures the PTX compiler instead. Exit code 2: bad arguments, or
-results that cannot be written; one line on stderr says what.
+and issue allow, how busy programs in single precision keep the lanes, and the speed of the simulation, as tables; with
+``--json`` all figures in a file, with ``--svg`` the roofline as a picture. ``--ptx`` measures the PTX compiler instead.
+Exit code 2: bad arguments, or results that cannot be written; one line on stderr says what.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from typing import Any
 
 from rtl.params import SmParams
 from sim.benchmarks.classes import ClassRow, class_table
+from sim.benchmarks.floats import FLOAT_AIM, FloatRow, float_table
 from sim.benchmarks.machine import MACHINES, BenchmarkMachine
 from sim.benchmarks.plot import check_plotter, roofline_svg
 from sim.benchmarks.ptx import PtxRow, ptx_table, total
@@ -31,7 +32,7 @@ from sim.machine.memory_service import LATENCY
 
 __all__ = ["main"]
 
-_BENCHMARKS = ("throughput", "classes", "roofline", "speed")
+_BENCHMARKS = ("throughput", "classes", "roofline", "floats", "speed")
 _ON_BOARDS = ("throughput", "classes")
 """Those that need little memory, and no simulation."""
 _QUICK_TURNS, _TURNS = (1, 2), (4, 40)
@@ -84,6 +85,14 @@ def _roofline_text(rows: list[RooflineRow]) -> str:
                  f"need; memory answers after {LATENCY} cycles",
                  ("program", "cycles", "lane beats", "memory lines", "instructions", "limit", "bound/cycles",
                   "operations/byte", "operations/cycle"), lines)
+
+
+def _float_text(rows: list[FloatRow]) -> str:
+    lines = [(row.name, f"{row.cycles:,}", f"{row.instructions:,}", f"{row.lane_instructions:,}", f"{row.accesses:,}",
+              f"{row.computing:.3f}", f"{row.busy:.3f}", f"{FLOAT_AIM}") for row in rows]
+    return table(f"Single precision, {rows[0].lanes} lanes. Busy: they compute, or units access registers",
+                 ("program", "cycles", "instructions", "lane instructions", "register accesses", "lanes compute",
+                  "lanes busy", "aim"), lines)
 
 
 def _speed_text(rows: list[SpeedRow]) -> str:
@@ -156,6 +165,8 @@ def _measure(options: argparse.Namespace, params: SmParams, engine: type[Engine]
         if not options.quick and (names := left_out(params)):
             figures["left_out"] = names
             print_text(f"No room for {', '.join(names)}\n\n")
+    if "floats" in (options.only or (wanted if params.floats and not options.quick else ())):
+        figures.report("floats", float_table(machines[engine]), _float_text)
     if "speed" in wanted:
         engines = [engine]
         if options.engine == "auto" and not options.quick:

@@ -20,7 +20,7 @@ from rtl.component import Component
 from rtl.fpga.boards import Board, BoardTop, board_top
 from rtl.params import SmParams
 from sim.command import make_folder
-from sim.ecp5 import FOR_SIZE, FpgaError, Timing, critical_path, missing_tool, run_tool, versions
+from sim.ecp5 import BLOCK_TIMING, FOR_SIZE, FpgaError, Timing, critical_path, missing_tool, run_tool, versions
 
 __all__ = ["COLUMNS", "Bitstream", "PadsAlone", "build", "check_loader", "constraints", "load", "missing_boards"]
 
@@ -33,7 +33,8 @@ chformal -remove
 delete t:$print
 {FOR_SIZE}
 synth_ecp5 {_SYNTHESIS_OPTIONS} -top {_NAME} -run begin:map_luts
-opt_clean -purge"""
+opt_clean -purge
+{BLOCK_TIMING}"""
 """Assertions and prints are for simulation. Second names of nets are removed before the mapping, as for units."""
 _ROUTER = "router2"
 """nextpnr's own choice, router1, would need hours for a whole machine."""

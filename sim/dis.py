@@ -1,10 +1,11 @@
 """Disassembles a cubin: ``python -m sim.dis IN.cubin``.
 
-Prints a line an instruction, or with ``--source`` what the assembler reads back. Exit code 2: the file can't be
-disassembled; one line on stderr says why.
+Prints a line an instruction, or with ``--source`` what the assembler reads back. ``python -m sim.dis --refused`` prints
+what no machine here executes. Exit code 2: the file can't be disassembled; one line on stderr says why.
 """
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from sim.toolchain.disassembly import disassembly, raw_disassembly
 from sim.toolchain.elf_reader import read_object
 from sim.toolchain.listing import listing
 from sim.toolchain.module import ProgramError
+from sim.toolchain.refusals import refused_table
 
 __all__ = ["main"]
 
@@ -20,10 +22,12 @@ __all__ = ["main"]
 def _parser() -> Parser:
     """The command line."""
     parser = Parser("sim.dis", "Prints the machine code of a cubin as text.")
-    parser.add_argument("input", metavar="IN", help="a cubin")
+    parser.add_argument("input", metavar="IN", nargs="?", help="a cubin")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--raw", action="store_true", help="IN is bare code: groups of 32 bytes")
     kind.add_argument("--source", action="store_true", help="print what sim.asm reads back")
+    kind.add_argument("--refused", action="store_true",
+                      help="without IN: print the instructions of sm_50 that no machine here has, and why")
     return parser
 
 
@@ -41,8 +45,14 @@ def _text(path: str, raw: bool, source: bool) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return _parser().run(arguments, lambda options: print_text(_text(options.input, options.raw, options.source)),
-                         bare=True)
+    parser = _parser()
+
+    def print_it(options: Namespace) -> None:
+        if (options.input is None) != options.refused:
+            parser.error("--refused takes no file" if options.refused else "the following arguments are required: IN")
+        print_text(refused_table() if options.refused else _text(options.input, options.raw, options.source))
+
+    return parser.run(arguments, print_it, bare=True)
 
 
 if __name__ == "__main__":

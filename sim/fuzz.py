@@ -89,7 +89,8 @@ def _check(options: Options) -> None:
 def _one(options: Options, engine: str) -> int:
     """Plays one case."""
     cases, player = (import_module(f"{_CASES}.{name}") for name in ("cases", "player"))
-    case = cases.case_of(options.seed, options.case, floats=PRESETS[options.preset].floats)
+    params = PRESETS[options.preset]
+    case = cases.case_of(options.seed, options.case, floats=params.floats, doubles=params.doubles)
     outcome = player.Player(options.preset, ENGINES[engine]).play(case)
     print_text(f"case          {case.number}, {case.kind.value}\nstatus        {outcome.status}\n"
                f"instructions  {outcome.instructions:,}\ncycles        {outcome.cycles:,}\n")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from rtl.isa.errors import WarpError
-from rtl.isa.legality import encoding_error, is_floating, refusal_of
+from rtl.isa.legality import encoding_error, lacks
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from rtl.params import PRESETS, SmParams
@@ -23,8 +23,8 @@ from sim.launch.programs import SUFFIXES, read_program
 from sim.launch.runtime import HEAP_DEFAULT, OUTPUT_DEFAULT
 from sim.toolchain.module import Module, ProgramError
 from sim.toolchain.reach import reached
+from sim.toolchain.refusals import refused_text
 from sim.toolchain.runtime.supply import supplied
-from sim.toolchain.spelling import ILLEGAL, spell
 
 __all__ = ["BOARD", "LaunchError", "LaunchOptions", "add_board_options", "add_launch_options", "check_size",
            "machine_of", "number_from_one", "open_board", "prepared"]
@@ -111,24 +111,17 @@ def add_launch_options(parser: Parser, engines: tuple[str, ...], engine_help: st
                         f"(default: {HEAP_DEFAULT})")
 
 
-def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool) -> None:
-    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``:
-    ProgramError."""
+def _check_instructions(module: Module, entry: str | None, preset: str, floats: bool, doubles: bool) -> None:
+    """Refuses a kernel that may come to what is no instruction of this machine, which has floating point if ``floats``
+    and double precision if ``doubles``: ProgramError."""
     for pc, word in reached(module, module.kernel(entry)):
-        if encoding_error(word, RZ, floats) is WarpError.ILLEGAL_INSTR_ENCODING:
+        if encoding_error(word, RZ, floats, doubles) is WarpError.ILLEGAL_INSTR_ENCODING:
             form = find(word)
-            lacks = form is not None and not floats and is_floating(form, form.values(word))
-            why = f": preset {preset} has no floating point" if lacks else ""
+            lack = None if form is None else lacks(form, form.values(word), floats, doubles)
+            why = "" if lack is None else f": {lack.why.replace('the machine', f'preset {preset}')}"
             name = max((place, name) for name, place in module.code.symbols.items() if place <= pc)[1]
             raise ProgramError(
-                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {_named(word, pc)}{why}")
-
-
-def _named(word: int, pc: int) -> str:
-    """A word that is refused, with its text and the reason as far as there are any."""
-    form, text = find(word), spell(word, pc)
-    why = None if form is None else refusal_of(form, form.values(word))
-    return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if why is None else f": {why.why}")
+                f"{module.name}: {name}, {pc:#06x}: this machine has no instruction {refused_text(word, pc)}{why}")
 
 
 def add_board_options(parser: argparse.ArgumentParser) -> None:
@@ -160,13 +153,13 @@ def prepared(options: LaunchOptions, finish: Callable[[Launch], T], board: Board
     name, params = machine_of(options.preset, board)
     output, heap = (size if board is None or size is not None else min(default, board.size // _OF_BOARD)
                     for size, default in ((options.output, OUTPUT_DEFAULT), (options.heap, HEAP_DEFAULT)))
-    _check_instructions(module, options.entry, name, params.floats)
+    _check_instructions(module, options.entry, name, params.floats, params.doubles)
 
     def place(local: int | None, crs: int | None, memory: Memory) -> tuple[Launch, T]:
         made = finish(replace(prepare(
             module, parse_arguments(options.arg), entry=options.entry, grid=options.grid, block=options.block,
             local=local, crs=crs, dynamic_shared=options.shared, memory=memory, output=output, heap=heap),
-            floats=params.floats))
+            floats=params.floats, doubles=params.doubles))
         launch: Launch = made if isinstance(made, Launch) else made.launch
         return launch, made     # pyright: ignore[reportReturnType]
 

@@ -33,12 +33,14 @@ from sim.launch_options import (
 from sim.machine.hardware import Hardware
 from sim.machine.hosted import HardwareResult, HostedMachine
 from sim.machine.lockstep import memory_difference
+from sim.machine.timeline import Timeline
 from sim.machine.warp_state import WarpState, state_of
 from sim.model.warp import Machine, Result
 from sim.report.error_status import decode, registers_of
 from sim.report.hardware import describe_hardware
 from sim.report.output import output_of
 from sim.report.run import describe
+from sim.report.timeline import konata, page, trace
 
 __all__ = ["Options", "RunError", "main", "results"]
 
@@ -47,6 +49,9 @@ MODEL = "model"
 _LIMIT = 10_000_000
 _STEP = 10_000
 """Instructions of the reference machine between two moves of the progress bar."""
+
+
+_TIMELINES = {"timeline": "a page of HTML", "trace": "a trace for Perfetto (JSON)", "konata": "a log for Konata"}
 
 
 class RunError(CommandError):
@@ -60,6 +65,9 @@ class Options(LaunchOptions):
     max_cycles: int
     json: str | None
     vcd: str | None
+    timeline: str | None
+    trace: str | None
+    konata: str | None
     check: bool
 
 
@@ -72,6 +80,8 @@ def _parser() -> Parser:
                         help=f"give up after N cycles (default: {_LIMIT})")
     parser.add_argument("--json", metavar="OUT", help="write the results to a file")
     parser.add_argument("--vcd", metavar="FILE", help="write a waveform (not with the engine model)")
+    for name, what in _TIMELINES.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"write what every warp did in every cycle, as {what}")
     parser.add_argument("--check", action="store_true",
                         help="compare every instruction with the reference machine, on a board memory at the end (not "
                              "with the engine model)")
@@ -82,11 +92,16 @@ def _check(options: Options) -> None:
     """Refuses options that can't be served."""
     if options.json is not None:
         check_file(options.json)
-    for flag, given in (("--vcd", options.vcd is not None), ("--check", options.check)):
-        if given and options.engine == MODEL:
-            raise RunError(f"{flag} needs hardware, which the engine model does not have")
-    if options.vcd is not None and options.engine == BOARD:
-        raise RunError("--vcd needs a simulation, which a board is not")
+    timelines = {name: path for name in _TIMELINES if (path := getattr(options, name)) is not None}
+    simulated = ["vcd"] * (options.vcd is not None) + list(timelines)
+    for flag in (*simulated, *["check"] * options.check):
+        if options.engine == MODEL:
+            raise RunError(f"--{flag} needs hardware, which the engine model does not have")
+    for flag in simulated:
+        if options.engine == BOARD:
+            raise RunError(f"--{flag} needs a simulation, which a board is not")
+    for path in timelines.values():
+        check_file(path)
     if options.vcd is not None:
         check_file(options.vcd, folders=True)
 
@@ -182,7 +197,9 @@ def _on_board(options: Options, launch: Launch, board: Board) -> dict[str, objec
 def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict[str, object]:
     """Runs on the hardware; prints what it came to."""
     vcd = None if options.vcd is None else Path(options.vcd)
-    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd)
+    timeline = Timeline(PRESETS[options.preset]) if any(getattr(options, name) for name in _TIMELINES) else None
+    hardware = Hardware(PRESETS[options.preset], engine, check=options.check, vcd=vcd,
+                        watched=(lambda _sm: ()) if timeline is None else timeline.watched)
     result = _timed(hardware, launch, options)
     difference = None
     if hardware.lockstep is not None:
@@ -195,8 +212,22 @@ def _on_hardware(options: Options, launch: Launch, engine: type[Engine]) -> dict
     _report(launch, hardware.memory, describe_hardware(launch, hardware, result, difference))
     if vcd is not None:
         print_text(f"waveform      {vcd}\n")
+    if timeline is not None:
+        timeline.finish(hardware.cycles)
+        _write_timelines(options, timeline)
     written = results(launch, hardware.memory, result.status, result.cycles, result.instructions, _of_hardware(result))
     return written | ({"difference": difference} if difference is not None else {})
+
+
+def _write_timelines(options: Options, timeline: Timeline) -> None:
+    """Writes the files that were asked for."""
+    title = f"{Path(options.program).name}, preset {options.preset}"
+    for name, path, write in (
+            ("timeline", options.timeline, lambda: page(timeline, title)),
+            ("trace", options.trace, lambda: trace(timeline)), ("konata", options.konata, lambda: konata(timeline))):
+        if path is not None:
+            write_file(path, write().encode())
+            print_text(f"{name:13} {path}\n")
 
 
 def _work(options: Options) -> int:

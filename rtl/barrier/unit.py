@@ -111,7 +111,9 @@ class BarrierUnit(Component):
         self._warp, self._warp_cta, self._came = Signal(bits), Signal(bits), cast(Any, Signal(self.arrivals.shape))
         self._waits, self._leaves, self._release, self._notes = Signal(), Signal(), Signal(), Signal()
         self._noted, self._result = Signal(32), Signal(32)
-        self._searched, self._lowest, self._settles = Signal(warps), Signal(bits), Signal()
+        # The lowest warp that waits at the barrier, from ACT on; the lowest CTA that had lost one a cycle ago.
+        self._some_waiting, self._lowest_waiting = Signal(), Signal(bits)
+        self._some_lost, self._lowest_lost, self._settles = Signal(), Signal(bits), Signal()
         self.view = {"cta": self._cta, "number": self._number, "write": self._writes, "state": self._row.state,
                      "live": self._live, "release": self._release}
         """For whoever looks on: the barrier that is worked on."""
@@ -123,14 +125,16 @@ class BarrierUnit(Component):
         m.d.comb += [
             self._warp.eq(self._request.warp), self._asked_cta.eq(self._cta), self._asked.eq(self._number),
             self.withdrawn.warp.eq(self._request.warp)]
-        with m.FSM() as machine:
+        with m.FSM():
             self._find(m)
             self._update(m)
             self._act(m)
-        # One search, for the lowest warp that waits or the lowest CTA that has lost one.
-        m.d.comb += [
-            self._searched.eq(Mux(machine.ongoing("NOTE"), self._row.waiting, self.lost)),
-            self._lowest.eq(lowest(self._searched))]
+        # The search is over a cycle before its result is used: it leaves out who is served in this one.
+        for some, first, searched, serves in (
+                (self._some_waiting, self._lowest_waiting, self._row.waiting, self._leaves),
+                (self._some_lost, self._lowest_lost, self.lost, self._settles)):
+            left = searched & ~one_hot(first, self._params.warps, serves)
+            m.d.sync += [some.eq(left.any()), first.eq(lowest(left))]
         self._keep_barriers(m)
         self._keep_warps(m)
         self._write_registers(m)
@@ -144,9 +148,9 @@ class BarrierUnit(Component):
         left, arrives, place = (
             Signal(_PLACES), request.operation == BarrierTask.ARRIVE, request.place == BarrierRead.BARRIER)
         with m.State("NEXT"):
-            with m.If(self._searched.any()):
+            with m.If(self._some_lost):
                 m.d.comb += self._settles.eq(1)
-                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest)]
+                m.d.sync += [self._task.eq(BarrierTask.SETTLE), self._cta.eq(self._lowest_lost)]
                 m.next = "USED"
             with m.Elif(self.withdraw.valid & self.waiting.bit_select(number, 1)):
                 m.d.sync += [self._task.eq(BarrierTask.WITHDRAW), self._request.warp.eq(number)]
@@ -236,7 +240,7 @@ class BarrierUnit(Component):
         arrives, reads, writes, settles, withdraws = (self._task == task for task in (
             BarrierTask.ARRIVE, BarrierTask.READ, BarrierTask.WRITE, BarrierTask.SETTLE, BarrierTask.WITHDRAW))
         sends = reads & ((request.register != RZ) | (request.predicate != PT))
-        owing = self.arrivals.read(m, self._lowest)
+        owing = self.arrivals.read(m, self._lowest_waiting)
         with m.State("ACT"), m.If(~self.launch.valid):
             m.d.comb += [
                 over.eq(~(sends | settles | withdraws)), self.withdrawn.valid.eq(withdraws),
@@ -250,12 +254,12 @@ class BarrierUnit(Component):
             with m.Elif(sends):
                 m.next = "SEND"
         with m.State("NOTE"):
-            with m.If(~self._searched.any() & settles):
+            with m.If(~self._some_waiting & settles):
                 m.next = "PICK"
-            with m.Elif(~self._searched.any()):
+            with m.Elif(~self._some_waiting):
                 m.next = "NEXT"
             with m.Elif(~self.launch.valid):
-                m.d.comb += [self._warp.eq(self._lowest), self._leaves.eq(1), self._notes.eq(owing.reduces)]
+                m.d.comb += [self._warp.eq(self._lowest_waiting), self._leaves.eq(1), self._notes.eq(owing.reduces)]
                 with m.Switch(owing.reduction):
                     for reduction, value in ((BarrierReduction.POPC, row.state.population),
                                              (BarrierReduction.AND, ~row.state.some_false),
@@ -305,7 +309,8 @@ class BarrierUnit(Component):
             m.d.sync += self._read[part].eq(words.read(m, place))
         m.d.sync += self._present.eq((self._used & one).any())
 
-        settled, ended = one_hot(self._lowest, warps, self._settles), one_hot(terminated_cta, warps, self.terminated)
+        settled, ended = (one_hot(slot, warps, when) for slot, when in (
+            (self._lowest_lost, self._settles), (terminated_cta, self.terminated)))
         for slot in range(warps):
             with m.If(settled[slot] | ended[slot]):
                 m.d.sync += self.lost[slot].eq(ended[slot])

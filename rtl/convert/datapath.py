@@ -27,7 +27,8 @@ class ConversionDatapath(wiring.Component):
                         |                        |
                         +-> function (7 stages) -+
 
-    Without ``floats`` there is no function but RCP, no F2F, and no half precision.
+    Without ``floats`` there is no function but RCP, no F2F, and no half precision, without ``doubles`` no function of
+    upper words.
 
     Members
     -------
@@ -42,16 +43,16 @@ class ConversionDatapath(wiring.Component):
     source: In(DOUBLE_BITS)
     result: Out(DOUBLE_BITS)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._floats, self._doubles = floats, doubles
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.first = first = ConversionSource(self._floats)
         m.submodules.shifter = shifter = ConversionShifter()
-        m.submodules.function = function = Function(self._floats)
-        m.submodules.last = last = ConversionResult(self._floats)
+        m.submodules.function = function = Function(self._floats, self._doubles)
+        m.submodules.last = last = ConversionResult(self._floats, self._doubles)
         calculates = self.instruction.operation == ConversionOperation.FUNCTION
         m.d.comb += [
             first.instruction.eq(self.instruction), first.source.eq(self.source),

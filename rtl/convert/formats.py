@@ -7,7 +7,7 @@ from amaranth.hdl import Value
 
 from rtl.isa.kinds import FloatFormat
 
-__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "formats"]
+__all__ = ["DOUBLE", "HALF", "SINGLE", "UPPER", "Format", "formats", "result_formats"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Format:
 
 HALF = Format(10, 5)
 SINGLE = Format(23, 8)
+UPPER = Format(20, 11)
+"""The upper word of a double."""
 DOUBLE = Format(52, 11)
 
 
@@ -46,3 +48,8 @@ def formats(floats: bool) -> Mapping[str, Format]:
     Single precision comes last and is for all other sizes, too, of which nothing is used."""
     halves = {f"{FloatFormat.F16.value:02b}": HALF} if floats else {}
     return {**halves, f"{FloatFormat.F64.value:02b}": DOUBLE, "--": SINGLE}
+
+
+def result_formats(floats: bool, doubles: bool) -> Mapping[str, Format]:
+    """The same of results, over the code of a size and, above it, whether it is the upper word of a double."""
+    return {**({"1--": UPPER} if doubles else {}), **{f"-{code}": form for code, form in formats(floats).items()}}

@@ -17,6 +17,7 @@ from rtl.isa.functions import (
     FIRST_ROWS,
     FRACTION_BITS,
     INTERVAL_BITS,
+    OF_DOUBLES,
     ROWS,
     UNIT,
     pack_row,
@@ -24,7 +25,7 @@ from rtl.isa.functions import (
 )
 from rtl.isa.kinds import MultiFunction
 
-from .formats import SINGLE
+from .formats import SINGLE, UPPER
 from .instruction import DOUBLE_BITS, WORD_BITS
 from .source import Shiftable
 
@@ -33,8 +34,6 @@ __all__ = ["FUNCTION_STAGES", "Function"]
 FUNCTION_STAGES = 7
 _SPARE = 7
 """Bits of an integer above those of a value: a logarithm's."""
-_TOP = SINGLE.bias + _SPARE - 1
-"""Stored exponent of a result whose value, with those bits, has its highest bit on top."""
 _QUARTER_BITS = 2
 _FIXED_BITS = _SPARE + FRACTION_BITS
 """Width of the operand of EX2 as a fixed-point number, and of that of SIN, of which less counts."""
@@ -45,7 +44,7 @@ _LEFT = 26
 class _Passed(data.Struct):
     """What goes along with a value."""
 
-    exponent: signed(12)
+    exponent: signed(UPPER.exponent + 2)
     negative: unsigned(1)
     empty: unsigned(1)
     """The result is a zero."""
@@ -57,7 +56,7 @@ class _Passed(data.Struct):
 
 class Function(wiring.Component):
     """Stages with a register each, which a number passes in FUNCTION_STAGES cycles. Without ``floats``
-    there is RCP only.
+    there is RCP only, without ``doubles`` no function of theirs.
 
     A subnormal number is a zero.
 
@@ -78,8 +77,8 @@ class Function(wiring.Component):
     negative: In(1)
     value: Out(Shiftable)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._floats, self._doubles = floats, doubles
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -119,12 +118,16 @@ class Function(wiring.Component):
             m.d.comb += result.bits.eq(0)
         return m
 
+    def _upper(self) -> Value:
+        """Whether numbers are upper words of doubles."""
+        return Cat(self.function == function for function in OF_DOUBLES).any() if self._doubles else Const(0, 1)
+
     def _is(self, *functions: MultiFunction) -> Value:
         """Whether the function is one of these."""
         if not self._floats:
             return Const(int(MultiFunction.RCP in functions), 1)
-        found = [self.function == function for function in functions]
-        return Cat(found).any()
+        meant = [*functions, *(upper for upper, same in OF_DOUBLES.items() if same in functions)]
+        return Cat(self.function == function for function in meant).any()
 
     def _fixed(self, m: Module) -> Value:
         """The first two stages: the number as a fixed-point number, in quarters of a turn if it is in turns."""
@@ -146,12 +149,22 @@ class Function(wiring.Component):
         """The third stage: what goes along, a fraction with its interval cut off, the row, a logarithm's exponent."""
         passed: Any = Signal(_Passed)
         low, row = Signal(DISTANCE_BITS), Signal(range(ROWS))
-        whole, given, exponent = Signal(_SPARE), SINGLE.fraction_of(number), SINGLE.exponent_of(number)
+        upper = self._upper()
+        whole, given, exponent, bias = (
+            Signal(_SPARE), Signal(FRACTION_BITS), Signal(UPPER.exponent), Mux(upper, UPPER.bias, SINGLE.bias))
+        # With as many bits as are reduced.
+        m.d.comb += [given.eq(SINGLE.fraction_of(number) << FRACTION_BITS - SINGLE.fraction),
+                     exponent.eq(SINGLE.exponent_of(number))]
+        with m.If(upper):
+            m.d.comb += [given.eq(UPPER.fraction_of(number) << FRACTION_BITS - UPPER.fraction),
+                         exponent.eq(UPPER.exponent_of(number))]
+        special = Signal()
         turns, exponential = self._is(MultiFunction.SIN, MultiFunction.COS), self._is(MultiFunction.EX2)
-        zero, infinite, nan, power = Signal(), Signal(), Signal(), Signal(signed(SINGLE.exponent + 1))
+        zero, infinite, nan, power = Signal(), Signal(), Signal(), Signal(signed(UPPER.exponent + 1))
         m.d.comb += [
-            zero.eq(exponent == 0), infinite.eq(exponent.all() & ~given.any()), nan.eq(exponent.all() & given.any()),
-            power.eq(exponent - SINGLE.bias)]
+            special.eq(exponent[:SINGLE.exponent].all() & (~upper | exponent[SINGLE.exponent:].all())),
+            zero.eq(exponent == 0), infinite.eq(special & ~given.any()), nan.eq(special & given.any()),
+            power.eq(exponent - bias)]
 
         # A fixed-point number is negated for EX2, and turned to the first quarter for SIN and COS.
         backwards, quarter, split = Signal(), Signal(_QUARTER_BITS), Signal(signed(_FIXED_BITS + 1))
@@ -163,7 +176,7 @@ class Function(wiring.Component):
                      + (backwards & exponential))]
         fraction = Signal(FRACTION_BITS)
         m.d.comb += fraction.eq(Mux(
-            turns | exponential, split[:FRACTION_BITS], given << FRACTION_BITS - SINGLE.fraction))
+            turns | exponential, split[:FRACTION_BITS], given))
 
         # Interval and what is below it: RCP has twice as many intervals.
         halves = INTERVAL_BITS[MultiFunction.RCP]
@@ -177,6 +190,8 @@ class Function(wiring.Component):
                 m.d.sync += [row.eq(Cat(usual, extra) + FIRST_ROWS[function]), low.eq(fraction[:DISTANCE_BITS])]
 
         wrong = (negative & ~zero) | nan
+        # Stored exponent of a result whose value has its highest bit on top.
+        top = Mux(upper, UPPER.bias + _SPARE - 1, SINGLE.bias + _SPARE - 1)
         # Function, its exponent, sign, and when it is a zero, an infinity, no number.
         for functions, scale, sign, empty, full, none in (
                 ((MultiFunction.RCP,), -power, negative, infinite, zero, nan),
@@ -188,7 +203,7 @@ class Function(wiring.Component):
                  negative & self._is(MultiFunction.SIN) ^ quarter[1], Const(0, 1), Const(0, 1), nan | infinite)):
             with m.If(self._is(*functions)):
                 m.d.sync += [
-                    passed.exponent.eq(scale + _TOP), passed.negative.eq(sign), passed.empty.eq(empty),
+                    passed.exponent.eq(scale + top), passed.negative.eq(sign), passed.empty.eq(empty),
                     passed.full.eq(full), passed.none.eq(none)]
         return passed, low, row, whole
 

@@ -4,8 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from rtl.isa.functions import OF_DOUBLES
+
 from .bound import IntegerBound
-from .formats import DOUBLE, HALF, SINGLE, formats
+from .formats import DOUBLE, HALF, SINGLE, result_formats
 from .instruction import (
     DOUBLE_BITS,
     EXPONENT_BITS,
@@ -26,7 +28,8 @@ _FIRST = DOUBLE_BITS - DOUBLE.fraction
 
 
 class ConversionResult(wiring.Component):
-    """Four stages with a register each. Without ``floats`` there is no F2F, and no half precision.
+    """Four stages with a register each. Without ``floats`` there is no F2F, and no half precision, without ``doubles``
+    no function of upper words.
 
     Rounding adds one, or nothing, to the lowest bit of the result: from the fraction it goes on into the exponent.
 
@@ -46,10 +49,12 @@ class ConversionResult(wiring.Component):
     shifted: In(Shiftable)
     result: Out(DOUBLE_BITS)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
-        self._formats = formats(floats)
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._floats, self._doubles = floats, doubles
+        self._formats = result_formats(floats, doubles)
         super().__init__()
+        self._form = Signal(3)
+        """Which of the formats the result has."""
         self._top = Signal(DOUBLE_BITS + 1)
         """The magnitude of a floating-point number, with its highest bit on top if it is normal."""
         self._up = Signal()
@@ -72,6 +77,9 @@ class ConversionResult(wiring.Component):
         finds = instruction.operation == ConversionOperation.FIND
         refits = (instruction.operation == ConversionOperation.FLOAT_TO_FLOAT) & self._floats
 
+        upper = Cat(instruction.function == function for function in OF_DOUBLES).any()
+        calculates = instruction.operation == ConversionOperation.FUNCTION
+        m.d.comb += self._form.eq(Cat(instruction.to_size, calculates & upper & self._doubles))
         # What it is without rounding, and what rounding adds.
         integer = shifted.bits[::-1]
         m.d.comb += top.eq(Mux(goes_up(instruction), shifted.bits, integer) if self._floats else shifted.bits)
@@ -124,7 +132,7 @@ class ConversionResult(wiring.Component):
             next_below, lowest = below[1:], Cat(Const(1, 1), below[:-2]) & ~below[:-1]
             m.d.comb += [odd.eq((bits & lowest).any()), half.eq((bits & below[:-1] & ~next_below).any()),
                          rest.eq((bits & next_below).any())]
-        with m.Else(), m.Switch(instruction.to_size):
+        with m.Else(), m.Switch(self._form):
             for code, cut in cuts.items():
                 with m.Case(code):
                     m.d.comb += [odd.eq(top[cut]), half.eq(top[cut - 1]),
@@ -144,7 +152,7 @@ class ConversionResult(wiring.Component):
         to_float = instruction.operation == ConversionOperation.INTEGER_TO_FLOAT
         # Of the format: the exponents of infinities and of one, and whether a number is beyond it.
         special, bias, beyond = Signal(DOUBLE.exponent), Signal(DOUBLE.exponent), Signal()
-        with m.Switch(instruction.to_size):
+        with m.Switch(self._form):
             for code, form in self._formats.items():
                 with m.Case(code):
                     m.d.comb += [special.eq(form.special), bias.eq(form.bias), beyond.eq(Mux(
@@ -178,8 +186,10 @@ class ConversionResult(wiring.Component):
             with m.Elif(top[-1]):
                 m.d.comb += exponent.eq(shifted.exponent - shifted.count)
         negative = shifted.negative & ~shifted.none & ~instruction.saturate & (~to_float | top[-1])
-        fraction = top[_FIRST:-1] & ~hidden | hidden & fill.replicate(DOUBLE.fraction)
-        with m.Switch(instruction.to_size):
+        # In double precision what is no number has but the highest bit of a fraction.
+        low_fill = fill & ~(shifted.none & (instruction.to_size == size_code(DOUBLE_BITS)))
+        fraction = top[_FIRST:-1] & ~hidden | hidden & Cat(low_fill.replicate(DOUBLE.fraction - 1), fill)
+        with m.Switch(self._form):
             for code, form in self._formats.items():
                 with m.Case(code):
                     # Without F2F a double is made of an integer, as it is.

@@ -64,7 +64,7 @@ class ConversionUnit(Component):
             "port": Out(LaneClientPort(params)), "completion": Out(completion(params)),
             "error": Out(error_event(params)), "report_mask": In(32)})
         self.queue = ConversionQueue(params)
-        self.datapath = ConversionDatapath(params.floats)
+        self.datapath = ConversionDatapath(params.floats, params.doubles)
         self.narrow = [NarrowConversion() for _ in range(params.lanes // GROUPS)]
         self.sources = SourceBuffer(params)
         self.results = ResultBuffer(params)

@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import SumShift
+from rtl.sums import sum_with_carry
 
 from .control import FirstTerm, LaneControl, ProductPart, Truth
 from .float_unit import FloatAdd, FloatAligned, FloatSum
@@ -12,7 +13,6 @@ from .permute import BytePermuter
 from .prepare import joined
 from .shifter import Shifter
 from .stages import PREPARED_SUM_BITS, Prepared, Terms
-from .sums import sum_with_carry
 
 __all__ = ["TermStage"]
 

@@ -28,8 +28,9 @@ def _tests(form: Form) -> bool:
     return form.pipe is Pipe.FLOW and "test" in form.fields
 
 
-def _reads_barrier_predicate(form: Form) -> bool:
-    return form.pipe is Pipe.BARRIER and isinstance(form.operands.get("x"), Predicate)
+def _reads_predicate(form: Form) -> bool:
+    """An instruction of another unit with a predicate operand."""
+    return form.pipe in (Pipe.BARRIER, Pipe.DOUBLE) and isinstance(form.operands.get("x"), Predicate)
 
 
 def _goes_to_constant(form: Form) -> bool:
@@ -45,7 +46,7 @@ class CommonInstruction(data.Struct):
     test: unsigned(ConditionCode.as_shape().width)
     """The test of CC that a flow instruction makes: T where there is none."""
     predicate: PredicateOperand
-    """Operand x of an instruction of the lanes, or the one of BAR."""
+    """Operand x of an instruction of the lanes, or that of another unit's."""
     misaligned: unsigned(1)
     """Its constant operand is not a word of the bank."""
 
@@ -81,7 +82,7 @@ class CommonDecoder(wiring.Component):
                 word.matches(*_patterns(_goes_to_constant)) & (offset & _WORD_ALIGNMENT).any())]
         with m.If(word.matches(*_patterns(lambda form: not form.guarded))):
             m.d.comb += [guard.number.eq(PT), guard.negated.eq(0)]
-        with m.If(word.matches(*_patterns(_reads_barrier_predicate))):
+        with m.If(word.matches(*_patterns(_reads_predicate))):
             m.d.comb += [predicate.number.eq(field_of(word, FIELDS["Pc"])),
                          predicate.negated.eq(field_of(word, FIELDS["Pc_not"]))]
         return m

@@ -6,11 +6,11 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
 from .float_unit import FloatFinish, FloatRound, FloatSum
 from .stages import LaneResult, Terms
-from .sums import sum_with_carry
 
 __all__ = ["ResultStage"]
 

@@ -1,5 +1,7 @@
 """From an instruction word to what the lanes do with it."""
 
+from collections.abc import Container
+
 from amaranth.hdl import Const, Module, Mux, Value
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
@@ -34,7 +36,8 @@ _OTHER_VALUES = {"S2R": ValueSource.SPECIAL, "CS2R": ValueSource.SPECIAL, "LEPC"
 
 
 class LaneDecoder(wiring.Component):
-    """Reads the instruction table; combinational. ``floats``: the lanes have floating point.
+    """Reads the instruction table; combinational. ``floats``: the lanes have floating point. ``names``: it knows no
+    other instructions.
 
     Members
     -------
@@ -46,8 +49,9 @@ class LaneDecoder(wiring.Component):
     word: In(WORD_BITS)
     instruction: Out(LaneInstruction)
 
-    def __init__(self, floats: bool) -> None:
-        self._forms = tuple(form for form in LANE_FORMS if floats or form.name not in FLOAT_OPERATIONS)
+    def __init__(self, floats: bool, names: Container[str] = OPERATIONS) -> None:
+        self._forms = tuple(form for form in LANE_FORMS if form.name in names and (
+            floats or form.name not in FLOAT_OPERATIONS))
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:

@@ -43,22 +43,26 @@ class DecodeStage(Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.lanes = lanes = LaneDecoder(self._params.floats)
+        m.submodules.passing = passing = LaneDecoder(self._params.floats, {_VOTE.name})
         m.submodules.common = common = CommonDecoder()
         instruction, gather, valid = self.instruction.payload, self.gather.payload, self.instruction.valid
         word, decoded, gathers, computes = instruction.word, self.decoded, self.gather.valid, Signal()
         collects = is_kind(instruction.kind, lambda rule: rule.collected)
         collected = Cat(field_of(word, FIELDS["Ra"]), field_of(word, FIELDS["Rb"]), Const(RZ, 8))
+        # What does not compute is put in the place of what was decoded, not of what is decoded: registers are reset so.
         m.d.comb += [
-            computes.eq(valid & (instruction.kind == InstructionKind.LANES)),
-            lanes.word.eq(Mux(computes, word, _PASSING_WORD)), common.word.eq(word),
-            common.x.eq(lanes.instruction.predicates[0])]
+            computes.eq(valid & (instruction.kind == InstructionKind.LANES)), lanes.word.eq(word),
+            passing.word.eq(_PASSING_WORD), common.word.eq(word),
+            common.x.eq(Mux(computes, lanes.instruction.predicates[0].as_value(),
+                            passing.instruction.predicates[0].as_value()))]
         m.d.sync += [
             decoded.computes.eq(computes), decoded.collects.eq(valid & collects),
             decoded.directly.eq(valid & is_kind(
                 instruction.kind, lambda rule: rule.unit is not None and not rule.lanes)),
             decoded.refused.eq(valid & (instruction.kind == InstructionKind.REFUSED)),
             decoded.gathers.eq(gathers), decoded.writes.eq(self.write.valid), decoded.instruction.eq(instruction),
-            decoded.lanes.eq(lanes.instruction), decoded.common.eq(common.instruction), decoded.gather.eq(gather),
+            decoded.lanes.eq(Mux(computes, lanes.instruction.as_value(), passing.instruction.as_value())),
+            decoded.common.eq(common.instruction), decoded.gather.eq(gather),
             decoded.write.eq(self.write.payload),
             decoded.warp.eq(Mux(gathers, gather.operation.warp, instruction.warp)),
             decoded.registers.eq(Mux(gathers, gather.operation.registers.as_value(), Mux(

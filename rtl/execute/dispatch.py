@@ -98,7 +98,7 @@ class DispatchStage(Component):
         m.d.comb += self.clears_status.eq(
             computes & selection.computing.any() & (decoded.source_a == ValueSource.SPECIAL)
             & (decoded.special == SpecialRegister.WARPERRORSTATUSCLEAR))
-        self._to_lanes(m, failed)
+        self._to_lanes(m, missing)
         self._to_units(m, missing)
         completed = self.completed
         m.d.comb += [
@@ -112,7 +112,7 @@ class DispatchStage(Component):
         pass_on(m, gather, self.gathered.payload, "warp", "barrier")
         return m
 
-    def _to_lanes(self, m: Module, failed: Value) -> None:
+    def _to_lanes(self, m: Module, missing: Value) -> None:
         """The slot: what the lanes' decoder says, and what is different for units and for the collector."""
         m.submodules.vote = vote = Vote()
         slot, arriving, selection = self.slot, self.arriving, self.selection
@@ -124,9 +124,10 @@ class DispatchStage(Component):
             becomes.eq(decoded), slot.warp.eq(Mux(writes, write.warp, instruction.warp)),
             slot.first_row.eq(Mux(writes, self.write_first_row, self.first_row)),
             slot.serial.eq(Mux(writes, write.serial, instruction.serial)),
-            slot.threads.eq(Mux(failed, 0, selection.computing)), slot.constant.eq(instruction.constant),
-            slot.collects.eq(arriving.collects), slot.quarter.eq(arriving.computes & instruction.quarter),
-            slot.gather.eq(gathers), slot.reader.eq(arriving.gather.client), slot.read_index.eq(gather.index),
+            slot.threads.eq(Mux(arriving.computes & missing, 0, selection.computing)),
+            slot.constant.eq(instruction.constant), slot.collects.eq(arriving.collects),
+            slot.quarter.eq(arriving.computes & instruction.quarter), slot.gather.eq(gathers),
+            slot.reader.eq(arriving.gather.client), slot.read_index.eq(gather.index),
             slot.supplied.eq(writes), slot.client.eq(client), slot.index.eq(write.index), slot.verdict.eq(vote.verdict)]
 
         # Values that are no register's.

@@ -25,10 +25,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import FloatRounding, SwizzledSum
+from rtl.leading_zeros import leading_zeros
+from rtl.sums import sum_with_carry
 
 from .float_control import FloatControl, FloatTerms
 from .stages import Operands
-from .sums import sum_with_carry
 
 __all__ = ["FloatAdd", "FloatAligned", "FloatFinish", "FloatNormal", "FloatPattern", "FloatPrepare", "FloatRound",
            "FloatSum"]
@@ -309,7 +310,7 @@ class FloatAdd(wiring.Component):
         m.d.comb += [
             total.eq(sum_with_carry(Cat(product, Const(0, _WINDOW - len(near))), addend, minus & far)),
             negative.eq(minus & ~total[_WINDOW]), limit.eq(aligned.exponent + shift),
-            zeros.eq(_leading_zeros(magnitude)), none.eq(zeros == _WINDOW), difference.eq(limit - zeros),
+            zeros.eq(leading_zeros(magnitude)), none.eq(zeros == _WINDOW), difference.eq(limit - zeros),
             leaps.eq(~magnitude[-step:].any() & limit[_STEPS - 1:].any()),
             result.total.eq(Mux(leaps, Cat(result.fill.replicate(step), total[:_WINDOW - step]), total[:_WINDOW])),
             result.negative.eq(negative), result.fill.eq(minus & ~far),
@@ -414,19 +415,3 @@ class FloatFinish(wiring.Component):
                 (special & (of.nan | ~of.away)).replicate(_FRACTION), one | (special & (of.nan | of.away)),
                 (one | special).replicate(6), special, sign & ~control.saturate & control.real))]
         return m
-
-
-def _leading_zeros(word: Value) -> Value:
-    """How many zeros are above the highest one; the word's length where there is none, or more."""
-    size = 1 << (len(word) - 1).bit_length()
-    return _count(Cat(Const(1, 1).replicate(size - len(word)), word))
-
-
-def _count(word: Value) -> Value:
-    """The same of a word of 2**n bits; n bits."""
-    half = len(word) // 2
-    if not half:
-        return Const(0, 0)
-    high, low = word[half:], word[:half]
-    empty = ~high.any()
-    return Cat(Mux(empty, _count(low), _count(high)), empty) if half > 1 else empty

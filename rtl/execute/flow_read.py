@@ -51,7 +51,11 @@ class FlowReads(Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        warps, sent, result = self._params.warps, self.dispatch.payload, self.result
+        warps, sent, result, came, failed = (
+            self._params.warps, self.dispatch.payload, Signal.like(self.result), Signal(), Signal())
+        # A result is known late in its cycle.
+        m.d.sync += [
+            came.eq(self.result_valid), result.eq(self.result), failed.eq(self.result.error != WarpError.NONE)]
 
         # Which result is awaited.
         under_way = Array(Signal(_UNDER_WAY_BITS, name=f"under_way{warp}") for warp in range(warps))
@@ -61,9 +65,9 @@ class FlowReads(Component):
             is_flow.eq(self.dispatch.valid & is_kind(
                 sent.kind, lambda rule: rule.unit == "flow" and not rule.injected)),
             reads.eq(self.dispatch.valid & (sent.kind == InstructionKind.FLOW_READ)),
-            arrives.eq(self.result_valid & awaits[result.warp] & (under_way[result.warp] == 1))]
+            arrives.eq(came & awaits[result.warp] & (under_way[result.warp] == 1))]
         for warp in range(warps):
-            more, fewer = is_flow & (sent.warp == warp), self.result_valid & (result.warp == warp)
+            more, fewer = is_flow & (sent.warp == warp), came & (result.warp == warp)
             with m.If(self.launch.valid & (self.launch.payload.warp == warp)):
                 m.d.sync += [under_way[warp].eq(0), awaits[warp].eq(0)]
             with m.Else():
@@ -83,7 +87,7 @@ class FlowReads(Component):
             note.en.eq(reads), note.addr.eq(sent.warp), note.data.register.eq(field_of(sent.word, FIELDS["Rd"])),
             note.data.threads.eq(sent.active & sent.guard), note.data.serial.eq(sent.serial),
             note.data.barrier.eq(sent.write_barrier), keep.en.eq(arrives), keep.addr.eq(result.warp),
-            keep.data.value.eq(result.value), keep.data.failed.eq(result.error != WarpError.NONE),
+            keep.data.value.eq(result.value), keep.data.failed.eq(failed),
             value.addr.eq(self.warp), self.value.eq(value.data.value)]
 
         # Whose write is next.

@@ -69,7 +69,8 @@ class IndexedTargets(Component):
             misaligned.eq(address[:2] != 0), asked.payload.bank.eq(field_of(kept.word, form.fields["bank"])),
             asked.payload.address.eq(address), asked.valid.eq((state == _Indexed.ASKS) & ~misaligned),
             value.ready.eq(1), self.busy.eq(waits | comes), self.passed.valid.eq(passes | (state == _Indexed.PASSES)),
-            self.passed.payload.eq(Mux(passes, arriving.payload.as_value(), kept.as_value()))]
+            # Of one that comes to wait here it is of no use; whether it does is not asked.
+            self.passed.payload.eq(Mux(arriving.valid, arriving.payload.as_value(), kept.as_value()))]
         with m.If(misaligned):
             m.d.comb += error.eq(WarpError.MISALIGNED_ADDR)
         with m.Elif(value.payload.missing & self.report_mask.bit_select(WarpError.INVALID_CONST_ADDR.value, 1)):

@@ -6,13 +6,13 @@ from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
 from rtl.params import QUAD
+from rtl.sums import sum_with_carry
 
 from .control import LaneControl, Part, Truth
 from .float_unit import FloatAligned, FloatPrepare
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import Operands, Prepared
-from .sums import sum_with_carry
 
 __all__ = ["OperandStage", "joined"]
 

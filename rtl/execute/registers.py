@@ -1,6 +1,5 @@
 """The register file."""
 
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, memory, stream
 from amaranth.lib.wiring import In, Out
@@ -13,7 +12,6 @@ from rtl.wires import IN_BLOCKS
 from .slots import beat_write
 
 __all__ = ["RegisterFile"]
-
 
 
 class RegisterFile(Component):
@@ -73,14 +71,16 @@ class RegisterFile(Component):
         """Which rows are blank; tells whether the beat that is written is all of what will be there."""
         written, all_lanes, was_blank, first = self.write, Signal(), Signal(), Signal()
         m.submodules.blanks = blanks = memory.Memory(
-            shape=1, depth=self._params.registers, init=[], attrs={"ram_style": "block"})
-        write = blanks.write_port()
-        found = blanks.read_port(transparent_for=[write])
+            shape=1, depth=self._params.registers, init=[], attrs=IN_BLOCKS)
+        write, found, bypassed, mark = blanks.write_port(), blanks.read_port(), Signal(), Signal()
 
-        # Of what is written. A row is blank for all beats of the instruction that finds it so.
+        # Of what is written. A row is blank for all beats of the instruction that finds it so. One whose mark changes
+        # while it is read has the new one; both of what may be written are compared, since it is known late which is.
+        fills, clears = self.row == written.row, (self.row == self.clear.payload) & self.clear.valid
+        m.d.sync += [bypassed.eq(Mux(all_lanes, fills, clears)), mark.eq(~all_lanes)]
         m.d.comb += [
-            found.addr.eq(self.row),
-            all_lanes.eq(written.fills & Mux(written.place.beat == 0, found.data, was_blank)),
+            found.addr.eq(self.row), all_lanes.eq(written.fills & Mux(
+                written.place.beat == 0, Mux(bypassed, mark, found.data), was_blank)),
             self.clear.ready.eq(~all_lanes), write.en.eq(all_lanes | self.clear.valid),
             write.addr.eq(Mux(all_lanes, written.row, self.clear.payload)), write.data.eq(~all_lanes)]
         with m.If(written.fills):

@@ -52,7 +52,7 @@ class InstructionCache(Component):
     """
 
     def __init__(self, params: SmParams) -> None:
-        self._rows, self._floats = params.instruction_groups, params.floats
+        self._rows, self._knobs = params.instruction_groups, (params.floats, params.doubles)
         self.lines = params.instruction_groups // LINE_GROUPS
         """Lines in the cache."""
         super().__init__({
@@ -90,7 +90,7 @@ class InstructionCache(Component):
             m.d.sync += coming.eq(missed)
 
         # Fill: a word a cycle, of which is found out what it is while it passes; then it is put into its row.
-        m.submodules.predecoder = predecoder = Predecoder(self._floats)
+        m.submodules.predecoder = predecoder = Predecoder(*self._knobs)
         arriving, known = Signal(line_part()), Signal(line_part())
         instruction: Any = Signal(StoredInstruction)
         m.d.sync += [

@@ -10,8 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.errors import WarpError
-from rtl.isa.floating import FLOATING
-from rtl.isa.legality import register_groups, rules
+from rtl.isa.legality import exists, register_groups, rules
 from rtl.isa.rate import quarter_rules
 from rtl.isa.syntax import RZ, WORD_BITS, Constant, Field, Form, Pipe, Register, Target
 from rtl.isa.table import FORMS
@@ -30,7 +29,8 @@ _PUSHES = {"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"}
 _FROM_REGISTER = {"SETCRSPTR", "SETLMEMBASE"}
 _TO_REGISTER = {"GETCRSPTR", "GETLMEMBASE"}
 _KINDS = {Pipe.ALU: InstructionKind.LANES, Pipe.PREDICATE: InstructionKind.LANES, Pipe.MULTIPLY: InstructionKind.LANES,
-          Pipe.CONVERSION: InstructionKind.CONVERSION, Pipe.MEMORY: InstructionKind.MEMORY,
+          Pipe.CONVERSION: InstructionKind.CONVERSION, Pipe.DOUBLE: InstructionKind.CONVERSION,
+          Pipe.MEMORY: InstructionKind.MEMORY,
           Pipe.TRAP: InstructionKind.TRAP}
 _NAMED = {"S2R": InstructionKind.LANES, "B2R": InstructionKind.BARRIER_READ, "NOP": InstructionKind.NOTHING,
           "DEPBAR": InstructionKind.DEPENDENCY}
@@ -87,7 +87,7 @@ _PLACES = _register_places()
 
 class Predecoder(wiring.Component):
     """Reads the instruction table. Refuses what rtl.isa.legality.encoding_error refuses on a machine with floating
-    point (``floats``), or without.
+    point (``floats``) and double precision (``doubles``), or without.
 
     Members
     -------
@@ -103,9 +103,9 @@ class Predecoder(wiring.Component):
     registers: In(9)
     predecoded: Out(Predecoded)
 
-    def __init__(self, floats: bool) -> None:
-        self._floats = floats
-        self._forms = tuple(form for form in FORMS if floats or form not in FLOATING)
+    def __init__(self, floats: bool, doubles: bool) -> None:
+        self._knobs = floats, doubles
+        self._forms = tuple(form for form in FORMS if exists(form, floats, doubles))
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -120,7 +120,7 @@ class Predecoder(wiring.Component):
 
         refused = ~_any(found.values()) | self._where(
             found, ((form, Outcomes(form, rule).when(bool))
-                    for form in self._forms for rule in rules(form, self._floats)))
+                    for form in self._forms for rule in rules(form, *self._knobs)))
         beyond, misaligned = self._registers(m, found)
         quarter = self._where(
             found, ((form, Outcomes(form, rule).when(bool)) for form in self._forms for rule in quarter_rules(form)))

@@ -39,12 +39,14 @@ def decide_stage(params: SmParams) -> data.StructLayout:
     """From the gathering of threads and target.
 
     ``group`` are the threads that execute the instruction, of an indexed branch those that share its target; ``rest``
-    the others that want to branch; ``left`` the active threads that do not execute it. ``codes`` are the threads' codes
-    before it; of a launch they mean nothing.
+    the others that want to branch; ``left`` the active threads that do not execute it. There are ``some`` that want to,
+    of the ``others`` and of those that ``stay``. ``codes`` are the threads' codes before it; of a launch they mean
+    nothing. ``target`` and ``wrong`` are what a :class:`TargetResolver` says.
     """
     return data.StructLayout({
-        "request": flow_request(params), "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS,
-        "codes": ThreadCodes, "stack": StackConfiguration})
+        "request": flow_request(params), "group": WARP_THREADS, "rest": WARP_THREADS, "left": WARP_THREADS, "some": 1,
+        "others": 1, "stay": 1, "codes": ThreadCodes, "stack": StackConfiguration, "target": _PC_BITS,
+        "wrong": WarpError})
 
 
 def outcome_stage(params: SmParams) -> data.StructLayout:
@@ -130,24 +132,21 @@ class FlowDecision(Component):
         super().__init__({
             "gathered": In(stream.Signature(decide_stage(params))), "stack": Out(StackPort(params)),
             "decided": Out(1), "outcome": Out(outcome_stage(params))})
-        self._resolver = TargetResolver()
         self._begun, self._last = Signal(), Signal()
         """The first request of several was taken; this is the last one."""
         self._entry: Any = Signal(_ENTRY)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        m.submodules.resolver = resolver = self._resolver
         stage, stack, asks, taken, begun, last = (
             self.gathered.payload, self.stack, self.stack.request, self.decided, self._begun, self._last)
         asked, request, outcome, entry, telling = stage.request, asks.payload, self.outcome, self._entry, Signal()
         enters, frames, token, bad = (self._does(FlowOperation.ENTER_TRAP), entry.holes == 0, entry.token,
-                                      resolver.error != WarpError.NONE)
-        some, others, stay, pair, following = Signal(), Signal(), Signal(), Signal(), asked.pc + INSTRUCTION_BYTES
+                                      stage.wrong != WarpError.NONE)
+        pair, following = Signal(), asked.pc + INSTRUCTION_BYTES
         m.d.comb += [
-            stack.configuration.eq(stage.stack), some.eq((stage.group | stage.rest).any()),
-            others.eq(stage.rest.any()), stay.eq(stage.left.any()),
-            pair.eq(stay & others), asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
+            stack.configuration.eq(stage.stack), pair.eq(stage.stay & stage.others),
+            asks.valid.eq(self.gathered.valid & ~telling), taken.eq(asks.valid & asks.ready),
             last.eq(Mux(enters, begun & (entry.refused | (frames & (token == TOKENS_PER_LINE - 1))), begun | ~pair)),
             self.gathered.ready.eq(~self.gathered.valid | taken & last)]
 
@@ -158,34 +157,33 @@ class FlowDecision(Component):
         with m.If(telling):
             m.d.sync += [
                 entry.under.eq(stack.holes), entry.holes.eq(stack.holes), token.eq(0),
-                entry.error.eq(Mux(bad, resolver.error, stack.entry)),
+                entry.error.eq(Mux(bad, stage.wrong, stack.entry)),
                 entry.refused.eq(Mux(enters, bad | (stack.entry != WarpError.NONE), ~stack.pushed.valid))]
         with m.Elif(taken & begun):
             m.d.sync += [entry.holes.eq(entry.holes - ~frames), token.eq(token + frames)]
 
-        pass_on(m, asked, resolver, "pc", "instruction", "operand", "fault")
         pass_on(m, asked, outcome, "warp", "pc")
         m.d.comb += [
             request.warp.eq(asked.warp), request.operation.eq(asked.instruction.asked),
             request.kind.eq(asked.instruction.kind), request.pair.eq(pair & ~begun),
-            outcome.following.eq(following), outcome.target.eq(resolver.target)]
+            outcome.following.eq(following), outcome.target.eq(stage.target)]
         with m.If(enters):
             m.d.comb += [
                 request.operation.eq(Mux(begun, StackOperation.PUSH, StackOperation.SET_MODE)),
                 request.kind.eq(Mux(frames, Mux(token == 0, TokenKind.TRAP, TokenKind.MASKS), TokenKind.NONE))]
-        self._put(m, stay, following, enters, frames)
-        self._ask(m, some, others, stay)
+        self._put(m, following, enters, frames)
+        self._ask(m)
         self._mark(m)
         return m
 
-    def _put(self, m: Module, stay: Any, following: Any, enters: Any, frames: Any) -> None:
+    def _put(self, m: Module, following: Any, enters: Any, frames: Any) -> None:
         """The token: threads that branch later come back to the branch, others go on behind it, or at the target. The
         lowest token of a trap frame has the warp's pc and active threads, and the holes under it; the others have the
         threads of two codes each."""
         stage, request, entry, begun = self.gathered.payload, self.stack.request.payload, self._entry, self._begun
         branches, calls = self._does(FlowOperation.BRANCH), self._does(FlowOperation.CALL)
         lowest, saves = (enters & begun & frames & each for each in (entry.token == 0, entry.token != 0))
-        later, frame = begun | ~stay, enters & begun
+        later, frame = begun | ~stage.stay, enters & begun
         own, behind, aside = branches & later | lowest, branches & ~later | calls, branches | frame
         saved = (Cat(saves & (code.as_value() == word) for code in stage.codes) for word in (
             Array(Const(code.value, 3) for code in (ThreadCode.NONE, *codes))[entry.token]
@@ -194,16 +192,16 @@ class FlowDecision(Component):
         ends = Mux(enters & ~begun, _ENTERS, Mux(lowest, entry.under, 0))
         m.d.comb += [
             request.operand.eq(self._if(own, stage.request.pc) | self._if(behind, following)
-                               | self._if(~(own | behind | frame), self._resolver.target) | saved_pc | ends),
+                               | self._if(~(own | behind | frame), stage.target) | saved_pc | ends),
             request.mask.eq(self._if(~aside | lowest, stage.group)
                             | self._if(~aside | lowest | branches & ~later, stage.left)
                             | self._if(branches & later, stage.rest) | saved_mask)]
 
-    def _ask(self, m: Module, some: Any, others: Any, stay: Any) -> None:
+    def _ask(self, m: Module) -> None:
         """What of the stack, and what holds unless it fails."""
         stage, outcome, request, entry, begun = (
             self.gathered.payload, self.outcome, self.stack.request.payload, self._entry, self._begun)
-        instruction, wrong = stage.request.instruction, self._resolver.error
+        instruction, wrong, some, stay = stage.request.instruction, stage.wrong, stage.some, stage.stay
         right = wrong == WarpError.NONE
         takes, strays = some & ~(instruction.limited & self.stack.killed), instruction.uniform & stay
         m.d.comb += [request.enable.eq(1), outcome.active.eq(stage.left), outcome.quad.eq(
@@ -212,7 +210,7 @@ class FlowDecision(Component):
             with m.Case(FlowOperation.BRANCH):
                 goes = takes & right & ~strays
                 m.d.comb += [
-                    request.enable.eq(goes & Mux(begun, ~entry.refused, stay | others)),
+                    request.enable.eq(goes & Mux(begun, ~entry.refused, stay | stage.others)),
                     outcome.mute.eq(begun), outcome.jumps.eq(goes), outcome.moves.eq(goes & ~begun),
                     outcome.active.eq(stage.group)]
                 with m.If(takes):

@@ -27,7 +27,7 @@ from rtl.params import WARP_THREADS, SmParams
 from rtl.word import instruction_address
 from rtl.words import Words
 
-from .decide import FlowDecision, outcome_stage
+from .decide import FlowDecision, TargetResolver, outcome_stage
 
 __all__ = ["FlowUnit"]
 
@@ -84,8 +84,8 @@ class FlowUnit(Component):
         return m
 
     def _gather(self, m: Module, state: Any, gathered: Any) -> None:
-        """Which threads execute an instruction. A launch is one, too: with all threads active, those it does not want
-        leave as KILLED."""
+        """Which threads execute an instruction, and its target. A launch is one, too: with all threads active, those it
+        does not want leave as KILLED."""
         request, launch, launches = self.request.payload, self.launch.payload, self.launch.valid
         instruction, asked = request.instruction, gathered.request
         every = launches.replicate(len(instruction.as_value()))
@@ -96,6 +96,8 @@ class FlowUnit(Component):
             same.eq(request.same | (~instruction.indexed | launches).replicate(WARP_THREADS)),
             gathered.group.eq(threads & same), gathered.rest.eq(threads & ~same),
             gathered.left.eq(active & ~threads & Const(~0, WARP_THREADS)), gathered.codes.eq(state.codes),
+            gathered.some.eq(threads.any()), gathered.others.eq(gathered.rest.any()),
+            gathered.stay.eq(gathered.left.any()),
             gathered.stack.eq(launch.stack), asked.eq(request),
             # As a choice synthesis would reset the register by what is taken, which is the last to be known.
             asked.instruction.eq((instruction.as_value() & ~every) | (_LAUNCHED.as_value() & every))]
@@ -104,6 +106,9 @@ class FlowUnit(Component):
             m.d.comb += asked.operand.eq(launch.pc)
         with m.Else():
             m.d.comb += gathered.stack.base.eq(request.operand)     # of SET_BASE; nobody else has one
+        m.submodules.resolver = resolver = TargetResolver()
+        pass_on(m, asked, resolver, "pc", "instruction", "operand", "fault")
+        m.d.comb += [gathered.target.eq(resolver.target), gathered.wrong.eq(resolver.error)]
 
     def _wait(self, m: Module, decision: FlowDecision) -> Any:
         """What is decided waits for the stack: the usual time beside it, or in a place of the warp's own. Of what has

@@ -107,11 +107,15 @@ class BoardMachine(Component):
         """Serial line <-> link."""
         m.submodules.waiting = waiting = SyncFIFOBuffered(width=8, depth=_RECEIVE_BYTES)
         receiver, transmitter, link = self.receiver, self.transmitter, self.link
+        # What block memory has read goes by way of a register.
+        there, byte, takes = Signal(), Signal(8), Signal()
+        with m.If(takes):
+            m.d.sync += [there.eq(waiting.r_rdy), byte.eq(waiting.r_data)]
         m.d.comb += [
             receiver.pin.eq(self.receive), self.transmit.eq(transmitter.pin), waiting.w_en.eq(receiver.received.valid),
-            waiting.w_data.eq(receiver.received.payload), link.received.payload.eq(waiting.r_data),
-            link.received.valid.eq(waiting.r_rdy), waiting.r_en.eq(link.received.ready),
-            self.traffic.eq(waiting.r_rdy | ~transmitter.content.ready)]
+            waiting.w_data.eq(receiver.received.payload), takes.eq(~there | link.received.ready),
+            link.received.payload.eq(byte), link.received.valid.eq(there), waiting.r_en.eq(takes),
+            self.traffic.eq(waiting.r_rdy | there | ~transmitter.content.ready)]
         connect(m, link.sent, transmitter.content)
 
     def _host(self, m: Module) -> None:

@@ -27,9 +27,9 @@ _SCALE_BITS = 2
 BOARD_REGISTERS: Mapping[str, HostRegister] = MappingProxyType({
     "IDENTITY": HostRegister(0x00, Access.READ, f"{IDENTITY:#x}", reset=IDENTITY),
     "SIZE": HostRegister(0x04, Access.READ, "the machine's knobs: their logarithms to the base of 2, and whether it "
-                         "has floating point", {
+                         "has floating point, and double precision", {
         name.upper(): (_SIZE_BITS * place + _SIZE_BITS - 1, _SIZE_BITS * place) for place, name in enumerate(SIZES)}
-        | {"FLOAT": (_SIZE_BITS * len(SIZES), _SIZE_BITS * len(SIZES))}),
+        | {name: (place, place) for place, name in enumerate(("FLOAT", "DOUBLE"), _SIZE_BITS * len(SIZES))}),
     "CLOCK": HostRegister(0x08, Access.READ, "clock rate in Hz"),
     "MEMORY": HostRegister(0x0C, Access.READ, "bytes of memory"),
     "CONTROL": HostRegister(
@@ -95,7 +95,7 @@ class BoardRegisters(Component):
 
     def __init__(self, params: SmParams, clock: int, memory: int) -> None:
         size = sum(ceil_log2(getattr(params, name)) << _SIZE_BITS * place for place, name in enumerate(SIZES))
-        size |= params.floats << _SIZE_BITS * len(SIZES)
+        size |= (params.floats | params.doubles << 1) << _SIZE_BITS * len(SIZES)
         self._constants = {"IDENTITY": IDENTITY, "SIZE": size, "CLOCK": clock, "MEMORY": memory}
         super().__init__({
             "bus": In(HostBus()), "state": In(MachineState), "reset": Out(1), "resetting": In(1),

@@ -8,6 +8,7 @@ from rtl.barrier import BarrierUnit
 from rtl.control_flow import ControlFlow
 from rtl.convert import ConversionUnit
 from rtl.crs import CallReturnStack
+from rtl.double import DoubleUnit
 from rtl.error_status import ErrorStatus
 from rtl.execute import ExecuteUnit
 from rtl.execute.lanes import Lanes
@@ -37,6 +38,7 @@ UNITS: dict[str, Callable[[SmParams], wiring.Component]] = {
     "fetch": FetchUnit,
     "execute": ExecuteUnit,
     "convert": ConversionUnit,
+    "double": DoubleUnit,
     "lanes": Lanes,
     "front_end": FrontEnd,
     "issue": IssueUnit,

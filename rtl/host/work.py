@@ -36,7 +36,7 @@ class WorkRegisters(Component):
         m = Module()
         access, grids, start = self.access, self.grids, self.grids.start
         descriptor = Signal(ADDRESS_BITS)
-        done, rejection = Signal(), Signal(LaunchRejection)
+        done, rejection, ended, reason = Signal(), Signal(LaunchRejection), Signal(), Signal(LaunchRejection)
         for name, address in (("PROGRAM_REGION", grids.settings.program), ("LOCAL_MEMORY", grids.settings.local),
                               ("QMD_ADDRESS", descriptor)):
             for part, bits in ((f"{name}_A", address[32:]), (f"{name}_B", address[:32])):
@@ -52,15 +52,16 @@ class WorkRegisters(Component):
                 with m.If(access.write):
                     m.d.sync += content[low:].eq(access.data[low:])
 
-        # Start and end.
+        # Start and end, which is told a cycle later: until then the grid counts as one that runs.
+        m.d.sync += [ended.eq(grids.done), reason.eq(grids.rejection)]
         with m.If(start.ready):
             m.d.sync += start.valid.eq(0)
         with m.If(access.write & (access.place == place_of(WORK_REGISTERS["LAUNCH"])) & ~start.valid):
             m.d.sync += [start.valid.eq(1), start.payload.eq(descriptor), done.eq(0)]
-        with m.If(grids.done):
-            m.d.sync += [done.eq(1), rejection.eq(grids.rejection)]
+        with m.If(ended):
+            m.d.sync += [done.eq(1), rejection.eq(reason)]
         places = WORK_REGISTERS["STATUS"].fields
-        status = {"BUSY": grids.busy, "DONE": done, "PENDING": start.valid, "REJECTION": rejection.as_value()}
+        status = {"BUSY": grids.busy | ended, "DONE": done, "PENDING": start.valid, "REJECTION": rejection.as_value()}
         with m.If(access.place == place_of(WORK_REGISTERS["STATUS"])):
             m.d.comb += [access.value[places[name][1]:places[name][0] + 1].eq(value) for name, value in status.items()]
 

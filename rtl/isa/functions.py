@@ -21,13 +21,16 @@ SIN        sin(pi / 2 * f); COS, too                                      128
 
 LG2 adds the exponent; EX2 splits its operand into an integer and f. SIN and COS want theirs in turns, and split it into
 quarters and f. RRO.SINCOS makes turns: it is a multiplication by TURN. RRO.EX2 changes nothing.
+
+RCP64H and RSQ64H are RCP and RSQ of a double's upper word, its lower one taken for 0, and give an upper word: numbers
+with 11 bits of exponent and 20 of fraction, everything else is the same.
 """
 
 from rtl.isa.function_table import TABLE
 from rtl.isa.kinds import MultiFunction
 
-__all__ = ["COEFFICIENT_BITS", "DISTANCE_BITS", "FIRST_ROWS", "FRACTION_BITS", "INTERVAL_BITS", "ONE", "ROWS", "TURN",
-           "UNIT", "pack_row", "rows"]
+__all__ = ["COEFFICIENT_BITS", "DISTANCE_BITS", "FIRST_ROWS", "FRACTION_BITS", "INTERVAL_BITS", "OF_DOUBLES", "ONE",
+           "ROWS", "TURN", "UNIT", "pack_row", "rows"]
 
 UNIT = 29
 DISTANCE_BITS = 18
@@ -41,6 +44,8 @@ FIRST_ROWS = {MultiFunction.RCP: 0, MultiFunction.RSQ: 256, MultiFunction.LG2: 5
               MultiFunction.SIN: 768}
 """Where the rows of a function begin."""
 ROWS = 896
+OF_DOUBLES = {MultiFunction.RCP64H: MultiFunction.RCP, MultiFunction.RSQ64H: MultiFunction.RSQ}
+"""The functions of upper words of doubles, and what they are of single precision."""
 ONE = 0x3F80_0000
 """The number 1."""
 TURN = 0x3E22_F983

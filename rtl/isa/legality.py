@@ -14,13 +14,14 @@ from types import MappingProxyType
 from amaranth.lib import enum
 
 from .conversion import DOUBLE_WORD
+from .double import DOUBLE
 from .errors import WarpError
 from .floating import FLOATING
+from .functions import OF_DOUBLES
 from .kinds import (
     AtomicOperation,
     AtomicType,
     BreakpointMode,
-    CompareAndSwapType,
     FloatFormat,
     FunnelPart,
     MultiFunction,
@@ -30,7 +31,7 @@ from .kinds import (
 from .syntax import RZ, Address, Constant, Form, Register, Target, Values
 from .table import find
 
-__all__ = ["REFUSALS", "Refusal", "encoding_error", "is_floating", "is_refused", "refusal_of", "register_groups",
+__all__ = ["REFUSALS", "Refusal", "encoding_error", "exists", "is_refused", "lacks", "refusal_of", "register_groups",
            "rules"]
 
 
@@ -39,7 +40,8 @@ class Refusal:
     """Instructions that this machine does not have: those of ``names`` in which ``field`` has one of ``codes``.
 
     A form without the field is not meant; without a ``field`` every word of these names is. With a ``variant`` only
-    forms of that one are. ``why`` completes the sentence "is refused: ...".
+    forms of that one are; with ``beside`` only words in which that field has that code. ``why`` completes the sentence
+    "is refused: ...".
     """
 
     names: tuple[str, ...]
@@ -47,11 +49,13 @@ class Refusal:
     codes: frozenset[int]
     why: str
     variant: str | None = None
+    beside: tuple[str, int] | None = None
 
     def covers(self, form: Form, values: Values) -> bool:
         """Whether the instruction is one of these."""
         return (form.name in self.names and self.variant in (None, form.variant)
-                and (self.field is None or values.get(self.field) in self.codes))
+                and (self.field is None or values.get(self.field) in self.codes)
+                and (self.beside is None or values.get(self.beside[0]) == self.beside[1]))
 
     def covers_all(self, form: Form) -> bool:
         """Whether all instructions of a form are, by its fixed bits."""
@@ -60,15 +64,16 @@ class Refusal:
 
 
 def _refuse(*names: str, field: str | None = None, codes: tuple[enum.Enum | int, ...] = (), why: str,
-            variant: str | None = None) -> Refusal:
+            variant: str | None = None, beside: tuple[str, int] | None = None) -> Refusal:
     numbers = (code.value if isinstance(code, enum.Enum) else code for code in codes)
-    return Refusal(names, field, frozenset(numbers), why, variant)
+    return Refusal(names, field, frozenset(numbers), why, variant, beside)
 
 
 _NO_MEANING = "what it does is not public, and compiled code does without it"
 _ONE_WORD = "an operand of this machine is at most one word of a constant bank"
-_NO_FLOATS = "of floating point there is single precision, without atomic operations"
-_NO_DOUBLES = "of floating point there is single precision"
+
+_ONLY_ADD = "atomic operations on floats are sums"
+_NOT_ADD = tuple(code.value for code in AtomicOperation if code is not AtomicOperation.ADD)
 
 REFUSALS: tuple[Refusal, ...] = (
     _refuse("SHL", "LOP32I", "LOP3.LUT", field="extended", codes=(1,), why=_NO_MEANING),
@@ -79,39 +84,51 @@ REFUSALS: tuple[Refusal, ...] = (
     _refuse("F2I", field="no_part", codes=(1,), why="only a number of 16 bits has halves to choose from"),
     _refuse("F2I", "F2F", field="part", codes=(1,), variant="i", why=_NO_MEANING),
     _refuse("F2F", field="whole", codes=(1, 2, 3), why=_NO_MEANING),
-    _refuse("MUFU", field="function", codes=(MultiFunction.RCP64H, MultiFunction.RSQ64H), why=_NO_DOUBLES),
     _refuse("LDC", field="mode", codes=(1, 2, 3), why=_NO_MEANING),
-    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32, AtomicType.U128), why=_NO_FLOATS),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.U128,), why=_NO_MEANING),
     _refuse("ATOM", field="operation", codes=(AtomicOperation.SAFEADD,), why=_NO_MEANING),
-    _refuse("ATOMS", field="compare_and_swap",
-            codes=(CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
-                   CompareAndSwapType.CAST_SPIN_64), why=_NO_MEANING),
+    _refuse("ATOM", field="operation", codes=_NOT_ADD, why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
+    _refuse("RED", field="operation", codes=tuple(code for code in _NOT_ADD if code <= AtomicOperation.XOR.value),
+            why=_ONLY_ADD, beside=("type", AtomicType.F32.value)),
     _refuse("BPT", field="mode", codes=(BreakpointMode.DRAIN_ILLEGAL, BreakpointMode.CAL, 7), why=_NO_MEANING),
     _refuse("RTT", field="mode", codes=(ReturnFromTrapMode.PREEMPTED,), why=_NO_MEANING),
     _refuse("VOTE.VTG", why="it belongs to graphics"),
 )
 """What this machine does not have, whatever its knobs (ours)."""
 
-_refuse_without_floats = partial(_refuse, why="the machine has no floating point")
+_NONE = "the machine has no floating point"
+_SINGLE = "the machine has no double precision"
 _WITHOUT_FLOATS = (
-    _refuse_without_floats("MUFU", field="function", codes=tuple(
-        code for code in MultiFunction if code is not MultiFunction.RCP)),
-    _refuse_without_floats("I2F", "F2F", field="destination", codes=(FloatFormat.F16,)),
-    _refuse_without_floats("F2I", "F2F", field="source", codes=(FloatFormat.F16,)),
-    _refuse_without_floats("F2F", field="destination", codes=(FloatFormat.F64,)),
-    _refuse_without_floats("F2F", field="source", codes=(FloatFormat.F64,)),
-    _refuse_without_floats("F2F", field="Rb", codes=tuple(range(RZ))),
-    _refuse_without_floats("F2F", field="negate_b", codes=(1,)),
-    _refuse_without_floats("F2F", variant="c"),
-    _refuse_without_floats("F2F", variant="i"),
+    *(_refuse(name, why=_NONE) for name in dict.fromkeys(form.name for form in FLOATING)),
+    _refuse("MUFU", field="function", codes=tuple(code for code in MultiFunction if code is not MultiFunction.RCP),
+            why=_NONE),
+    _refuse("I2F", "F2F", field="destination", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2I", "F2F", field="source", codes=(FloatFormat.F16,), why=_NONE),
+    _refuse("F2F", field="destination", codes=(FloatFormat.F64,), why=_NONE),
+    _refuse("F2F", field="source", codes=(FloatFormat.F64,), why=_NONE),
+    _refuse("F2F", field="Rb", codes=tuple(range(RZ)), why=_NONE),
+    _refuse("F2F", field="negate_b", codes=(1,), why=_NONE),
+    _refuse("F2F", why=_NONE, variant="c"),
+    _refuse("F2F", why=_NONE, variant="i"),
+    _refuse("ATOM", "RED", field="type", codes=(AtomicType.F32,), why=_NONE),
 )
-"""What a machine without floating point does not have beside the instructions of FLOATING: integers are divided by
-MUFU.RCP, and F2F.F32.F32 of the zero in RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+"""What a machine without floating point does not have: integers are divided by MUFU.RCP, and F2F.F32.F32 of the zero in
+RZ sets CC where the lower word of a 64-bit test is known to be 0."""
+_WITHOUT_DOUBLES = (
+    *(_refuse(name, why=_SINGLE) for name in dict.fromkeys(form.name for form in DOUBLE)),
+    _refuse("MUFU", field="function", codes=tuple(OF_DOUBLES), why=_SINGLE),
+)
+"""What a machine without double precision does not have."""
 
 
-def is_floating(form: Form, values: Values) -> bool:
-    """Whether a machine without floating point does not have an instruction for that reason."""
-    return form in FLOATING or any(refusal.covers(form, values) for refusal in _WITHOUT_FLOATS)
+def _missing(floats: bool, doubles: bool) -> tuple[Refusal, ...]:
+    """What a machine does not have for its knobs."""
+    return (() if floats else _WITHOUT_FLOATS) + (() if doubles else _WITHOUT_DOUBLES)
+
+
+def lacks(form: Form, values: Values, floats: bool, doubles: bool) -> Refusal | None:
+    """Why a machine with these knobs does not have an instruction that others have, None if it has it."""
+    return next((refusal for refusal in _missing(floats, doubles) if refusal.covers(form, values)), None)
 
 
 def refusal_of(form: Form, values: Values) -> Refusal | None:
@@ -119,16 +136,21 @@ def refusal_of(form: Form, values: Values) -> Refusal | None:
     return next((refusal for refusal in REFUSALS if refusal.covers(form, values)), None)
 
 
+def exists(form: Form, floats: bool = True, doubles: bool = True) -> bool:
+    """Whether a machine with these knobs has any word of a form."""
+    return (floats or form not in FLOATING) and (doubles or form not in DOUBLE)
+
+
 def is_refused(form: Form) -> bool:
-    """Whether the machine has no instruction of a form."""
+    """Whether no machine has an instruction of a form."""
     return any(refusal.covers_all(form) for refusal in REFUSALS)
 
 
 @cache
-def rules(form: Form, floats: bool = True) -> tuple[Callable[[Values], bool], ...]:
-    """Field values of which one of these holds make no instruction that this machine has, which has floating point if
-    ``floats``."""
-    refusals = REFUSALS if floats else (*REFUSALS, *_WITHOUT_FLOATS)
+def rules(form: Form, floats: bool = True, doubles: bool = True) -> tuple[Callable[[Values], bool], ...]:
+    """Field values of which one of these holds make no instruction of this machine, which has floating point if
+    ``floats`` and double precision if ``doubles``."""
+    refusals = (*REFUSALS, *_missing(floats, doubles))
     ours = tuple(partial(refusal.covers, form) for refusal in refusals if form.name in refusal.names)
     return (*form.rules, *ours)
 
@@ -149,18 +171,18 @@ def register_groups(form: Form, values: Values) -> Mapping[str, int]:
     return MappingProxyType(groups)
 
 
-def encoding_error(word: int, registers: int, floats: bool = True) -> WarpError:
+def encoding_error(word: int, registers: int, floats: bool = True, doubles: bool = True) -> WarpError:
     """Why nobody can execute ``word`` when each thread has ``registers`` registers; NONE if somebody can. ``floats``:
-    the machine has floating point (a knob of :class:`~rtl.params.SmParams`).
+    the machine has floating point, ``doubles``: double precision, too (knobs of :class:`~rtl.params.SmParams`).
 
     The first that applies: ILLEGAL_INSTR_ENCODING for what the machine does not have, OOR_REG for a register beyond
     those of the launch, MISALIGNED_REG for a group of registers that does not begin at a multiple of its size.
     """
     form = find(word)
-    if form is None or (form in FLOATING and not floats):
+    if form is None or not exists(form, floats, doubles):
         return WarpError.ILLEGAL_INSTR_ENCODING
     values = form.values(word)
-    if any(rule(values) for rule in rules(form, floats)):
+    if any(rule(values) for rule in rules(form, floats, doubles)):
         return WarpError.ILLEGAL_INSTR_ENCODING
     used = [(values[field], count) for field, count in register_groups(form, values).items() if values[field] != RZ]
     if any(first + count > registers for first, count in used):

@@ -255,8 +255,8 @@ Operand = (Register | Predicate | Constant | Immediate | Address | Target | Choi
 class Pipe(Enum):
     """Where an instruction runs, and so what its timing is.
 
-    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, MEMORY and SYSTEM have a variable one,
-    told by a write barrier; within CONVERSION and within MEMORY a warp's instructions complete in order.
+    ALU, PREDICATE and MULTIPLY have a fixed latency. CONVERSION, DOUBLE, MEMORY and SYSTEM have a variable one,
+    told by a write barrier; within each of them but SYSTEM a warp's instructions complete in order.
     The rest change which instruction is next, or hold the warp.
     """
 
@@ -264,6 +264,7 @@ class Pipe(Enum):
     PREDICATE = "moves between registers and predicates, 15 cycles"
     MULTIPLY = "32-bit products, 15 cycles"
     CONVERSION = "conversions, bit counts, reciprocal"
+    DOUBLE = "double precision"
     MEMORY = "loads, stores, atomics, shuffles"
     SYSTEM = "special registers and stack pointers"
     FLOW = "branches, pushes, unwinds"

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from .control import CONTROL
 from .conversion import CONVERSION
+from .double import DOUBLE
 from .floating import FLOATING
 from .integer import INTEGER
 from .memory import MEMORY
@@ -13,7 +14,7 @@ from .syntax import Form
 
 __all__ = ["BY_NAME", "FORMS", "find"]
 
-FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *FLOATING, *CONVERSION, *MEMORY)
+FORMS: tuple[Form, ...] = (*CONTROL, *INTEGER, *FLOATING, *DOUBLE, *CONVERSION, *MEMORY)
 """Every form of every instruction. Where two match a word, the one with more fixed bits is meant."""
 
 

@@ -31,6 +31,8 @@ _LONGEST = (1 << ControlBits.as_shape()["stall"].width) - 1
 """The longest stall count."""
 _WORD_AT, _GROUP_AT = ((size - 1).bit_length() for size in (INSTRUCTION_BYTES, GROUP_BYTES))
 _LAST = GROUP_INSTRUCTIONS - 1
+_IN_LUTS = 16
+"""Warps, at most, whose instructions are in LUT memory."""
 
 
 class StoredInstruction(data.Struct):
@@ -48,8 +50,8 @@ class StoredInstruction(data.Struct):
 
 class InstructionStore(Component):
     """Two groups of each warp: a memory for each of the three instructions, read by the number of a warp; beside them,
-    where each warp's next instruction is. What leaves is read by the clock, so that it may be in block RAM where there
-    are many warps. What an instruction means for the scheduler is found out before it is stored.
+    where each warp's next instruction is. What leaves is in registers, or in block RAM where there are many warps. What
+    an instruction means for the scheduler is found out before it is stored.
 
     Members
     -------
@@ -58,6 +60,8 @@ class InstructionStore(Component):
         Who was selected in the cycle before.
     control : Out(Control)
         What becomes of that warp.
+    injected, leaves : In(1), In(1)
+        What it issues is no instruction: something of kind LEAVE, or of kind ENTER.
     instruction, pc : Out(StoredInstruction), Out(32)
         That instruction and its own address, a cycle later.
     next_warp, behind : In, Out(Head)
@@ -72,8 +76,8 @@ class InstructionStore(Component):
         self._params = params
         super().__init__({
             "group": In(Event(fetched_group(params))), "warp": In(params.warp_bits), "control": Out(Control),
-            "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32), "next_warp": In(params.warp_bits),
-            "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
+            "injected": In(1), "leaves": In(1), "last": Out(1), "instruction": Out(StoredInstruction), "pc": Out(32),
+            "next_warp": In(params.warp_bits), "behind": Out(Head), "busy": In(1), "bus": Out(Head), "brings": In(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -85,7 +89,9 @@ class InstructionStore(Component):
         m.submodules.entries = entries = Words(1, warps)
         m.submodules.places = places = Words(data.StructLayout({"here": Place, "next": Place}), warps)
         here, behind = places.read(m, self.warp).here, places.read(m, self.next_warp).next
-        entry, left, brought = entries.read(m, group.warp), Signal.like(here.number), Signal.like(here)
+        entry, brought = entries.read(m, group.warp), Signal.like(here)
+        leaving = data.StructLayout({"number": range(GROUP_INSTRUCTIONS), "injected": 1, "leaves": 1})
+        now, late = Signal(leaving), Signal(leaving)
         entries.write(m, self.group.valid, group.warp, ~entry)
         places.write(m, self.brings, Mux(self.busy, group.warp, self.next_warp), {
             "here": brought, "next": Cat(brought.entry ^ self.last, Mux(self.last, 0, brought.number + 1))})
@@ -106,14 +112,22 @@ class InstructionStore(Component):
             return read
 
         # What is read of them.
-        m.d.sync += left.eq(here.number)
         (pc,) = kept("pc", [group.pc[_GROUP_AT:]], self.warp, here, "sync")
+        m.d.sync += late.eq(now)
+        m.d.comb += [now.number.eq(here.number), now.injected.eq(self.injected), now.leaves.eq(self.leaves)]
+        # What leaves is chosen before the register, unless that is the memory's own.
+        of, before, behind_it = (now, "comb", m.d.sync) if warps <= _IN_LUTS else (late, "sync", m.d.comb)
+        behind_it += self.instruction.eq(
+            Array(kept("instruction", instructions, self.warp, here, before))[of.number])
+        with m.If(of.injected):
+            behind_it += [
+                self.instruction.word.eq(0), self.instruction.quarter.eq(0), self.instruction.constant_missing.eq(0),
+                self.instruction.kind.eq(Mux(of.leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         m.d.comb += [
             self.behind.eq(Array(kept("head", heads, self.next_warp, behind))[behind.number]),
             self.bus.eq(Mux(self.busy, Array(head.as_value() for head in heads)[group.first], self.behind.as_value())),
             self.control.eq(Array(kept("control", controls, self.warp, here))[here.number]),
-            self.instruction.eq(Array(kept("instruction", instructions, self.warp, here, "sync"))[left]),
-            self.pc.eq(Cat(Const(0, _WORD_AT), (left + 1)[:_GROUP_AT - _WORD_AT], pc))]
+            self.pc.eq(Cat(Const(0, _WORD_AT), (late.number + 1)[:_GROUP_AT - _WORD_AT], pc))]
         return m
 
     def _arrive(self, m: Module, number: int, fetched: Any) -> tuple[Any, Any, Any]:

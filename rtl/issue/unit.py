@@ -136,17 +136,17 @@ class IssueUnit(Component):
 
     def _select(self, m: Module, taken: Signal, told: Any) -> None:
         """S0: an operation; else what passes the lanes, if they are free; else something else. Each time the first
-        one, and its number."""
+        one, and its number. Operations do not go instead of what is revoked, either: that would be known late."""
         params, chooser, room = self._params, self.chooser, self.behind.room
         beats, count = params.beats, params.warps
         lanes, others, wanted, selected = self._all("lanes"), self._all("others"), Signal(), Signal()
         free, passes, operates, goes = Signal(init=1), Signal(), Signal(), Signal()
         first = [Signal(count, attrs=KEEP, name=f"first_{which}") for which in ("lanes", "others")]
         m.d.comb += [
-            wanted.eq((lanes | others).any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
+            wanted.eq(self._all("likely").any() & room), operates.eq(free & chooser.first), told.lanes_free.eq(free),
             goes.eq(operates | free & chooser.wants & ~wanted), passes.eq(free & lanes.any() & room & ~operates),
             chooser.room.eq(self.scoreboards.room), chooser.goes.eq(goes), chooser.passes.eq(free & wanted & ~operates),
-            selected.eq(wanted & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
+            selected.eq(room & ~operates & (passes | others.any())), self.taken.eq(taken & ~self._all("injected"))]
         instead = (room & ~operates).replicate(count)
         if beats == 1:
             m.d.comb += [first[0].eq(self._first(lanes & free.replicate(count) | others)), taken.eq(first[0] & instead)]
@@ -202,21 +202,19 @@ class IssueUnit(Component):
     def _read(self, m: Module, gone: Signal, injected: Signal, told: Any) -> None:
         """S1: what was selected, and what that changes; it leaves in S2, where it is counted."""
         store, left, done, control = self.store, self.instruction.payload, self.completion, told.control
-        counted, moves, leaves = self.scoreboards.counted.payload, Signal(), Signal()
+        counted = self.scoreboards.counted.payload
         at_most = DEPENDENCY_FORMS["at_most"].fields
-        m.d.comb += control.eq(store.control)
+        m.d.comb += [
+            control.eq(store.control), store.injected.eq(injected), store.leaves.eq((gone & self.leave).any())]
         with m.If(injected):
             m.d.comb += [control.after.eq(After.const({"results": 1})), control.raises.eq(1 << RESULTS)]
         m.d.sync += [
             self.instruction.valid.eq(gone.any()), left.warp.eq(store.warp),
             left.serial.eq(left.serial + self.instruction.valid), counted.raises.eq(control.raises),
-            counted.limits.eq(control.after.limit), moves.eq(injected), leaves.eq((gone & self.leave).any())]
+            counted.limits.eq(control.after.limit)]
 
         pass_on(m, store.instruction, left, *StoredInstruction.as_shape().members)
         m.d.comb += left.pc.eq(store.pc)
-        with m.If(moves):
-            m.d.comb += [left.word.eq(0), left.quarter.eq(0), left.constant_missing.eq(0),
-                         left.kind.eq(Mux(leaves, InstructionKind.LEAVE, InstructionKind.ENTER))]
         self.last.write(m, self.instruction.valid, left.warp, left.pc)
         pass_on(m, left, done, "warp", "serial")
         m.d.comb += [

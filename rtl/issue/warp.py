@@ -48,6 +48,8 @@ class ReadyWarp(Component):
         A group arrives of which its next instruction is brought; any instruction is.
     lanes, others : Out(1)
         It is ready, with what passes the lanes, or not; never both.
+    likely : Out(1)
+        It is, or its readiness is revoked in this cycle; known early.
     injected : Out(1)
         Beside ``others``: what would be selected is no instruction, but takes the place of one.
     collected : Out(1)
@@ -67,8 +69,8 @@ class ReadyWarp(Component):
         super().__init__({
             "own": In(OfWarp), "told": In(OfAll), "reason": Out(WaitReason),
             **{name: Out(1) for name in (
-                "begun", "brought", "lanes", "others", "injected", "collected", "quarter", "room", "live", "drained",
-                "begins", "stall", "scoreboard", "unit", "fetch", "held")}})
+                "begun", "brought", "lanes", "others", "likely", "injected", "collected", "quarter", "room", "live",
+                "drained", "begins", "stall", "scoreboard", "unit", "fetch", "held")}})
         self.runs = Signal()
         self.after: Any = Signal(After)
         self.head: Any = Signal(Head)
@@ -108,7 +110,8 @@ class ReadyWarp(Component):
         with m.Elif(self.brought):
             m.d.sync += self.valid.eq(1)
         now, lanes = Signal(2, attrs=KEEP), head.lanes & ~self.injected
-        m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now)]
+        m.d.comb += [now.eq(Mux(ready & ~own.revoked, Cat(lanes, ~lanes), 0)), Cat(self.lanes, self.others).eq(now),
+                     self.likely.eq(ready)]
 
         # What an issue changes, and what ends its consequences.
         lowered = Cat(told.zero & own.lowered.replicate(SCOREBOARDS), ended)

@@ -86,10 +86,12 @@ class WarpStarter(Component):
                 m.d.comb += self.flow.valid.eq(1)
                 with m.If(self.flow.ready):
                     m.d.sync += number.eq(number + 1)
-                    m.next = "PICK"
-                    with m.If(number + 1 == self.warps):
-                        m.d.comb += self.over.eq(1)
-                        m.next = "IDLE"
+                    m.next = "NEXT"
+            with m.State("NEXT"):
+                m.next = "PICK"
+                with m.If(number == self.warps):
+                    m.d.comb += self.over.eq(1)
+                    m.next = "IDLE"
         return m
 
     def _tell(self, m: Module, number: Signal, created: Signal) -> None:

@@ -84,12 +84,12 @@ def dispatched(params: SmParams) -> data.StructLayout:
     """An instruction that goes to a unit beside the lanes, with all that it reads but registers in numbers.
 
     ``active`` are the warp's active threads, ``guard`` those whose guard predicate holds, and of a flow instruction the
-    test of CC (all where there is neither). ``predicate`` is the predicate operand of BAR after its negation, all ones
-    elsewhere. For FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of registers Ra and Rb in the lowest
-    thread that executes the instruction (of the active ones in ``guard``), and ``same``
-    the executing threads whose Ra has that value; of a field that holds no register the value means nothing. For other
-    kinds operand 0 is the constant operand, operand 1 the word behind it for one of 64 bits, and ``same`` is all
-    threads. ``fault`` tells why the constant could not be read.
+    test of CC (all where there is neither). ``predicate`` is the predicate operand of BAR, or of double precision,
+    after its negation, all ones elsewhere. For FLOW_INDEXED and BARRIER_INDEXED ``operands`` are the values of
+    registers Ra and Rb in the lowest thread that executes the instruction (of the active ones in ``guard``), and
+    ``same`` the executing threads whose Ra has that value; of a field that holds no register the value means nothing.
+    For other kinds operand 0 is the constant operand, the lower word of one of 64 bits, and ``same`` is all threads.
+    ``fault`` tells why the constant could not be read.
     """
     return data.StructLayout({
         "warp": params.warp_bits, "serial": SERIAL_BITS, "pc": 32, "word": WORD_BITS, "kind": InstructionKind,

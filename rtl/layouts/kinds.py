@@ -25,7 +25,7 @@ class InstructionKind(enum.Enum, shape=4):
     MEMORY = 5
     """For the memory unit."""
     CONVERSION = 6
-    """For the conversion unit."""
+    """For the conversion unit, or the unit of double precision beside it."""
     BARRIER = 7
     """For the barrier unit; the warp waits until that unit lets it go."""
     BARRIER_INDEXED = 8

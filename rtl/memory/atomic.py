@@ -17,12 +17,15 @@ from rtl.pick import pick
 
 from .access import AccessInstruction, atomic_job
 from .crossbar import change_layout, result_write
-from .instruction import OFFSET_BITS, WORDS, BeatKind, bank_read, port_count, row_bits, slot_bits
+from .float_adder import FLOAT_ADDER_CYCLES, FloatAdder
+from .instruction import FLOAT_ADD, OFFSET_BITS, WORDS, BeatKind, bank_read, port_count, row_bits, slot_bits
 from .operands import inner_layout, operand_place
 
 __all__ = ["AtomicArithmetic", "AtomicPipeline"]
 
 _BITS = 64
+_FLOAT_CYCLES = FLOAT_ADDER_CYCLES + 2
+"""Cycles that a sum of floats takes for each thread: the sum is in a register before it is written."""
 
 
 class AtomicArithmetic(Component):
@@ -36,17 +39,18 @@ class AtomicArithmetic(Component):
         As in the instruction; ``wide`` ones have 64 bits.
     old, operand, swap : In(64)
         ``swap`` is the second operand of a compare and swap.
-    new : Out(64)
+    new, equal : Out(64), Out(1)
+        ``equal``: a compare and swap swaps.
     """
 
     def __init__(self) -> None:
         super().__init__({
             "operation": In(AtomicOperation), "compare": In(1), "signed": In(1), "wide": In(1), "old": In(_BITS),
-            "operand": In(_BITS), "swap": In(_BITS), "new": Out(_BITS)})
+            "operand": In(_BITS), "swap": In(_BITS), "new": Out(_BITS), "equal": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        old, operand, less, equal, total = self.old, self.operand, Signal(), Signal(), Signal(_BITS)
+        old, operand, equal, less, total = self.old, self.operand, self.equal, Signal(), Signal(_BITS)
         m.d.comb += [less.eq(self._ordered(old) < self._ordered(operand)), equal.eq(old == operand)]
         counts = (self.operation == AtomicOperation.INC) | (self.operation == AtomicOperation.DEC)
         counts_down = self.operation == AtomicOperation.DEC
@@ -102,6 +106,10 @@ class AtomicPipeline(Component):
     it has come; it is changed; it is written. Where one of the three threads before has the same place, the number is
     what that one has left.
 
+    A sum of floats takes :data:`_FLOAT_CYCLES`: the thread stays, and what is in each stage is its own for as long. It
+    ``begins`` with the first of them: its number is read, and is its result. In the last one the sum takes the place of
+    its operand, and is what is written.
+
     Members
     -------
     job : In(stream of atomic_job)
@@ -150,21 +158,23 @@ class AtomicPipeline(Component):
         m.submodules.arithmetic = arithmetic = AtomicArithmetic()
         job, ends = Signal(atomic_job(params)), Signal()
         stage = data.StructLayout({         # what goes from one to the next
-            "valid": 1, "last": 1, "inner": params.shared_bits, "place": params.shared_bits,
+            "begins": 1, "valid": 1, "last": 1, "inner": params.shared_bits, "place": params.shared_bits,
             "thread": range(WARP_THREADS), "operands": data.ArrayLayout(32, WORDS)})
         picks, reads, comes, changes, writes = (
             Signal(stage, name=name) for name in ("picks", "reads", "comes", "changes", "writes"))
         instruction: Any = Signal(AccessInstruction)
-        wide, last_word = Signal(), Signal(range(WORDS))
+        wide, adds_floats = Signal(), Signal() if params.floats else Const(0)
+        last_word = Signal(range(_FLOAT_CYCLES if params.floats else WORDS))
         m.d.comb += [
             ends.eq(writes.valid & writes.last), self.slot.eq(job.slot), self.next_slot.eq(self.job.payload.slot),
-            wide.eq(instruction.words != 1), last_word.eq(Mux(instruction.compare, Mux(wide, 3, 1), wide)),
+            wide.eq(instruction.words != 1), last_word.eq(Mux(
+                adds_floats, _FLOAT_CYCLES - 1, Mux(instruction.compare, Mux(wide, 3, 1), wide))),
             self.job.ready.eq(Mux(self.busy, ends, self.ready))]
 
         # The next thread, and its operands word by word.
         left, thread, has_thread = Signal(WARP_THREADS), Signal(range(WARP_THREADS)), Signal()
         operands, fetched, takes = Signal(data.ArrayLayout(32, WORDS)), Signal(), Signal()
-        next_thread, word, next_word = Signal.like(thread), Signal(range(WORDS)), Signal(range(WORDS))
+        next_thread, word, next_word = Signal.like(thread), Signal.like(last_word), Signal.like(last_word)
         port, chosen, ahead = thread[:port_bits], lowest(left), self.ahead
         m.d.comb += [
             self.beat.eq(thread[lane_bits:]), self.upper.eq(thread[port_bits]),
@@ -196,6 +206,7 @@ class AtomicPipeline(Component):
             reads.operands.eq(operands), located.eq(Mux(job.line, inside[:OFFSET_BITS], Cat(
                 inside[:bank.stop], inside[bank.stop:] + base)))]
         m.d.sync += [
+            picks.begins.eq(Mux(adds_floats, has_thread & ~word.any(), fetched)), reads.begins.eq(picks.begins),
             picks.valid.eq(fetched), picks.last.eq(~left.any()), picks.thread.eq(thread), reads.valid.eq(picks.valid),
             reads.last.eq(picks.last), reads.thread.eq(picks.thread), reads.inner.eq(pick(places, read_port)),
             base.eq(self.base), comes.eq(reads), comes.place.eq(located), changes.eq(comes), writes.eq(changes)]
@@ -218,11 +229,18 @@ class AtomicPipeline(Component):
             arithmetic.compare.eq(instruction.compare), arithmetic.signed.eq(instruction.is_signed),
             arithmetic.wide.eq(wide), arithmetic.operand.eq(Cat(changes.operands[0], changes.operands[1])),
             arithmetic.swap.eq(Cat(changes.operands[2], changes.operands[3]))]
+        if params.floats:
+            m.submodules.adder = adder = FloatAdder()
+            m.d.comb += [
+                adds_floats.eq(~instruction.compare & (instruction.atomic.as_value() == FLOAT_ADD)),
+                adder.a.eq(arithmetic.old[:32]), adder.b.eq(changes.operands[0])]
+            with m.If(adds_floats & comes.valid):
+                m.d.sync += changes.operands[0].eq(adder.sum)
 
         # Banks. Both words of a wide number are in one row.
         read, change = self.read, self.change
         m.d.comb += [
-            read.used.eq(reads.valid), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
+            read.used.eq(reads.begins), read.kind.eq(Mux(job.line, BeatKind.LINE, BeatKind.SHARED)),
             read.tag.eq(job.tag), read.slot.eq(job.slot), change.busy.eq(self.busy),
             change.source.eq(located[bank]), change.wants.eq(~(second_one | third)),
             change.valid.eq(changes.valid), change.wide.eq(wide),
@@ -230,18 +248,18 @@ class AtomicPipeline(Component):
             change.value.eq(arithmetic.new)]
         m.d.comb += [row.eq(located[bank.stop:]) for row in read.rows]
 
-        # Old values, of wide numbers a word after the other.
-        result, high = self.result, Signal(32)
-        second = Signal()
-        m.d.sync += [second.eq(changes.valid & wide), high.eq(arithmetic.old[32:])]
+        # Old values, of wide numbers a word after the other; or whether they have been swapped.
+        result, low, high = self.result, Signal(32), Signal(32)
+        second, tests = Signal(), instruction.compare & ~instruction.atomic.as_value()[2]
+        m.d.comb += low.eq(Mux(tests, arithmetic.equal, arithmetic.old[:32]))
+        m.d.sync += [second.eq(changes.valid & wide), high.eq(Mux(tests, 0, arithmetic.old[32:]))]
         who = Mux(second, writes.thread, changes.thread)
         m.d.comb += [
-            result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.valid | second)),
+            result.lanes.eq(one_hot(who[:lane_bits], params.lanes, changes.begins | second)),
             result.slot.eq(job.slot), result.beat.eq(who[lane_bits:])]
         m.d.comb += [word.eq(second) for word in result.words]
-        old_value = Mux(second, high, arithmetic.old[:32])
-        m.d.comb += [value.eq(old_value) for value in result.values]
-        m.d.sync += Assert(~(changes.valid & second), "two results of an atomic operation in one cycle")
+        m.d.comb += [value.eq(Mux(second, high, low)) for value in result.values]
+        m.d.sync += Assert(~(changes.begins & second), "two results of an atomic operation in one cycle")
         m.d.comb += [
             self.event.eq(writes.valid), self.modified.valid.eq(ends & job.line), self.modified.payload.eq(job.tag),
             self.done.valid.eq(ends & ~job.line), self.done.payload.eq(job.slot)]

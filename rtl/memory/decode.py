@@ -13,7 +13,7 @@ from rtl.isa.syntax import PT, RZ, WORD_BITS, Address, Constant, Field, Form, Im
 from rtl.isa.table import FORMS
 from rtl.word import field_of, pattern_of
 
-from .instruction import WORDS, MemoryInstruction, MemoryOperation, MemorySpace
+from .instruction import FLOAT_ADD, WORDS, MemoryInstruction, MemoryOperation, MemorySpace
 
 __all__ = ["MEMORY_FORMS", "MemoryDecoder"]
 
@@ -30,6 +30,9 @@ _ATOMICS = ("ATOM", "ATOMS", "RED")
 _SIGNED_SIZES = (MemorySize.S8.value, MemorySize.S16.value)
 _SIGNED_TYPES = (AtomicType.S32.value, AtomicType.S64.value)
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
+_KIND = slice(52, 56)
+"""Bits of the operation of ATOM and ATOMS, and of the kind of a compare and swap; the highest one of ATOMS.CAS is a bit
+of its opcode, 0. Instructions that are not atomic may have anything there."""
 _DEPENDS = ("size", "type", "wide_data", "compare_and_swap")
 """Fields of which one decides how many registers a thread's data are; the first that an instruction has."""
 
@@ -97,6 +100,18 @@ def _sizes(form: Form) -> tuple[Field | None, tuple[tuple[int, int, int, int], .
     return field, tuple(rows)
 
 
+def _reduction(form: Form) -> Field | None:
+    """The field of the operation of an instruction that has it at a place of its own."""
+    field = form.fields.get("operation")
+    return field if field is not None and field.pieces[0][0] != _KIND.start else None
+
+
+def _float_type(form: Form) -> tuple[Field, int] | None:
+    """The field of the type, and its value for floats, if memory has them."""
+    has_type = form.name in ("ATOM", "RED") and "type" in form.fields
+    return (form.fields["type"], AtomicType.F32.value) if has_type else None
+
+
 def _data(form: Form) -> tuple[Field | None, bool, bool]:
     """The field of the data registers, and whether the first operand and the second one of a compare and swap are among
     them."""
@@ -107,7 +122,8 @@ def _data(form: Form) -> tuple[Field | None, bool, bool]:
 
 
 class MemoryDecoder(wiring.Component):
-    """Reads the instruction table; combinational. What several instructions have in common is decided once.
+    """Reads the instruction table; combinational. What several instructions have in common is decided once. ``floats``:
+    the machine has floating point.
 
     Members
     -------
@@ -118,6 +134,10 @@ class MemoryDecoder(wiring.Component):
 
     word: In(WORD_BITS)
     instruction: Out(MemoryInstruction)
+
+    def __init__(self, floats: bool) -> None:
+        self._floats = floats
+        super().__init__()
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -132,8 +152,13 @@ class MemoryDecoder(wiring.Component):
                     with m.Case(code):
                         m.d.comb += [instruction.size.eq(size), instruction.is_signed.eq(is_signed),
                                      instruction.words.eq(words)]
-        for name, target in (("operation", instruction.atomic.as_value()), ("bank", instruction.bank),
-                             ("mode", instruction.mode.as_value())):
+        m.d.comb += instruction.atomic.as_value().eq(self.word[_KIND])
+        self._choose(m, _reduction, instruction.atomic.as_value())
+        if self._floats:
+            for field, code in self._forms(m, _float_type):
+                with m.If(self._field(field) == code):
+                    m.d.comb += instruction.atomic.as_value().eq(FLOAT_ADD)
+        for name, target in (("bank", instruction.bank), ("mode", instruction.mode.as_value())):
             self._choose(m, lambda form, name=name: form.fields.get(name), target)
 
         # A signed offset from a register or a pair of them, or an address that is not signed without a register.

@@ -56,8 +56,8 @@ class MemoryFront(Component):
         m = Module()
         params = self._params
         m.submodules.queue = queue = DispatchQueue(queued(params), bypass=True)
-        m.submodules.decoder = decoder = MemoryDecoder()
-        m.submodules.whole = whole = MemoryDecoder()
+        m.submodules.decoder = decoder = MemoryDecoder(params.floats)
+        m.submodules.whole = whole = MemoryDecoder(params.floats)
         arriving, waits, head = self.dispatch.payload, queue.arriving.payload, queue.head
         m.d.comb += [
             queue.arriving.valid.eq(self.dispatch.valid), self.room.eq(queue.room),

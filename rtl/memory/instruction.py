@@ -11,6 +11,7 @@ from rtl.layouts import BLOCK_ADDRESS_BITS, GATHER_REGISTERS, SERIAL_BITS
 from rtl.params import WARP_THREADS, SmParams
 
 __all__ = [
+    "FLOAT_ADD",
     "LINE_WORDS",
     "OFFSET_BITS",
     "WORDS",
@@ -41,6 +42,8 @@ OFFSET_BITS = ceil_log2(LINE_BYTES)
 
 WORDS = 4
 """Words that a thread can load or store at once, or that make the operands of an atomic operation."""
+FLOAT_ADD = 9
+"""What ``atomic`` is for sums of floats: a number that no operation has in a word (ours)."""
 WordLayout = data.ArrayLayout(8, 4)
 """A word as its bytes."""
 
@@ -96,7 +99,8 @@ class MemoryInstruction(data.Struct):
     """The predicate that is written; PT: none."""
     atomic: AtomicOperation
     compare: unsigned(1)
-    """Compare and swap, whatever ``atomic`` says."""
+    """Compare and swap; then ``atomic`` is the kind, a CompareAndSwapType if it is of shared memory. Those that only
+    tell whether they have swapped are the ones without its bit 2."""
     bank: unsigned(5)
     """The constant bank."""
     mode: ShuffleMode

@@ -147,7 +147,7 @@ class MissQueue(Component):
     filling : Out(1)
         Some words of a line that is filled are on their way or in it, others have not begun theirs.
     issued, filled : Out(Event of a slot)
-        All lines of an instruction have tags; all of its words are in them.
+        All lines of an instruction have tags; all of its words are in them, since a cycle before.
     asked, asked_write : Out(1)
         Memory took a request; to write.
     """
@@ -297,7 +297,8 @@ class MissQueue(Component):
                 m.d.sync += kept.next.as_value().eq(first_of(kept, kept.next.others, self._params))
         self._beat(m, job, kept, kept_tag, kept.next, step, ends)
         m.d.comb += [
-            job.write.eq(1), job.final.eq(final), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE),
+            job.write.eq(1), job.final.eq(final), job.owner.eq(BeatOwner.FILL), job.kind.eq(BeatKind.LINE)]
+        m.d.sync += [
             self.filled.valid.eq(self.passed.valid & (passed.owner == BeatOwner.FILL) & passed.final),
             self.filled.payload.eq(passed.slot)]
 

@@ -78,6 +78,7 @@ class WriteBack(Component):
         Of a LaneClientPort.
     report_mask : In(32)
     completion, error : Out(completion), Out(error_event)
+        A cycle after an instruction has ended without a write.
     """
 
     def __init__(self, params: SmParams) -> None:
@@ -154,7 +155,7 @@ class WriteBack(Component):
             write.predicate.eq(Mux(last, of.predicate, PT)), write.threads.eq(of.threads), write.index.eq(index),
             write.last.eq(last), write.barrier.eq(of.write_barrier), sent.eq(self.write.valid & self.write.ready),
             completes.eq(chosen & ~writes_it & ~recent.any()), ends.eq(completes | sent & last)]
-        m.d.sync += recent.eq(Cat(self.completion.valid, recent))
+        m.d.sync += recent.eq(Cat(completes, recent))
         with m.If(sent):
             m.d.sync += index.eq(Mux(last, 0, index + 1))
 
@@ -192,10 +193,11 @@ class WriteBack(Component):
         code, reported = judgement.data.as_value(), self.report_mask
         m.d.comb += [
             mark.en.eq(self.judged.valid), mark.addr.eq(self.judged.payload.slot),
-            mark.data.eq(self.judged.payload.error), judgement.addr.eq(chosen_slot),
+            mark.data.eq(self.judged.payload.error), judgement.addr.eq(chosen_slot)]
+        m.d.sync += [
             self.completion.valid.eq(completes), self.error.valid.eq(completes & Mux(
                 faulty, reported[WarpError.MMU_FAULT.value], fails & reported.bit_select(code[:5], 1))),
             self.error.warp.eq(of.warp), self.error.pc.eq(of.pc),
             self.error.error.eq(Mux(faulty, WarpError.MMU_FAULT, Mux(fails, code, 0)))]
-        m.d.comb += [self.completion[name].eq(of[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
+        m.d.sync += [self.completion[name].eq(of[name]) for name in ("warp", "serial", "write_barrier", "read_barrier")]
         return m

@@ -111,9 +111,9 @@ class TrapUnit(Component):
                 (machine, warps, "trapping", "urgent", "release"), (self.command, machine, "stop"),
                 (machine, self.state, "trapping", "locked_down"), (warps, self.state, "paused", "trapped")):
             pass_on(m, sender, receiver, *names)
-        m.d.comb += [
-            self.enter.eq(warps.enters & ~self.waiting), warps.clears_status.valid.eq(self.clear_status),
-            warps.clears_status.payload.eq(self.status_warp)]
+        m.d.comb += self.enter.eq(warps.enters & ~self.waiting)
+        m.d.sync += [
+            warps.clears_status.valid.eq(self.clear_status), warps.clears_status.payload.eq(self.status_warp)]
         pass_on(m, warps, self.events, "pause", "error_in_trap", "step", domain="sync")
         self._execute(m)
         self._move(m)

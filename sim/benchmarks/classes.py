@@ -30,7 +30,8 @@ _WARPS = 8
 class InstructionClass:
     """A class of instructions: text that is repeated, in the loop and ``behind`` the kernel's EXIT, with ``#`` for the
     number of the repetition, from 10 on, in labels and destinations. ``before`` is executed once. With several warps,
-    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so.
+    threads have their own word in R4 bytes of shared memory, or at R2, if ``before`` says so. With ``floats`` the
+    machine needs them.
     """
 
     name: str
@@ -39,6 +40,7 @@ class InstructionClass:
     behind: str = ""
     directives: str = ""
     warps: int = 1
+    floats: bool = False
 
     def loop(self, count: int) -> Loop:
         """A loop around so many repetitions."""
@@ -69,6 +71,8 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("LDG to LDG", "LDG.E.64 R2, [R2]", before=_CHAIN),
     InstructionClass("STG", "STG.E [R2], R5", before=_POINTER),
     InstructionClass("ATOM to ATOM, one address", "ATOM.E.ADD R5, [R2], R5", before=_POINTER),
+    InstructionClass("ATOM to ATOM of floats, one address", "ATOM.E.ADD.F32.FTZ.RN R5, [R2], R5", before=_POINTER,
+                     floats=True),
     InstructionClass("ATOMS to ATOMS, one address", "ATOMS.ADD R5, [RZ], R5", directives=_SHARED),
     InstructionClass("MEMBAR.CTA", "MEMBAR.CTA"),
     InstructionClass("MEMBAR.GL", "MEMBAR.GL"),
@@ -84,6 +88,8 @@ CLASSES: tuple[InstructionClass, ...] = (
     InstructionClass("CAL, RET", "CAL .F#", behind=".F#:\nRET"),
     InstructionClass("SSY, BRA that diverges, SYNC, SYNC", "SSY .J#\n@P0 BRA .D#\nSYNC\n.D#:\nSYNC\n.J#:",
                      before=_HALF),
+    InstructionClass(f"RED of floats, consecutive words, {_WARPS} warps", "RED.E.ADD.F32.FTZ.RN [R2], R5", _OWN_WORD,
+                     warps=_WARPS, floats=True),
     *(InstructionClass(f"{name}, {_WARPS} warps", text, before, directives=directives, warps=_WARPS)
       for name, text, before, directives in (
         ("LDG, coalesced", "LDG.E R#, [R2]", _OWN_WORD, ""),
@@ -130,7 +136,8 @@ def class_table(machine: BenchmarkMachine, names: Sequence[str] | None = None,
     A class with more warps than the machine has is measured with those that it has.
     """
     rows = []
-    chosen = [each for each in CLASSES if names is None or each.name in names]
+    chosen = [each for each in CLASSES if (names is None or each.name in names)
+              and (machine.params.floats or not each.floats)]
     for each in tqdm(chosen, unit=" classes", disable=None, leave=False):
         warps = min(each.warps, machine.params.warps)
         modules = [each.loop(count).module() for count in (_REPETITIONS, 2 * _REPETITIONS)]

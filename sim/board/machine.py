@@ -38,7 +38,7 @@ def _size(value: int) -> SmParams:
     """The machine that the register SIZE tells of."""
     register = BOARD_REGISTERS["SIZE"]
     return SmParams(**{name: 1 << _field(register, name.upper(), value) for name in SIZES},
-                    floats=bool(_field(register, "FLOAT", value)))
+                    floats=bool(_field(register, "FLOAT", value)), doubles=bool(_field(register, "DOUBLE", value)))
 
 
 class Board(HostedMachine):

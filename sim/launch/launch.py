@@ -69,7 +69,8 @@ class Launch:
     ``entry`` is a pc: an offset from ``program_base``. ``shared`` is per CTA (static and dynamic), ``local``
     per thread, ``crs`` per warp. ``banks`` are the constant banks, ``bank_addresses`` says where those are that have a
     place in the memory already. ``buffers`` maps the names of the launch's buffers to address and size.
-    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point.
+    ``trap_handler`` is the pc of a trap handler, None when there is none. ``floats``: the machine has floating point,
+    ``doubles``: double precision, too.
     ``output`` is the address of the variable of what the kernel prints, None when it prints nothing.
     """
 
@@ -91,6 +92,7 @@ class Launch:
     trap_handler: int | None = None
     bank_addresses: Mapping[int, int] = field(default_factory=dict)
     floats: bool = True
+    doubles: bool = True
     output: int | None = None
 
     @property

@@ -12,6 +12,7 @@ memory_...      memory behind a port: with any latency, stalls and order; for lo
 retired         the events that tell of instructions
 lockstep        instructions of the hardware beside those of the warp model
 warp_state      masks and stack of a warp
+timeline        what every warp did in every cycle
 diagnosis       why warps do not go on
 ==============  =======================================================================================================
 """

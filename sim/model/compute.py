@@ -10,6 +10,7 @@ from rtl.isa.syntax import RZ, Access, Constant, Form, Immediate, Operand, Predi
 from rtl.isa.table import BY_NAME
 
 from .action import Action, Core, constant_address
+from .faults import WarpFaultError
 from .retirement import Retirement
 from .state import Warp
 from .vector.lanes import ALL_THREADS, Condition, Outcome, Sources, Words, mask_of, uniform
@@ -30,8 +31,7 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return lambda core, warp: warp.rows[number]
         case Constant(bank=bank):
             address = constant_address(values, operand) + _WORD * word
-            return lambda core, warp: uniform(
-                core.constant(values[bank], address, _WORD, WarpError.INVALID_CONST_ADDR))
+            return lambda core, warp: uniform(_constant(core, values[bank], address, optional=bool(word)))
         case Immediate(field):
             vector = uniform(values[field] >> 32 * word)
             return lambda core, warp: vector
@@ -39,20 +39,30 @@ def _reader(values: Values, operand: Operand, word: int = 0) -> _Reader | None:
             return None
 
 
-def _is_wide(form: Form, values: Values) -> bool:
-    """Whether operand b has 64 bits: then it is a pair of registers in the instruction's register form."""
+def _constant(core: Core, bank: int, address: int, *, optional: bool) -> int:
+    """A word of a constant bank. Beyond its end an ``optional`` one, the second of an operand, is 0 (ours)."""
+    try:
+        return core.constant(bank, address, _WORD, WarpError.INVALID_CONST_ADDR)
+    except WarpFaultError:
+        if optional:
+            return 0
+        raise
+
+
+def _is_wide(form: Form, values: Values, name: str) -> bool:
+    """Whether an operand has 64 bits: then it is a pair of registers in the instruction's register form."""
     for sibling in BY_NAME[form.name]:
-        match sibling.operands.get("b"):
-            case Register(span=span) if sibling.variant == "r" and callable(span):
-                return span(values) > 1
+        match sibling.operands.get(name):
+            case Register(span=span) if sibling.variant == "r":
+                return (span(values) if callable(span) else span) > 1
     return False
 
 
 def _vector_sources(form: Form, values: Values) -> list[tuple[str, _Reader]]:
     """The vectors of Sources that the form has operands for."""
     found = [(name, _reader(values, form.operands[name])) for name in "abc" if name in form.operands]
-    if _is_wide(form, values):
-        found.append(("b_high", _reader(values, form.operands["b"], word=1)))
+    found += [(f"{name}_high", _reader(values, form.operands[name], word=1)) for name in "abc"
+              if name in form.operands and _is_wide(form, values, name)]
     return [(name, reader) for name, reader in found if reader is not None]
 
 

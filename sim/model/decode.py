@@ -50,11 +50,11 @@ def _refused(core: object, warp: Warp, threads: int, record: object) -> None:
     """The action of a word that has an error instead."""
 
 
-def decode(word: int, registers: int, floats: bool = True) -> Instruction:
+def decode(word: int, registers: int, floats: bool = True, doubles: bool = True) -> Instruction:
     """What ``word`` is on a machine whose launch gives each thread ``registers`` registers. ``floats``: it has floating
-    point.
+    point, ``doubles``: double precision, too.
     """
-    error = encoding_error(word, registers, floats)
+    error = encoding_error(word, registers, floats, doubles)
     if error is not WarpError.NONE:
         return Instruction(word, error, _refused)
     form = find(word)

@@ -22,14 +22,14 @@ from sim.launch import Launch
 from sim.launch.memory import Memory, MemoryFaultError
 from sim.toolchain.module import Kernel
 
-from .scalar import access, arithmetic, bitwise, comparison, conversion, flow, functions, single, system
+from .scalar import access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system
 from .scalar.decode import Program
 from .scalar.integers import WORD
 from .scalar.state import ENDED, WAITING, Cta, FaultError, Group, Thread, TrappedError
 
 __all__ = ["Before", "Step", "ThreadFaultError", "ThreadResult", "Trap", "run", "step", "step_together"]
 
-SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, flow, functions, single, system)
+SEMANTICS = (access, arithmetic, bitwise, comparison, conversion, double, flow, functions, single, system)
 """The modules that know the instructions."""
 TURN = 256
 """Instructions that a thread executes before it is another's turn."""
@@ -158,7 +158,7 @@ def run(launch: Launch, *, max_instructions: int = MAX_INSTRUCTIONS) -> ThreadRe
     more than ``max_instructions`` have been executed (give or take a turn).
     """
     code = launch.memory.read(launch.program_base, launch.program_size)
-    program = Program(code, launch.banks, launch.registers, launch.floats)
+    program = Program(code, launch.banks, launch.registers, launch.floats, launch.doubles)
     state = _Run(launch, program, max_instructions, executed=[0] * (len(program.words) + 1))
     width, height, depth = launch.grid
     for z, y, x in product(range(depth), range(height), range(width)):
@@ -212,7 +212,7 @@ def step_together(word: int, before: Sequence[Before], *, pc: int = INSTRUCTION_
     size = -(-(pc + INSTRUCTION_BYTES) // GROUP_BYTES) * GROUP_BYTES
     code = bytearray(size)
     code[pc:pc + INSTRUCTION_BYTES] = word.to_bytes(INSTRUCTION_BYTES, "little")
-    program = Program(bytes(code), launch.banks, launch.registers, launch.floats)
+    program = Program(bytes(code), launch.banks, launch.registers, launch.floats, launch.doubles)
     cta, index = Cta(launch, (0, 0, 0), program.constants, deque()), pc // INSTRUCTION_BYTES
     group, following = cta.groups[0], []
     threads = group.threads[:len(before)]

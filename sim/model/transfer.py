@@ -17,6 +17,7 @@ from .retirement import MemoryWrite, Retirement
 from .spaces import Access, Accesses, Placed, place, place_generic
 from .state import Warp
 from .vector.lanes import pair, threads_of
+from .vector.single import float_sum
 
 __all__ = ["TRANSFERS", "thread_addresses"]
 
@@ -181,10 +182,14 @@ def _modified(kind: AtomicOperation, old: int, operand: int, bits: int, signed: 
 
 _SHARED_TYPES = (AtomicType.U32, AtomicType.S32, AtomicType.U64, AtomicType.S64)
 _SIGNED_TYPES = (AtomicType.S32, AtomicType.S64)
-_BYTES_OF_TYPE = {AtomicType.U32: 4, AtomicType.S32: 4, AtomicType.U64: 8, AtomicType.S64: 8}
+_BYTES_OF_TYPE = {AtomicType.U32: 4, AtomicType.S32: 4, AtomicType.F32: 4, AtomicType.U64: 8, AtomicType.S64: 8}
+
+_WIDE_SWAPS = (CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN_64, CompareAndSwapType.CAS_64)
+_TESTING_SWAPS = (CompareAndSwapType.CAST, CompareAndSwapType.CAST_64, CompareAndSwapType.CAST_SPIN,
+                  CompareAndSwapType.CAST_SPIN_64)
 
 _Change = Callable[[int, tuple[int, ...]], int]
-"""From the old value and a thread's operands to the new value."""
+"""From the old value and a thread's operands to the new value, or to the result."""
 
 
 def _operands(warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[np.intp]) -> list[tuple[int, ...]]:
@@ -195,9 +200,9 @@ def _operands(warp: Warp, numbers: tuple[int, ...], size: int, threads: NDArray[
 
 
 def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ...], result: int,
-                   change: _Change) -> Action:
-    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value goes to
-    ``result``.
+                   change: _Change, found: _Change | None = None) -> Action:
+    """Reads, changes and writes memory, thread by thread in ascending order (ours); the old value, or what ``found``
+    makes of it, goes to ``result``.
     """
     addresses, place_of = thread_addresses(form, values), _place_of(form)
 
@@ -206,44 +211,50 @@ def _atomic_action(form: Form, values: Values, size: int, sources: tuple[int, ..
             return
         access = _access(warp, addresses, threads, size)
         operands = _operands(warp, sources, size, access.threads)
-        olds = bytearray()
+        results = bytearray()
         for part in place_of(core, warp, access):
             for row in range(len(part.access.threads)):
                 single = part.single(row)
-                old = single.load()
-                new = change(int.from_bytes(old.tobytes(), "little"), operands[row]).to_bytes(size, "little")
+                old = int.from_bytes(single.load().tobytes(), "little")
+                new = change(old, operands[row]).to_bytes(size, "little")
                 content = np.frombuffer(new, np.uint8).reshape(1, size)
                 single.store(content)
                 _note(record, single, content)
-                olds += old.tobytes()
-        _write_words(warp, record, result, threads, np.frombuffer(olds, "<u4").reshape(-1, size // _WORD))
+                results += (old if found is None else found(old, operands[row])).to_bytes(size, "little")
+        _write_words(warp, record, result, threads, np.frombuffer(results, "<u4").reshape(-1, size // _WORD))
 
     return run
 
 
 def _atomic(form: Form, values: Values, result: str | None, shared: bool = False) -> Action:
-    """ATOM, ATOMS and RED on 32-bit and 64-bit integers."""
+    """ATOM, ATOMS and RED on 32-bit and 64-bit integers; sums of floats, which are FADD.FTZ's."""
     if "c" in form.operands:
         return _compare_and_swap(form, values, shared)
     kind = _SHARED_TYPES[values["type"]] if shared else AtomicType(values["type"])
     operation = AtomicOperation(values["operation"])
     size, signed = _BYTES_OF_TYPE[kind], kind in _SIGNED_TYPES
     operand = values["Rd" if result is None else "Rb"]
-    return _atomic_action(form, values, size, (operand,), RZ if result is None else values[result],
-                          lambda old, operands: _modified(operation, old, operands[0], 8 * size, signed))
+    def change(old: int, operands: tuple[int, ...]) -> int:
+        if kind is AtomicType.F32:
+            return float_sum(old, operands[0])
+        return _modified(operation, old, operands[0], 8 * size, signed)
+
+    return _atomic_action(form, values, size, (operand,), RZ if result is None else values[result], change)
 
 
 def _compare_and_swap(form: Form, values: Values, shared: bool) -> Action:
-    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first."""
-    wide = values["compare_and_swap"] == CompareAndSwapType.CAS_64.value if shared else values["wide_data"]
-    size = 8 if wide else 4
+    """ATOM.CAS and ATOMS.CAS: the second operand replaces what equals the first. ATOMS.CAST tells whether it does, as 1
+    or 0, in place of the old value."""
+    kind = CompareAndSwapType(values["compare_and_swap"]) if shared else None
+    size = 8 if (kind in _WIDE_SWAPS if shared else values["wide_data"]) else 4
     first = values["Rb"]
     second = RZ if first == RZ else first + size // _WORD
     compare, swap = form.operands["b"], form.operands["c"]
     sources = (RZ if isinstance(compare, Literal) else first,
                RZ if isinstance(swap, Literal) else first if isinstance(compare, Literal) else second)
     return _atomic_action(form, values, size, sources, values["Rd"],
-                          lambda old, operands: operands[1] if old == operands[0] else old)
+                          lambda old, operands: operands[1] if old == operands[0] else old,
+                          (lambda old, operands: int(old == operands[0])) if kind in _TESTING_SWAPS else None)
 
 
 TRANSFERS: Mapping[str, Maker] = {

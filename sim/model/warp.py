@@ -190,7 +190,7 @@ class Machine:
         with memory_faults():
             word = self.memory.read_number(self.launch.program_base + address, INSTRUCTION_BYTES)
         if word not in self._decoded:
-            self._decoded[word] = decode(word, self.launch.registers, self.launch.floats)
+            self._decoded[word] = decode(word, self.launch.registers, self.launch.floats, self.launch.doubles)
         return self._decoded[word]
 
     def retire(self, slot: int) -> Retirement:

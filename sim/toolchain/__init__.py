@@ -23,6 +23,7 @@ code_builder, data_builder      from statements to bytes
 schedule, latency               control codes for instructions that have none
 records, control_text           what a file tells of its functions; control codes as text
 spelling, disassembly           from words to NVIDIA's text
+refusals                        what this machine refuses, and why
 listing, *_listing              from object files to text that assembles
 ptx, compiler, from_ptx         PTX: its front end, its compiler, both before the assembler
 cuda, from_cuda                 NVIDIA's compilers, where they are installed; programs in CUDA C++

@@ -13,6 +13,7 @@ from .nvinfo import CALL, Attribute, BranchTargets, Record
 from .object_file import Binding, ObjectFile, Relocation, Section
 from .operands import NEXT
 from .records import CODE_MARKS
+from .refusals import absent_text
 from .relocation import PATCHES, held_number
 from .spelling import ILLEGAL, spell
 
@@ -107,7 +108,7 @@ class CodeLister:
         """One instruction."""
         text = spell(word, address, code.reuse, self._target_text, self._number_text(address, word))
         if raw or text == ILLEGAL:
-            return f"{control_text(code, reuse=bool(code.reuse))} .raw {word:#018x}  // {text}"
+            return f"{control_text(code, reuse=bool(code.reuse))} .raw {word:#018x}  // {absent_text(word) or text}"
         guard, text = text.split(" ", 1) if text.startswith("@") else ("", text)
         line = f"{control_text(code):{_CODE_COLUMN}}{guard:>4} {text}"
         if address in self.targets:

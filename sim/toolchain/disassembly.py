@@ -1,4 +1,4 @@
-"""Machine code as NVIDIA's disassembler prints it, one instruction a line."""
+"""Machine code as NVIDIA's disassembler prints it, a line each; what has no form here gets its name and the reason."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,7 @@ from rtl.isa.control_code import GROUP_BYTES, INSTRUCTION_BYTES
 from .code_listing import instructions
 from .module import ProgramError
 from .object_file import ObjectFile, Role
+from .refusals import absent_text
 from .spelling import spell
 
 __all__ = ["disassembly", "raw_disassembly"]
@@ -33,4 +34,5 @@ def _lines(content: bytes, name: str) -> Iterator[str]:
             control = int.from_bytes(content[address - INSTRUCTION_BYTES:address], "little")
             yield f"{'':{_TEXT_COLUMN}}/* {control:#018x} */"
         text = f"/*{address:04x}*/ {spell(word, address, code.reuse)};"
-        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */"
+        reason = absent_text(word)
+        yield f"{text:{_TEXT_COLUMN - 1}} /* {word:#018x} */" + ("" if reason is None else f" // {reason}")

@@ -33,8 +33,8 @@ _ZERO_MAKERS, _ZERO_TAKERS = frozenset({"LOP", "LOP32I"}), frozenset({"LOP"})
 _INDEXED_BRANCHES = frozenset({"BRX", "JMX"})
 _PUSHES = frozenset({"SSY", "PBK", "PCNT", "PRET", "PEXIT", "PLONGJMP"})
 _POINTERS = frozenset({"GETCRSPTR", "SETCRSPTR", "GETLMEMBASE", "SETLMEMBASE"})
-_VARIABLE = frozenset({Pipe.CONVERSION, Pipe.MEMORY, Pipe.SYSTEM, Pipe.MULTIPLY})
-_LATE_READERS = frozenset({Pipe.CONVERSION, Pipe.MEMORY, Pipe.MULTIPLY})
+_VARIABLE = frozenset({Pipe.CONVERSION, Pipe.DOUBLE, Pipe.MEMORY, Pipe.SYSTEM, Pipe.MULTIPLY})
+_LATE_READERS = frozenset({Pipe.CONVERSION, Pipe.DOUBLE, Pipe.MEMORY, Pipe.MULTIPLY})
 _SHORT_TRANSFERS = frozenset({"BRA", "BRK", "SYNC", "EXIT"})
 _STALLS = {"CCTL": 5, "CCTLL": 5, "DEPBAR": 3}
 _PIPE_STALLS = {Pipe.FLOW: 13, Pipe.TRAP: 13, Pipe.BARRIER: 15}
@@ -128,7 +128,7 @@ def read_distance(producer: Form, resource: Resource, consumer: Form) -> int:
 def _register_distance(consumer: Form) -> int:
     if consumer.pipe is Pipe.ALU:
         return _ARITHMETIC
-    if consumer.pipe in (Pipe.MEMORY, Pipe.CONVERSION):
+    if consumer.pipe in (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE):
         return _ARITHMETIC_TO_LATE
     return _TO_BRANCH_REGISTER if consumer.name in _INDEXED_BRANCHES else _PREDICATE
 

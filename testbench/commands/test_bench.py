@@ -18,6 +18,7 @@ from rtl.params import WARP_THREADS
 from sim.bench import main
 from sim.benchmarks import plot, roofline, streaming
 from sim.benchmarks.classes import CLASSES
+from sim.benchmarks.floats import PROGRAMS, FloatRow
 from sim.benchmarks.instructions import instructions_per_cycle
 from sim.benchmarks.machine import MACHINES, BenchmarkError, BenchmarkMachine, Loop, launch_loop, stall_cycles
 from sim.benchmarks.ptx import PtxRow
@@ -77,7 +78,7 @@ def test_quick_measurement(tmp_path, capsys):
 @pytest.mark.parametrize("arguments, told", [
     (["--preset", "huge"], "no preset huge; there are tiny, small, default, integer, full, wide"),
     (["--engine", "verilator"], "no engine verilator"),
-    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, speed"),
+    (["sizes"], "no benchmark sizes; there are throughput, classes, roofline, floats, speed"),
     (["speed", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "--svg", "roofline.svg"], "--svg draws the roofline, which is not measured"),
     (["--ptx", "speed"], "--ptx measures the compiler alone, not speed"),
@@ -94,6 +95,21 @@ def test_classes_run_to_their_end(each):
     result = Machine(launch_loop(each.loop(repetitions).module(), turns, each.warps), warps=8).run(10_000)
     assert result.status == "ok"
     assert result.instructions >= each.warps * turns * repetitions
+
+
+@pytest.mark.parametrize("make", PROGRAMS)
+def test_programs_with_floats_leave_what_they_should(make):
+    program = make()
+    launch = program.launch()
+    with pytest.raises(BenchmarkError, match=rf"{program.name}: out\[0, 0\] is 0.0, not "):
+        program.check(launch, launch.memory)
+    assert Machine(launch, warps=8).run(100_000).status == "ok"
+    program.check(launch, launch.memory)
+
+
+def test_lanes_are_busy_with_instructions_and_with_accesses():
+    row = FloatRow("k", 8, 4, cycles=1000, instructions=200, lane_instructions=150, accesses=75, idle=700)
+    assert (row.computing, row.busy) == (0.6, 0.9)
 
 
 def test_stall_counts_of_a_program():

@@ -36,7 +36,9 @@ BAD = {
     "ptx": (["none.ptx", "-o", "out"], f"none.ptx: {NOWHERE}"), "asm": (["none", "-o", "out"], f"none: {NOWHERE}"),
     "dis": (["none"], f"none: {NOWHERE}"), "demo": (["life", "--port", "/dev/null"], "PROGRAM: --port needs --engine "),
     "fpga": (["--unit", "none"], "PROGRAM: no unit none; there are "),
-    "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: ")}
+    "board": (["--memory", "3"], "PROGRAM: "), "picture": (["none.vcd", "clk", "-o", "out.svg"], "none.vcd: "),
+    "prove": (["none"], "PROGRAM: no theorem none: there are "),
+    "fuzz": (["--minutes", "0"], "PROGRAM: --minutes has to be more than 0, not 0")}
 """Arguments that each command refuses, and how its line begins."""
 
 

@@ -214,12 +214,13 @@ def test_a_file_that_is_no_cubin(tmp_path, capsys):
 
 
 def test_an_instruction_that_the_machine_does_not_have(tmp_path, capsys):
-    path, multiply = tmp_path / "x.cubin", 0x5B70_0000_0047_0204       # DFMA R4, R2, R4, R0
+    path, texture = tmp_path / "x.cubin", 0xC038_0000_0007_000F
     code = Path(ADD).read_bytes()
     exit_ = encode("EXIT").to_bytes(8, "little")
     assert code.count(exit_) >= 1
-    path.write_bytes(code.replace(exit_, multiply.to_bytes(8, "little")))
-    assert refused(capsys, str(path), *MODEL) == f"{path}: k, 0x00f0: this machine has no instruction {multiply:016x}"
+    path.write_bytes(code.replace(exit_, texture.to_bytes(8, "little")))
+    assert refused(capsys, str(path), *MODEL) == (
+        f"{path}: k, 0x00f0: this machine has no instruction {texture:016x} TEX: there are no textures")
 
 
 def test_results_that_cannot_be_written_leave_nothing(tmp_path, capsys):

@@ -16,6 +16,7 @@ from rtl.convert.decode import CONVERSION_FORMS
 from rtl.convert.instruction import ConversionOperation
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
+from rtl.isa.functions import OF_DOUBLES
 from rtl.isa.kinds import FloatFormat, MultiFunction
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import RZ, Constant, Form, Immediate, Register
@@ -33,7 +34,7 @@ BANK_BYTES = 256
 _REGISTERS = 32
 """Of a launch by hand."""
 GUARD = 2
-FUNCTIONS = tuple(BOUNDS)
+FUNCTIONS = (*BOUNDS, *OF_DOUBLES)
 """Functions of MUFU that the machine has."""
 _WORD = (1 << 32) - 1
 INTEGERS = [0, 1, 2, 0x7F, 0x80, 0x81, 0xFF, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x0100_0001, 0x0100_0003, 0x7FFF_FFC0,

@@ -37,6 +37,7 @@ from testbench.convert.cases import (
 )
 from testbench.convert.driver import ConvertDriver
 from testbench.execute.singles import EDGES
+from testbench.formulas.functions import UPPER_EDGES
 from testbench.handmade import ALL
 from testbench.words import encode
 
@@ -90,13 +91,13 @@ def check_types(bench: Bench) -> None:
 def check_functions(bench: Bench) -> None:
     """Every function of many numbers, those at the edges among them, by the datapath and by the warp model."""
     count, cycles = 200_000 if bench.thorough else 1_500, DATAPATH_STAGES + FUNCTION_DELAY
-    dut, source = ConversionDatapath(True), np.random.default_rng(bench.random.getrandbits(32))
+    dut, source = ConversionDatapath(True, True), np.random.default_rng(bench.random.getrandbits(32))
     edges = np.array(EDGES, np.uint32)
     for function in FUNCTIONS:
         for saturate in (0, 1):
             # Any number at all, and numbers from 2**-24 to 2**24.
             words: Any = np.concatenate([
-                edges, source.integers(0, 1 << 32, count // 4, np.uint32),
+                edges, np.array(UPPER_EDGES, np.uint32), source.integers(0, 1 << 32, count // 4, np.uint32),
                 source.integers(103 << 23, 151 << 23, count // 4, np.uint32) | source.choice(
                     np.array([0, 1 << 31], np.uint32), count // 4)])
             expected, found = calculated(function, words, saturate), list[int]()
@@ -125,7 +126,7 @@ def check_formats(bench: Bench, floats: bool = True) -> None:
     the datapath and by the warp model: edges, and numbers at random. Without ``floats`` what such a machine has.
     """
     count, random = 2_000 if bench.thorough else 50, bench.random
-    dut, jobs = ConversionDatapath(floats), list[tuple[ConversionOperation, dict[str, int], list[int]]]()
+    dut, jobs = ConversionDatapath(floats, floats), list[tuple[ConversionOperation, dict[str, int], list[int]]]()
 
     def add(operation: ConversionOperation, form: FloatFormat | None, known: list[int], **fields: int) -> None:
         chosen = {name: random.getrandbits(1) for name in ("flush", "saturate", "absolute_b", "negate_b")}

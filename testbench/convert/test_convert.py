@@ -189,7 +189,7 @@ def test_square_roots_are_near_enough():
 
 
 def test_the_reciprocal_of_a_machine_without_floating_point():
-    source, dut = random.Random(1), ConversionDatapath(False)
+    source, dut = random.Random(1), ConversionDatapath(False, False)
     words = [*SINGLES, *(source.getrandbits(32) for _ in range(300))]
     expected = calculated(MultiFunction.RCP, np.array(words, np.uint32))
     cycles = DATAPATH_STAGES + FUNCTION_DELAY

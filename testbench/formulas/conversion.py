@@ -98,7 +98,8 @@ def _f2f(pattern: int, values: Values) -> int:
     fraction, exponent = _FORMATS[form]
     sign, infinity = 1 << fraction + exponent, (1 << exponent) - 1 << fraction
     if math.isnan(magnitude):
-        return 0 if values["saturate"] else sign - 1
+        no_number = infinity | 1 << fraction - 1 if form == FloatFormat.F64.value else sign - 1
+        return 0 if values["saturate"] else no_number
     if values.get("whole", 0) and isinstance(magnitude, Fraction):
         magnitude = Fraction(abs(_rounded(-magnitude if negative else magnitude, values["whole"] & 3)))
     if values["saturate"]:

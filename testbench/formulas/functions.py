@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rtl.isa.kinds import MultiFunction
 from rtl.isa.syntax import Values
 
-__all__ = ["BOUNDS", "SPECIALS", "Bound", "errors", "near"]
+__all__ = ["BOUNDS", "SPECIALS", "UPPER_EDGES", "Bound", "errors", "near"]
 
 Numbers = NDArray[Any]
 _LEAST = 2.0 ** -126
@@ -38,6 +38,13 @@ BOUNDS = {
     MultiFunction.SIN: Bound(lambda x: np.sin(2 * np.pi * (x - np.round(x))), absolute=2.0 ** -22.9),
     MultiFunction.COS: Bound(lambda x: np.cos(2 * np.pi * (x - np.round(x))), absolute=2.0 ** -22.9)}
 
+_OF_DOUBLES = {MultiFunction.RCP64H: BOUNDS[MultiFunction.RCP].exact,
+               MultiFunction.RSQ64H: BOUNDS[MultiFunction.RSQ].exact}
+
+UPPER_EDGES = (
+    0x000F_FFFF, 0x0010_0000, 0x3FF0_0000, 0x3FFF_FFFF, 0x4000_0000, 0x7FCF_FFFF, 0x7FD0_0000, 0x7FEF_FFFF, 0x7FF0_0000,
+    0x7FF0_0001, 0xBFF0_0000, 0xFFF0_0000)
+"""Upper words of doubles next to another kind."""
 SPECIALS = {
     MultiFunction.RCP: (_INF, -_INF, 0.0, -0.0), MultiFunction.RSQ: (_INF, -_INF, 0.0, _NAN),
     MultiFunction.EX2: (1.0, 1.0, _INF, 0.0), MultiFunction.LG2: (-_INF, -_INF, _INF, _NAN),
@@ -64,11 +71,32 @@ def errors(function: MultiFunction, x: Numbers, found: Numbers) -> tuple[Numbers
         return np.abs(found.astype(np.float64) - exact), allowed
 
 
+def _upper(word: int) -> float:
+    """The double of that upper word, its lower one 0."""
+    return float(np.uint64(word << 32).view(np.float64))
+
+
+def _near_upper(function: Callable[[Numbers], Numbers], word: int, result: int, saturate: bool) -> bool:
+    """The same for the upper words of doubles, in which a function is 2**-20.9 near. Subnormal numbers are zeros."""
+    x, y = _upper(word if word & 0x7FF0_0000 else word & 1 << 31), _upper(result)
+    with np.errstate(all="ignore"):
+        exact = float(function(np.array([x]))[0])
+    if saturate:
+        exact = 0.0 if np.isnan(exact) or np.signbit(exact) else min(exact, 1.0)
+    if np.isnan(exact):
+        return result == 0x7FFF_FFFF
+    if exact == 0 or not np.isfinite(exact) or abs(exact) < 2.0 ** -1022:
+        return y == (exact if not np.isfinite(exact) else 0) and np.signbit(y) == np.signbit(exact)
+    return abs(y - exact) <= 2.0 ** -20.9 * abs(exact)
+
+
 def near(values: Values, pattern: int, result: int) -> bool:
     """Whether a result of MUFU is one that there may be: a normal number or zero, infinity, or the one NaN."""
     function = MultiFunction(values["function"])
     word = pattern & 0x7FFF_FFFF if values["absolute_a"] else pattern & 0xFFFF_FFFF
     word ^= values["negate_a"] << 31
+    if function in _OF_DOUBLES:
+        return _near_upper(_OF_DOUBLES[function], word, result, bool(values["saturate"]))
     word &= 0xFFFF_FFFF if word & 0x7F80_0000 else 1 << 31
     x, y = (float(np.uint32(bits).view(np.float32)) for bits in (word, result))
     exact = _special(function, x)

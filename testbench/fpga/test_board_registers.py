@@ -37,6 +37,7 @@ def test_the_registers_of_a_board():
         size = await read(at["SIZE"])
         knobs = {name: 1 << (size >> BOARD_REGISTERS["SIZE"].fields[name.upper()][1] & 31) for name in SIZES}
         assert knobs == {name: getattr(PRESETS["small"], name) for name in SIZES}
+        assert [size >> BOARD_REGISTERS["SIZE"].fields[name][0] & 1 for name in ("FLOAT", "DOUBLE")] == [1, 0]
         assert [await read(at[name]) for name in ("CLOCK", "MEMORY")] == [50_000_000, 1 << 16]
         first = await read(at["CYCLES"])
         await ctx.tick().repeat(10)

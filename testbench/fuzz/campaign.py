@@ -36,7 +36,8 @@ class Campaign:
 
     def case(self, number: int) -> Case:
         """One of its cases."""
-        return case_of(self.seed, number, floats=PRESETS[self.preset].floats)
+        params = PRESETS[self.preset]
+        return case_of(self.seed, number, floats=params.floats, doubles=params.doubles)
 
 
 @cache

@@ -61,11 +61,13 @@ def _with_words(source: Random, program: Program) -> Program:
     return replace(program, body=tuple(body))
 
 
-def case_of(seed: int, number: int, *, floats: bool = True) -> Case:
-    """The case of that number in the campaign of that seed, on a machine that has floating point if ``floats``."""
+def case_of(seed: int, number: int, *, floats: bool = True, doubles: bool = True) -> Case:
+    """The case of that number in the campaign of that seed, on a machine that has floating point if ``floats``,
+    and double precision if ``doubles``."""
     source = Random(f"{seed} {number}")
     kind = source.choices(list(_CHANCES), list(_CHANCES.values()))[0]
-    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats)
+    program = random_program(source, source.choice(_SIZES), alone=kind is Kind.ALONE, floats=floats,
+                             doubles=doubles)
     if kind is Kind.WORDS:
         program = _with_words(source, program)
     pauses = tuple(source.randrange(1, 2000) for _ in range(source.randrange(1, 6))) if kind is Kind.STOPPED else ()

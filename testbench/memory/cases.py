@@ -1,12 +1,23 @@
 """Accesses with known patterns: how many lines they ask for, how many cycles bank conflicts cost; faults; shuffles."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 
-from rtl.isa.kinds import AtomicOperation, MemorySize, ShuffleMode, size_bytes, size_registers
+from rtl.isa.kinds import (
+    AtomicOperation,
+    AtomicType,
+    CompareAndSwapType,
+    MemorySize,
+    ShuffleMode,
+    size_bytes,
+    size_registers,
+)
 from rtl.isa.syntax import RZ
 from rtl.isa.tokens import LINE_BYTES
 from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WARP_THREADS, WINDOW_BYTES
+from testbench.execute.singles import singles
 from testbench.handmade import encode
 from testbench.memory.world import BANKS, BUFFER, BUFFER_BYTES, LOCAL_BYTES, MemoryStep, MemoryWorld, buffer_of
 
@@ -153,10 +164,59 @@ def rates() -> Iterator[tuple[str, list[list[int]], float]]:
             ("SHFL", encode("SHFL", "ii", Rd=_RESULT, Ra=_DATA, Pd=3, mode=ShuffleMode.BFLY.value, lane=9, clamp=31),
              12),
             ("ATOMS", encode("ATOMS", "", Ra=POINTER + 2, Rb=_DATA, Rd=_RESULT, type=0, operation=add), 40),
-            ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48)):
+            ("RED", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=0, operation=add), 48),
+            ("RED of floats", encode("RED", "", Ra=POINTER, Rd=_DATA, wide=1, type=AtomicType.F32.value, operation=add),
+             175)):
         yield name, [[word]] * _ROUNDS, most
         if name == "STG":
             yield f"{name} to a line twice in a row", [[word] * 2] * _ROUNDS, most
+
+
+_PLACES: tuple[Callable[[int], int], ...] = (
+    lambda thread: 0, lambda thread: thread, lambda thread: thread // 2, lambda thread: thread % 2,
+    lambda thread: thread % 3, lambda thread: 17 * thread % 32)
+"""Words at which atomic operations meet: all, none, neighbours, those with one or two others between them."""
+_FLOATS, _SWAPPED = 64, 24
+"""Registers with floats, which are as many as there are patterns of places; those with few different numbers."""
+
+
+def float_sums(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
+    """Sums of floats, with and without result, beside sums of integers and in lines that others sum up in, too."""
+    for slot in range(len(world.warps)):
+        for number, place in enumerate(_PLACES):
+            world.set_pair(slot, _ADDRESS + 2 * number, [
+                buffer_of(slot) + 4 * place(thread) for thread in range(WARP_THREADS)])
+            world.set_register(slot, _FLOATS + number, singles(random, WARP_THREADS)[0])
+    fields = {"wide": 1, "operation": AtomicOperation.ADD.value, "type": AtomicType.F32.value}
+    for number in range(4 * len(_PLACES)):
+        for slot in range(len(world.warps)):
+            threads = random.choice([_EVERYBODY, _EVERYBODY, random.getrandbits(32), 1 << random.randrange(32)])
+            address, operand = _ADDRESS + 2 * (number % len(_PLACES)), _FLOATS + random.randrange(len(_PLACES))
+            kind = fields | {"offset": 64 * random.randrange(2)}
+            words = (encode("ATOM", "", Ra=address, Rb=operand, Rd=_RESULT, **kind),
+                     encode("RED", "", Ra=address, Rd=operand, **kind),
+                     encode("RED", "", Ra=address, Rd=operand, **kind | {"type": 0}),
+                     encode("LDG", Ra=address, Rd=_RESULT, wide=1, size=MemorySize.B32.value))
+            yield MemoryStep(slot, random.choice(words[:2] * 3 + words), threads)
+
+
+def swaps(world: MemoryWorld, random: Random) -> Iterator[MemoryStep]:
+    """Every kind of compare and swap of shared memory, on numbers that are often equal."""
+    registers = range(_FLOATS, _FLOATS + 16)
+    for slot in range(len(world.warps)):
+        for number, place in enumerate(_PLACES):
+            world.set_register(slot, _SWAPPED + number, [8 * place(thread) for thread in range(WARP_THREADS)])
+        for register in registers:
+            world.set_register(slot, register, random.choices((0, 1, 1 << 31), k=WARP_THREADS))
+    for slot, register in itertools.product(range(len(world.warps)), registers[::2]):
+        yield MemoryStep(slot, encode("STS", Ra=_SWAPPED + 1, Rd=register, size=MemorySize.B64.value))
+    for _ in range(24):
+        for kind in CompareAndSwapType:
+            yield MemoryStep(
+                random.randrange(len(world.warps)),
+                encode("ATOMS", random.choice(("bb", "bb", "bz", "zb")), Ra=_SWAPPED + random.randrange(len(_PLACES)),
+                       Rb=random.choice(registers[::4]), Rd=_RESULT, compare_and_swap=kind.value),
+                random.choice((_EVERYBODY, random.getrandbits(32))))
 
 
 def edges(world: MemoryWorld) -> Iterator[MemoryStep]:

@@ -27,6 +27,8 @@ _SHORT = range(96, 112)
 """Registers with small numbers; nothing writes them."""
 _RESULTS = range(128, 160)
 _EVERYBODY = (1 << WARP_THREADS) - 1
+_FLOATS = (0x3F80_0000, 0xBF80_0001, 0x3380_0000, 0x0080_0000, 0x8080_0001, 0x7F7F_FFFF, 0x7F80_0000, 0xFF80_0000)
+"""1 and nearly -1, half of its last bit, numbers whose difference is subnormal, the largest one, infinities."""
 
 _WEIGHTS = {"LDG": 8, "STG": 8, "LDL": 5, "STL": 5, "LDS": 7, "STS": 7, "LDC": 8, "LD": 8, "ST": 8,
             "ATOM": 12, "ATOMS": 10, "RED": 6, "SHFL": 10, "MEMBAR": 1, "CCTL": 1, "CCTLL": 1}
@@ -124,7 +126,7 @@ def random_world(random: Random, count: int, report_mask: int) -> MemoryWorld:
             numbers = [0, 1, 2, 16, 31, 0x181F, 0x1C03, random.getrandbits(13)]
             world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
         for register in random.sample(_SOURCES, 12):
-            numbers = [0, 1, 2, 5, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF]
+            numbers = [0, 1, 2, 5, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, *_FLOATS]
             world.set_register(slot, register, random.choices(numbers, k=WARP_THREADS))
     while len(world.steps) < count:
         name, = random.choices(list(_WEIGHTS), list(_WEIGHTS.values()))

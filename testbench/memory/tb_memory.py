@@ -6,15 +6,28 @@ lines, and as many cycles as their bank conflicts cost.
 """
 
 import itertools
+from collections import Counter
 from typing import Any
 
 from rtl.isa.errors import REPORT_MASK_RESET
 from rtl.isa.kinds import AtomicOperation, MemorySize
+from rtl.isa.table import BY_NAME, find
 from rtl.params import SmParams
 from sim.machine.memory_port import MemoryBehaviour
 from sim.testbench import Bench
 from testbench.handmade import encode
-from testbench.memory.cases import POINTER, counted, edges, faults, fills, rates, shared_counted, shuffles
+from testbench.memory.cases import (
+    POINTER,
+    counted,
+    edges,
+    faults,
+    fills,
+    float_sums,
+    rates,
+    shared_counted,
+    shuffles,
+    swaps,
+)
 from testbench.memory.coverage import MemoryCoverage
 from testbench.memory.driver import PARAMS, MemoryDriver
 from testbench.memory.random_accesses import random_world
@@ -181,6 +194,29 @@ def check_clear(bench: Bench) -> None:
     bench.checked("clears of shared memory")
 
 
+def check_float_sums(bench: Bench) -> None:
+    """Sums of floats, thread by thread, wherever threads meet; on memory that is quick, and on one that is not."""
+    for params, behaviour in ((FEW_LANES, HANDS_OFF), (PARAMS, UNRULY)):
+        world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+        for step in float_sums(world, bench.random):
+            world.execute(step)
+        bench.checked("sums of floats", _play(bench, world, params, behaviour=behaviour).steps)
+
+
+def check_swaps(bench: Bench) -> None:
+    """A compare and swap that only tells gives 1 where it has swapped."""
+    world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
+    told: Counter[int] = Counter()
+    for step in swaps(world, bench.random):
+        record = world.execute(step).record
+        if find(step.word) in BY_NAME["ATOMS"] and record is not None:
+            for threads, values in record.registers.values():
+                told.update(value for thread, value in enumerate(values) if threads >> thread & 1)
+    bench.expect("results of compare and swap come of both kinds", min(told[0], told[1]) > 100, True)
+    world.read_shared()
+    bench.checked("compare and swap", _play(bench, world).steps)
+
+
 def check_shuffles(bench: Bench) -> None:
     """Threads get what others offer that execute the same shuffle, and 0 of those that do not."""
     world = MemoryWorld(ALL_REPORTED, seed=bench.seed)
@@ -206,5 +242,5 @@ def record(bench: Bench) -> None:
 def run(bench: Bench) -> None:
     """The testbench."""
     for check in (check_lines, check_banks, check_rates, check_fills, check_edges, check_faults, check_local_base,
-                  check_clear, check_shuffles, check_random, record):
+                  check_clear, check_float_sums, check_swaps, check_shuffles, check_random, record):
         check(bench)

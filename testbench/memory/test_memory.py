@@ -4,17 +4,22 @@ import random
 from collections import Counter
 from functools import partial
 
+import numpy as np
 import pytest
+from amaranth.hdl import Fragment
 
 from rtl.isa.effects import effects
 from rtl.isa.errors import WarpError
+from rtl.isa.kinds import FloatRounding
 from rtl.isa.legality import encoding_error
 from rtl.isa.syntax import PT, RZ
 from rtl.memory import MEMORY_FORMS, MemoryDecoder
-from rtl.memory.atomic import AtomicArithmetic
+from rtl.memory.atomic import AtomicArithmetic, AtomicPipeline
+from rtl.memory.float_adder import FLOAT_ADDER_CYCLES, FloatAdder
 from rtl.memory.instruction import MemoryOperation
-from rtl.params import LOCAL_WINDOW, SHARED_WINDOW
+from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, SmParams
 from testbench import simulation
+from testbench.execute.singles import EDGES, singles
 from testbench.formulas.atomics import ATOMICS, modified
 from testbench.handmade import encode
 from testbench.memory import tb_memory
@@ -22,11 +27,12 @@ from testbench.memory.cases import conflicts, lines_of
 from testbench.memory.coverage import EXPECTED, LEAST_LINES_UNDER_WAY, LEAST_OVERLAP, LEAST_WAITING, MemoryCoverage
 from testbench.memory.random_accesses import random_world
 from testbench.memory.world import BUFFER, REGISTERS, MemoryStep, MemoryWorld
+from testbench.model.test_single import expected, flushed
 from testbench.simulation import combinational
 
 CHECKS = (tb_memory.check_lines, tb_memory.check_banks, tb_memory.check_rates, tb_memory.check_fills,
           tb_memory.check_edges, tb_memory.check_faults, tb_memory.check_local_base, tb_memory.check_clear,
-          tb_memory.check_shuffles)
+          tb_memory.check_float_sums, tb_memory.check_swaps, tb_memory.check_shuffles)
 
 
 passes = partial(simulation.passes, "memory")
@@ -45,7 +51,7 @@ def legal_words(source, form, count):
 
 
 def test_the_decoder_reads_and_writes_the_registers_that_the_table_says():
-    source, dut = random.Random(0), MemoryDecoder()
+    source, dut = random.Random(0), MemoryDecoder(floats=True)
     words = [(form, word) for form in MEMORY_FORMS for word in legal_words(source, form, 12)]
 
     async def body(ctx):
@@ -88,10 +94,53 @@ def test_atomic_arithmetic_against_python(wide):
                             operation, hex(old), hex(operand), is_signed)
                 ctx.set(dut.compare, 1)
                 ctx.set(dut.swap, 3)
-                assert ctx.get(dut.new) == (3 if old == operand else old)
+                assert (ctx.get(dut.new), ctx.get(dut.equal)) == (3 if old == operand else old, old == operand)
                 ctx.set(dut.compare, 0)
 
     combinational(dut, body)
+
+
+def sums():
+    """Operands and their sums as MPFR and as numpy have them, flushed: at the edges, near each other, far apart, and
+    numbers of which one nearly cancels the other, or is just at half of its last bit."""
+    source = random.Random(0)
+    first, second, _ = singles(source, 3000)
+    pairs = [*((a, b) for a in EDGES for b in EDGES), *zip(first, second, strict=True)]
+    for distance in range(30):
+        for _ in range(20):
+            large, small = source.randrange(40, 230) << 23 | source.getrandbits(23), source.getrandbits(32)
+            small = small & 0x807F_FFFF | (large >> 23) - distance << 23
+            pairs += [(large, small), (small & 0xFF80_0000, large), (small & 0xFFC0_0001, large & 0xFFFF_FFFE)]
+            pairs.append((large, (large ^ 1 << 31) + source.randrange(-2, 3)))
+    for a, b in pairs:
+        total = expected(a, 0x3F80_0000, b, FloatRounding.RN, True)
+        with np.errstate(all="ignore"):
+            x, y = (np.array([flushed(word, True)], np.uint32).view(np.float32) for word in (a, b))
+            assert np.isnan(x + y) or flushed(int((x + y).view(np.uint32)[0]), True) == total
+        yield a, b, total
+
+
+def test_the_adder_of_floats_is_mpfr_s():
+    """A sum a cycle, FLOAT_ADDER_CYCLES later."""
+    dut, cases = FloatAdder(), list(sums())
+
+    async def body(ctx):
+        for number in range(len(cases) + FLOAT_ADDER_CYCLES):
+            if number < len(cases):
+                ctx.set(dut.a, cases[number][0])
+                ctx.set(dut.b, cases[number][1])
+            if number >= FLOAT_ADDER_CYCLES:
+                a, b, total = cases[number - FLOAT_ADDER_CYCLES]
+                assert ctx.get(dut.sum) == total, (hex(a), hex(b), hex(ctx.get(dut.sum)), hex(total))
+            await ctx.tick()
+
+    simulation.simulate(dut, body)
+
+
+@pytest.mark.parametrize("floats", [False, True])
+def test_the_adder_is_there_only_with_floats(floats):
+    parts = {name for _, name, _ in Fragment.get(AtomicPipeline(SmParams(floats=floats)), None).subfragments}
+    assert ("adder" in parts) == floats and "arithmetic" in parts
 
 
 def test_lines_and_conflicts_by_hand():

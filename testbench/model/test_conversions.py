@@ -62,7 +62,7 @@ def words(values: Any, form: FloatFormat, saturate: int = 0) -> Any:
     word, kind = TYPES[form]
     if saturate:
         values = np.where(values > 0, np.minimum(values, 1.0), 0.0)
-    nan = (1 << sum(BITS[form])) - 1
+    nan = 0x7FF8 << 48 if form is FloatFormat.F64 else (1 << sum(BITS[form])) - 1
     return np.where(np.isnan(values), word(nan), values.astype(kind).view(word)).astype(np.uint64)
 
 

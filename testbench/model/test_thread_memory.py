@@ -1,18 +1,21 @@
 """What the thread oracle reads and writes: memory of every kind, atomics, constants, special registers."""
 
 from functools import partial
+from random import Random
 
 import pytest
 
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize
+from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, FloatRounding, MemorySize
 from rtl.isa.special_registers import SpecialRegister
 from rtl.isa.syntax import RZ
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, Buffer, Launch
 from sim.model.scalar.state import FaultError
 from sim.model.thread import run, step
 from testbench import words
+from testbench.execute.singles import singles
 from testbench.formulas.atomics import ATOMICS, modified
+from testbench.model import test_single
 from testbench.words import FINISH, START, contents, encode, launch, move
 
 WORD, LONG = (1 << 32) - 1, (1 << 64) - 1
@@ -139,6 +142,19 @@ def test_reductions_by_type(kind, bits, operation):
     assert made.memory.read_number(base, bits // 8) == expected
 
 
+@pytest.mark.parametrize("name", ["ATOM", "RED"])
+def test_sums_of_floats(name):
+    """As MPFR adds them up."""
+    first, second, _ = singles(Random(name), 200)
+    for old, new in zip(first, second, strict=True):
+        made, base, pointer = pointed_at(old.to_bytes(4, "little"))
+        operands = {"Rd": 5, "Rb": 4} if name == "ATOM" else {"Rd": 4}
+        done = step(encode(name, Ra=2, wide=1, operation=0, type=AtomicType.F32.value, **operands), {**pointer, 4: new},
+                    launch=made)
+        assert made.memory.read_number(base, 4) == test_single.expected(old, 0x3F80_0000, new, FloatRounding.RN, True)
+        assert name == "RED" or done.registers[5] == old
+
+
 @pytest.mark.parametrize(("variant", "old", "left"), [
     ("bb", 8, 9), ("bb", 7, 7), ("bz", 8, 0), ("bz", 9, 9), ("zb", 0, 8), ("zb", 8, 8)])
 def test_compare_and_swap_by_layout(variant, old, left):
@@ -150,18 +166,22 @@ def test_compare_and_swap_by_layout(variant, old, left):
         assert (done.registers[8], contents(made, "o")) == (old, [left, 0])
 
 
+@pytest.mark.parametrize("kind", CompareAndSwapType)
 @pytest.mark.parametrize(("old", "left"), [(8, 9), (3, 3)])
-def test_compare_and_swap_of_shared_memory(old, left):
-    body = [move(6, old), move(4, 8), move(5, 9), encode("STS", Rd=6, Ra=RZ, size=4),
-            encode("ATOMS", "bb", Rd=7, Ra=RZ, Rb=4, compare_and_swap=CompareAndSwapType.CAS.value),
-            encode("LDS", Rd=8, Ra=RZ, uniform_size=4), encode("ISCADD", "r", Rd=0, Ra=7, Rb=8, shift=8)]
-    assert results(body, shared=16) == [old << 8 | left]
+def test_compare_and_swap_of_shared_memory(old, left, kind):
+    wide = kind.name.endswith("64")
+    body = [move(6, old), move(4, 8), move(6 if wide else 5, 9), move(5 if wide else 10, 0), move(7, 0), move(8, old),
+            move(9, 0), encode("STS", Rd=8, Ra=RZ, size=5),
+            encode("ATOMS", "bb", Rd=12, Ra=RZ, Rb=4, compare_and_swap=kind.value),
+            encode("LDS", Rd=8, Ra=RZ, uniform_size=4), encode("ISCADD", "r", Rd=0, Ra=12, Rb=8, shift=8)]
+    told = old if kind in (CompareAndSwapType.CAS, CompareAndSwapType.CAS_64) else int(old == 8)
+    assert results(body, shared=16) == [told << 8 | left]
 
 
 @pytest.mark.parametrize("content", [
-    encode("ATOM", operation=0, type=AtomicType.F32.value), encode("RED", operation=0, type=AtomicType.F32.value),
+    encode("ATOM", operation=1, type=AtomicType.F32.value), encode("RED", operation=2, type=AtomicType.F32.value),
     encode("ATOM", operation=AtomicOperation.SAFEADD.value), encode("ATOM", operation=8, type=AtomicType.U128.value),
-    encode("ATOMS", "bb", compare_and_swap=CompareAndSwapType.CAST.value), encode("LDC", size=4, mode=2)])
+    encode("LDC", size=4, mode=2)])
 def test_what_has_no_meaning_here_is_not_of_this_machine(content):
     with pytest.raises(FaultError, match="not an instruction of this machine"):
         step(content)

@@ -42,7 +42,8 @@ def test_guards_tests_and_operands_of_every_form():
                     word = form.fields[name].put(word, number)
             ctx.set(dut.word, word)
             ctx.set(dut.x, {"number": 4, "negated": 0})
-            instruction, votes = ctx.get(dut.instruction), form.name == "BAR" and form.variant != "all"
+            instruction, votes = ctx.get(dut.instruction), (form.name == "BAR" and form.variant != "all") or (
+                form.pipe is Pipe.DOUBLE and "x" in form.operands)
             tested = form.pipe is Pipe.FLOW and "test" in form.fields
             assert _operand(instruction.guard) == ((3, 1) if form.guarded else (PT, 0)), form
             assert instruction.test == (5 if tested else ConditionCode.T.value), form

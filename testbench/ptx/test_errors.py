@@ -19,34 +19,59 @@ DECLARED = """.shared .align 4 .b8 sm[64]; .const .u32 cn[4] = { 1, 2 }; .local 
 INSTRUCTIONS = [
     ("atom.global.cas.b16 h, [d], h, h;", "atom.global.cas has no modifier .b16 here: expected .b32, .b64"),
     ("atom.shared.inc.u64 d, [d], d;", "atom.shared.inc has no modifier .u64 here: expected .u32"),
-    ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .s32"),
-    ("set.eq.u16.u32 h, r, r;", "set.eq has no modifier .u16 here: expected .and, .or, .s32, .u32, .xor"),
+    ("slct.u32.u32 r, r, r, r;", "slct.u32 has no modifier .u32 here: expected .f32, .s32"),
+    ("set.eq.u16.u32 h, r, r;", "set.eq has no modifier .u16 here: expected .and, .f32, .ftz, .or, .s32, "
+                               ".u32, .xor"),
     ("isspacep.param p, d;", "isspacep has no modifier .param here: expected .const, .global, .local, .shared"),
     # opcodes and modifiers
     ("foo.u32 r0, r1;", "unknown instruction foo"),
-    ("add.b32 r0, r1, r2;", "add has no modifier .b32 here: expected .cc, .s16, .s32, .s64, .sat, .u16, .u32, .u64"),
-    ("add.sat.u32 r0, r1, r2;", "add.sat has no modifier .u32 here: expected .s32"),
+    ("add.b32 r0, r1, r2;", "add has no modifier .b32 here: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, "
+                            ".s16, .s32, .s64, .sat, .u16, .u32, .u64"),
+    ("add.sat.u32 r0, r1, r2;", "add.sat has no modifier .u32 here: expected .f32, .s32"),
     ("add.cc.s16 h0, h1, h2;", "add.cc has no modifier .s16 here: expected .s32, .s64, .u32, .u64"),
     ("add.u32.u32 r0, r1, r2;", "add.u32 has no modifier .u32 here: expected none"),
-    ("add r0, r1, r2;", "add lacks a modifier: expected .cc, .s16, .s32, .s64, .sat, .u16, .u32, .u64"),
-    ("mul.u32 r0, r1, r2;", "mul has no modifier .u32 here: expected .hi, .lo, .wide"),
+    ("add r0, r1, r2;", "add lacks a modifier: expected .cc, .f32, .f64, .ftz, .rm, .rn, .rp, .rz, .s16, .s32, .s64, "
+                        ".sat, .u16, .u32, .u64"),
+    ("mul.u32 r0, r1, r2;", "mul has no modifier .u32 here: expected .f32, .f64, .ftz, .hi, .lo, .rm, .rn, .rp, .rz, "
+                            ".sat, .wide"),
     ("mul.lo r0, r1, r2;", "mul.lo lacks a modifier: expected .s16, .s32, .s64, .u16, .u32, .u64"),
     ("mul.wide.u64 d0, d1, d2;", "mul.wide has no modifier .u64 here: expected .s16, .s32, .u16, .u32"),
-    ("neg.u32 r0, r1;", "neg has no modifier .u32 here: expected .s16, .s32, .s64"),
+    ("neg.u32 r0, r1;", "neg has no modifier .u32 here: expected .f32, .f64, .ftz, .s16, .s32, .s64"),
     ("setp.lo.s32 p, r0, r1;", "setp.lo has no modifier .s32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
     ("cvta.param.u64 d0, d1;", "cvta has no modifier .param here: expected .const, .global, .local, .shared, .to"),
-    ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, .cs, .global, "
-                               ".local, .param, .s16, .s32, .s64, .s8, .shared, .u16, .u32, .u64, .u8, .v2, .v4, "
-                               ".volatile, .wb, .weak, .wt"),
+    ("st.const.u32 [cn], r0;", "st has no modifier .const here: expected .b16, .b32, .b64, .b8, .cg, .cs, .f32, "
+                               ".f64, .global, .local, .param, .s16, .s32, .s64, .s8, .shared, .u16, .u32, .u64, .u8, "
+                               ".v2, .v4, .volatile, .wb, .weak, .wt"),
     ("membar;", "membar lacks a modifier: expected .cta, .gl, .sys"),
     # floating point, later machines
-    ("add.f32 r0, r1, r2;", "add.f32: floating point is not supported: this machine has integers"),
-    ("fma.rn.f64 d0, d1, d2, d3;", "fma: floating point is not supported: this machine has integers"),
-    ("mul.rn.f32 r0, r1, r2;", "mul.rn: floating point is not supported: this machine has integers"),
-    ("cvt.rn.f32.u32 r0, r1;", "cvt.rn: floating point is not supported: this machine has integers"),
-    ("mov.u32 r0, 1.5;", "1.5: floating point is not supported: this machine has integers"),
-    ("mov.u32 r0, 0f3f800000;", "0f3f800000: floating point is not supported: this machine has integers"),
-    (".reg .f32 x;", ".f32: floating point is not supported: this machine has integers"),
+    ("add.f16 h0, h1, h2;", "add.f16: floating point of less than 32 bits is not supported"),
+    (".reg .f16 x;", ".f16: floating point of less than 32 bits is not supported"),
+    ("tanh.approx.f32 r0, r1;", "tanh: needs sm_75, and this machine is sm_50"),
+    ("min.NaN.f32 r0, r1, r2;", "min.NaN: needs sm_80, and this machine is sm_50"),
+    ("fma.f32 r0, r1, r2, r3;", "fma has no modifier .f32 here: expected .rm, .rn, .rp, .rz"),
+    ("div.f32 r0, r1, r2;", "div has no modifier .f32 here: expected .approx, .full, .rm, .rn, .rp, .rz, .s16, .s32, "
+                            ".s64, .u16, .u32, .u64"),
+    ("cvt.u32.f32 r0, r1;", "cvt.u32 has no modifier .f32 here: expected .s16, .s32, .s64, .s8, .u16, .u32, .u64, "
+                             ".u8"),
+    ("cvt.rn.f32.f32 r0, r1;", "cvt.rn.f32 has no modifier .f32 here: expected .f64, .s16, .s32, .s64, .s8, .u16, "
+                               ".u32, .u64, .u8"),
+    ("setp.lo.f32 p, r0, r1;", "setp.lo has no modifier .f32 here: expected .and, .or, .u16, .u32, .u64, .xor"),
+    ("mov.u32 r0, 1.5;", "expected a whole number"),
+    ("mov.b32 r0, 1.5;", "expected a whole number"),
+    ("mov.u32 r0, 0f3f800000;", "expected a whole number"),
+    ("mov.b64 d0, 0f3f800000;", "expected a whole number"),
+    ("mov.f32 r0, 1;", "expected a floating-point number, such as 1.0 or 0f3f800000"),
+    ("mov.f32 r0, 1.5+2;", "+ can't join these: one is a floating-point number"),
+    ("mov.f32 r0, 1.5<<2.0;", "<< can't join these floating-point numbers"),
+    ("mov.f32 r0, 1.5+0f3f800000;", "+ can't join these floating-point numbers"),
+    ("mov.f32 r0, -0f3f800000;", "- can't stand before this"),
+    ("mov.f32 r0, ~1.0;", "~ can't stand before this"),
+    ("mov.f32 r0, 1.0/0.0;", "division by 0"),
+    ("mov.f32 r0, 0f3f8000000;", "0f3f8000000: 0f wants 8 digits behind it"),
+    ("ld.global.f32 r0, [1.5];", "an address is a whole number"),
+    (".reg .f32 x; add.u32 r0, x, r1;", "x has type .f32: expected .u32 or bits"),
+    (".reg .f32 x; ld.global.s32 x, [d0];", "x has type .f32: expected .s32 or bits"),
+    (".reg .u32 x; add.f32 x, r0, r1;", "x has type .u32: expected .f32 or bits"),
     ("match.any.sync.b32 r0, r1, r2;", "match: needs sm_70, and this machine is sm_50"),
     ("dp4a.u32.u32 r0, r1, r2, r3;", "dp4a: needs sm_61, and this machine is sm_50"),
     # numbers of operands
@@ -157,7 +182,7 @@ INSTRUCTIONS = [
     ("mov.u32 r0, ([d0]);", "expected one expression between parentheses"),
     # declarations in a body
     (".reg x;", "the declaration has no type"),
-    (".reg .u32 .u64 x;", ".u64: expected one type of integers or predicates"),
+    (".reg .u32 .u64 x;", ".u64: expected one type of numbers or predicates"),
     (".reg .u32 x[3];", "x is a register: it has neither dimensions nor a first value nor a linkage"),
     (".reg .u32 x = 3;", "x is a register: it has neither dimensions nor a first value nor a linkage"),
     (".visible .reg .u32 x;", "x is a register: it has neither dimensions nor a first value nor a linkage"),
@@ -214,8 +239,10 @@ def test_a_wrong_statement_is_named(text, message):
     (".local .u32 x;", "1:1: a variable in local space is declared in a function"),
     (".extern .global .u32 x;", "1:22: x is extern: there is nothing else to link with"),
     (".extern .shared .u32 x[4];", "1:22: x is extern: there is nothing else to link with"),
-    (".global .f32 x;", "1:9: .f32: floating point is not supported: this machine has integers"),
-    (".global .texref x;", "1:9: .texref: expected one type of integers or predicates"),
+    (".global .f16 x;", "1:9: .f16: floating point of less than 32 bits is not supported"),
+    (".global .f32 x = 1;", "1:18: expected a floating-point number, such as 1.0 or 0f3f800000"),
+    (".global .u32 x = 1.0;", "1:18: expected a whole number"),
+    (".global .texref x;", "1:9: .texref: expected one type of numbers or predicates"),
     (".address_size 32", "1:15: addresses of 32 bits: this machine has 64-bit ones"),
     (".version 7.8", "1:10: expected one .version, such as 7.8"),
     (".target sm_90", "1:9: target sm_90: this machine is sm_50, which runs sm_10 to sm_50"),

@@ -10,9 +10,8 @@ from rtl.fetch import FetchUnit, Predecoder, kind_of
 from rtl.fetch.outcomes import Outcomes
 from rtl.fetch.predecode import CONSTANT_FIELDS
 from rtl.isa.errors import WarpError
-from rtl.isa.floating import FLOATING
 from rtl.isa.kinds import BarrierMode
-from rtl.isa.legality import encoding_error, rules
+from rtl.isa.legality import encoding_error, exists, rules
 from rtl.isa.special_registers import SPECIAL_REGISTER_TEXTS
 from rtl.isa.syntax import Constant
 from rtl.isa.table import BY_NAME, FORMS, find
@@ -43,9 +42,9 @@ def kernel_words():
     return sorted(words)
 
 
-@pytest.mark.parametrize("floats", [False, True])
-def test_the_predecoder_says_what_the_table_says(floats):
-    source, dut = random.Random(7), Predecoder(floats)
+@pytest.mark.parametrize("knobs", [(False, False), (True, False), (True, True)])
+def test_the_predecoder_says_what_the_table_says(knobs):
+    source, dut = random.Random(7), Predecoder(*knobs)
     words = [random_word(source) for _ in range(1500)] + kernel_words()[:500]
     words += [form.match | source.getrandbits(64) & ~form.mask for form in FORMS]
 
@@ -56,11 +55,11 @@ def test_the_predecoder_says_what_the_table_says(floats):
             ctx.set(dut.word, word)
             ctx.set(dut.registers, registers)
             await ctx.tick()
-            got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers, floats)
+            got, form, error = ctx.get(dut.predecoded), find(word), encoding_error(word, registers, *knobs)
             errors.add(error)
             assert got.error == error.value, f"{word:#018x}, {registers} registers"
             assert got.kind is (kind_of(form) if form and error is WarpError.NONE else Kind.REFUSED), f"{word:#018x}"
-            if form is not None and (floats or form not in FLOATING):
+            if form is not None and exists(form, *knobs):
                 where = [(form.fields[operand.offset], form.fields[operand.bank]) for operand in form.operands.values()
                          if isinstance(operand, Constant) and operand.index is None]
                 assert got.constant == (1 + CONSTANT_FIELDS.index(where[0]) if where else 0), f"{word:#018x}"

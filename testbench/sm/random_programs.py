@@ -35,7 +35,7 @@ _LEVELS, _LEVELS_MASK = 25, 0x17
 so that the deepest fill the stack's cache three times."""
 _CONDITION = 6
 """The predicate of loops."""
-_CONVERSIONS = tuple(form for form in FORMS if form.pipe is Pipe.CONVERSION)
+_CONVERSIONS = tuple(form for form in FORMS if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE))
 _SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
           MemorySize.B64: "64", MemorySize.B128: "128"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}
@@ -118,10 +118,11 @@ class Program:
 
 class _Writer:
     """Makes statements up; if ``alone`` only such in which no thread has to do with another one, without ``floats``
-    none that need floating point."""
+    none that need floating point, without ``doubles`` none double precision."""
 
-    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool) -> None:
-        self.source, self.functions, self.alone, self.floats = source, functions, alone, floats
+    def __init__(self, source: Random, functions: int, *, alone: bool, floats: bool, doubles: bool) -> None:
+        self.source, self.functions, self.alone = source, functions, alone
+        self.knobs = floats, floats and doubles
         self._lanes = tuple(form for form in LANE_FORMS if not (alone and form.name in _TOGETHER))
 
     def block(self, count: int, depth: int, calls: int, *, together: bool = False) -> tuple[Statement, ...]:
@@ -162,7 +163,7 @@ class _Writer:
     def _word(self, forms: Sequence[Form]) -> Statement:
         while True:
             word = random_word(self.source, self.source.choice(forms))
-            if encoding_error(word, REGISTERS, self.floats) is not WarpError.NONE:
+            if encoding_error(word, REGISTERS, *self.knobs) is not WarpError.NONE:
                 continue
             form = form_of(word)
             values = form.values(word)
@@ -175,7 +176,7 @@ class _Writer:
         return self._word(self._lanes)
 
     def conversion(self) -> Statement:
-        """An instruction of the conversion unit."""
+        """An instruction of the conversion unit, or of double precision."""
         return self._word(_CONVERSIONS)
 
     def access(self) -> Statement:
@@ -269,11 +270,11 @@ class _Writer:
 
 
 def random_program(source: Random, size: int = 12, block: int = 64, grid: int = 2, *, alone: bool = False,
-                   floats: bool = True) -> Program:
+                   floats: bool = True, doubles: bool = True) -> Program:
     """A program of about ``size`` statements at its top; if ``alone`` no thread has to do with another one, without
-    ``floats`` none needs floating point."""
+    ``floats`` none needs floating point, without ``doubles`` none double precision."""
     functions = source.randrange(3)
-    writer = _Writer(source, functions, alone=alone, floats=floats)
+    writer = _Writer(source, functions, alone=alone, floats=floats, doubles=doubles)
     bodies = []
     for number in range(functions):
         leave = Statement((f"@P{source.randrange(6)} RET",))

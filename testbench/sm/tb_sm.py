@@ -166,7 +166,7 @@ def check_random(bench: Bench, driver: SmDriver, count: int, size: int) -> None:
     """Random programs; one that fails is reported as the smallest that still does."""
     for number in bench.progress(range(count), "random programs"):
         source = Random(f"{bench.seed} {number}")
-        program = random_program(source, size)
+        program = random_program(source, size, floats=driver.params.floats, doubles=driver.params.doubles)
         if (failure := _failure(bench, driver, program)) is not None:
             least = shrink(program, lambda smaller: _failure(bench, driver, smaller) is not None)
             bench.fail(f"random program {number}: {_failure(bench, driver, least) or failure}\n{least.text}")

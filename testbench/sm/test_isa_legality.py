@@ -4,8 +4,8 @@ import pytest
 
 from rtl.isa.conversion import DOUBLE_WORD
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import FloatFormat
-from rtl.isa.legality import REFUSALS, encoding_error, refusal_of
+from rtl.isa.kinds import AtomicType, FloatFormat
+from rtl.isa.legality import REFUSALS, encoding_error, lacks, refusal_of
 from rtl.isa.syntax import RZ
 from rtl.isa.table import find
 from sim.kernels.manifest import LEVELS, RUNS, cubin
@@ -27,6 +27,8 @@ def test_refusals_are_of_words_that_have_a_text(refusal, name, code):
         if (form is not None and form.name == name and refusal.variant in (None, form.variant)
                 and refusal.field in form.fields):
             changed = form.fields[refusal.field].put(word, code)
+            if refusal.beside is not None:
+                changed = form.fields[refusal.beside[0]].put(changed, refusal.beside[1])
             if find(changed) is form:
                 values = form.values(changed)
                 assert refusal_of(form, values) is not None
@@ -40,6 +42,21 @@ def test_numbers_of_64_bits_come_from_registers(variant, error):
     for signed in (0, 4):
         assert encoding_error(encode("I2F", variant, source=DOUBLE_WORD | signed, destination=2), RZ) is error
     assert encoding_error(encode("F2I", variant, source=FloatFormat.F64.value, destination=2), RZ) is error
+
+
+@pytest.mark.parametrize("name", ["ATOM", "RED"])
+def test_sums_of_floats_are_floating_point(name):
+    """A machine without refuses them; of other operations on floats nobody knows."""
+    word, plain = (encode(name, type=kind, operation=0) for kind in (AtomicType.F32.value, AtomicType.U32.value))
+    form = find(word)
+    assert form is not None
+    assert lacks(form, form.values(word), floats=False, doubles=False) is not None
+    assert lacks(form, form.values(plain), floats=False, doubles=False) is None
+    assert [encoding_error(word, RZ, floats) for floats in (False, True)] == [WarpError.ILLEGAL_INSTR_ENCODING,
+                                                                             WarpError.NONE]
+    for operation in range(1, 8):
+        other = encode(name, type=AtomicType.F32.value, operation=operation)
+        assert encoding_error(other, RZ) is WarpError.ILLEGAL_INSTR_ENCODING
 
 
 def test_what_belongs_to_graphics_is_refused():

@@ -14,7 +14,7 @@ from testbench import refusal
 from testbench.programs import CUBINS
 from testbench.words import encode
 
-UNKNOWN = ".raw 0x5b70000000470204"     # DFMA R4, R2, R4, R0
+UNKNOWN = ".raw 0xc03800000007000f"     # TEX
 
 
 def module(text: str) -> Module:
@@ -106,13 +106,14 @@ def test_a_function_of_another_kernel_refuses_nothing(tmp_path, capsys):
     assert main([str(path), "--engine", "model", "--entry", "good"]) == 0
     capsys.readouterr()
     assert (refused(capsys, path, "--entry", "bad")
-            == "helper, 0x0068: this machine has no instruction 5b70000000470204")
+            == "helper, 0x0068: this machine has no instruction c03800000007000f TEX: there are no textures")
 
 
 @pytest.mark.parametrize(("word", "text"), [
     (encode("LOP32I", Rd=1, Ra=2, imm32=5, extended=1),
      " LOP32I.AND.X R1, R2, 0x5: what it does is not public, and compiled code does without it"),
-    (encode("MUFU", Rd=1, Ra=2, function=6), " MUFU.RCP64H R1, R2: of floating point there is single precision"),
+    (encode("I2F", "c", Rd=1, source=3, destination=2),
+     " I2F.F32.U64 R1, c[0x0] [0x0]: an operand of this machine is at most one word of a constant bank"),
     (encode("IADD32I", Rd=1, Ra=2, plus_one=1), "")])
 def test_forms_that_are_no_instructions_are_refused(tmp_path, capsys, word, text):
     path = tmp_path / "two.sass"

@@ -34,9 +34,9 @@ ALU_TO_ALU, ALU_TO_MEMORY, TO_BRANCH_REGISTER, PREDICATE = 6, 2, 7, 13
 CARRY, CONDITION_TO_BRANCH, PRODUCT, PREDICATES_TO_REGISTER = 6, 13, 15, 15
 SCOREBOARD_SEEN = 2
 LONGEST = 15
-VARIABLE = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.SYSTEM)
+VARIABLE = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE, Pipe.SYSTEM)
 ANNOUNCED = (*VARIABLE, Pipe.MULTIPLY)  # products have a fixed latency, but scoreboards too
-LATE_READERS = (Pipe.MEMORY, Pipe.CONVERSION)
+LATE_READERS = (Pipe.MEMORY, Pipe.CONVERSION, Pipe.DOUBLE)
 PUSHES = {"SSY": "SYNC", "PBK": "BRK", "PCNT": "CONT", "PRET": "RET", "PEXIT": "EXIT", "PLONGJMP": "LONGJMP"}
 POPS = {pop: push for push, pop in PUSHES.items()}
 CALLS = ("CAL", "JCAL")
@@ -145,7 +145,7 @@ def distance(producer: Instruction, resource: Resource, consumer: Instruction) -
         return 1 if producer.form.name == "LEA.HI" and reader.name in ("LD", "ST") else PREDICATE
     if reader.name in ("BRX", "JMX"):
         return TO_BRANCH_REGISTER
-    return ALU_TO_MEMORY if reader.pipe in (Pipe.MEMORY, Pipe.CONVERSION) else ALU_TO_ALU
+    return ALU_TO_MEMORY if reader.pipe in LATE_READERS else ALU_TO_ALU
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,9 @@ def test_nvidia_prints_the_same(chunk, tmp_path):
     ("FFMA32I R0, R1, -INF, R0", "FFMA32I R0, R1, -INF , R0"), ("FADD R0, R1, +QNAN", "FADD R0, R1, +QNAN"),
     ("FADD32I R0, R1, -0.0", "FADD32I R0, R1, -0.0"),
     ("FMUL32I R0, R1, 1e9", "FMUL32I R0, R1, 1.00000000000000000000e+09"),
+    ("DADD R0, R2, 1.5", "DADD R0, R2, 1.5"), ("DMUL R0, R2, 0x3ff0000000000000", "DMUL R0, R2, 1"),
+    ("DFMA R0, R2, -INF, R4", "DFMA R0, R2, -INF , R4"), ("DADD R0, R2, +SNAN", "DADD R0, R2, +SNAN"),
+    ("DSETP.GT.AND P0, PT, R2, +QNAN, PT", "DSETP.GT.AND P0, PT, R2, +QNAN , PT"),
     ("F2F.F32.F16 R0, 1.5", "F2F.F32.F16 R0, 1.5"), ("F2F.F32.F16 R0, -INF .NEG", "F2F.F32.F16 R0, -INF .NEG"),
     ("F2F.F32.F64 R0, 0x3ff0000000000000", "F2F.F32.F64 R0, 1"), ("F2F.F64.F64 R0, -SNAN", "F2F.F64.F64 R0, -SNAN"),
     ("F2I.S32.F64 R0, -2.5", "F2I.S32.F64 R0, -2.5"),
@@ -202,6 +205,8 @@ def test_floating_point_numbers(text, same):
 @pytest.mark.parametrize(("text", "message"), [
     ("FADD R0, R1, 0.1", "does not fit 20 bits"), ("FADD32I R0, R1, 1e39", "1e39 is too large for single precision"),
     ("FADD32I R0, R1, 0x100000000", "0x100000000 does not fit 32 bits"),
+    ("DADD R0, R2, 0.1", "does not fit 20 bits"), ("DADD R0, R2, 1e309", "1e309 is too large for double precision"),
+    ("DADD R0, R2, 0x10000000000000000", "0x10000000000000000 does not fit 64 bits"),
     ("F2F.F32.F16 R0, 65520", "65520 is too large for half precision"),
     ("F2F.F32.F64 R0, 1e999", "1e999 is too large for double precision"),
     ("F2F.F32.F64 R0, 0.1", "does not fit 20 bits"), ("FADD32I R0, R1, +SNAN", "SNAN is no floating-point number"),

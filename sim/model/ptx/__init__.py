@@ -10,7 +10,7 @@ run                  the threads taking turns
 state                a thread with its frames; groups of neighbours, CTAs and their barriers
 program              functions as lists of operations
 slots, site          an instruction in its place: where its operands are, what is around it
-numbers, bits        what instructions compute
+numbers, bits, reals what instructions compute: with integers, bits, floating-point numbers
 select, special      comparisons, selections, conversions, moves; special registers
 access               loads, stores, atomics
 flow                 branches, calls, ends of threads

@@ -10,6 +10,7 @@ from sim.launch.memory import MemoryFaultError
 from sim.toolchain.ptx.module import Address, Immediate, Register, Sink, Space, Type, Variable, Vector
 
 from .numbers import number_of
+from .reals import added
 from .site import Maker, Site
 from .state import Operation, PtxFaultError, Thread
 
@@ -147,7 +148,7 @@ def _store(site: Site) -> Operation:
 # Atomic operations: from the old value and the operands to the new one.
 
 _CHANGES: Mapping[str, Callable[..., int]] = {
-    "add": lambda kind, old, b: old + b,
+    "add": lambda kind, old, b: added(kind, old, b) if kind.floating else old + b,
     "min": lambda kind, old, b: min(old, b, key=lambda value: number_of(value, kind)),
     "max": lambda kind, old, b: max(old, b, key=lambda value: number_of(value, kind)),
     "and": lambda kind, old, b: old & b, "or": lambda kind, old, b: old | b, "xor": lambda kind, old, b: old ^ b,

@@ -6,7 +6,8 @@ from .access import ACCESS
 from .bits import BITS
 from .flow import FLOW, giver, taker
 from .launch import PtxLaunch
-from .numbers import ARITHMETIC, CARRYING
+from .numbers import ARITHMETIC, CARRYING, Compute
+from .reals import REALS
 from .select import SELECT
 from .site import Site
 from .slots import Slots
@@ -17,7 +18,7 @@ __all__ = ["Program"]
 
 _MAKERS = {**SELECT, **ACCESS, **FLOW, **TOGETHER}
 _COMPUTE = {**ARITHMETIC, **BITS}
-KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING})
+KNOWN = frozenset({*_MAKERS, *_COMPUTE, *CARRYING, *REALS})
 """Opcodes that can be executed."""
 
 
@@ -89,14 +90,15 @@ def _unguarded(site: Site) -> Operation:
     opcode = instruction.opcode
     if opcode in CARRYING and (instruction.carry_out or opcode not in ARITHMETIC):
         return CARRYING[opcode](site)
+    if opcode in REALS and instruction.type.floating:
+        return _computation(site, REALS[opcode](instruction))
     if opcode in _COMPUTE:
-        return _computation(site)
+        return _computation(site, _COMPUTE[opcode](instruction))
     return _MAKERS[opcode](site)
 
 
-def _computation(site: Site) -> Operation:
+def _computation(site: Site, compute: Compute) -> Operation:
     """An operation that computes a result from values."""
-    compute = _COMPUTE[site.instruction.opcode](site.instruction)
     (d, _), *sources = (site.slots.predicate(operand) for operand in site.instruction.operands)
     target = site.instruction.operands[0]
     assert isinstance(target, Register)

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sim.toolchain.ptx.module import (
     Boolean,
@@ -18,6 +19,7 @@ from sim.toolchain.ptx.module import (
 )
 
 from .numbers import number_of, saturated
+from .reals import compares, converted
 from .site import Maker, Site
 from .special import special_value
 from .state import Operation, Thread
@@ -31,6 +33,9 @@ _COMBINED: Mapping[Boolean | None, Callable[[int, int], int]] = {
     None: lambda result, other: result, Boolean.AND: operator.and_, Boolean.OR: operator.or_,
     Boolean.XOR: operator.xor}
 
+_ONE = 0x3F80_0000
+"""1 in single precision."""
+
 Read = Callable[[Thread, list[int]], int]
 """Reads an operand."""
 
@@ -39,12 +44,17 @@ def _comparison(site: Site, kind: Type, operands: tuple[Operand, ...]) -> Callab
     """The result of a comparison with its predicate, and that of the opposite comparison."""
     instruction = site.instruction
     assert instruction.compare is not None
-    compare, combine = _COMPARED[instruction.compare], _COMBINED[instruction.combine]
+    combine = _COMBINED[instruction.combine]
+    if kind.floating:
+        compare = compares(instruction)
+    else:
+        relation = _COMPARED[instruction.compare]
+        compare = lambda x, y: relation(number_of(x, kind), number_of(y, kind))  # noqa: E731
     a, b = (site.slots.of_operand(operand) for operand in operands[:2])
     c, negated = site.slots.predicate(operands[2]) if len(operands) > 2 else (0, 0)
 
     def run(values: list[int]) -> tuple[int, int]:
-        result = int(compare(number_of(values[a], kind), number_of(values[b], kind)))
+        result = int(compare(values[a], values[b]))
         other = values[c] ^ negated
         return combine(result, other), combine(1 - result, other)
     return run
@@ -62,10 +72,11 @@ def _set_predicates(site: Site) -> Operation:
 def _set(site: Site) -> Operation:
     d = site.slots.of_operand(site.instruction.operands[0])
     compare = _comparison(site, site.instruction.types[1], site.instruction.operands[1:])
+    true = _ONE if site.instruction.type.floating else 0xFFFF_FFFF
 
     def run(thread: Thread, values: list[int]) -> None:
         result, _ = compare(values)
-        values[d] = 0xFFFF_FFFF if result else 0
+        values[d] = true if result else 0
     return run
 
 
@@ -81,6 +92,12 @@ def _select(site: Site) -> Operation:
 
 def _select_by_sign(site: Site) -> Operation:
     d, a, b, c = site.places
+    if site.instruction.types[1].floating:
+        holds = compares(replace(site.instruction, compare=Comparison.GE))
+
+        def by_number(thread: Thread, values: list[int]) -> None:
+            values[d] = values[a] if holds(values[c], 0) else values[b]
+        return by_number
 
     def run(thread: Thread, values: list[int]) -> None:
         values[d] = values[b] if values[c] >> 31 else values[a]
@@ -118,6 +135,12 @@ def _convert(site: Site) -> Operation:
     assert isinstance(register, Register)
     d, read = site.slots.register(register), _reader(site, operand)
     saturates, mask = site.instruction.saturate, (1 << register.type.bits) - 1
+    if target.floating or source.floating:
+        compute = converted(site.instruction)
+
+        def convert(thread: Thread, values: list[int]) -> None:
+            values[d] = compute(read(thread, values)) & mask
+        return convert
 
     def run(thread: Thread, values: list[int]) -> None:
         number = number_of(read(thread, values), source)

@@ -15,6 +15,7 @@ arithmetic   sums, products, scaled addresses
 bitwise      shifts, logic, bit fields, permutes, moves
 comparison   comparisons, selections, predicates, CC
 conversion   integer and float conversions, bit counts
+double       double precision
 functions    MUFU and RRO
 access       loads, stores, atomics, constants
 flow         branches, calls, and the places that threads come back to

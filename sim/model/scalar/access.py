@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import partial
 
 from rtl.isa.errors import WarpError
-from rtl.isa.kinds import AtomicOperation, AtomicType, MemorySize, size_bytes, size_registers
+from rtl.isa.kinds import AtomicOperation, AtomicType, CompareAndSwapType, MemorySize, size_bytes, size_registers
 from rtl.isa.syntax import RZ, Literal, Register
 from sim.launch import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 
 from .decode import Instruction, semantics
 from .integers import WORD, signed
+from .single import sum_flushed
 from .state import FaultError, Operation, Thread
 
 __all__: list[str] = []
@@ -153,12 +154,21 @@ def _change(kind: AtomicOperation, bits: int, is_signed: bool) -> Callable[[int,
 _GLOBAL_TYPES = {AtomicType.U32.value: (32, False), AtomicType.S32.value: (32, True),
                  AtomicType.U64.value: (64, False), AtomicType.S64.value: (64, True)}
 _SHARED_TYPES = dict(enumerate(_GLOBAL_TYPES.values()))
+_TELLS = {CompareAndSwapType[name].value for name in ("CAST", "CAST_64", "CAST_SPIN", "CAST_SPIN_64")}
+"""Kinds of compare and swap that return 1 where they have stored, 0 elsewhere; they never fail without a reason."""
+
+
+def _as_it_was(old: int, *_: int) -> int:
+    """The result of most atomics."""
+    return old
 
 
 @semantics("ATOM", "RED", "ATOMS")
 def _atomic(i: Instruction) -> Operation:
     if i.form.variant:
         return _compare_and_swap(i)
+    if i.name != "ATOMS" and i["type"] == AtomicType.F32.value:
+        return _exchange(i, 4, i.destinations(1) if i.name == "ATOM" else [], sum_flushed, i.sources("b", 1))
     bits, is_signed = (_SHARED_TYPES if i.name == "ATOMS" else _GLOBAL_TYPES)[i["type"]]
     results = i.destinations(bits // 32) if "d" in i.form.operands else []
     change = _change(AtomicOperation(i["operation"]), bits, is_signed)
@@ -171,24 +181,27 @@ def _swap_operand(i: Instruction, role: str, count: int) -> list[int]:
 
 
 def _compare_and_swap(i: Instruction) -> Operation:
-    """Stores c where memory holds b, and returns what it held."""
+    """Stores c where memory holds b, and returns what it held, or only whether it did."""
     operand = i.form.operands["d"]
     assert isinstance(operand, Register)
     count = operand.span(i.values) if callable(operand.span) else operand.span
+    tells = i.name == "ATOMS" and i["compare_and_swap"] in _TELLS
     return _exchange(i, 4 * count, i.destinations(count), lambda old, compare, new: new if old == compare else old,
-                     _swap_operand(i, "b", count), _swap_operand(i, "c", count))
+                     _swap_operand(i, "b", count), _swap_operand(i, "c", count),
+                     told=(lambda old, compare, _: int(old == compare)) if tells else _as_it_was)
 
 
-def _exchange(i: Instruction, size: int, results: list[int], change: Callable[..., int],
-              *operands: list[int]) -> Operation:
-    """Puts into memory what becomes of the number there by some operands, and returns what it held."""
+def _exchange(i: Instruction, size: int, results: list[int], change: Callable[..., int], *operands: list[int],
+              told: Callable[..., int] = _as_it_was) -> Operation:
+    """Puts into memory what becomes of the number there by some operands, and returns what it held, or what is told of
+    it."""
     place_of = _place(i, size)
 
     def operation(thread: Thread) -> None:
         place = place_of(thread)
-        old = _read(thread, place, size)
-        _write(thread, place, size, change(old, *(_joined(thread, places) for places in operands)))
-        _spread(thread, results, old)
+        old, given = _read(thread, place, size), [_joined(thread, places) for places in operands]
+        _write(thread, place, size, change(old, *given))
+        _spread(thread, results, told(old, *given))
     return operation
 
 

@@ -26,7 +26,7 @@ from .floats import (
 from .integers import SIGN, TOP, WORD, ZERO, signed
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["write_wide"]
 
 _FORMATS = {FloatFormat.F16.value: HALF, FloatFormat.F32.value: SINGLE, FloatFormat.F64.value: DOUBLE}
 _SIGNED_TYPE = 4
@@ -94,7 +94,7 @@ def _integer_to_integer(i: Instruction) -> Result:
     return compute
 
 
-def _write(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
+def write_wide(thread: Thread, places: list[int], value: int, set_cc: int) -> None:
     """A result of one or two registers, and its CC."""
     for number, at in enumerate(places):
         thread.values[at] = value >> 32 * number & WORD
@@ -111,7 +111,7 @@ def _integer_to_float(i: Instruction) -> Operation:
 
     def operation(thread: Thread) -> None:
         value = source.get(thread)
-        _write(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
+        write_wide(thread, places, encode(value < 0, abs(value), 0, form, rounding), set_cc)
     return operation
 
 
@@ -160,7 +160,7 @@ def _float_to_float(i: Instruction) -> Operation:
             result ^= magnitude
         return min(result, one) if saturate else result
 
-    return lambda thread: _write(thread, places, compute(thread), set_cc)
+    return lambda thread: write_wide(thread, places, compute(thread), set_cc)
 
 
 @semantics("F2I")
@@ -181,5 +181,5 @@ def _float_to_integer(i: Instruction) -> Operation:
             value = lowest if negative else highest
         else:
             value = min(max(round_to_integer(negative, *number, rounding), lowest), highest)
-        _write(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
+        write_wide(thread, places, value & (1 << 32 * len(places)) - 1, set_cc)
     return operation

@@ -52,9 +52,9 @@ def _writing(i: "Instruction", compute: Result) -> Operation:
     return operation
 
 
-def _encoding_fault(word: int, registers: int, floats: bool) -> FaultError | None:
+def _encoding_fault(word: int, registers: int, floats: bool, doubles: bool) -> FaultError | None:
     """Why nobody can execute a word, None if somebody can."""
-    error = encoding_error(word, registers, floats)
+    error = encoding_error(word, registers, floats, doubles)
     match error:
         case WarpError.NONE:
             return None
@@ -164,16 +164,19 @@ class Instruction:
 
 
 class Program:
-    """Code and constant banks, decoded, for threads of so many registers, with floating point or not.
+    """Code and constant banks, decoded, for threads of so many registers, with floating point or not, with double
+    precision or not.
 
     ``operations``, ``nexts``, ``words`` and ``names`` run over the code's 64-bit words; at a control word there is what
     the instruction behind it has. ``nexts`` is where a thread goes on whose operation does not say. ``constants`` are
     the values that follow a thread's registers.
     """
 
-    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, floats: bool = True) -> None:
+    def __init__(self, code: bytes, banks: Mapping[int, bytes], registers: int, floats: bool = True,
+                 doubles: bool = True) -> None:
         self.banks = banks
         self.floats = floats
+        self.doubles = doubles
         self.constants: list[int] = []
         self._positions: dict[int, int] = {}
         size = len(code) // INSTRUCTION_BYTES
@@ -226,7 +229,7 @@ class Program:
 
     def _decode(self, index: int, registers: int) -> None:
         word = self.words[index]
-        form, fault = find(word), _encoding_fault(word, registers, self.floats)
+        form, fault = find(word), _encoding_fault(word, registers, self.floats, self.doubles)
         if form is None or fault is not None:
             assert fault is not None
             self.operations[index], self.names[index] = _failing(fault), "illegal"

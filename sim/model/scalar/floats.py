@@ -6,8 +6,8 @@ A finite number is (negative, mantissa, exponent), worth mantissa * 2**exponent.
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "infinity", "not_a_number",
-           "round_to_integer"]
+__all__ = ["DOUBLE", "HALF", "SINGLE", "Format", "Rounding", "Special", "decode", "encode", "fused", "infinity",
+           "lesser_and_greater", "not_a_number", "order", "round_to_integer"]
 
 
 class Rounding(Enum):
@@ -72,8 +72,10 @@ def infinity(negative: bool, form: Format) -> int:
 
 
 def not_a_number(form: Format) -> int:
-    """The NaN that operations make: all bits but the sign."""
-    return (1 << form.bits - 1) - 1
+    """The NaN that operations make (ours): all bits but the sign, in double precision the quiet one that has no other
+    bit.
+    """
+    return infinity(False, form) | 1 << form.fraction - 1 if form is DOUBLE else (1 << form.bits - 1) - 1
 
 
 def _rounds_up(kept: int, dropped: int, half: int, negative: bool, rounding: Rounding) -> bool:
@@ -111,3 +113,50 @@ def encode(negative: bool, mantissa: int, exponent: int, form: Format, rounding:
         outwards = rounding is Rounding.NEAREST_EVEN or rounding is (Rounding.DOWN if negative else Rounding.UP)
         return infinity(negative, form) - (not outwards)
     return negative << form.bits - 1 | stored << form.fraction | kept & (1 << form.fraction) - 1
+
+
+def fused(a: int, b: int, c: int, form: Format, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
+    """A * b * 2**scale + c, rounded once; with ``zero_wins`` a zero factor makes +0 of the product, whatever the other
+    one is.
+    """
+    x, y, z = (decode(bits, form) for bits in (a, b, c))
+    top, no_number = 1 << form.bits - 1, not_a_number(form)
+    negative = x[0] ^ y[0]
+    vanishes = zero_wins and not (a & ~top and b & ~top)
+    if not vanishes and (Special.NAN in (x[1], y[1])
+                         or (Special.INFINITY in (x[1], y[1]) and not (a & ~top and b & ~top))):
+        return no_number
+    if z[1] is Special.NAN:
+        return no_number
+    if not vanishes and Special.INFINITY in (x[1], y[1]):
+        return no_number if z[1] is Special.INFINITY and z[0] != negative else infinity(negative, form)
+    if len(z) == 2:
+        return infinity(z[0], form)
+    if vanishes or len(x) == 2 or len(y) == 2:
+        negative, product, exponent = False, 0, 0
+    else:
+        product, exponent = x[1] * y[1], x[2] + y[2] + scale
+    last = min(exponent, z[2])
+    total = (-product if negative else product) << exponent - last
+    total += (-z[1] if z[0] else z[1]) << z[2] - last
+    if not total:
+        below = negative if negative == z[0] else rounding is Rounding.DOWN
+        return top if below else 0
+    return encode(total < 0, abs(total), last, form, rounding)
+
+
+def order(x: int, y: int, form: Format) -> str:
+    """How two numbers relate: ``<``, ``=``, ``>``, or ``?`` where one is none."""
+    top = 1 << form.bits - 1
+    if max(x & ~top, y & ~top) > infinity(False, form):
+        return "?"
+    left, right = (-(bits & ~top) if bits & top else bits for bits in (x, y))
+    return "<" if left < right else ">" if left > right else "="
+
+
+def lesser_and_greater(x: int, y: int, form: Format) -> tuple[int, int]:
+    """Both numbers in their order, in which -0 comes before +0; the number twice beside what is none."""
+    top = 1 << form.bits - 1
+    numbers = [bits for bits in (x, y) if bits & ~top <= infinity(False, form)] or [not_a_number(form)]
+    numbers.sort(key=lambda bits: ~(bits & ~top) if bits & top else bits)
+    return numbers[0], numbers[-1]

@@ -8,11 +8,11 @@ them. A NaN is 0x7fffffff; saturated, what is not above 0 is +0. RRO.SINCOS divi
 from fractions import Fraction
 from math import floor
 
-from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, TURN, UNIT, rows
+from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, OF_DOUBLES, TURN, UNIT, rows
 from rtl.isa.kinds import FloatRange, MultiFunction
 
 from .decode import Instruction, Result, result_of
-from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
+from .floats import SINGLE, Format, Rounding, Special, decode, encode, infinity, not_a_number
 from .integers import TOP
 from .state import Thread
 
@@ -20,8 +20,8 @@ __all__: list[str] = []
 
 _TABLE = rows()
 _NAN, _INFINITY, _ONE = not_a_number(SINGLE), infinity(False, SINGLE), 0x3F80_0000
-_LEAST = Fraction(1, 1 << SINGLE.bias - 1)
-"""The smallest normal number."""
+_UPPER = Format(20, 11)
+"""The upper word of a double."""
 _RESOLUTION = Fraction(1, 1 << FRACTION_BITS)
 
 
@@ -70,21 +70,21 @@ def _of_turns(function: MultiFunction, number: Fraction, negative: bool) -> tupl
     return negative != (quarter % 4 >= 2), _interpolated(MultiFunction.SIN, fraction)
 
 
-def _result(negative: bool, value: Fraction) -> int:
+def _result(negative: bool, value: Fraction, form: Format = SINGLE) -> int:
     sign = TOP if negative else 0
-    if value < _LEAST:
+    if value < Fraction(1, 1 << form.bias - 1):
         return sign
-    return encode(negative, value.numerator, -_power(Fraction(value.denominator)), SINGLE, Rounding.NEAREST_EVEN)
+    return encode(negative, value.numerator, -_power(Fraction(value.denominator)), form, Rounding.NEAREST_EVEN)
 
 
-def _special(function: MultiFunction, negative: bool, infinite: bool) -> int:
+def _special(function: MultiFunction, negative: bool, infinite: bool, form: Format = SINGLE) -> int:
     """The result for an infinity or zero."""
     sign = TOP if negative else 0
     match function:
         case MultiFunction.RCP:
-            return sign if infinite else sign | _INFINITY
+            return sign if infinite else infinity(negative, form)
         case MultiFunction.RSQ:
-            return sign | _INFINITY if not infinite else _NAN if negative else 0
+            return infinity(negative, form) if not infinite else _NAN if negative else 0
         case MultiFunction.LG2:
             return TOP | _INFINITY if not infinite else _NAN if negative else _INFINITY
         case MultiFunction.EX2:
@@ -94,13 +94,19 @@ def _special(function: MultiFunction, negative: bool, infinite: bool) -> int:
     return _NAN if infinite else _ONE
 
 
+def _form(function: MultiFunction) -> Format:
+    """What a function's numbers are."""
+    return _UPPER if function in OF_DOUBLES else SINGLE
+
+
 def _calculated(function: MultiFunction, bits: int) -> int:
-    number = decode(bits, SINGLE)
+    form, function = _form(function), OF_DOUBLES.get(function, function)
+    number = decode(bits, form)
     negative = number[0]
     if number[1] is Special.NAN:
         return _NAN
-    if len(number) == 2 or not bits & _INFINITY:
-        return _special(function, negative, len(number) == 2)
+    if len(number) == 2 or not bits & infinity(False, form):
+        return _special(function, negative, len(number) == 2, form)
     value = number[1] * Fraction(2) ** number[2]
     match function:
         case MultiFunction.SIN | MultiFunction.COS:
@@ -116,7 +122,7 @@ def _calculated(function: MultiFunction, bits: int) -> int:
         case MultiFunction.LG2:
             logarithm = _of_power(function, value)
             return _result(value < 1, abs(logarithm))
-    return _result(negative, _of_power(function, value))
+    return _result(negative, _of_power(function, value), form)
 
 
 @result_of("MUFU")
@@ -132,7 +138,8 @@ def _function(i: Instruction) -> Result:
             bits ^= TOP
         result = _calculated(function, bits)
         if saturate:
-            result = 0 if result > _INFINITY else min(result, _ONE)
+            form = _form(function)
+            result = 0 if result > infinity(False, form) else min(result, form.bias << form.fraction)
         return result
     return compute
 

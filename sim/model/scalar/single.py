@@ -14,16 +14,15 @@ from rtl.isa.kinds import FloatCompare, FloatFlush, ProductScale
 
 from .comparison import FLOAT_ONE, condition_of
 from .decode import Instruction, Result, result_of, semantics
-from .floats import SINGLE, Rounding, Special, decode, encode, infinity, not_a_number
+from .floats import SINGLE, Rounding, fused, infinity, lesser_and_greater, order
 from .integers import TOP, WORD
 from .state import Operation, Thread
 
-__all__: list[str] = []
+__all__ = ["RELATION", "sum_flushed"]
 
-_NAN = not_a_number(SINGLE)
 _SCALE = {ProductScale.NONE: 0, ProductScale.D2: -1, ProductScale.D4: -2, ProductScale.D8: -3, ProductScale.M8: 3,
           ProductScale.M4: 2, ProductScale.M2: 1}
-_RELATION: dict[FloatCompare, str] = {
+RELATION: dict[FloatCompare, str] = {
     FloatCompare.F: "", FloatCompare.LT: "<", FloatCompare.EQ: "=", FloatCompare.LE: "<=", FloatCompare.GT: ">",
     FloatCompare.NE: "<>", FloatCompare.GE: ">=", FloatCompare.NUM: "<=>", FloatCompare.NAN: "?",
     FloatCompare.LTU: "<?", FloatCompare.EQU: "=?", FloatCompare.LEU: "<=?", FloatCompare.GTU: ">?",
@@ -48,31 +47,9 @@ def _operand(i: Instruction, role: str) -> Callable[[Thread], int]:
     return lambda thread: _flushed(thread.values[at] & kept ^ flipped, flush)
 
 
-def _fused(a: int, b: int, c: int, rounding: Rounding, scale: int = 0, zero_wins: bool = False) -> int:
-    """A * b * 2**scale + c."""
-    x, y, z = (decode(bits, SINGLE) for bits in (a, b, c))
-    negative = x[0] ^ y[0]
-    vanishes = zero_wins and not (a & ~TOP and b & ~TOP)
-    if not vanishes and (Special.NAN in (x[1], y[1])
-                         or (Special.INFINITY in (x[1], y[1]) and not (a & ~TOP and b & ~TOP))):
-        return _NAN
-    if z[1] is Special.NAN:
-        return _NAN
-    if not vanishes and Special.INFINITY in (x[1], y[1]):
-        return _NAN if z[1] is Special.INFINITY and z[0] != negative else infinity(negative, SINGLE)
-    if len(z) == 2:
-        return infinity(z[0], SINGLE)
-    if vanishes or len(x) == 2 or len(y) == 2:
-        negative, product, exponent = False, 0, 0
-    else:
-        product, exponent = x[1] * y[1], x[2] + y[2] + scale
-    last = min(exponent, z[2])
-    total = (-product if negative else product) << exponent - last
-    total += (-z[1] if z[0] else z[1]) << z[2] - last
-    if not total:
-        below = negative if negative == z[0] else rounding is Rounding.DOWN
-        return TOP if below else 0
-    return encode(total < 0, abs(total), last, SINGLE, rounding)
+def sum_flushed(a: int, b: int) -> int:
+    """FADD.FTZ of two numbers, rounded to the nearest."""
+    return _flushed(fused(_flushed(a, 1), FLOAT_ONE, _flushed(b, 1), SINGLE, Rounding.NEAREST_EVEN), 1)
 
 
 def _finished(i: Instruction, result: Result) -> Result:
@@ -90,7 +67,7 @@ def _finished(i: Instruction, result: Result) -> Result:
 @result_of("FADD", "FADD32I")
 def _add(i: Instruction) -> Result:
     a, b, rounding = _operand(i, "a"), _operand(i, "b"), Rounding(i["round"])
-    return _finished(i, lambda thread: _fused(a(thread), FLOAT_ONE, b(thread), rounding))
+    return _finished(i, lambda thread: fused(a(thread), FLOAT_ONE, b(thread), SINGLE, rounding))
 
 
 @result_of("FSWZADD")
@@ -102,7 +79,7 @@ def _add_in_quads(i: Instruction) -> Result:
     def result(thread: Thread) -> int:
         first, second = letters[thread.lane % 4]
         x = 0 if first == "Z" else a(thread) ^ (TOP if first == "N" else 0)
-        return _fused(x, FLOAT_ONE, b(thread) ^ (TOP if second == "N" else 0), rounding)
+        return fused(x, FLOAT_ONE, b(thread) ^ (TOP if second == "N" else 0), SINGLE, rounding)
     return _finished(i, result)
 
 
@@ -115,7 +92,7 @@ def _multiply(i: Instruction) -> Result:
         x, y = a(thread), b(thread)
         # A zero of the product's sign changes nothing.
         vanishes = zero_wins and not (x & ~TOP and y & ~TOP)
-        return _fused(x, y, 0 if vanishes else (x ^ y) & TOP, rounding, scale, zero_wins)
+        return fused(x, y, 0 if vanishes else (x ^ y) & TOP, SINGLE, rounding, scale, zero_wins)
     return _finished(i, result)
 
 
@@ -123,32 +100,24 @@ def _multiply(i: Instruction) -> Result:
 def _multiply_and_add(i: Instruction) -> Result:
     a, b, c, rounding = _operand(i, "a"), _operand(i, "b"), _operand(i, "c"), Rounding(i["round"])
     zero_wins = i["flush"] == FloatFlush.FMZ.value
-    return _finished(i, lambda thread: _fused(a(thread), b(thread), c(thread), rounding, zero_wins=zero_wins))
-
-
-def _order(x: int, y: int) -> str:
-    """How two numbers relate."""
-    if max(x & ~TOP, y & ~TOP) > infinity(False, SINGLE):
-        return "?"
-    left, right = (-(bits & ~TOP) if bits & TOP else bits for bits in (x, y))
-    return "<" if left < right else ">" if left > right else "="
+    return _finished(i, lambda thread: fused(a(thread), b(thread), c(thread), SINGLE, rounding, zero_wins=zero_wins))
 
 
 @condition_of("FSETP", "FSET")
 def _relation(i: Instruction) -> Result:
-    a, b, holds = _operand(i, "a"), _operand(i, "b"), _RELATION[FloatCompare(i["compare"])]
-    return lambda thread: int(_order(a(thread), b(thread)) in holds)
+    a, b, holds = _operand(i, "a"), _operand(i, "b"), RELATION[FloatCompare(i["compare"])]
+    return lambda thread: int(order(a(thread), b(thread), SINGLE) in holds)
 
 
 @result_of("FCMP")
 def _select(i: Instruction) -> Result:
     """A where c compares with zero, else b; both as they are."""
     a, b, c = i.source("a"), i.source("b"), i.source("c")
-    holds, flush = _RELATION[FloatCompare(i["compare"])], i["flush"]
+    holds, flush = RELATION[FloatCompare(i["compare"])], i["flush"]
 
     def compute(thread: Thread) -> int:
         values = thread.values
-        return values[a] if _order(_flushed(values[c], flush), 0) in holds else values[b]
+        return values[a] if order(_flushed(values[c], flush), 0, SINGLE) in holds else values[b]
     return compute
 
 
@@ -158,11 +127,8 @@ def _lesser_or_greater(i: Instruction) -> Result:
     x, negated = i.predicate("x")
 
     def compute(thread: Thread) -> int:
-        numbers = [bits for bits in (a(thread), b(thread)) if bits & ~TOP <= infinity(False, SINGLE)]
-        # In this order -0 comes before +0.
-        numbers.sort(key=lambda bits: ~(bits & ~TOP) if bits & TOP else bits)
         lesser = thread.predicates[x] != negated
-        return numbers[0 if lesser else -1] if numbers else _NAN
+        return lesser_and_greater(a(thread), b(thread), SINGLE)[0 if lesser else 1]
     return compute
 
 

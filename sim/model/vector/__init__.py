@@ -15,6 +15,7 @@ bitwise       shifts, fields, logic, permutations, bit counts
 comparison    comparisons, selections, minima
 predicates    logic of predicates and CC, votes
 conversion    integer and floating-point types
+double        double precision
 functions     MUFU and RRO
 operations    all of them by instruction name
 ============  ==========================================================================

@@ -165,8 +165,8 @@ def i2i(sources: Sources, values: Values) -> Outcome:
 
 
 def f2f(sources: Sources, values: Values) -> Outcome:
-    """F2F: a number in another format, or an integer beside it in its own. A NaN is all ones but for the sign, or +0
-    with ``.SAT`` (ours).
+    """F2F: a number in another format, or an integer beside it in its own. A NaN is all ones but for its sign,
+    in double precision 0x7ff8000000000000, or +0 with ``.SAT`` (ours).
     """
     kind, number = FloatFormat(values["destination"]), _float_source(sources, values)
     form, (negative, significand, power, infinite, none) = _FORMATS[kind], number
@@ -182,7 +182,8 @@ def f2f(sources: Sources, values: Values) -> Outcome:
     if values["saturate"]:
         bits = np.where(negative | none, _u64(0), np.minimum(bits, _u64(form.bias << form.fraction)))
     else:
-        bits = np.where(none, _u64(form.sign - 1), bits)
+        no_number = form.infinity | 1 << form.fraction - 1 if kind is FloatFormat.F64 else form.sign - 1
+        bits = np.where(none, _u64(no_number), bits)
     return _words(bits, kind is FloatFormat.F64)
 
 

@@ -8,17 +8,19 @@ is not a number is 0x7fffffff. ``.SAT`` makes +0 of what is not above it, no num
 import numpy as np
 from numpy.typing import NDArray
 
-from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, TURN, UNIT, rows
+from rtl.isa.functions import DISTANCE_BITS, FIRST_ROWS, FRACTION_BITS, INTERVAL_BITS, OF_DOUBLES, TURN, UNIT, rows
 from rtl.isa.kinds import FloatRange, MultiFunction
 from rtl.isa.syntax import Values
 
-from .lanes import Bools, Outcome, Sources, Words
+from .lanes import Outcome, Sources, Words
 
 __all__ = ["mufu", "rro"]
 
 _Integers = NDArray[np.int64]
-_SIGN, _NAN, _INFINITY, _ONE = (np.uint32(word) for word in (0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x3F80_0000))
-_FRACTION, _BIAS, _LARGEST = 23, 127, 255
+_SIGN, _NAN, _ONE = (np.uint32(word) for word in (0x8000_0000, 0x7FFF_FFFF, 0x3F80_0000))
+_FRACTION, _BIAS = 23, 127
+_UPPER_FRACTION, _UPPER_BIAS = 20, 1023
+"""The same of the upper word of a double."""
 _ROWS = np.array(rows(), np.int64)
 
 
@@ -38,12 +40,15 @@ def _fixed(significand: _Integers, exponent: _Integers, places: int) -> _Integer
 
 def _approximated(function: MultiFunction, word: Words) -> Words:
     """The result of a source whose sign is as the instruction wants it."""
-    negative, exponent = word & _SIGN != 0, (word & _INFINITY).astype(np.int64) >> _FRACTION
-    fraction = (word & np.uint32((1 << _FRACTION) - 1)).astype(np.int64)
-    zero, infinite, none = exponent == 0, (exponent == _LARGEST) & (fraction == 0), (word & ~_SIGN) > _INFINITY
-    significand, high = fraction | 1 << _FRACTION, fraction << FRACTION_BITS - _FRACTION
-    power, empty, full = exponent - _BIAS, np.zeros_like(zero), np.zeros_like(zero)
-    sign = negative
+    upper = function in OF_DOUBLES
+    bits, bias = (_UPPER_FRACTION, _UPPER_BIAS) if upper else (_FRACTION, _BIAS)
+    infinity = _infinity(function)
+    negative, exponent = word & _SIGN != 0, (word & infinity).astype(np.int64) >> bits
+    fraction = (word & np.uint32((1 << bits) - 1)).astype(np.int64)
+    zero, infinite, none = exponent == 0, word & ~_SIGN == infinity, (word & ~_SIGN) > infinity
+    significand, high = fraction | 1 << bits, fraction << FRACTION_BITS - bits
+    power, empty, full = exponent - bias, np.zeros_like(zero), np.zeros_like(zero)
+    sign, function = negative, OF_DOUBLES.get(function, function)
     match function:
         case MultiFunction.RCP:
             value, scale, empty, full = _value(function, high), -power, infinite, zero
@@ -71,16 +76,24 @@ def _approximated(function: MultiFunction, word: Words) -> Words:
             fraction = np.where(quarter & 1, (1 << FRACTION_BITS) - 1 - fraction, fraction)
             value, scale = _value(MultiFunction.SIN, fraction), np.zeros_like(power)
             none, sign = none | infinite, sign ^ (quarter & 2 != 0)
-    return _rounded(value, scale, sign, empty, full, none)
-
-
-def _rounded(value: _Integers, scale: _Integers, sign: Bools, empty: Bools, full: Bools, none: Bools) -> Words:
-    """Value * 2**(scale - UNIT) to nearest; 0 where it is ``empty`` or not normal, infinite where it is ``full``."""
     number = np.ldexp(value.astype(np.float64), (scale - UNIT).astype(np.int32))
+    result = _rounded(np.where(empty | (number < 2.0 ** (1 - bias)), 0.0, number), upper)
+    return np.where(none, _NAN, np.where(full, infinity, result) | np.where(sign, _SIGN, np.uint32(0)))
+
+
+def _infinity(function: MultiFunction) -> np.uint32:
+    """The infinity of a function's numbers."""
+    return np.uint32(0x7FF0_0000 if function in OF_DOUBLES else 0x7F80_0000)
+
+
+def _rounded(number: NDArray[np.float64], upper: bool) -> Words:
+    """A number that is not negative to the nearest: as a single, or as the ``upper`` word of a double."""
+    if upper:
+        word = number.view(np.uint64)
+        rounding = np.uint64((1 << 31) - 1) + (word >> np.uint64(32) & np.uint64(1))
+        return (word + rounding >> np.uint64(32)).astype(np.uint32)
     with np.errstate(over="ignore"):
-        result = np.where(number < 2.0 ** (1 - _BIAS), 0.0, number).astype(np.float32).view(np.uint32)
-    result = np.where(empty, np.uint32(0), np.where(full, _INFINITY, result))
-    return np.where(none, _NAN, result | np.where(sign, _SIGN, np.uint32(0)))
+        return number.astype(np.float32).view(np.uint32)
 
 
 def mufu(sources: Sources, values: Values) -> Outcome:
@@ -89,7 +102,9 @@ def mufu(sources: Sources, values: Values) -> Outcome:
     a = sources.a & ~_SIGN if values["absolute_a"] else sources.a
     result = _approximated(function, a ^ _SIGN if values["negate_a"] else a)
     if values["saturate"]:
-        result = np.where((result & _SIGN != 0) | (result > _INFINITY), np.uint32(0), np.minimum(result, _ONE))
+        one = np.uint32(_UPPER_BIAS << _UPPER_FRACTION) if function in OF_DOUBLES else _ONE
+        nothing = (result & _SIGN != 0) | (result > _infinity(function))
+        result = np.where(nothing, np.uint32(0), np.minimum(result, one))
     return Outcome(result)
 
 

@@ -123,18 +123,20 @@ class Sources:
         threads: Mask of the threads that execute the instruction.
         a, b, c: The sources as they are in registers, constants or immediates; what the form does to them first
             (negate, invert, select a part) is the operation's business.
-        b_high: The high words of ``b`` where it is 64 bits wide.
+        a_high, b_high, c_high: The high words of those that are 64 bits wide.
         x, y, z: Predicate sources as masks, negated already where the instruction says so.
         predicates: P0 to P6 and PT, as masks.
         condition: CC before the instruction.
     """
 
-    __slots__ = ("a", "b", "b_high", "c", "condition", "predicates", "threads", "x", "y", "z")
+    __slots__ = ("a", "a_high", "b", "b_high", "c", "c_high", "condition", "predicates", "threads", "x", "y", "z")
 
     a: Words
     b: Words
     c: Words
+    a_high: Words
     b_high: Words
+    c_high: Words
     x: int
     y: int
     z: int

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from rtl.isa.syntax import Values
 
-from . import addition, bitwise, comparison, conversion, functions, predicates, products, single
+from . import addition, bitwise, comparison, conversion, double, functions, predicates, products, single
 from .lanes import Outcome, Sources
 
 __all__ = ["OPERATIONS"]
@@ -28,6 +28,8 @@ OPERATIONS: Mapping[str, Callable[[Sources, Values], Outcome]] = MappingProxyTyp
     "FMUL": single.fmul, "FMUL32I": single.fmul, "FFMA": single.ffma,
     "FFMA32I": single.ffma, "FMNMX": single.fmnmx, "FSETP": single.fsetp, "FSET": single.fset, "FCMP": single.fcmp,
     "FCHK": single.fchk,
+    "DADD": double.dadd, "DMUL": double.dmul, "DFMA": double.dfma, "DMNMX": double.dmnmx, "DSETP": double.dsetp,
+    "DSET": double.dset,
     "I2I": conversion.i2i, "I2F": conversion.i2f, "F2I": conversion.f2i,
     "F2F": conversion.f2f, "MUFU": functions.mufu, "RRO": functions.rro,
 })

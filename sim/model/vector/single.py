@@ -15,13 +15,14 @@ from rtl.isa.syntax import Values
 from .comparison import set_predicates, set_register
 from .lanes import Bools, Outcome, Sources, Words, bools_of, mask_of, uniform
 
-__all__ = ["fadd", "fchk", "fcmp", "ffma", "fmnmx", "fmul", "fset", "fsetp", "fswzadd"]
+__all__ = ["fadd", "fchk", "fcmp", "ffma", "float_sum", "fmnmx", "fmul", "fset", "fsetp", "fswzadd", "related"]
 
 _SIGN, _MAGNITUDE, _INFINITY = np.uint32(0x8000_0000), np.uint32(0x7FFF_FFFF), np.uint32(0x7F80_0000)
 _NAN, _ONE, _SMALLEST = np.uint32(0x7FFF_FFFF), np.uint32(0x3F80_0000), np.uint32(0x0080_0000)
 _SCALES = {ProductScale.D2: 0.5, ProductScale.D4: 0.25, ProductScale.D8: 0.125, ProductScale.M8: 8.0,
            ProductScale.M4: 4.0, ProductScale.M2: 2.0}
 _Numbers = NDArray[np.float64]
+_Floats = NDArray[np.float32] | NDArray[np.float64]
 
 
 def _flushed(words: Words, flush: int) -> Words:
@@ -103,6 +104,14 @@ def fadd(sources: Sources, values: Values) -> Outcome:
     return _fused(values, _operand(sources, values, "a"), uniform(int(_ONE)), _operand(sources, values, "b"))
 
 
+def float_sum(old: int, operand: int) -> int:
+    """What an atomic sum of floats leaves: rounded to the nearest, flushed."""
+    a, b = (_flushed(np.array([word], np.uint32), FloatFlush.FTZ.value) for word in (old, operand))
+    with np.errstate(all="ignore"):
+        total = _to_single(_sum_to_odd(_numbers(a), _numbers(b)), FloatRounding.RN)
+    return int(_flushed(total, FloatFlush.FTZ.value)[0])
+
+
 def fswzadd(sources: Sources, values: Values) -> Outcome:
     """FSWZADD: a + b, b - a, a - b, or 0 + b, as the thread's place in its quad says."""
     places = np.arange(len(sources.a)) % 4
@@ -124,9 +133,8 @@ def ffma(sources: Sources, values: Values) -> Outcome:
     return _fused(values, a, b, c)
 
 
-def _related(compare: int, x: Words, y: Words) -> Bools:
-    """Where x stands in the relation to y."""
-    left, right = x.view(np.float32), y.view(np.float32)
+def related(compare: int, left: _Floats, right: _Floats) -> Bools:
+    """Where the left number stands in the relation to the right one."""
     unordered = np.isnan(left) | np.isnan(right)
     held = np.zeros_like(unordered)
     for bit, outcome in ((FloatCompare.LT, left < right), (FloatCompare.EQ, left == right),
@@ -138,7 +146,7 @@ def _related(compare: int, x: Words, y: Words) -> Bools:
 
 def _relation(sources: Sources, values: Values) -> int:
     a, b = _operand(sources, values, "a"), _operand(sources, values, "b")
-    return mask_of(_related(values["compare"], a, b))
+    return mask_of(related(values["compare"], a.view(np.float32), b.view(np.float32)))
 
 
 fsetp, fset = set_predicates(_relation), set_register(_relation)
@@ -146,7 +154,8 @@ fsetp, fset = set_predicates(_relation), set_register(_relation)
 
 def fcmp(sources: Sources, values: Values) -> Outcome:
     """FCMP: a where c stands in the relation to 0, else b."""
-    holds = _related(values["compare"], _operand(sources, values, "c"), uniform(0))
+    c = _operand(sources, values, "c").view(np.float32)
+    holds = related(values["compare"], c, np.zeros_like(c))
     return Outcome(np.where(holds, sources.a, sources.b))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.module import (
@@ -23,7 +24,7 @@ from .instructions import is_pure
 from .ir import PT, Block, Constant, Function, Global, Op, Source, Value, number
 from .layout import Layout
 
-__all__ = ["Builder", "CompileError", "Handler", "handler_of", "handles"]
+__all__ = ["Builder", "CompileError", "Handler", "Kind", "handler_of", "handles"]
 
 
 class CompileError(ProgramError):
@@ -246,19 +247,46 @@ def constant(bank: int, offset: int) -> Source:
 
 
 Handler = Callable[[Builder, Instruction], None]
-_handlers: dict[tuple[str, bool], Handler] = {}
-"""What selects each PTX opcode; for some of them there is another one for 64 bits."""
+
+class Kind(Enum):
+    """What instructions compute with, where there are handlers of their own for it."""
+
+    WORDS = "words"
+    LONGS = "double words"
+    SINGLES = "single precision"
+    DOUBLES = "double precision"
 
 
-def handles(*opcodes: str, long: bool = False) -> Callable[[Handler], Handler]:
-    """Enters the decorated function for some opcodes, or for them on 64 bits."""
+_handlers: dict[tuple[str, Kind], Handler] = {}
+"""What selects each PTX opcode; for some of them there is another one for 64 bits, and for floating-point numbers."""
+_MOVES = frozenset({"atom", "ld", "ldu", "mov", "red", "selp", "set", "slct", "st"})
+"""Opcodes for which a floating-point number is what its bits are, unless there is a handler."""
+
+
+def handles(*opcodes: str, kind: Kind = Kind.WORDS) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes, or for them on numbers of another kind."""
     def enter(handler: Handler) -> Handler:
-        _handlers.update(dict.fromkeys(((opcode, long) for opcode in opcodes), handler))
+        _handlers.update(dict.fromkeys(((opcode, kind) for opcode in opcodes), handler))
         return handler
     return enter
 
 
+def _kind(i: Instruction) -> Kind:
+    """What an instruction computes with: cvt with any of its types, others with that of what they compare."""
+    kinds = i.types if i.opcode == "cvt" else i.types[-1:]
+    if Type.F64 in kinds:
+        return Kind.DOUBLES
+    if Type.F32 in kinds:
+        return Kind.SINGLES
+    return Kind.LONGS if i.types and i.type.bits == 64 else Kind.WORDS
+
+
 def handler_of(i: Instruction) -> Handler | None:
     """What selects an instruction; None where nothing does."""
-    long = bool(i.types) and i.type.bits == 64
-    return _handlers.get((i.opcode, long)) or _handlers.get((i.opcode, False))
+    kind = _kind(i)
+    found = _handlers.get((i.opcode, kind))
+    if found is not None:
+        return found
+    if kind in (Kind.SINGLES, Kind.DOUBLES) and i.opcode not in _MOVES:
+        raise CompileError(i.line, i.column, f"{i.opcode} in {kind.value} is not supported")
+    return _handlers.get((i.opcode, Kind.WORDS))

@@ -23,11 +23,15 @@ from .optimise import optimise
 from .predicate import predicate
 from .program_text import kernel_lines, module_lines
 from .select_flow import select_function
+from .single_division import DIVISIONS
 from .text import Finished
 from .turn_loops import rotate, write_out
 from .unroll import unroll
 
 __all__ = ["compile_module"]
+
+_OURS = {DIVIDE: division_function, **DIVISIONS}
+"""Functions that instructions are translated to calls of."""
 
 
 def compile_module(module: PtxModule, registers: int = REGISTERS, *, library: bool = False) -> str:
@@ -44,8 +48,8 @@ def _text(module: PtxModule, registers: int, library: bool) -> str:
     layout = Layout.of(module)
     functions = {name: select_function(function, layout) for name, function in module.functions.items()
                  if function.body is not None}
-    if any(DIVIDE in function.calls for function in functions.values()):
-        functions[DIVIDE] = division_function()
+    for callee in sorted({callee for function in functions.values() for callee in function.calls if callee in _OURS}):
+        functions[callee] = _OURS[callee]()
     graph = nx.DiGraph()
     graph.add_nodes_from(functions)
     for function in functions.values():

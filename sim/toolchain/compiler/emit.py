@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from .instructions import LONG_FORMS, shape
+from .instructions import LONG_FORMS, LOWEST, shape
 from .ir import WORD, Constant, Global, Op, Source, Value
 
 __all__ = ["Printer"]
@@ -34,7 +34,7 @@ class Printer:
         return "PT" if bool(source.what) != source.inverted else "!PT"
 
     def source(self, source: Source, wide: bool = False) -> str:
-        """A register, constant or number that is read."""
+        """A register, constant or number that is read; ``wide``: whose bits are counted without sign."""
         value = source.number
         if value is not None:
             if value == 0:
@@ -79,6 +79,8 @@ class Printer:
             what = op.sources[0]
             return isinstance(what.what, Global) or bool(what.number)
         value = op.sources[1].number
+        if shape(op).real:
+            return value is not None and bool(value & LOWEST)
         return value is not None and _LONG_NUMBER <= value <= WORD - _LONG_NUMBER
 
     def _operands(self, op: Op) -> list[str]:
@@ -96,7 +98,7 @@ class Printer:
                 case "D":
                     found.append(self.register(op.results[written]))
                 case "s":
-                    found.append(self.source(op.sources[read], op.name == "MOV"))
+                    found.append(self.source(op.sources[read], op.name == "MOV" or shape(op).real))
                     read += 1
                 case "q":
                     found.append(self.predicate(op.sources[read]))

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from .ir import WORD, Constant, Global, Op, Source, Value
 
-__all__ = ["ARRIVALS", "LONG_FORMS", "TOGETHER", "Shape", "fits", "groups", "has_offset", "is_needless", "is_pure",
-           "needs_slot", "offset_fits", "predicate_sources", "shape", "slot_takes"]
+__all__ = ["ARRIVALS", "LONG_FORMS", "LOWEST", "TOGETHER", "Shape", "fits", "groups", "has_offset", "is_needless",
+           "is_pure", "needs_slot", "offset_fits", "predicate_sources", "shape", "slot_takes"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Shape:
 
     ``flexible`` are the sources that may be a constant, ``numbers`` those that may be a number, of ``bits`` bits,
     signed unless ``unsigned``. One source at most is either. ``commutes``: the first two may be exchanged. ``pure``:
-    nothing but the results depends on it.
+    nothing but the results depends on it. ``real``: numbers are in single precision, those whose lowest bits are zero.
     """
 
     format: str
@@ -37,12 +37,17 @@ class Shape:
     unsigned: bool = False
     commutes: bool = False
     pure: bool = True
-
+    real: bool = False
 
 
 def _binary(form: str, commutes: bool = False) -> Shape:
     """An instruction whose second source may be a constant or a number."""
     return Shape(form, (1,), (1,), commutes=commutes)
+
+
+def _real(form: str, commutes: bool = False) -> Shape:
+    """An instruction in single precision whose second source may be a constant or a number."""
+    return Shape(form, (1,), (1,), commutes=commutes, real=True)
 
 
 _SHAPES: dict[str, Shape] = {
@@ -69,7 +74,17 @@ _SHAPES: dict[str, Shape] = {
     "I2F.64": Shape("d, S"),
     "F2I": Shape("d, s", (0,)),
     "F2I.64": Shape("D, s", (0,)),
-    "MUFU": Shape("d, s"),
+    "MUFU": Shape("d, s", real=True),
+    "FADD": _real("d, s, s", commutes=True),
+    "FMUL": _real("d, s, s", commutes=True),
+    "FFMA": Shape("d, s, s, s", (1, 2), (1,), commutes=True, real=True),
+    "FMNMX": _real("d, s, s, q", commutes=True),
+    "FSETP": _real("p, p, s, s, q"),
+    "FSET": _real("d, s, s, q"),
+    "FCMP": Shape("d, s, s, s", (1, 2), (1,), real=True),
+    "FCHK": _real("p, s, s"),
+    "RRO": Shape("d, s", (0,), (0,), real=True),
+    "F2F": Shape("d, s", (0,), (0,), real=True),
     "ICMP": Shape("d, s, s, s", (1, 2), (1,)),
     "ISET": _binary("d, s, s, q"),
     "ISETP": _binary("p, p, s, s, q"),
@@ -122,12 +137,14 @@ _OFFSETS = {"LDG": 24, "STG": 24, "LDL": 24, "STL": 24, "LDS": 24, "STS": 24, "L
 _WORD_OFFSETS = frozenset({"CCTL", "CCTLL"})
 """Instructions in whose addresses the number is a multiple of a word."""
 _WORD_BYTES = 4
-LONG_FORMS = {"IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
+LONG_FORMS = {"FADD": "FADD32I", "FMUL": "FMUL32I", "IADD": "IADD32I", "LOP": "LOP32I", "MOV": "MOV32I"}
 """Instructions for numbers of 32 bits."""
 ARRIVALS = frozenset(name for name in _SHAPES if name.split(".")[0] == "BAR")
 """All forms of BAR: barrier and count in the text, the barrier in a register, the count in one, or both in the same."""
 TOGETHER = ARRIVALS | {"VOTE", "SHFL", "B2R", "CAL", "ICAL", "BPT", "MEMBAR", "PRET"}
 """What threads do together, or cannot be guarded."""
+LOWEST = 0xFFF
+"""Bits of a number in single precision that short numbers lack."""
 _SYNTHETIC = Shape("")
 _SYNTHETIC_FLEXIBLE = frozenset({"ADD64", "MAD", "MULHI", "MULWIDE", "DIV", "REM"})
 
@@ -202,6 +219,9 @@ def slot_takes(op: Op, index: int, source: Source) -> bool:
         return True
     if index not in form.numbers:
         return False
+    if form.real:
+        bits = source.number
+        return (bits is not None and not bits & LOWEST) or (op.name in LONG_FORMS and _long_form_fits(op))
     value = source.number
     if value is None:
         return False
@@ -223,6 +243,8 @@ def _long_form_fits(op: Op) -> bool:
     """Whether the instruction with a number of 32 bits does what the operation does."""
     if op.name == "IADD":
         return ".SAT" not in op.mods
+    if op.name in ("FADD", "FMUL"):
+        return not any(mode in op.mods for mode in (".RM", ".RP", ".RZ", *([".SAT"] if op.name == "FADD" else [])))
     return op.name == "MOV" or ".PASS_B" not in op.mods
 
 

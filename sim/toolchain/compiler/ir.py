@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 __all__ = [
     "PT",
     "RZ",
+    "SIGN",
     "WORD",
     "Block",
     "Constant",
@@ -21,10 +22,13 @@ __all__ = [
     "Source",
     "Value",
     "number",
+    "real",
 ]
 
 WORD = 0xFFFF_FFFF
 """All bits of a register."""
+SIGN = 0x8000_0000
+"""The sign of a number in single precision."""
 
 
 @dataclass(eq=False)
@@ -107,6 +111,14 @@ def number(value: int) -> Source:
 
 RZ = Source(0)
 PT = Source(1)
+
+
+def real(source: Source) -> Source:
+    """A source in single precision; what is done to a number's sign is done."""
+    if not isinstance(source.what, int) or source.plain or not source.what:
+        return source
+    bits = source.what & (WORD >> 1 if source.absolute else WORD)
+    return number(bits ^ (SIGN if source.negated else 0))
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .instructions import groups, needs_slot, shape, slot_takes
-from .ir import RZ, Function, Op, Source, Value, number
+from .ir import RZ, Function, Op, Source, Value, number, real
 
 __all__ = ["legalise"]
 
@@ -18,6 +18,8 @@ def legalise(function: Function) -> None:
             if op.name == "IADD" and op.takes_carry:
                 op.sources = [_complement(source) for source in op.sources]
             _exchange(op)
+            if op.name in ("FMUL", "FFMA"):
+                _sign_product(op)
             _load_sources(op, ops)
             ops.append(op)
         block.ops = ops
@@ -30,6 +32,13 @@ def _complement(source: Source) -> Source:
     return source
 
 
+def _sign_product(op: Op) -> None:
+    """A product's sign stands at its second factor."""
+    first, second, *rest = op.sources
+    if first.negated:
+        op.sources = [first.negate(), real(second.negate()), *rest]
+
+
 def _exchange(op: Op) -> None:
     """Brings the one source that is no register to where it can stand."""
     if len(op.sources) < 2 or not needs_slot(op, 0, op.sources[0]) or needs_slot(op, 1, op.sources[1]):
@@ -37,7 +46,7 @@ def _exchange(op: Op) -> None:
     first, second, *rest = op.sources
     if shape(op).commutes:
         op.sources = [second, first, *rest]
-    elif op.name in ("ISETP", "ISET") and ".X" not in op.mods and op.mods[:3] in _MIRRORED:
+    elif op.name in ("ISETP", "ISET", "FSETP", "FSET") and ".X" not in op.mods and op.mods[:3] in _MIRRORED:
         op.sources = [second, first, *rest]
         op.mods = _MIRRORED[op.mods[:3]] + op.mods[3:]
     elif op.name == "SEL":

@@ -8,7 +8,7 @@ from sim.toolchain.ptx.module import Instruction
 
 from . import select_long
 from .abi import STACK_POINTER, STANDARD_CLOBBERS
-from .builder import Builder, handles
+from .builder import Builder, Kind, handles
 from .ir import RZ, Function, Source, Value, number
 from .layout import Layout
 
@@ -56,7 +56,7 @@ def _sum(b: Builder, x: list[Source], y: list[Source]) -> list[Source]:
     return b.compute_pair("ADD64", *x, *y)
 
 
-@handles("div", "rem", long=True)
+@handles("div", "rem", kind=Kind.LONGS)
 def _divide(b: Builder, i: Instruction) -> None:
     """Div and rem: a call with the magnitudes. Quotient and remainder by zero are all ones."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])

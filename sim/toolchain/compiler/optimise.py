@@ -12,7 +12,7 @@ from .cleanup import drop_unreachable
 from .dataflow import Liveness, ending_reads
 from .definitions import Definitions
 from .instructions import fits, is_needless, is_pure, shape
-from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number
+from .ir import PT, RZ, WORD, Block, Function, Op, Source, Value, number, real
 from .patterns import combine
 
 __all__ = ["optimise", "remove_dead"]
@@ -105,6 +105,8 @@ def _compose(op: Op | None, at: int, outer: Source, inner: Source) -> Source | N
             return None
         return number(inner.what >> 16 if outer.part else inner.what & 0xFFFF)
     new = replace(outer, what=inner.what)
+    if op is not None and shape(op).real and not _is_predicate(outer):
+        return real(new)
     if op is not None and (op.name == "ADD64" or op.sets_carry or op.takes_carry):
         # What is negated is the pair, or what the carry goes with.
         return new

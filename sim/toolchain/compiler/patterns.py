@@ -7,7 +7,7 @@ from .definitions import Definitions
 from .instructions import has_offset, offset_fits, shape
 from .ir import PT, RZ, WORD, Function, Op, Source, Value, number
 
-__all__ = ["combine"]
+__all__ = ["NOTHING", "combine"]
 
 
 def _available(inner: Op, op: Op, known: Definitions, sources: list[Source]) -> bool:
@@ -300,9 +300,34 @@ def _composed(table: int, columns: list[int]) -> int:
     return found
 
 
+_SIGNED = {"FADD": 2, "FMUL": 2, "FFMA": 3, "FMNMX": 2, "FSETP": 2, "FSET": 2, "FCHK": 2, "MUFU": 1, "RRO": 1,
+           "F2F": 1}
+"""Operations in single precision, and how many of their sources may be negated, or absolute values but for products."""
+NOTHING = Source(0, negated=True)
+"""What added to a number in single precision leaves it: -0."""
+
+
+def _signs(op: Op, known: Definitions) -> bool:
+    """A number with another sign."""
+    for at, source in enumerate(op.sources[:_SIGNED[op.name]]):
+        inner = known.operation(source)
+        if (inner is None or inner.name != "FADD" or inner.sources[1] != NOTHING or inner.mods not in ("", ".FTZ")
+                or (inner.mods and ".FTZ" not in op.mods) or inner.sources[0].value is None):
+            continue
+        signed = inner.sources[0]
+        if signed.absolute and op.name in ("FMUL", "FFMA"):
+            continue
+        if _available(inner, op, known, [signed]):
+            op.sources[at] = replace(signed, absolute=signed.absolute or source.absolute,
+                                     negated=source.negated != (signed.negated and not source.absolute))
+            return True
+    return False
+
+
 _PATTERNS: dict[str, tuple[Callable[[Op, Definitions], bool], ...]] = {
     "ADD64": (_long_sum,), "IADD": (_upper_sum, _shifted_sum, _sum_of_sum, _three), "ISETP": (_bit_test,),
-    "PSETP": (_combined_test,), "LOP": (_three_bits,), "SHL": (_shift_of_shift,)}
+    "PSETP": (_combined_test,), "LOP": (_three_bits,), "SHL": (_shift_of_shift,),
+    **dict.fromkeys(_SIGNED, (_signs,))}
 """What may be done with an operation; the first that can is."""
 
 

@@ -1,9 +1,9 @@
 """Selection of atomic operations."""
 
-from sim.toolchain.ptx.module import Instruction, Sink, Space
+from sim.toolchain.ptx.module import Instruction, Sink, Space, Type
 
 from .builder import Builder, handles
-from .ir import Source, Value, number
+from .ir import PT, Source, Value, number
 from .layout import DriverWord
 from .select_long import comparison
 from .select_memory import address_words, sum_with
@@ -45,6 +45,8 @@ def _atomic_global(b: Builder, i: Instruction, results: list[Value | None], base
     operation = _OPERATIONS[i.operation]
     if operation == "CAS":
         b.op("ATOM.CAS", results, *base, *data, mods=_kind(i), offset=offset)
+    elif i.type is Type.F32:
+        _atomic_loop(b, i, results, base, offset, data)
     elif nobody and operation != "EXCH" and not (i.type.bits == 64 and operation in ("MIN", "MAX")):
         b.op("RED", [], *base, *data, mods=f".E.{operation}{_kind(i)}", offset=offset)
     else:
@@ -57,7 +59,7 @@ def _atomic_shared(b: Builder, i: Instruction, results: list[Value | None], base
     operation = _OPERATIONS[i.operation]
     if operation == "CAS":
         b.op("ATOMS.CAS", results, *base, *data, mods=_kind(i), offset=offset)
-    elif i.type.bits == 32 or operation == "EXCH":
+    elif operation == "EXCH" or (i.type.bits == 32 and not i.type.floating):
         b.op("ATOMS", results, *base, *data, mods=f".{operation}{_kind(i)}", offset=offset)
     else:
         _atomic_loop(b, i, results, base, offset, data)
@@ -65,27 +67,36 @@ def _atomic_shared(b: Builder, i: Instruction, results: list[Value | None], base
 
 def _atomic_loop(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
                  data: list[Source]) -> None:
+    """Compare-and-swap until nobody was faster, in shared memory, or in global memory if the address has two words."""
     behind = b.guarded_block()
-    old, held = b.pair(), b.pair()
-    b.op("LDS", list(old), *base, mods=".U.64", offset=offset)
+    size = ".64" if i.type.bits == 64 else ""
+    old, held = ([b.temporary() for _ in data] for _ in range(2))
+    if len(base) == 1:
+        load, swap, mods = "LDS", "ATOMS.CAS", f".U{size or '.32'}"
+    else:
+        load, swap, mods = "LDG", "ATOM.CAS", f".E{size}"
+    b.op(load, list(old), *base, mods=mods, offset=offset)
     loop, done = b.new_block("again"), b.new_block("done")
     b.end("goto", loop)
     b.begin(loop)
     before = [Source(word) for word in old]
     new = _updated(b, i, before, data)
-    b.op("ATOMS.CAS", list(held), *base, *before, *new, mods=".64", offset=offset)
+    b.op(swap, list(held), *base, *before, *new, mods=size, offset=offset)
     found = [Source(word) for word in held]
-    same = b.test(".EQ.U32.AND", found[0], before[0])
-    now = b.test(".EQ.U32.AND", found[1], before[1], with_=same)
+    same = PT
+    for word, earlier in zip(found, before, strict=True):
+        same = b.test(".EQ.U32.AND", word, earlier, with_=same)
     b.move(list(old), found)
-    b.end("branch", done, loop, condition=now)
+    b.end("branch", done, loop, condition=same)
     b.begin(done)
     b.move(results, [Source(word) for word in old])
     b.leave_guarded_block(behind)
 
 
 def _updated(b: Builder, i: Instruction, old: list[Source], data: list[Source]) -> list[Source]:
-    """What a double word becomes."""
+    """What a word or double word becomes."""
+    if i.type is Type.F32:
+        return [b.compute("FADD", old[0], data[0])]
     if i.operation in ("and", "or", "xor"):
         return [b.compute("LOP", x, y, mods=f".{i.operation.upper()}") for x, y in zip(old, data, strict=True)]
     if i.operation == "add":

@@ -4,10 +4,13 @@ from sim.toolchain.ptx.module import Instruction, Type
 
 from . import select_long
 from .builder import Builder, handles
-from .ir import PT, Source
+from .ir import PT, RZ, Source, number
 from .select_integer import extended
 
 __all__: list[str] = []
+
+ONE = 0x3F80_0000
+"""1 in single precision."""
 
 
 def _compared(b: Builder, i: Instruction, kind: Type, x: int, y: int) -> Source | tuple[Source, Source]:
@@ -43,6 +46,14 @@ def _set(b: Builder, i: Instruction) -> None:
     third = b.predicate(i.operands[3]) if i.combine is not None else PT
     combine = i.combine.name if i.combine is not None else "AND"
     found = _compared(b, i, kind, 1, 2)
+    if i.type.floating:
+        p = b.temporary(True)
+        if isinstance(found, tuple):
+            b.op("ISETP", [p, None], *found, third, mods=f"{_mods(i, kind)}.{combine}")
+        else:
+            b.op("PSETP", [p, None], found, PT, third, mods=f".AND.{combine}")
+        b.op("SEL", b.write(i.operands[0]), number(ONE), RZ, Source(p))
+        return
     if isinstance(found, tuple):
         b.op("ISET", b.write(i.operands[0]), *found, third, mods=f"{_mods(i, kind)}.{combine}")
     else:

@@ -11,7 +11,7 @@ from .select_integer import extended
 from .select_long import comparison
 from .special import special_words
 
-__all__: list[str] = []
+__all__ = ["upper"]
 
 
 @handles("cvt")
@@ -28,11 +28,11 @@ def _convert(b: Builder, i: Instruction) -> None:
     else:
         words = _cut(b, x, to, source, register.type.bits)
     if register.type.bits == 64 and len(words) == 1:
-        words.append(_upper(b, words[0], to))
+        words.append(upper(b, words[0], to))
     b.move(b.write(register, register.type.bits), words)
 
 
-def _upper(b: Builder, low: Source, kind: Type) -> Source:
+def upper(b: Builder, low: Source, kind: Type) -> Source:
     """The upper word of a number that is extended to 64 bits."""
     return _sign(b, low) if kind.signed else RZ
 
@@ -48,7 +48,7 @@ def _cut(b: Builder, x: list[Source], to: Type, source: Type, width: int) -> lis
         if source.bits == 64:
             return x
         low = extended(b, x[0], source)
-        return [low, _upper(b, low, source)]
+        return [low, upper(b, low, source)]
     low = extended(b, x[0], source) if source.bits < to.bits else x[0]
     return [extended(b, low, to) if to.bits < width else low]
 

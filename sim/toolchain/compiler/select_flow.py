@@ -23,8 +23,10 @@ from . import (
     select_integer,
     select_long,
     select_memory,
+    select_single,
     select_spaces,
     select_system,
+    single_division,
 )
 from .abi import STACK_POINTER, STANDARD_CLOBBERS, Places
 from .builder import Builder, CompileError, handler_of, handles
@@ -35,7 +37,7 @@ from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 __all__ = ["select_function"]
 
 _MODULES = (long_division, select_atomics, select_compare, select_convert, select_integer, select_long, select_memory,
-            select_spaces, select_system)
+            select_single, select_spaces, select_system, single_division)
 """Where the other handlers are."""
 
 

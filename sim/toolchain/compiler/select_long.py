@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from sim.toolchain.ptx.module import Half, Instruction
 
-from .builder import Builder, handles
+from .builder import Builder, Kind, handles
 from .ir import PT, RZ, Source, number
 
 __all__ = ["comparison", "high_product", "low_product"]
 
 
-@handles("add", "sub", "addc", "subc", long=True)
+@handles("add", "sub", "addc", "subc", kind=Kind.LONGS)
 def _add(b: Builder, i: Instruction) -> None:
     """Sums and differences."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
@@ -31,7 +31,7 @@ def _sum_of(b: Builder, i: Instruction, x: list[Source], y: list[Source], carrie
     b.move(results, [Source(low), Source(high)])
 
 
-@handles("mul", "mad", "madc", long=True)
+@handles("mul", "mad", "madc", kind=Kind.LONGS)
 def _multiply(b: Builder, i: Instruction) -> None:
     """Products of 64 bits, lower or upper half."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:3])
@@ -70,7 +70,7 @@ def high_product(b: Builder, x: list[Source], y: list[Source], signed: bool) -> 
     return result
 
 
-@handles("neg", "abs", "not", "cnot", long=True)
+@handles("neg", "abs", "not", "cnot", kind=Kind.LONGS)
 def _unary(b: Builder, i: Instruction) -> None:
     """neg, abs, not and cnot."""
     x = b.read(i.operands[1], 64)
@@ -88,7 +88,7 @@ def _unary(b: Builder, i: Instruction) -> None:
         b.move(results, [b.compute("SEL", number(1), RZ, zero), RZ])
 
 
-@handles("shl", "shr", long=True)
+@handles("shl", "shr", kind=Kind.LONGS)
 def _shift(b: Builder, i: Instruction) -> None:
     """Shifts by any number; 64 and more are as 64."""
     (low, high), by = b.read(i.operands[1], 64), b.word(i.operands[2])
@@ -120,7 +120,7 @@ def comparison(b: Builder, compare: str, signed: bool, x: list[Source], y: list[
     return Source(result)
 
 
-@handles("min", "max", long=True)
+@handles("min", "max", kind=Kind.LONGS)
 def _extreme(b: Builder, i: Instruction) -> None:
     """Min and max."""
     x, y = (b.read(operand, 64) for operand in i.operands[1:])
@@ -128,7 +128,7 @@ def _extreme(b: Builder, i: Instruction) -> None:
     b.move(b.write(i.operands[0], 64), [b.compute("SEL", one, other, chosen) for one, other in zip(x, y, strict=True)])
 
 
-@handles("sad", long=True)
+@handles("sad", kind=Kind.LONGS)
 def _absolute_difference(b: Builder, i: Instruction) -> None:
     """sad: the difference that is not negative, and the third number."""
     x, y, base = (b.read(operand, 64) for operand in i.operands[1:])
@@ -140,7 +140,7 @@ def _absolute_difference(b: Builder, i: Instruction) -> None:
     b.op("ADD64", b.write(i.operands[0], 64), *difference, *base)
 
 
-@handles("popc", "clz", "bfind", "brev", long=True)
+@handles("popc", "clz", "bfind", "brev", kind=Kind.LONGS)
 def _bits(b: Builder, i: Instruction) -> None:
     """popc, clz, bfind and brev."""
     low, high = b.read(i.operands[1], 64)
@@ -171,7 +171,7 @@ def _first_bit(b: Builder, i: Instruction, results: list, low: Source, high: Sou
     b.op("SEL", results, found, shifted, b.test(".EQ.AND", found, number(-1)))
 
 
-@handles("bfe", long=True)
+@handles("bfe", kind=Kind.LONGS)
 def _extract(b: Builder, i: Instruction) -> None:
     """bfe: shifted left until the field's top is the top bit, then right."""
     (low, high), position, length = b.read(i.operands[1], 64), b.word(i.operands[2]), b.word(i.operands[3])
@@ -213,7 +213,7 @@ def _least(b: Builder, source: Source, bound: int) -> Source:
     return b.compute("IMNMX", source, number(bound), PT, mods=".U32")
 
 
-@handles("bfi", long=True)
+@handles("bfi", kind=Kind.LONGS)
 def _insert(b: Builder, i: Instruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])

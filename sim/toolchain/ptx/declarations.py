@@ -11,11 +11,11 @@ from .expressions import evaluate
 from .forms import reason_refused
 from .module import AddressOf, FunctionRef, Linkage, Register, Signature, Space, Type, Variable
 from .names import Declared, Namer, RegisterVector, Scope
-from .operands import describe
+from .operands import describe, number_bits
 
 __all__ = ["declare", "linkage", "parameter", "signature"]
 
-_INTEGERS = {kind.value: kind for kind in Type}
+_TYPES = {kind.value: kind for kind in Type}
 _VECTORS = {"v2": 2, "v4": 4}
 _LARGEST = 1 << 32
 """A bound for sizes of variables, in bytes (ours): beyond it, numbers in a text make no sense."""
@@ -48,10 +48,10 @@ def _shape(traits: list[Token | syntax.Align], place: Place) -> _Shape:
                 raise SourceError(item.bytes, f"an alignment of {item.bytes}: expected a power of 2 up to 256")
         elif item[1:] in _VECTORS and vector == 1:
             vector = _VECTORS[item[1:]]
-        elif item[1:] in _INTEGERS and kind is None:
-            kind = _INTEGERS[item[1:]]
+        elif item[1:] in _TYPES and kind is None:
+            kind = _TYPES[item[1:]]
         else:
-            reason = reason_refused(item[1:]) or "expected one type of integers or predicates"
+            reason = reason_refused(item[1:]) or "expected one type of numbers or predicates"
             raise SourceError(item, f"{item}: {reason}")
     if kind is None:
         raise SourceError(place, "the declaration has no type")
@@ -68,7 +68,7 @@ def _sizes(dimensions: list[syntax.Expression | None], scope: Scope, place: Toke
             found.append(None)
             continue
         amount = evaluate(length, lambda name: _no_name(name.token))
-        if amount.value < 0 or amount.value > _LARGEST:
+        if amount.real is not None or amount.value < 0 or amount.value > _LARGEST:
             raise SourceError(length.token, f"{place} has no {amount.value} elements")
         found.append(amount.value)
     return found
@@ -217,7 +217,7 @@ def _first_value(node: syntax.Expression, kind: Type, scope: Scope) -> int | Add
 
     amount = evaluate(node, symbol)
     if amount.symbol is None:
-        return amount.value & (1 << kind.bits) - 1
+        return number_bits(node.token, amount, kind)
     assert not isinstance(amount.symbol, Register)
     if kind.bits not in (32, 64) or (kind.bits == 32 and isinstance(amount.symbol, Variable)
                                      and (amount.generic or amount.symbol.space is Space.GLOBAL)):

@@ -1,10 +1,12 @@
 """Constant expressions, and sums of a name and a constant.
 
-Constants have 64 bits and a sign unless they are marked or too large for one, as in C; an operation has none once one
-of its operands has none.
+Whole constants have 64 bits and a sign unless they are marked or too large for one, as in C; an operation has none once
+one of its operands has none. Floating-point ones are in double precision, but for ``0f3f800000``, which stands alone.
+Both kinds do not meet.
 """
 
 import operator
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -12,10 +14,10 @@ from lark import Token
 
 from sim.toolchain.grammar import Number, SourceError
 
-from .module import FunctionRef, Register, Variable
+from .module import FunctionRef, Register, Type, Variable
 from .syntax import Element, Expression, Generic, Group, Name, Signed, Term, lone_name
 
-__all__ = ["Amount", "Lookup", "Symbol", "evaluate"]
+__all__ = ["Amount", "Lookup", "Real", "Symbol", "evaluate"]
 
 Symbol = Register | Variable | FunctionRef
 
@@ -24,18 +26,65 @@ Lookup = Callable[[Name], "Symbol | int"]
 
 _BITS = 64
 _MASK = (1 << _BITS) - 1
-_FLOATS = "floating point is not supported: this machine has integers"
+_PREFIXES = {"0f": (Type.F32, 8), "0d": (Type.F64, 16)}
+"""How the bits of floating-point numbers begin, and how many digits they have."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """A floating-point number, as bits of single or double precision."""
+
+    bits: int
+    type: Type
+
+    def of(self, kind: Type) -> int:
+        """Its bits in a format, rounded to the nearest."""
+        if kind is self.type:
+            return self.bits
+        if kind is Type.F64:
+            return _double(_number(self))
+        try:
+            return int.from_bytes(struct.pack("<f", _number(self)), "little")
+        except OverflowError:
+            return 0xFF80_0000 if _number(self) < 0 else 0x7F80_0000
 
 
 @dataclass(frozen=True)
 class Amount:
-    """A number, or the address of a symbol and a number behind it; ``name`` is how the text calls the symbol."""
+    """A number, or the address of a symbol and a number behind it; ``name`` is how the text calls the symbol. With a
+    ``real`` it is that.
+    """
 
     value: int
     unsigned: bool = False
     symbol: Symbol | None = None
     name: Token | None = None
     generic: bool = False
+    real: Real | None = None
+
+
+def _double(number: float) -> int:
+    return int.from_bytes(struct.pack("<d", number), "little")
+
+
+def _number(real: Real) -> float:
+    """The number that bits stand for."""
+    size, letter = real.type.size, "f" if real.type is Type.F32 else "d"
+    return struct.unpack(f"<{letter}", real.bits.to_bytes(size, "little"))[0]
+
+
+def _real(token: Token) -> Real:
+    """A floating-point constant."""
+    if token[:2].lower() not in _PREFIXES:
+        return Real(_double(float(token)), Type.F64)
+    kind, digits = _PREFIXES[token[:2].lower()]
+    if len(token) != 2 + digits:
+        raise SourceError(token, f"{token}: {token[:2]} wants {digits} digits behind it")
+    return Real(int(token[2:], 16), kind)
+
+
+_REAL_OPERATIONS: Mapping[str, Callable[[float, float], float]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 def _quotient(a: int, b: int) -> int:
@@ -85,6 +134,8 @@ def evaluate(expression: Expression, lookup: Lookup) -> Amount:
 
 
 def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
+    if left.real is not None or right.real is not None:
+        return _binary_real(sign, left, right)
     unsigned = left.unsigned or right.unsigned
     for symbol, other in ((left, right), (right, left)):
         if symbol.symbol is not None:
@@ -98,10 +149,29 @@ def _binary(sign: Token, left: Amount, right: Amount) -> Amount:
     return _wrapped(_OPERATIONS[sign][1](a, b), unsigned and sign not in _TRUTHS)
 
 
+def _binary_real(sign: Token, left: Amount, right: Amount) -> Amount:
+    """An operation on two floating-point numbers."""
+    one, other = left.real, right.real
+    if one is None or other is None:
+        raise SourceError(sign, f"{sign} can't join these: one is a floating-point number")
+    if Type.F32 in (one.type, other.type) or sign not in _REAL_OPERATIONS:
+        raise SourceError(sign, f"{sign} can't join these floating-point numbers")
+    if sign == "/" and not _number(other):
+        raise SourceError(sign, "division by 0")
+    return Amount(0, real=Real(_double(_REAL_OPERATIONS[sign](_number(one), _number(other))), Type.F64))
+
+
+def _signed_real(sign: Token, real: Real) -> Amount:
+    """A sign before a floating-point number."""
+    if sign not in ("+", "-") or real.type is Type.F32:
+        raise SourceError(sign, f"{sign} can't stand before this")
+    return Amount(0, real=replace(real, bits=real.bits ^ (sign == "-") << _BITS - 1))
+
+
 def _term(term: Term, lookup: Lookup) -> Amount:
     match term:
         case Token():
-            raise SourceError(term, f"{term}: {_FLOATS}")
+            return Amount(0, real=_real(term))
         case Number():
             return Amount(int(term), str(term).endswith("U") or term >= 1 << _BITS - 1)
         case Name():
@@ -118,6 +188,8 @@ def _term(term: Term, lookup: Lookup) -> Amount:
             return _generic(term, lookup)
         case Signed():
             amount = _term(term.operand, lookup)
+            if amount.real is not None:
+                return _signed_real(term.token, amount.real)
             if amount.symbol is not None or term.token not in _SIGNS:
                 raise SourceError(term.token, f"{term.token} can't stand before this")
             return _wrapped(_SIGNS[term.token](amount.value), amount.unsigned and term.token != "!")
@@ -129,7 +201,7 @@ def _element(term: Element, lookup: Lookup) -> Amount:
     if not isinstance(symbol, Variable):
         raise SourceError(term.token, f"{term.token} is no array")
     index = evaluate(term.index, lookup)
-    if index.symbol is not None:
+    if index.symbol is not None or index.real is not None:
         raise SourceError(term.token, f"the index of {term.token} is no constant")
     return Amount(index.value * symbol.type.size, symbol=symbol, name=term.token)
 

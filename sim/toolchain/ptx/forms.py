@@ -38,12 +38,32 @@ _CLASSES = {
     "WIDE": "b32/b64",
     "VALUES": "b16/b32/b64/u16/u32/u64/s16/s32/s64",
     "BYTES": "u8/u16/u32/u64/s8/s16/s32/s64",
-    "ANY": "b8/b16/b32/b64/u8/u16/u32/u64/s8/s16/s32/s64",
+    "ANY": "b8/b16/b32/b64/u8/u16/u32/u64/s8/s16/s32/s64/f32/f64",
+    "DIRECTIONS": "rn/rz/rm/rp",
+    "WHOLE": "rni/rzi/rmi/rpi",
+    "REALS": "f32/f64",
+    "RELATIONS": "eq/ne/lt/le/gt/ge/equ/neu/ltu/leu/gtu/geu/num/nan",
 }
 """Names for sets of types."""
 
 _TABLE = """
 add sub         | types:INTEGER                                           | >0 <0 <0
+add sub mul     | rounding?:DIRECTIONS flush?:ftz saturate?:sat types:f32 | >0 <0 <0
+add sub mul     | rounding?:DIRECTIONS types:f64                          | >0 <0 <0
+fma mad         | rounding:DIRECTIONS flush?:ftz saturate?:sat types:f32  | >0 <0 <0 <0
+fma mad         | rounding:DIRECTIONS types:f64                           | >0 <0 <0 <0
+div             | approximation:approx/full flush?:ftz types:f32          | >0 <0 <0
+div             | rounding:DIRECTIONS flush?:ftz types:f32                | >0 <0 <0
+div             | rounding:DIRECTIONS types:f64                           | >0 <0 <0
+rcp sqrt        | rounding:DIRECTIONS flush?:ftz types:f32                | >0 <0
+rcp sqrt        | rounding:DIRECTIONS types:f64                           | >0 <0
+rcp sqrt rsqrt sin cos lg2 ex2 | approximation:approx flush?:ftz types:f32 | >0 <0
+min max         | flush?:ftz types:f32                                    | >0 <0 <0
+min max         | types:f64                                               | >0 <0 <0
+abs neg         | flush?:ftz types:f32                                    | >0 <0
+abs neg         | types:f64                                               | >0 <0
+copysign        | types:REALS                                             | >0 <0 <0
+testp           | operation:finite/infinite/number/notanumber/normal/subnormal types:REALS | >pred <0
 add sub         | saturate:sat types:s32                                  | >0 <0 <0
 add sub         | carry_out:cc types:WORDS                                | >0 <0 <0
 addc subc       | carry_out?:cc types:WORDS                               | >0 <0 <0
@@ -79,18 +99,34 @@ setp            | compare:lo/ls/hi/hs types:u16/u32/u64                   | >|pr
 setp            | compare:eq/ne combine:and/or/xor types:BITS             | >|pred <0 <0 <pred!
 setp            | compare:eq/ne/lt/le/gt/ge combine:and/or/xor types:INTEGER | >|pred <0 <0 <pred!
 setp            | compare:lo/ls/hi/hs combine:and/or/xor types:u16/u32/u64   | >|pred <0 <0 <pred!
-set             | compare:eq/ne types:u32/s32 types:BITS                  | >0 <1 <1
-set             | compare:eq/ne/lt/le/gt/ge types:u32/s32 types:INTEGER   | >0 <1 <1
-set             | compare:lo/ls/hi/hs types:u32/s32 types:u16/u32/u64     | >0 <1 <1
-set             | compare:eq/ne combine:and/or/xor types:u32/s32 types:BITS | >0 <1 <1 <pred!
-set             | compare:eq/ne/lt/le/gt/ge combine:and/or/xor types:u32/s32 types:INTEGER | >0 <1 <1 <pred!
-set             | compare:lo/ls/hi/hs combine:and/or/xor types:u32/s32 types:u16/u32/u64   | >0 <1 <1 <pred!
-selp            | types:VALUES                                            | >0 <0 <0 <pred!
-slct            | types:VALUES types:s32                                  | >0 <0 <0 <1
+set             | compare:eq/ne types:u32/s32/f32 types:BITS                  | >0 <1 <1
+set             | compare:eq/ne/lt/le/gt/ge types:u32/s32/f32 types:INTEGER   | >0 <1 <1
+set             | compare:lo/ls/hi/hs types:u32/s32/f32 types:u16/u32/u64     | >0 <1 <1
+set             | compare:eq/ne combine:and/or/xor types:u32/s32/f32 types:BITS | >0 <1 <1 <pred!
+set             | compare:eq/ne/lt/le/gt/ge combine:and/or/xor types:u32/s32/f32 types:INTEGER | >0 <1 <1 <pred!
+set             | compare:lo/ls/hi/hs combine:and/or/xor types:u32/s32/f32 types:u16/u32/u64   | >0 <1 <1 <pred!
+setp            | compare:RELATIONS flush?:ftz types:f32                  | >|pred <0 <0
+setp            | compare:RELATIONS types:f64                             | >|pred <0 <0
+setp            | compare:RELATIONS combine:and/or/xor flush?:ftz types:f32 | >|pred <0 <0 <pred!
+setp            | compare:RELATIONS combine:and/or/xor types:f64          | >|pred <0 <0 <pred!
+set             | compare:RELATIONS flush?:ftz types:u32/s32/f32 types:f32 | >0 <1 <1
+set             | compare:RELATIONS types:u32/s32/f32 types:f64           | >0 <1 <1
+set             | compare:RELATIONS combine:and/or/xor flush?:ftz types:u32/s32/f32 types:f32 | >0 <1 <1 <pred!
+set             | compare:RELATIONS combine:and/or/xor types:u32/s32/f32 types:f64 | >0 <1 <1 <pred!
+selp            | types:VALUES/REALS                                      | >0 <0 <0 <pred!
+slct            | types:VALUES/REALS types:s32                            | >0 <0 <0 <1
+slct            | flush?:ftz types:VALUES/REALS types:f32                 | >0 <0 <0 <1
 cvt             | saturate?:sat types:BYTES types:BYTES                   | >0~ <1~
+cvt             | rounding:DIRECTIONS flush?:ftz saturate?:sat types:f32 types:BYTES/f64 | >0 <1~
+cvt             | rounding:DIRECTIONS saturate?:sat types:f64 types:BYTES | >0 <1~
+cvt             | rounding:WHOLE flush?:ftz saturate?:sat types:BYTES types:f32 | >0~ <1
+cvt             | rounding:WHOLE saturate?:sat types:BYTES types:f64      | >0~ <1
+cvt             | rounding?:WHOLE flush?:ftz saturate?:sat types:f32 types:f32 | >0 <1
+cvt             | rounding?:WHOLE saturate?:sat types:f64 types:f64       | >0 <1
+cvt             | flush?:ftz saturate?:sat types:f64 types:f32            | >0 <1
 cvta            | to?:to space:const/global/local/shared types:u64              | >0 &0
 isspacep        | space:const/global/local/shared                         | >pred <=u64
-mov             | types:pred/VALUES                                       | M> M<
+mov             | types:pred/VALUES/REALS                                       | M> M<
 ld              | -?:weak space?:const/global/local/param/shared cache?:ca/cg/cs/lu/cv vector?:v2/v4 types:ANY | >* []
 ld              | space:global cache:nc vector?:v2/v4 types:ANY           | >* []
 ld              | space:global -:ca/cg/cs cache:nc vector?:v2/v4 types:ANY | >* []
@@ -101,11 +137,13 @@ st              | volatile:volatile space?:global/local/param/shared vector?:v2/
 prefetch        | space?:global/local operation:L1/L2                     | []
 prefetchu       | operation:L1                                            | []
 atom            | space?:global/shared operation:add types:u32/s32/u64    | >0_ [] <0
+atom            | space?:global/shared operation:add types:f32            | >0_ [] <0
 atom            | space?:global/shared operation:min/max types:WORDS      | >0_ [] <0
 atom            | space?:global/shared operation:and/or/xor/exch types:WIDE | >0_ [] <0
 atom            | space?:global/shared operation:inc/dec types:u32        | >0_ [] <0
 atom            | space?:global/shared operation:cas types:WIDE           | >0_ [] <0 <0
 red             | space?:global/shared operation:add types:u32/s32/u64    | [] <0
+red             | space?:global/shared operation:add types:f32            | [] <0
 red             | space?:global/shared operation:min/max types:WORDS      | [] <0
 red             | space?:global/shared operation:and/or/xor types:WIDE    | [] <0
 red             | space?:global/shared operation:inc/dec types:u32        | [] <0
@@ -136,13 +174,10 @@ brkpt           |                                                         |
 _READ_AS = {"barrier": "bar"}
 """Opcodes that are only another spelling."""
 
-_FLOATING = ("copysign", "cos", "ex2", "fma", "lg2", "rcp", "rsqrt", "sin", "sqrt", "tanh", "testp")
-"""Opcodes that only floating point has."""
-_FLOATING_WORDS = ("approx", "bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "f32", "f64", "ftz", "full", "rm",
-                   "rmi", "rn", "rna", "rni", "rp", "rpi", "rz", "rzi", "tf32")
-"""Modifiers that only floating point has."""
-_NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80}
-"""Integer instructions of later machines, and which."""
+_SHORT = ("bf16", "bf16x2", "e4m3x2", "e5m2x2", "f16", "f16x2", "rna", "tf32")
+"""Modifiers of formats of less than 32 bits, and their roundings."""
+_NEEDS = {"dp2a": 61, "dp4a": 61, "fence": 70, "match": 70, "nanosleep": 70, "redux": 80, "tanh": 75, "NaN": 80}
+"""Instructions and modifiers of later machines, and which."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +228,8 @@ def forms(opcode: str) -> tuple[Form, ...]:
 
 def reason_refused(word: str) -> str | None:
     """Why an opcode or modifier that PTX has is not known here; None where no reason is known."""
-    if word in _FLOATING or word in _FLOATING_WORDS:
-        return "floating point is not supported: this machine has integers"
+    if word in _SHORT:
+        return "floating point of less than 32 bits is not supported"
     if word in _NEEDS:
         return f"needs sm_{_NEEDS[word]}, and this machine is sm_50"
     return None

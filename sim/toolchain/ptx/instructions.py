@@ -112,7 +112,7 @@ def _fields(state: _State) -> dict[str, Any]:
                 found[name] = int(word[1:])
             case "clamp":
                 found[name] = word == "clamp"
-            case "operation" | "cache" | "reduction":
+            case "operation" | "cache" | "reduction" | "rounding" | "approximation":
                 found[name] = word
             case _:
                 found[name] = True
@@ -137,7 +137,8 @@ def read_instruction(node: syntax.Instruction, scope: Scope, readonly: frozenset
     opcode = node.opcode
     instruction = Instruction(opcode=state.form.opcode, line=opcode.line or 1, column=opcode.column or 1,
                               guard=read_guard(node.guard, scope), **_fields(state))
-    if instruction.opcode == "cvt" and instruction.saturate and instruction.types[0].holds(instruction.types[1]):
+    if (instruction.opcode == "cvt" and instruction.saturate and not any(kind.floating for kind in instruction.types)
+            and instruction.types[0].holds(instruction.types[1])):
         to, source = (kind.value for kind in instruction.types)
         raise SourceError(opcode, f"cvt.sat.{to}.{source} has nothing to saturate: .{to} has every number of .{source}")
     reader = OperandReader(scope, instruction, readonly, entry)

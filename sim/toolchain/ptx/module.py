@@ -80,6 +80,8 @@ class Type(Enum):
     S16 = "s16"
     S32 = "s32"
     S64 = "s64"
+    F32 = "f32"
+    F64 = "f64"
     PRED = "pred"
 
     @property
@@ -97,8 +99,18 @@ class Type(Enum):
         """Whether its numbers have a sign."""
         return self.value[0] == "s"
 
+    @property
+    def floating(self) -> bool:
+        """Whether its numbers are floating-point ones."""
+        return self.value[0] == "f"
+
+    def agrees(self, other: "Type") -> bool:
+        """Whether a register of one type can be an operand of the other: bits can be any, others are floating-point
+        numbers or not."""
+        return self.floating == other.floating or "b" in (self.value[0], other.value[0])
+
     def holds(self, other: "Type") -> bool:
-        """Whether every number of another type is one of this type."""
+        """Whether every integer of another type is one of this type."""
         return self.bits - self.signed >= other.bits - other.signed and self.signed >= other.signed
 
 
@@ -131,7 +143,10 @@ class Half(Enum):
 
 
 class Comparison(Enum):
-    """A comparison of integers. lo, ls, hi and hs are read as lt, le, gt and ge: they need an unsigned type."""
+    """A comparison. lo, ls, hi and hs are read as lt, le, gt and ge: they need an unsigned type. Those that end in u
+    hold of floating-point numbers without order, too, which a NaN and any other are; num and nan tell whether there is
+    an order.
+    """
 
     EQ = "eq"
     NE = "ne"
@@ -139,6 +154,14 @@ class Comparison(Enum):
     LE = "le"
     GT = "gt"
     GE = "ge"
+    EQU = "equ"
+    NEU = "neu"
+    LTU = "ltu"
+    LEU = "leu"
+    GTU = "gtu"
+    GEU = "geu"
+    NUM = "num"
+    NAN = "nan"
 
 
 class Boolean(Enum):
@@ -214,7 +237,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number, cut to the width of the operand that it stands for: never negative."""
+    """A number, cut to the width of the operand that it stands for: never negative. Bits of a floating-point one."""
 
     value: int
 
@@ -321,6 +344,10 @@ class Instruction:
         types: As written: the result's first where an instruction has two (cvt, set, slct).
         half: Of mul, mad, madc, mul24 and mad24.
         saturate: ``.sat``
+        rounding: rn, rz, rm, rp; of cvt to an integer, or to one beside a floating-point number, rni, rzi, rmi, rpi;
+            or empty.
+        flush: ``.ftz``
+        approximation: approx, full; or empty.
         carry_out: ``.cc``. That addc, subc and madc take the carry in is in the opcode.
         compare, combine: Of setp and set.
         space: Of ld, st, atom, red, prefetch, cvta, isspacep. None: generic. Where the text does not say and the
@@ -333,7 +360,7 @@ class Instruction:
             empty.
         operation: What is done: add, min, cas of atom and red; all, any, uni, ballot of vote; up, down, bfly, idx of
             shfl; l, r of shf; sync, arrive, red, warp of bar; L1, L2 of prefetch; f4e, b4e, rc8, ecl, ecr, rc16 of
-            prmt; shiftamt of bfind; mask of pmevent; or empty.
+            prmt; shiftamt of bfind; mask of pmevent; what testp tests; or empty.
         reduction: popc, and, or of bar red; or empty.
         clamp: ``.clamp`` of shf; False is ``.wrap``.
         sync: ``.sync`` of vote and shfl: the last operand is the member mask.
@@ -348,6 +375,9 @@ class Instruction:
     operands: tuple[Operand, ...] = ()
     half: Half | None = None
     saturate: bool = False
+    rounding: str = ""
+    flush: bool = False
+    approximation: str = ""
     carry_out: bool = False
     compare: Comparison | None = None
     combine: Boolean | None = None

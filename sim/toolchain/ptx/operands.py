@@ -32,7 +32,7 @@ from .module import (
 from .names import BranchTable, CallTable, Declared, Entity, Prototype, RegisterVector, Scope
 from .special import VECTOR_REGISTERS, WARP_SIZE, special_register
 
-__all__ = ["OperandReader", "describe"]
+__all__ = ["OperandReader", "describe", "number_bits"]
 
 SINK = "_"
 WARP_THREADS = WARP_SIZE
@@ -56,6 +56,20 @@ def describe(entity: Entity) -> str:
             return "an entry" if entity.entry else "a function"
         case _:
             return _KINDS.get(type(entity), "a label")
+
+
+def number_bits(place: Token, amount: Amount, kind: Type) -> int:
+    """The bits of a constant that stands for a value of a type."""
+    real = amount.real
+    if real is None:
+        if kind.floating:
+            raise SourceError(place, "expected a floating-point number, such as 1.0 or 0f3f800000")
+        return amount.value & (1 << kind.bits) - 1
+    if kind.floating:
+        return real.of(kind)
+    if kind.value != f"b{real.type.bits}" or not isinstance(place, Token) or place[:2].lower() not in ("0f", "0d"):
+        raise SourceError(place, "expected a whole number")
+    return real.bits
 
 
 _KINDS = {RegisterVector: "a vector of registers", BranchTable: "a list of branch targets",
@@ -135,6 +149,8 @@ class OperandReader:
         if not agree:
             what = "a predicate" if kind is Type.PRED else f"{kind.bits} bits{' or more' if wider else ''}"
             raise SourceError(place, f"{place} has type .{register.type.value}: expected {what}")
+        if not register.type.agrees(kind):
+            raise SourceError(place, f"{place} has type .{register.type.value}: expected .{kind.value} or bits")
         return register
 
     def source(self, node: syntax.OperandNode, kind: Type, *, wider: bool = False,
@@ -149,7 +165,8 @@ class OperandReader:
         amount = self._amount(node, "a register or a number")
         match amount.symbol:
             case None:
-                return Immediate(int(bool(amount.value)) if kind is Type.PRED else amount.value & (1 << kind.bits) - 1)
+                bits = number_bits(node.token, amount, kind)
+                return Immediate(int(bool(amount.value)) if kind is Type.PRED else bits)
             case Register():
                 self._alone(node, amount)
                 return self._fits(amount.name or node.token, amount.symbol, kind, wider)
@@ -205,6 +222,8 @@ class OperandReader:
                 raise SourceError(name, f"{name} is in {base.space.value} space, not in {space.value} space")
             space = base.space
         self._check_space(name, base, space, store)
+        if amount.real is not None:
+            raise SourceError(node.token, "an address is a whole number")
         if amount.value not in _OFFSETS:
             raise SourceError(node.token, f"an offset of {amount.value:#x} does not fit 32 bits")
         return Address(base, amount.value), space
@@ -401,7 +420,7 @@ class OperandReader:
 
     def _constant(self, node: syntax.OperandNode, values: range) -> Immediate:
         amount = self._amount(node, "a number")
-        if amount.symbol is not None or amount.value not in values:
+        if amount.symbol is not None or amount.real is not None or amount.value not in values:
             raise SourceError(node.token, f"expected a number from {values[0]} to {values[-1]}")
         return Immediate(amount.value)
 

@@ -19,14 +19,18 @@ from testbench.programs.cuda.host import HostError, words_left
 from testbench.programs.cuda.runs import CUDA_RUNS, expectation_file
 
 
-def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
-    """The files that NVIDIA's compilers make of a source."""
-    text = source.read_text()
-    ptx = ptx_of_cuda(text, source.name, debug=False)
+def optimised(source: Path) -> Iterator[tuple[Path, bytes]]:
+    """The files that NVIDIA's compilers make of a source, but for those for a debugger."""
+    ptx = ptx_of_cuda(source.read_text(), source.name, debug=False)
     yield source.with_suffix(".ptx"), ptx.encode()
     for level in LEVELS:
         yield source.with_suffix(f".{level}.cubin"), cubin_of_ptx(ptx, f"-{level}")
-    ptx = ptx_of_cuda(text, source.name, debug=True)
+
+
+def compiled(source: Path) -> Iterator[tuple[Path, bytes]]:
+    """The files that NVIDIA's compilers make of a source."""
+    yield from optimised(source)
+    ptx = ptx_of_cuda(source.read_text(), source.name, debug=True)
     yield source.with_suffix(f".{DEBUG}.ptx"), ptx.encode()
     yield source.with_suffix(f".{DEBUG}.cubin"), cubin_of_ptx(ptx, "-g")
 

@@ -1,0 +1,116 @@
+"""What every warp did in every cycle: why it waited, and its instructions from issue to end."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rtl.isa.errors import WarpError
+from rtl.layouts import InstructionKind, WaitReason, kinds_where
+from rtl.params import SmParams
+from sim.engine import Change
+from sim.machine.retired import Event, EventReader
+from sim.toolchain.spelling import spell
+
+__all__ = ["Executed", "Span", "Timeline"]
+
+_FLOW = kinds_where(lambda rule: rule.unit == "flow")
+"""Kinds that are complete with their flow result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A warp was in a state from one cycle to another, which is not of it any more."""
+
+    warp: int
+    begin: int
+    end: int
+    reason: WaitReason
+
+
+@dataclass(slots=True)
+class Executed:
+    """An instruction that a warp has issued: ``end`` is the cycle in which it was complete, None while it is not.
+    ``active`` are the warp's threads, as far as flow results had told by then. ``kind`` is an InstructionKind's."""
+
+    warp: int
+    cycle: int
+    pc: int
+    word: int
+    kind: int
+    active: int
+    end: int | None = None
+    error: WarpError = WarpError.NONE
+
+    @property
+    def text(self) -> str:
+        """It, as it is spelled."""
+        return spell(self.word, self.pc)
+
+
+class Timeline:
+    """Watches a machine; ``Hardware(..., watched=timeline.watched)``, and ``finish`` in the end.
+
+    Attributes:
+        spans: What warps were at, in the order in which it ended; nothing of slots without a warp.
+        executed: Instructions, in the order in which they were issued.
+        cycles: How long all of it was; known in the end.
+    """
+
+    def __init__(self, params: SmParams) -> None:
+        self.params = params
+        self.spans: list[Span] = []
+        self.executed: list[Executed] = []
+        self.cycles = 0
+        self._states = [(0, WaitReason.NOT_LIVE)] * params.warps
+        self._active = [0] * params.warps
+        self._open: dict[tuple[int, int], Executed] = {}
+        self._flow: list[deque[Executed | None]] = [deque() for _ in range(params.warps)]
+        """What flow results are to come for: instructions, and launches."""
+
+    def watched(self, sm: Any) -> list[Any]:
+        """What of the machine is observed, and who is told."""
+        self._reader = EventReader(sm.retired)
+        self._reader.begin(self._take)
+        return [([reason.as_value() for reason in sm.core.reasons], self._reasons),
+                (self._reader.signals, self._reader.changes)]
+
+    def finish(self, cycles: int) -> None:
+        """Nothing more comes."""
+        self._reader.finish(cycles)
+        self.cycles = cycles
+        for warp in range(self.params.warps):
+            self._change(cycles, warp, WaitReason.NOT_LIVE)
+
+    def _reasons(self, changes: Sequence[Change]) -> None:
+        for cycle, warp, value in changes:
+            self._change(cycle, warp, WaitReason(value))
+
+    def _change(self, cycle: int, warp: int, reason: WaitReason) -> None:
+        begin, before = self._states[warp]
+        if before is not WaitReason.NOT_LIVE and cycle > begin:
+            self.spans.append(Span(warp, begin, cycle, before))
+        self._states[warp] = cycle, reason
+
+    def _take(self, event: Event) -> None:
+        fields = event.fields
+        warp = fields.get("warp", 0)
+        if event.what == "issued":
+            executed = Executed(warp, event.cycle, fields["pc"], fields["word"], fields["kind"], self._active[warp])
+            self.executed.append(executed)
+            self._open[warp, fields["serial"]] = executed
+            if InstructionKind(executed.kind) in _FLOW:
+                self._flow[warp].append(executed)
+        elif event.what == "completed":
+            if (executed := self._open.pop((warp, fields["serial"]), None)) is not None:
+                executed.end = event.cycle
+        elif event.what == "flow":
+            self._active[warp] = fields["active"]
+            if self._flow[warp] and (executed := self._flow[warp].popleft()) is not None:
+                executed.end = executed.end or event.cycle
+        elif event.what == "launched":
+            self._flow[warp].append(None)
+        elif event.what == "errors":
+            for executed in self._open.values():
+                if executed.warp == warp and executed.pc == fields["pc"]:
+                    executed.error = WarpError(fields["error"])

@@ -1,0 +1,56 @@
+"""What this machine refuses of sm_50: why it refuses a word, and the list of all that it does."""
+
+from collections.abc import Iterator
+
+from rtl.isa.absent import ABSENT, absent
+from rtl.isa.legality import REFUSALS, Refusal, refusal_of
+from rtl.isa.syntax import Form
+from rtl.isa.table import BY_NAME, find
+
+from .spelling import ILLEGAL, spell
+
+__all__ = ["absent_text", "refused_table", "refused_text"]
+
+
+def absent_text(word: int) -> str | None:
+    """The name of an instruction that has no form here and the reason, None for any other word."""
+    row = absent(word)
+    return None if row is None else f"{row.name}: {row.why}"
+
+
+def refused_text(word: int, address: int) -> str:
+    """A word that is refused, with its text or its name and the reason, as far as there are any."""
+    form, text = find(word), spell(word, address)
+    if form is None:
+        return " ".join(filter(None, (f"{word:016x}", absent_text(word))))
+    refusal = refusal_of(form, form.values(word))
+    return f"{word:016x}" + ("" if text == ILLEGAL else f" {text}") + ("" if refusal is None else f": {refusal.why}")
+
+
+def refused_table() -> str:
+    """All instructions that NVIDIA's disassembler knows and no machine here has, a line each: opcode, name, reason, and
+    which ones of that name if not all are refused."""
+    rows = [*((f"{row.match:04x}/{row.mask:04x}", row.name, row.why) for row in ABSENT),
+            *(row for refusal in REFUSALS for row in _rows(refusal))]
+    rows.sort(key=lambda row: (row[1], row[2], row[0]))
+    width = max(len(name) for _, name, _ in rows)
+    return "\n".join(f"{opcode}  {name:{width}}  {why}" for opcode, name, why in rows) + "\n"
+
+
+def _rows(refusal: Refusal) -> Iterator[tuple[str, str, str]]:
+    """The rows of instructions that have a form, one for each opcode."""
+    for name in refusal.names:
+        for form in BY_NAME[name]:
+            if refusal.variant in (None, form.variant) and (refusal.field is None or refusal.field in form.fields):
+                yield f"{form.match >> 48:04x}/{form.mask >> 48:04x}", name, refusal.why + _which(refusal, form)
+
+
+def _which(refusal: Refusal, form: Form) -> str:
+    """Which of a form's words are refused: the texts of a modifier, or the values of a field; nothing if all are."""
+    if refusal.field is None:
+        return ""
+    texts = {modifier.field: modifier.texts for modifier in form.modifiers}
+    spelled = texts.get(refusal.field, {})
+    codes = " ".join(spelled.get(code) or str(code) for code in sorted(refusal.codes))
+    beside = f" with {texts[refusal.beside[0]][refusal.beside[1]]}" if refusal.beside is not None else ""
+    return f" ({refusal.field} {codes}{beside})"

@@ -1,0 +1,165 @@
+"""PTX instructions in single precision on many numbers at once: the kernel that runs them, and its ways to be run.
+
+``python -m testbench.compiler.singles --pairs 1000000 div.rn`` divides random numbers by compiled code on the warp
+model, each edge of single precision by each other one, too, and compares with numpy: with its single precision to the
+nearest, with exact remainders in other directions. Exit code 1 where a result differs.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from rtl.params import WARP_THREADS
+from sim.launch import Buffer, Launch, prepare
+from sim.model.ptx.launch import place
+from sim.model.ptx.run import run as interpret
+from sim.model.warp import Machine
+from sim.toolchain.cubin import read_cubin
+from sim.toolchain.cuda import cubin_of_ptx
+from sim.toolchain.module import Module
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.compiler.runs import compiled
+from testbench.execute.singles import EDGES, singles
+from testbench.ptx.text import HEADER
+
+DIRECTIONS = ("rn", "rz", "rm", "rp")
+_NAMES = [f"{name}.{direction}" for name in ("div", "rcp", "sqrt") for direction in DIRECTIONS]
+BLOCK = 64
+_LIMIT = 1_000_000_000
+_BODY = HEADER + """.visible .entry k(.param .u64 out)
+{{ .reg .b32 a, b, c, d, e, i, t; .reg .b16 w; .reg .pred p, q; .reg .b64 l, x, y;
+  mov.u32 t, %ctaid.x; mov.u32 a, %ntid.x; mov.u32 b, %tid.x; mad.lo.u32 t, t, a, b;
+  ld.param.u64 x, [out]; mul.wide.u32 y, t, {bytes}; add.u64 x, x, y;
+  ld.global.b32 a, [x]; ld.global.b32 b, [x+4]; ld.global.b32 c, [x+8]; mov.b32 {{w, _}}, a; mov.b32 i, 0;
+{body} ret; }}
+"""
+
+
+def text_of(operations: list[str]) -> str:
+    """A kernel whose threads take a, b and c, and store d after each of some instructions; w is the lower half of a, p,
+    q, e, i and l are there for what is between.
+    """
+    body = "".join(f"{{ {operation}; st.global.b32 [x+{12 + 4 * at}], d; }}\n"
+                   for at, operation in enumerate(operations))
+    return _BODY.format(bytes=12 + 4 * len(operations), body=body)
+
+
+def operands(count: int, seed: int) -> np.ndarray:
+    """Three numbers for each thread, as words: every edge with every other one first, as far as they go."""
+    pairs = [(a, b, EDGES[(at + other) % len(EDGES)]) for at, a in enumerate(EDGES) for other, b in enumerate(EDGES)]
+    source = Random(seed)
+    edges = source.sample(pairs, min(len(pairs), count // 2))
+    found = np.array([*edges, *zip(*singles(source, count - len(edges)), strict=True)], np.uint32)
+    return found[:len(found) // BLOCK * BLOCK]
+
+
+def _content(operations: list[str], numbers: np.ndarray) -> list[Buffer]:
+    out = np.zeros((len(numbers), 3 + len(operations)), np.uint32)
+    out[:, :3] = numbers
+    return [Buffer("out", out.tobytes())]
+
+
+def _left(content: bytes, numbers: np.ndarray) -> np.ndarray:
+    return np.frombuffer(content, np.uint32).reshape(len(numbers), -1)[:, 3:]
+
+
+def computed(operations: list[str], numbers: np.ndarray, module: Module | None = None) -> np.ndarray:
+    """What compiled code, or that of another program, leaves: a row for each thread, a column for each instruction."""
+    launch: Launch = prepare(module or compiled(text_of(operations)), _content(operations, numbers),
+                             grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    assert Machine(launch, warps=BLOCK // WARP_THREADS).run(_LIMIT).status == "ok"
+    return _left(launch.memory.read(*launch.buffers["out"]), numbers)
+
+
+def meant(operations: list[str], numbers: np.ndarray) -> np.ndarray:
+    """What the interpreter leaves."""
+    launch = place(parse_ptx(text_of(operations), "t.ptx"), _content(operations, numbers),
+                   grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
+    interpret(launch)
+    return _left(launch.memory.read(*launch.buffers["out"]), numbers)
+
+
+def of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
+    """What code of NVIDIA's assembler leaves; CompilerError where it is missing."""
+    cubin = folder / "k.cubin"
+    cubin.write_bytes(cubin_of_ptx(text_of(operations)))
+    return computed(operations, numbers, read_cubin(cubin))
+
+
+# Results that are rounded right, by numpy
+
+def _directed(nearest: np.ndarray, error: np.ndarray, direction: str) -> np.ndarray:
+    """A result to the nearest, where it is finite, rounded otherwise: ``error`` has the sign of what it lacks."""
+    below, above = (np.nextafter(nearest, np.float32(end)) for end in (-np.inf, np.inf))
+    down, up = np.where(error < 0, below, nearest), np.where(error > 0, above, nearest)
+    return {"rn": nearest, "rm": down, "rp": up, "rz": np.where(np.signbit(nearest), up, down)}[direction]
+
+
+def quotients(a: np.ndarray, b: np.ndarray, direction: str) -> np.ndarray:
+    """Of ordinary numbers whose quotients are ordinary. The remainder is exact: both products fit doubles."""
+    nearest = a / b
+    error = (a.astype(np.float64) - nearest.astype(np.float64) * b) * np.sign(b)
+    return _directed(nearest, error, direction)
+
+
+def roots(a: np.ndarray, direction: str) -> np.ndarray:
+    """Of ordinary numbers."""
+    nearest = np.sqrt(a)
+    return _directed(nearest, a.astype(np.float64) - nearest.astype(np.float64) ** 2, direction)
+
+
+def _check(name: str, found: np.ndarray, exact: np.ndarray, at: np.ndarray) -> int:
+    """Prints how many results differ, and returns it. A NaN is one like another."""
+    same = (found == exact) & (np.signbit(found) == np.signbit(exact)) | (np.isnan(found) & np.isnan(exact))
+    wrong = np.flatnonzero(~same & at)
+    print(f"{name:8} {int(at.sum()):9,} results, {len(wrong)} differ",
+          *(f"{found[place]!r} for {exact[place]!r}" for place in wrong[:3]))
+    return len(wrong)
+
+
+def _differ(names: list[str], numbers: np.ndarray) -> int:
+    """How many results of instructions on pairs of numbers differ."""
+    operations = [f"{name}.f32 d, a{', b' * name.startswith('div')}" for name in names]
+    found = computed(operations, numbers).view(np.float32)
+    a, b = (numbers[:, at].copy().view(np.float32) for at in (0, 1))
+    one, wrong = np.ones_like(a), 0
+    with np.errstate(all="ignore"):
+        # Where a direction is wanted, of results that are normal: the interpreter is asked of the others.
+        sizes = {"div": np.abs(a / b), "rcp": np.abs(one / a), "sqrt": np.abs(np.sqrt(a))}
+        tiny = np.finfo(np.float32).tiny
+        for column, name in enumerate(names):
+            kind, direction = name.split(".")
+            exact = roots(a, direction) if kind == "sqrt" else quotients(*((a, b) if kind == "div" else (one, a)),
+                                                                         direction)
+            size = sizes[kind]
+            at = (size > 2 * tiny) & np.isfinite(size) if direction != "rn" else np.ones(len(a), bool)
+            wrong += _check(name, found[:, column], exact, at)
+    return wrong
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", metavar="NAME", nargs="*", default=_NAMES, help=f"of {', '.join(_NAMES)} (all)")
+    parser.add_argument("--pairs", type=int, default=10_000, help="how many pairs of numbers (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(_NAMES):
+        parser.error(f"{unknown.pop()} is none of {', '.join(_NAMES)}")
+    start = time.perf_counter()
+    source = np.random.default_rng(arguments.seed)
+    edges = np.array([(a, b, 0) for a in EDGES for b in EDGES], np.uint32)
+    numbers = np.zeros((-(-(arguments.pairs + len(edges)) // BLOCK) * BLOCK, 3), np.uint32)
+    numbers[:, :2] = source.integers(0, 1 << 32, (len(numbers), 2), np.uint32)
+    numbers[:len(edges)] = edges
+    wrong = _differ(arguments.names, numbers)
+    print(f"{len(numbers):,} pairs in {time.perf_counter() - start:.0f} s")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""PTX in single precision: compiled code against the PTX model and NVIDIA's assembler, bit for bit; functions within
+the errors that PTX allows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim.launch import Buffer, Scalar, prepare
+from sim.model.ptx.launch import place
+from sim.model.ptx.run import run as interpret
+from sim.toolchain.cuda import CompilerError
+from sim.toolchain.module import ProgramError
+from sim.toolchain.ptx.front_end import parse_ptx
+from testbench.compiler.runs import compiled
+from testbench.compiler.singles import DIRECTIONS, computed, meant, of_nvidia, operands
+from testbench.ended import on_warps
+from testbench.ptx.text import HEADER
+
+_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_FLUSHES = ("", ".ftz")
+_THREADS = 128
+
+
+def _arithmetic() -> Iterator[str]:
+    for direction in ("", *(f".{name}" for name in DIRECTIONS)):
+        for flush in _FLUSHES:
+            for saturation in ("", ".sat"):
+                for name in ("add", "sub", "mul"):
+                    yield f"{name}{direction}{flush}{saturation}.f32 d, a, b"
+                if direction:
+                    yield f"{'mad' if flush else 'fma'}{direction}{flush}{saturation}.f32 d, a, b, c"
+    for number in ("1.0", "-3.0", "0f3f801234", "0.0", "-0.0"):
+        for line in ("add.f32 d, a, N", "mul.f32 d, a, N", "sub.f32 d, N, a", "fma.rn.f32 d, a, N, b",
+                     "fma.rn.f32 d, a, b, N", "mul.rz.f32 d, a, N", "neg.f32 d, a; mul.f32 d, d, N"):
+            yield line.replace("N", number)
+    yield from ("neg.f32 d, a; fma.rn.f32 d, d, b, c", "neg.f32 d, b; abs.f32 d, d; add.f32 d, a, d",
+                "abs.f32 d, a; neg.f32 d, d; mul.f32 d, d, b", "neg.f32 d, a; neg.f32 e, b; mul.f32 d, d, e",
+                "neg.f32 d, c; neg.f32 e, b; fma.rz.f32 d, a, e, d", "neg.ftz.f32 d, a; add.f32 d, d, b",
+                "setp.lt.f32 p, a, b; @p neg.f32 a, b; mov.b32 d, a", "neg.f32 d, a; neg.f32 a, d; add.f32 d, d, a")
+
+
+def _choices() -> Iterator[str]:
+    for flush in _FLUSHES:
+        yield from (f"{name}{flush}.f32 d, a, b" for name in ("min", "max"))
+        yield from (f"{name}{flush}.f32 d, a" for name in ("abs", "neg"))
+        for relation in _RELATIONS:
+            yield f"setp.{relation}{flush}.f32 p|q, a, b; selp.f32 d, 1.0, 0.5, p; @q add.f32 d, d, 2.0"
+            yield f"set.{relation}{flush}.f32.f32 d, a, b"
+            yield f"setp.gt.f32 p, c, 0.0; set.{relation}.xor{flush}.u32.f32 i, a, b, p; mov.b32 d, i"
+        yield f"slct{flush}.f32.f32 d, a, b, c"
+    yield from ("slct.f32.s32 d, a, b, c", "copysign.f32 d, a, b",
+                "abs.f32 d, a; setp.lt.f32 p, d, b; selp.f32 d, a, b, p",
+                "set.lt.f32.s32 d, a, b", "mov.b64 l, {a, b}; set.ge.f32.u64 d, l, 5", "min.f32 d, a, 0.5",
+                "mov.b64 l, {a, b}; slct.b64.f32 l, l, 7, c; mov.b64 {e, d}, l",
+                "setp.ge.f32 p, 1.0, a; selp.b32 d, a, b, p")
+    for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        yield f"testp.{test}.f32 p, a; selp.f32 d, 1.0, 0.0, p"
+
+
+def _divisions() -> Iterator[str]:
+    for direction in DIRECTIONS:
+        for flush in _FLUSHES:
+            yield f"div.{direction}{flush}.f32 d, a, b"
+            yield from (f"{name}.{direction}{flush}.f32 d, a" for name in ("rcp", "sqrt"))
+    yield from ("setp.lt.f32 p, a, b; mov.b32 d, c; @p div.rn.f32 d, a, b", "div.rn.f32 d, 1.0, b",
+                "div.rn.f32 d, a, 3.0; @!p sqrt.rn.f32 d, d")
+
+
+def _conversions() -> Iterator[str]:
+    for direction in ("rni", "rzi", "rmi", "rpi"):
+        for flush in _FLUSHES:
+            yield from (f"cvt.{direction}{flush}{saturation}.f32.f32 d, a" for saturation in ("", ".sat"))
+            yield from (f"cvt.{direction}{flush}.{kind}.f32 i, a; mov.b32 d, i"
+                        for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+            yield from (f"cvt.{direction}{flush}.{kind}.f32 l, a; mov.b64 {{e, d}}, l; xor.b32 d, d, e"
+                        for kind in ("u64", "s64", "s16", "u32"))
+    yield from ("cvt.ftz.f32.f32 d, a", "cvt.sat.f32.f32 d, a", "cvt.ftz.sat.f32.f32 d, a", "cvt.f32.f32 d, a")
+    for direction in DIRECTIONS:
+        yield from (f"cvt.{direction}.f32.{kind} d, {'a' if kind[1:] == '32' else 'w'}"
+                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+        yield f"cvt.{direction}.sat.f32.s32 d, a"
+        yield from (f"mov.b64 l, {{a, b}}; cvt.{direction}.f32.{kind} d, l" for kind in ("u64", "s64"))
+
+
+_GROUPS = {"sums and products": _arithmetic, "choices": _choices, "divisions": _divisions, "conversions": _conversions}
+
+
+def _same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool) -> None:
+    """Compares words; with ``any_nan`` one NaN is as good as another."""
+    differ = found != exact
+    if any_nan:
+        differ &= ~(np.isnan(found.view(np.float32)) & np.isnan(exact.view(np.float32)))
+    for row, column in np.argwhere(differ)[:1]:
+        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
+                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
+
+
+def _of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
+    try:
+        return of_nvidia(operations, numbers, folder)
+    except CompilerError as error:
+        if "is not there" not in str(error):
+            raise
+        pytest.skip(f"NVIDIA's assembler: {error}")
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_results_are_those_of_the_model(group):
+    operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 1)
+    _same(operations, numbers, computed(operations, numbers), meant(operations, numbers), any_nan=False)
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_results_are_those_of_nvidias_assembler(group, tmp_path):
+    """Their code leaves a product with 1 out, so that a NaN stays what it is."""
+    operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 2)
+    theirs = _of_nvidia(operations, numbers, tmp_path)
+    _same(operations, numbers, computed(operations, numbers), theirs, any_nan=True)
+
+
+_FUNCTIONS = [f"{name}.approx{flush}.f32 d, {'a, b' if name == 'div' else 'a'}" for flush in _FLUSHES
+              for name in ("sin", "cos", "ex2", "lg2", "rsqrt", "sqrt", "rcp", "div")]
+_FUNCTIONS += [f"div.full{flush}.f32 d, a, b" for flush in _FLUSHES]
+_ERRORS = {"sin": (0, 2 ** -20.9), "cos": (0, 2 ** -20.9), "ex2": (2 ** -22, 0), "lg2": (2 ** -22, 2 ** -22.6),
+           "rsqrt": (2 ** -22.9, 0), "sqrt": (2 ** -23 + 2 ** -24, 0), "rcp": (2 ** -23, 0), "div": (2 ** -22, 0)}
+"""What PTX allows, relative and absolute; half a unit more for a root, since what it is compared with is rounded."""
+
+
+def test_functions_are_as_near_as_the_manual_says():
+    numbers = operands(_THREADS, 3)
+    found, exact = (table.view(np.float32).astype(np.float64) for table in (computed(_FUNCTIONS, numbers),
+                                                                            meant(_FUNCTIONS, numbers)))
+    angle = np.abs(numbers[:, 0].copy().view(np.float32)) <= np.pi
+    for column, operation in enumerate(_FUNCTIONS):
+        x, y = found[:, column], exact[:, column]
+        name = operation.split(".")[0]
+        relative, absolute = _ERRORS[name]
+        with np.errstate(all="ignore"):
+            good = np.isclose(x, y, rtol=relative, atol=max(absolute, 2.0 ** -149), equal_nan=True)
+        wrong = np.flatnonzero(~good & (angle | (name not in ("sin", "cos"))))
+        assert not wrong.size, (operation, [hex(word) for word in numbers[wrong[0]]], x[wrong[0]], y[wrong[0]])
+
+
+def test_functions_are_those_of_nvidias_assembler(tmp_path):
+    numbers = operands(_THREADS, 4)
+    theirs = _of_nvidia(_FUNCTIONS, numbers, tmp_path)
+    _same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
+
+
+@pytest.mark.parametrize("line", ["add.f64 d, d, 1.0", "cvt.rn.f32.f64 e, d", "setp.lt.f64 p, d, 1.0"])
+def test_double_precision_is_refused(line):
+    text = f"{HEADER}.visible .entry k() {{ .reg .f64 d; .reg .f32 e; .reg .pred p; {line}; ret; }}"
+    with pytest.raises(ProgramError, match=rf"^test.ptx:4:\d+: {line.split('.')[0]} in double precision is not supp"):
+        compiled(text)
+
+
+_PROGRAM = HEADER + """
+.const .f32 table[4] = {1.5, -2.25, 0f40490fdb, 1.0e-3};
+.global .align 8 .f32 held[2] = {0.5, 3.0};
+.func (.param .f32 r) twice (.param .f32 a, .param .f32 b)
+{ .reg .f32 x, y; ld.param.f32 x, [a]; ld.param.f32 y, [b]; fma.rn.f32 x, x, 2.0, y; st.param.f32 [r], x; ret; }
+.visible .entry k(.param .u64 out, .param .f32 scale)
+{ .reg .f32 f<9>; .reg .v2 .f32 v; .reg .b32 t, b, s; .reg .b64 x, y, l; .reg .pred p; .shared .f32 sums[4];
+  .local .f32 own[2];
+  mov.u32 t, %tid.x; ld.param.u64 x, [out]; mul.wide.u32 y, t, 32; add.u64 x, x, y; ld.param.f32 f0, [scale];
+  and.b32 b, t, 3; shl.b32 b, b, 2; mov.u32 s, table; add.u32 s, s, b; ld.const.f32 f1, [s];
+  mov.u32 s, sums; add.u32 s, s, b; st.shared.f32 [s], 0.0; bar.sync 0;
+  cvt.rn.f32.u32 f2, t; { .param .f32 m, n, q; st.param.f32 [m], f2; st.param.f32 [n], f1; call (q), twice, (m, n);
+  ld.param.f32 f3, [q]; } st.local.f32 [own+4], f3; ld.local.b32 b, [own+4]; st.global.b32 [x], b;
+  atom.shared.add.f32 f4, [s], f2; red.shared.add.f32 [s], 0.25; setp.lt.u32 p, t, 7;
+  @p red.global.add.f32 [held], f0; cvta.shared.u64 l, 0; cvt.u64.u32 y, s; add.u64 l, l, y;
+  atom.add.f32 f5, [l], 1.0; bar.sync 0; ld.shared.f32 f5, [s]; ld.global.v2.f32 v, [held];
+  mul.f32 f6, v.x, f0; max.f32 f6, f6, v.y; st.global.v4.f32 [x+4-4+16], {f5, f6, v.x, v.y}; ret; }
+"""
+
+
+def test_numbers_in_every_space_and_call():
+    """Sums are exact in any order."""
+    arguments = [Buffer("out", bytes(32 * 40)), Scalar(0x3FA0_0000, 4)]
+    meaning = place(parse_ptx(_PROGRAM, "t.ptx"), arguments, entry="k", block=(40, 1, 1))
+    interpret(meaning)
+    launch = on_warps(prepare(compiled(_PROGRAM), arguments, entry="k", block=(40, 1, 1)))
+    left = launch.memory.read(*launch.buffers["out"])
+    assert left == meaning.memory.read(*meaning.buffers["out"])
+    row = np.frombuffer(left, np.float32).reshape(40, 8)[5]
+    sums = sum(range(1, 40, 4)) + 10 * 1.25
+    assert row.tolist() == [2 * 5 - 2.25, 0, 0, 0, sums, 11.5625, 9.25, 3]

@@ -1,0 +1,95 @@
+"""Instructions of double precision to execute, and what the reference machine makes of them."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rtl.isa.double import DOUBLE
+from rtl.isa.effects import effects
+from rtl.isa.syntax import RZ, Constant, Form, Register
+from rtl.params import WARP_THREADS
+from testbench.double.numbers import doubles
+from testbench.formulas.inputs import random_word
+from testbench.handmade import ALL, alone
+
+__all__ = ["BANK_BYTES", "DoubleCase", "case_of", "random_case", "word_of_form"]
+
+BANK, BANK_BYTES = 3, 264
+_REGISTERS = 32
+_PREDICATES = 7
+_WORD_BITS = 32
+_WORD = (1 << _WORD_BITS) - 1
+
+
+@dataclass(frozen=True)
+class DoubleCase:
+    """An instruction, what it reads, and what it writes. Vectors have an element a thread.
+
+    ``predicate`` is its predicate operand, ``bank`` the constants. ``before``: registers. ``after``, ``predicates`` and
+    ``conditions`` are what it leaves in registers, predicates and CC in ``threads``, which execute it.
+    """
+
+    word: int
+    form: Form
+    threads: int
+    predicate: int
+    bank: bytes
+    before: Mapping[int, list[int]]
+    after: Mapping[int, list[int]]
+    predicates: Mapping[int, int]
+    conditions: list[int] | None
+    write_barrier: int
+    read_barrier: int
+
+    def constant(self, address: int) -> tuple[int, bool]:
+        """A word of the bank, and whether it is beyond its end."""
+        content = self.bank[address:address + 4]
+        return int.from_bytes(content, "little"), len(content) < 4
+
+    @property
+    def offset(self) -> int | None:
+        """Where the constant operand is, if there is one."""
+        return self.form.values(self.word)["offset"] & 0xFFFF if "offset" in self.form.fields else None
+
+
+def word_of_form(source: random.Random, form: Form, **chosen: int) -> int:
+    """A word of a form that is not refused, with any value in fields that are not chosen."""
+    def register() -> int:
+        return RZ if source.random() < 0.06 else 2 * source.randrange(_REGISTERS // 2)
+
+    return random_word(source, form, (), _REGISTERS, {
+        "guard": 7, "guard_not": 0, "bank": BANK, "offset": lambda: 4 * source.randrange(BANK_BYTES // 4 + 2),
+        "Rd": register, "Ra": register, "Rb": register, "Rc": register} | chosen)
+
+
+def case_of(source: random.Random, form: Form, word: int, threads: int = ALL) -> DoubleCase:
+    """An instruction with random operands, and what the reference machine does."""
+    values, touched = form.values(word), effects(form, form.values(word))
+    bank = b"".join((number & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "little")
+                    for number in doubles(source, BANK_BYTES // 8)[0])
+    before = {number: [source.getrandbits(_WORD_BITS) for _ in range(WARP_THREADS)] for number in touched.writes}
+    operands = doubles(source, WARP_THREADS)
+    for numbers, role in zip(operands, "abc", strict=True):
+        operand = form.operands.get(role)
+        if isinstance(operand, Register) and (first := values[operand.field]) != RZ:
+            for half in (0, 1):
+                before[first + half] = [number >> _WORD_BITS * half & _WORD for number in numbers]
+        if isinstance(operand, Constant) and source.random() < 0.5:
+            at = values[operand.offset] & 0xFFFF
+            bank = (bank[:at] + numbers[0].to_bytes(8, "little") + bank[at + 8:])[:BANK_BYTES]
+    predicates = [source.getrandbits(WARP_THREADS) for _ in range(_PREDICATES)]
+    _, record = alone(word, before, active=threads, predicates=dict(enumerate(predicates)), report_mask=0,
+                      constants={BANK: bank})
+    read = [*predicates, ALL][values.get("Pc", _PREDICATES)] ^ (ALL if values.get("Pc_not", 0) else 0)
+    return DoubleCase(
+        word, form, threads, read, bank, before, {number: list(row) for number, (_, row) in record.registers.items()},
+        {number: held for number, (_, held) in record.predicates.items()},
+        None if record.condition is None else list(record.condition[1]),
+        source.choice([7, source.randrange(6)]), source.choice([7, source.randrange(6)]))
+
+
+def random_case(source: random.Random, form: Form | None = None) -> DoubleCase:
+    """Any word of a form, or of any, executed by some threads."""
+    form = form or source.choice(DOUBLE)
+    threads = source.choice([ALL, source.getrandbits(WARP_THREADS) | 1 << source.randrange(WARP_THREADS)])
+    return case_of(source, form, word_of_form(source, form), threads)

@@ -1,0 +1,164 @@
+"""Drives the unit for double precision with instructions of many warps, and compares all that it does."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rtl.double import DoubleUnit
+from rtl.isa.errors import WarpError
+from rtl.isa.syntax import PT
+from rtl.layouts import EventLayout, InstructionKind, dispatched
+from rtl.params import WARP_THREADS, SmParams
+from sim.testbench import Bench
+from sim.toolchain.spelling import spell
+from testbench.double.cases import BANK, DoubleCase
+from testbench.driver import UnitDriver
+from testbench.execute.lane_client_driver import LaneClientDriver, LaneOperation
+
+_DISPATCH_CYCLES = 3
+"""From an instruction's selection to its dispatch."""
+_NO_BARRIER = 7
+_SERIALS = 1 << 16
+
+
+@dataclass
+class _Flying:
+    """An instruction that was selected."""
+
+    case: DoubleCase
+    serial: int
+    warp: int
+    selected: int
+    operations: list[LaneOperation] = field(default_factory=list)
+
+
+class DoubleDriver(UnitDriver):
+    """Plays cases, each on a warp that has nothing else under way.
+
+    Parameters:
+        bench: Whose random numbers decide when instructions come; reports differences.
+        params: Sizes of the hardware.
+        idle: How often no instruction is selected although there is room, and the lanes and the constants have no time.
+        delay: Cycles by which the lanes are later.
+
+    Attributes:
+        done: Instructions that are complete.
+        cycles: Name of an instruction -> cycles from its selection to its completion.
+    """
+
+    def __init__(self, bench: Bench, params: SmParams, cases: Iterable[DoubleCase], *, idle: float = 0.3,
+                 delay: int = 0) -> None:
+        dut = DoubleUnit(params)
+        self.lanes = LaneClientDriver(bench, params, dut.port, idle=idle, delay=delay, ended=self._ended)
+        super().__init__(bench, dut, self.lanes)
+        self.done = 0
+        self.cycles: dict[str, list[int]] = {}
+        self._params, self._idle = params, idle
+        self._cases = iter(cases)
+        self._case = next(self._cases, None)
+        self._coming = deque([0] * _DISPATCH_CYCLES)
+        self._flying: deque[_Flying] = deque()
+        self._constants: deque[DoubleCase] = deque()
+        """Those whose upper word of a constant the unit has to ask for."""
+        self._answer: int | None = None
+        """A word that it has asked for."""
+        self._serial = bench.random.randrange(_SERIALS)
+        self._layout = EventLayout(dispatched(params))
+
+    async def _drive(self, ctx: Any) -> None:
+        """All cases."""
+        indexed, value = self.dut.indexed, self.dut.value
+        self._advance(ctx)
+        async for asked, ready, wanted, given, taken in self._ticks(
+                ctx, indexed.valid, indexed.ready, indexed.payload, value.valid, value.ready):
+            if given and taken:
+                self._answer = None
+            if asked and ready:
+                self._answer = self._constant(wanted)
+            gives, willing = self._answer is not None and self._busy(), self._answer is None and self._busy()
+            ctx.set(value.valid, gives)
+            if gives:
+                ctx.set(value.payload, {"value": self._answer, "missing": 0})
+            ctx.set(indexed.ready, willing)
+            if self._case is None and not self._flying:
+                return
+            self._advance(ctx)
+
+    def _busy(self) -> bool:
+        return self.bench.random.random() >= self._idle
+
+    def _due(self) -> list[str]:
+        return [self._name(flying) for flying in self._flying]
+
+    def _constant(self, wanted: Any) -> int:
+        """The upper word of the next constant."""
+        case = self._constants.popleft()
+        assert case.offset is not None
+        self.bench.expect(f"{spell(case.word)}: asks for", (wanted.bank, wanted.address), (BANK, case.offset + 4))
+        return case.constant(case.offset + 4)[0]
+
+    def _advance(self, ctx: Any) -> None:
+        """Selects a case, perhaps; what was selected some cycles ago is dispatched."""
+        chosen, case = 0, self._case
+        free = set(range(self._params.warps)) - {flying.warp for flying in self._flying}
+        if case is not None and free and ctx.get(self.dut.room) and self._busy():
+            chosen = self._select(case, self.bench.random.choice(sorted(free)))
+            self._case = next(self._cases, None)
+        self._coming.append(chosen)
+        ctx.set(self.dut.dispatch.as_value(), self._coming.popleft())
+
+    def _select(self, case: DoubleCase, warp: int) -> int:
+        """Bits of the dispatch of a case."""
+        self._serial = (self._serial + 1) % _SERIALS
+        self._flying.append(_Flying(case, self._serial, warp, self.lanes.now))
+        for number, vector in case.before.items():
+            self.lanes.registers[warp, number] = list(vector)
+        self.lanes.conditions[warp] = [0] * WARP_THREADS
+        for number in range(PT):
+            self.lanes.predicates[warp, number] = 0
+        constant = (0, True)
+        if case.offset is not None:
+            self._constants.append(case)
+            constant = case.constant(case.offset)
+        return self._layout.const({"valid": 1, "payload": {
+            "warp": warp, "serial": self._serial, "pc": 8 * self._serial, "word": case.word,
+            "kind": InstructionKind.CONVERSION, "active": (1 << WARP_THREADS) - 1, "guard": case.threads,
+            "predicate": case.predicate, "operands": [constant[0], 0], "same": (1 << WARP_THREADS) - 1,
+            "fault": WarpError.NONE, "write_barrier": case.write_barrier,
+            "read_barrier": case.read_barrier}}).as_bits()
+
+    def _ended(self, operation: LaneOperation) -> None:
+        """An operation of the lanes has taken effect; the last write completes its instruction."""
+        flying = next((flying for flying in self._flying if flying.serial == operation.serial), None)
+        if flying is None:
+            self.bench.fail(f"an operation of serial {operation.serial}, which is not under way")
+        flying.operations.append(operation)
+        if operation.last and not operation.gather:
+            self._complete()
+
+    def _complete(self) -> None:
+        """The oldest instruction is complete: compares what it has done."""
+        bench, flying = self.bench, self._flying.popleft()
+        case, where = flying.case, self._name(flying)
+        gathers = [operation for operation in flying.operations if operation.gather]
+        writes = [operation for operation in flying.operations if not operation.gather]
+        bench.expect(f"{where}: the warp of all operations", {each.warp for each in flying.operations}, {flying.warp})
+        bench.expect(f"{where}: barriers of its gathers", [(each.last, each.barrier) for each in gathers],
+                     [(False, _NO_BARRIER)] * (len(gathers) - 1) + [(True, case.read_barrier)])
+        bench.expect(f"{where}: barriers of its writes", [(each.last, each.barrier) for each in writes],
+                     [(False, _NO_BARRIER)] * (len(writes) - 1) + [(True, case.write_barrier)])
+        bench.expect(f"{where}: threads", {each.threads for each in writes}, {case.threads})
+        for number, vector in case.after.items():
+            bench.expect(f"{where}: R{number}", self.lanes.registers[flying.warp, number], vector)
+        for number in range(PT):
+            bench.expect(f"{where}: P{number}", self.lanes.predicates[flying.warp, number] & case.threads,
+                         case.predicates.get(number, 0) & case.threads)
+        if case.conditions is not None:
+            bench.expect(f"{where}: CC", self.lanes.conditions[flying.warp], case.conditions)
+        self.done += 1
+        self._happened()
+        self.cycles.setdefault(case.form.name, []).append(self.lanes.now - flying.selected)
+
+    def _name(self, flying: _Flying) -> str:
+        return f"{spell(flying.case.word)} ({flying.case.word:#018x}), serial {flying.serial}"

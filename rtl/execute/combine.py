@@ -8,6 +8,7 @@ from rtl.isa.kinds import SumShift
 from rtl.sums import sum_with_carry
 
 from .control import FirstTerm, LaneControl, ProductPart, ResultBits, Truth
+from .float_unit import FloatAdd, FloatAligned, FloatSum
 from .permute import BytePermuter
 from .prepare import joined
 from .shifter import Shifter
@@ -28,21 +29,22 @@ class TermStage(wiring.Component):
     full : bool
         Of a full lane.
     floats : bool
-        Whole words are multiplied for floating point.
+        With floating point.
 
     Members
     -------
     control : In(LaneControl)
     prepared : In(Prepared)
-    product : Out(64)
-        Of whole words.
+    aligned : In(FloatAligned)
     terms : Out(Terms)
+    sum : Out(FloatSum)
     """
 
     control: In(LaneControl)
     prepared: In(Prepared)
-    product: Out(64)
+    aligned: In(FloatAligned)
     terms: Out(Terms)
+    sum: Out(FloatSum)
 
     def __init__(self, *, full: bool, floats: bool) -> None:
         self._full, self._floats = full, floats
@@ -59,9 +61,16 @@ class TermStage(wiring.Component):
             sum_of_two.eq(sum_with_carry(prepared.a, prepared.b, prepared.one_more)),
             logic.eq(_looked_up(table, prepared)), terms.b.eq(prepared.low_b if self._full else prepared.b),
             terms.less.eq(prepared.less), terms.equal.eq(prepared.equal), terms.conditions.eq(prepared.conditions)]
-        if self._full or self._floats:
-            self._multiply(m)
-        (self._terms if self._full else self._simple_terms)(m, sum_of_two, logic)
+        product = self._multiply(m)
+        if self._floats:
+            m.submodules.floats = floats = FloatAdd()
+            m.d.comb += [
+                floats.control.eq(control.floating), floats.aligned.eq(self.aligned), floats.product.eq(product),
+                floats.decision.eq(terms.decision), self.sum.eq(floats.sum)]
+        if self._full:
+            self._terms(m, sum_of_two, logic, product)
+        else:
+            self._simple_terms(m, sum_of_two, logic)
         return m
 
     def _simple_terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
@@ -83,16 +92,16 @@ class TermStage(wiring.Component):
             first.eq((logic & Mux(control.as_one, _ONE, ~0)) | gated(sum_of_two, sums)
                      | gated(moved, shifts & ~control.left) | gated(moved[::-1], shifts & control.left)
                      | gated(low, product & ~shifted) | Cat(Const(0, 16), gated(low[:16], product & shifted))),
-            terms.x.eq(first),
+            terms.x.eq(Cat(first[:31], first[31] & ~control.floating.real, first[32:])),
             terms.y.eq(gated(prepared.b, control.add_b) | gated(prepared.c[:32], control.add_c)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
 
-    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal) -> None:
+    def _terms(self, m: Module, sum_of_two: Signal, logic: Signal, whole: Value) -> None:
         """The terms of a full lane."""
         control, prepared, terms, first, negative, beyond = (
             self.control, self.prepared, self.terms, Signal(32), Signal(), Signal())
         m.submodules.permuter = permuter = BytePermuter()
-        product, low_zero = self._product(m)
+        product, low_zero = self._product(m, whole)
         m.d.comb += [permuter.picks.eq(prepared.picks), permuter.low.eq(prepared.a), permuter.high.eq(prepared.c)]
         with m.Switch(control.first):
             with m.Case(FirstTerm.LOGIC):
@@ -117,7 +126,7 @@ class TermStage(wiring.Component):
         above = Mux(control.three & (control.sum_shift == SumShift.NONE), sum_of_two[32:], 0)
         bounded, kept = self._bounded(m, first, negative, beyond)
         m.d.comb += [
-            terms.x.eq(Cat(bounded, above)),
+            terms.x.eq(Cat(bounded[:31], bounded[31] & ~control.floating.real, above)),
             terms.y.eq((prepared.b & control.add_b.replicate(32)) | Cat(
                 prepared.c[:32] & kept, prepared.c[32] & control.three)),
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry)
@@ -135,33 +144,36 @@ class TermStage(wiring.Component):
             self.terms.decision.eq(joined(control.combine, holds, prepared.joined)),
             self.terms.opposite.eq(joined(control.combine, ~holds, prepared.joined))]
 
-    def _multiply(self, m: Module) -> None:
-        """The product of whole words."""
+    def _multiply(self, m: Module) -> Value:
+        """The product of whole words, 64 bits, to which a full lane adds c; of mantissas, 48, in an ordinary lane."""
         control, prepared = self.control, self.prepared
         low, upper_b, upper_a, high = prepared.products
-        total, outer = self._total, Cat(low[:32], high[:33])
-        if self._full:
-            outer = sum_with_carry(outer, Cat(prepared.addend, prepared.addend[32].replicate(32)),
-                                   prepared.one_more & control.add_to_product)[:65]
-        m.d.comb += [total.eq(Cat(outer[:16], (outer[16:] + (upper_a + upper_b))[:49])), self.product.eq(total)]
+        if not self._full:
+            upper = Signal(32)
+            m.d.comb += upper.eq(Cat(low[16:32], high[:16]) + (upper_a[:24] + upper_b[:24]))
+            return Cat(low[:16], upper)
+        outer = sum_with_carry(Cat(low[:32], high[:33]), Cat(prepared.addend, prepared.addend[32].replicate(32)),
+                               prepared.one_more & control.add_to_product)[:65]
+        m.d.comb += self._total.eq(Cat(outer[:16], (outer[16:] + (upper_a + upper_b))[:49]))
+        return self._total[:64]
 
-    def _product(self, m: Module) -> tuple[Signal, Signal]:
+    def _product(self, m: Module, whole: Value) -> tuple[Signal, Signal]:
         """The part of the product, or of its complement; whether the product's low word is zero."""
-        control, low, upper = self.control, self.prepared.products[0], self.product[16:]
+        control, low, upper = self.control, self.prepared.products[0], whole[16:]
         product, low_zero = Signal(32), Signal()
-        m.d.comb += low_zero.eq(~self.product[:32].any())
+        m.d.comb += low_zero.eq(~whole[:32].any())
         complement = control.complement.replicate(32)
         with m.Switch(control.product):
             with m.Case(ProductPart.LOW):
-                m.d.comb += product.eq(self.product[:32] ^ complement)
+                m.d.comb += product.eq(whole[:32] ^ complement)
             with m.Case(ProductPart.HIGH):
                 m.d.comb += product.eq(upper[16:] ^ complement)
             with m.Case(ProductPart.HALVES):
                 m.d.comb += product.eq(low)
             with m.Case(ProductPart.SCALED_7):
-                m.d.comb += product.eq(self.product[7:39] ^ complement)
+                m.d.comb += product.eq(whole[7:39] ^ complement)
             with m.Case(ProductPart.SCALED_15):
-                m.d.comb += product.eq(self.product[15:47] ^ complement)
+                m.d.comb += product.eq(whole[15:47] ^ complement)
         return product, low_zero
 
     def _product_beyond(self) -> Value:

@@ -9,6 +9,7 @@ from rtl.params import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from rtl.sums import sum_with_carry
 
 from .control import LaneControl, PredicateResult
+from .float_unit import FloatFinish, FloatRound, FloatSum
 from .stages import LaneResult, Terms
 
 __all__ = ["ResultStage"]
@@ -20,24 +21,23 @@ assert _WINDOW_BITS == 24, "a byte tells an address's window"
 
 
 class ResultStage(wiring.Component):
-    """The result, its flags, its predicates; combinational. ``full``: of a full lane.
+    """The result, its flags, its predicates; combinational. ``full``: of a full lane; ``floats``: with floating point.
 
     Members
     -------
     control : In(LaneControl)
     terms : In(Terms)
-    real : In(32)
-        The floating-point unit's result.
+    sum : In(FloatSum)
     result : Out(LaneResult)
     """
 
     control: In(LaneControl)
     terms: In(Terms)
-    real: In(32)
+    sum: In(FloatSum)
     result: Out(LaneResult)
 
-    def __init__(self, *, full: bool) -> None:
-        self._full = full
+    def __init__(self, *, full: bool, floats: bool) -> None:
+        self._full, self._floats = full, floats
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -45,8 +45,20 @@ class ResultStage(wiring.Component):
         control, terms, result = self.control, self.terms, self.result
         x, y, value = terms.x, terms.y, result.value
         total, overflow, less = Signal(34), Signal(), Signal()
+        plus: Value = terms.plus
+        real: Value = Const(0, 32)
+        keep: Value = Const(1, 1)
+        if self._floats:
+            m.submodules.floats = normal = FloatRound()
+            m.submodules.finish = finish = FloatFinish()
+            m.d.comb += [
+                normal.control.eq(control.floating), normal.sum.eq(self.sum), finish.control.eq(control.floating),
+                finish.sum.eq(self.sum), finish.exponent.eq(total[23:25])]
+            x = x | normal.normal.mantissa
+            y = y | Cat(Const(0, 23), normal.normal.exponent)
+            plus, keep, real = plus | normal.normal.up, finish.pattern.keep, finish.pattern.word
         m.d.comb += [
-            total.eq(sum_with_carry(x, y, terms.plus)),
+            total.eq(sum_with_carry(x, y, plus)),
             overflow.eq((x[31] == y[31]) & (total[31] != x[31])),
             less.eq(Mux(control.signed_result, total[31] ^ overflow, ~total[32]))]
 
@@ -58,11 +70,11 @@ class ResultStage(wiring.Component):
                 chosen.eq((x[:32] & (chooses & takes_x).replicate(32))
                           | (~y[:32] & (chooses & ~takes_x).replicate(32)))]
         m.d.comb += [
-            bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & ~control.floating.real),
+            bounded.eq(control.saturate & overflow), sums.eq(~bounded & ~chooses & keep),
             value.eq(Cat(total[:16] & sums.replicate(16), total[16:32] & (sums & ~control.merge).replicate(16))
                      | chosen | Cat((bounded & ~x[31]).replicate(31), bounded & x[31])
                      | Cat(Const(0, 16), terms.b & control.merge.replicate(16))
-                     | (self.real & control.floating.real.replicate(32)))]
+                     | real)]
 
         # CC.
         zero, old, flags = Signal(), terms.conditions, result.conditions

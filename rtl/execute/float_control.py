@@ -95,7 +95,7 @@ def _ffma(field: Fields) -> Signals:
 
 
 def _fmnmx(field: Fields) -> Signals:
-    return {**_signs(field), "real": 1, "chooses": 1, "flush": field("flush")}
+    return {**_signs(field), "real": 1, "decides": 1, "terms": FloatTerms.ADD, "chooses": 1, "flush": field("flush")}
 
 
 def _relation(field: Fields) -> Signals:
@@ -107,7 +107,7 @@ def _fcmp(field: Fields) -> Signals:
 
 
 def _fchk(field: Fields) -> Signals:
-    return {**_signs(field), "decides": 1, "checks": 1}
+    return {**_signs(field), "decides": 1, "terms": FloatTerms.ADD, "checks": 1}
 
 
 FLOAT_OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({

@@ -4,13 +4,9 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from rtl.isa.kinds import FloatRounding
-from rtl.params import QUAD
-
 from .combine import TermStage
 from .conclude import ResultStage
 from .control import LaneControl
-from .float_unit import FloatAdd, FloatPrepare, FloatRound
 from .prepare import OperandStage
 from .stages import LaneResult, Operands
 
@@ -37,12 +33,10 @@ class Lane(wiring.Component):
     result: Out(LaneResult)
 
     def __init__(self, place: int, *, full: bool, floats: bool) -> None:
-        self._place = place
-        self._floats = floats
         super().__init__()
-        self.prepare = OperandStage(full=full, floats=floats)
+        self.prepare = OperandStage(place, full=full, floats=floats)
         self.combine = TermStage(full=full, floats=floats)
-        self.conclude = ResultStage(full=full)
+        self.conclude = ResultStage(full=full, floats=floats)
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -52,20 +46,7 @@ class Lane(wiring.Component):
         m.d.comb += [
             prepare.control.eq(self.first), prepare.operands.eq(self.operands), combine.control.eq(self.second),
             conclude.control.eq(self.third), self.result.eq(conclude.result)]
-        m.d.sync += [combine.prepared.eq(prepare.prepared), conclude.terms.eq(combine.terms)]
-        if self._floats:
-            self._floating_point(m)
+        m.d.sync += [
+            combine.prepared.eq(prepare.prepared), combine.aligned.eq(prepare.aligned),
+            conclude.terms.eq(combine.terms), conclude.sum.eq(combine.sum)]
         return m
-
-    def _floating_point(self, m: Module) -> None:
-        """Beside the stages: the product is of their multipliers, the result goes through their last one."""
-        m.submodules.float_prepare = prepare = FloatPrepare()
-        m.submodules.float_add = add = FloatAdd()
-        m.submodules.float_round = last = FloatRound()
-        m.d.comb += [
-            prepare.control.eq(self.first.floating), prepare.operands.eq(self.operands),
-            prepare.swizzle.eq(self.first.floating.swizzle.word_select(QUAD - 1 - self._place, 2)),
-            self.prepare.factors.eq(prepare.factors), self.prepare.holds.eq(prepare.holds),
-            add.product.eq(self.combine.product), add.downwards.eq(self.second.floating.round == FloatRounding.RM),
-            last.control.eq(self.third.floating), self.conclude.real.eq(last.result)]
-        m.d.sync += [add.aligned.eq(prepare.aligned), last.sum.eq(add.sum)]

@@ -319,6 +319,10 @@ def _real(_field: Fields) -> Signals:
     return {}
 
 
+def _fmnmx(_field: Fields) -> Signals:
+    return {"truth": Truth.CONDITION, "combine": Boolean.XOR, **_either(_A, _B)}
+
+
 def _fsetp(field: Fields) -> Signals:
     return {"truth": Truth.CONDITION, "combine": field("combine"), **_DECISION}
 
@@ -341,8 +345,8 @@ OPERATIONS: Mapping[str, Callable[[Fields], Signals]] = MappingProxyType({
     "VSET": _vset, "VSETP": _vsetp, "VSHL": partial(_video_shift, left=True), "VSHR": partial(_video_shift, left=False),
     "PRMT": _prmt, "MOV": _mov, "MOV32I": _mov,
     "PSETP": _psetp, "PSET": _pset, "CSETP": _csetp, "CSET": _cset, "P2R": _p2r, "R2P": _r2p,
-    **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I", "FMNMX"), _real),
-    "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
+    **dict.fromkeys(("FADD", "FADD32I", "FSWZADD", "FMUL", "FMUL32I", "RRO", "FFMA", "FFMA32I"), _real),
+    "FMNMX": _fmnmx, "FSETP": _fsetp, "FSET": _fset, "FCMP": _fcmp, "FCHK": _fsetp,
     "S2R": _value, "CS2R": _value, "LEPC": _value, "VOTE": _vote,
 })
 """By instruction name."""

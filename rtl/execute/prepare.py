@@ -1,13 +1,15 @@
 """The first stage of a lane: its operands, as the second one wants them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from rtl.isa.kinds import Boolean
+from rtl.params import QUAD
 from rtl.sums import sum_with_carry
 
 from .control import LaneControl, Part, Truth
+from .float_unit import FloatAligned, FloatPrepare
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
 from .stages import Operands, Prepared
@@ -26,28 +28,29 @@ class OperandStage(wiring.Component):
 
     Parameters
     ----------
+    place : int
+        The number of its threads in their quads.
     full : bool
         Of a full lane.
     floats : bool
-        Whole words are multiplied for floating point.
+        With floating point.
 
     Members
     -------
     control : In(LaneControl)
     operands : In(Operands)
-    factors, holds : In(24 bits, of a and b), In(1)
-        The floating-point unit's: mantissas, its decision.
     prepared : Out(Prepared)
+    aligned : Out(FloatAligned)
     """
 
     control: In(LaneControl)
     operands: In(Operands)
-    factors: In(data.ArrayLayout(24, 2))
-    holds: In(1)
     prepared: Out(Prepared)
+    aligned: Out(FloatAligned)
 
-    def __init__(self, *, full: bool, floats: bool) -> None:
-        self._full, self._floats = full, floats
+    def __init__(self, place: int, *, full: bool, floats: bool) -> None:
+        self._place, self._full = place, full
+        self.floats = FloatPrepare() if floats else None
         super().__init__()
 
     def elaborate(self, platform: object) -> Module:
@@ -68,8 +71,10 @@ class OperandStage(wiring.Component):
             Cat(a, negative_a.replicate(2)), Cat(b, negative_b.replicate(2)) ^ subtracts.replicate(34),
             Mux(control.extended, flags.carry, subtracts)))
         less, equal, undecided = Signal(), Signal(), ~control.continues | flags.zero
+        same, given = Signal(), Signal()
         m.d.comb += [less.eq(Mux(undecided, difference[33], ~flags.carry)),
-                     equal.eq(~difference.any() & undecided & (~control.extended | flags.zero))]
+                     same.eq(~difference[:31].any()),
+                     equal.eq(same & ~difference[31:].any() & undecided & (~control.extended | flags.zero))]
         if self._full:
             with m.If(control.truth == Truth.SIGN):
                 m.d.comb += [less.eq(control.signed_a & c[31]), equal.eq(~c.any())]
@@ -80,10 +85,17 @@ class OperandStage(wiring.Component):
         of_predicates = control.truth == Truth.PREDICATES
         m.d.comb += [
             prepared.less.eq(less), prepared.equal.eq(equal),
-            prepared.given.eq(Mux(control.floating.decides, self.holds,
-                                  Mux(of_predicates, joined(control.combine_first, x, y), tested))),
+            given.eq(Mux(of_predicates, joined(control.combine_first, x, y), tested)), prepared.given.eq(given),
             prepared.joined.eq(Mux(of_predicates, z, x)),
             prepared.conditions.eq(flags)]
+
+        if self.floats is not None:
+            m.submodules.floats = real = self.floats
+            m.d.comb += [
+                real.control.eq(control.floating), real.operands.eq(operands),
+                real.swizzle.eq(control.floating.swizzle.word_select(QUAD - 1 - self._place, 2)),
+                real.below.eq(difference[31] ^ a[31] ^ b[31]), real.same.eq(same), self.aligned.eq(real.aligned),
+                prepared.given.eq(Mux(control.floating.decides, real.holds, given))]
 
         m.submodules.shifts = shifts = ShiftPlanner() if self._full else WordShiftPlanner()
         m.d.comb += [shifts.control.eq(control), shifts.a.eq(term_a), shifts.b.eq(b), prepared.shift.eq(shifts.plan)]
@@ -138,15 +150,19 @@ class OperandStage(wiring.Component):
     def _factors(self, m: Module, a: Value, b: Value) -> tuple[Signal, Signal]:
         """The low factors, which may be any halves; makes the products."""
         control, pairs = self.control, []
-        for name, integer, mantissa, part, is_signed in (
-                ("a", a, self.factors[0], control.part_a, control.signed_a),
-                ("b", b, self.factors[1], control.part_b, control.signed_b)):
-            low_factor, word = Signal(17, name=f"low_factor_{name}"), Mux(control.floating.real, mantissa, integer)
-            half = word[:16] if self._full else Mux(part == Part.HIGH, word[16:], word[:16])
+        for index, (name, word, part, is_signed) in enumerate((
+                ("a", a, control.part_a, control.signed_a), ("b", b, control.part_b, control.signed_b))):
+            low_factor, low, upper = Signal(17, name=f"low_factor_{name}"), word[:16], word[16:]
+            high_factor: Value = Cat(upper, is_signed & word[31])
+            if self.floats is not None:
+                mantissa = self.floats.factors[index]
+                low = Mux(control.floating.real, mantissa[:16], low)
+                high_factor = Mux(control.floating.real, mantissa[16:], high_factor) if self._full else mantissa[16:]
+            half = low if self._full else Mux(part == Part.HIGH, upper, low)
             m.d.comb += low_factor.eq(Cat(half, control.halves & is_signed & half[15]))
-            pairs.append((low_factor, Cat(word[16:], is_signed & word[31])))
-        products = [factor_a.as_signed() * factor_b.as_signed() for factor_a in pairs[0] for factor_b in pairs[1]]
-        if not (self._full or self._floats):
+            pairs.append((low_factor.as_signed(), high_factor.as_signed() if self._full else high_factor))
+        products = [factor_a * factor_b for factor_a in pairs[0] for factor_b in pairs[1]]
+        if not self._full and self.floats is None:
             products = products[:1]
         m.d.comb += [stored.eq(product) for stored, product in zip(self.prepared.products, products, strict=False)]
         return pairs[0][0], pairs[1][0]

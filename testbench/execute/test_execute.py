@@ -9,6 +9,7 @@ import pytest
 
 from rtl.execute import float_unit
 from rtl.execute.decode import LANE_FORMS, LaneDecoder
+from rtl.execute.float_control import FloatTerms
 from rtl.execute.float_unit import FloatPrepare
 from rtl.isa.floating import FLOATING
 from rtl.isa.syntax import PT, RZ, Pipe
@@ -116,7 +117,7 @@ def checks_divisions():
     source, dut = random.Random(0), FloatPrepare()
 
     async def body(ctx):
-        ctx.set(dut.control, {"decides": 1, "checks": 1})
+        ctx.set(dut.control, {"decides": 1, "terms": FloatTerms.ADD, "checks": 1})
         counts = Counter()
         for a, b, outside in at_the_bounds():
             fractions = [source.choice([0, 0x7F_FFFF, source.getrandbits(23)]) for _ in "ab"]

@@ -92,7 +92,7 @@ def _wrong(kernel: str, level: str, numbers: Words, exact: Words) -> Words:
 
 def main(arguments: Sequence[str]) -> int:
     """The command."""
-    parser = Parser("testbench.programs.single.rounding", str(__doc__))
+    parser = Parser("testbench.programs.single.rounding", str(__doc__), "--count 1000 --level O3")
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--level", choices=["O0", "O3"], default="O3")

@@ -18,7 +18,7 @@ from rtl.isa.kinds import Boolean, FloatRounding
 from rtl.isa.syntax import PT, RZ
 from rtl.params import SmParams
 from sim.testbench import Bench
-from sim.waves import Trace, Traces
+from sim.waves import Mark, Trace, View, instruction
 from testbench.double.cases import BANK_BYTES, DoubleCase, case_of, random_case, word_of_form
 from testbench.double.driver import DoubleDriver
 from testbench.double.numbers import EDGES, NAN, SIGN, as_double, doubles, fused
@@ -159,13 +159,14 @@ def record(bench: Bench) -> None:
     driver.run(traces=traces_of(driver))
 
 
-def traces_of(driver: DoubleDriver) -> Traces:
+def traces_of(driver: DoubleDriver) -> View:
     """What is worth seeing of the unit."""
     dut = driver.dut
     current, port, gather, write = dut.current, dut.port, dut.port.gather, dut.port.write
-    return {
-        "dispatch": {"valid": dut.dispatch.valid, "warp": Trace(dut.dispatch.payload.warp, "dec"),
-                     "word": dut.dispatch.payload.word, "room": dut.room},
+    return View({
+        "dispatch": {"text": instruction(dut.dispatch.valid, dut.dispatch.payload.word), "valid": dut.dispatch.valid,
+                     "warp": Trace(dut.dispatch.payload.warp, "dec"), "word": dut.dispatch.payload.word,
+                     "room": dut.room},
         "instruction": {
             "operation": current.instruction.operation, "warp": Trace(current.warp, "dec"), "threads": current.threads},
         "datapath": {"start": dut.datapath.start, "a": dut.datapath.a, "b": dut.datapath.b, "c": dut.datapath.c,
@@ -175,7 +176,8 @@ def traces_of(driver: DoubleDriver) -> Traces:
             "register": Trace(write.payload.register, "dec"), "last": write.payload.last,
             "gathered": port.gathered.valid, "wanted": port.wanted.valid, "beat": Trace(port.wanted.beat, "dec")},
         "constant": {"asked": dut.indexed.valid, "address": dut.indexed.payload.address, "comes": dut.value.valid,
-                     "value": dut.value.payload.value}}
+                     "value": dut.value.payload.value}},
+        ("dispatch", "instruction", "datapath"), [Mark("start", [dut.datapath.start])])
 
 
 def run(bench: Bench) -> None:

@@ -1,19 +1,22 @@
-"""What GTKWave shows of waveforms, as pictures for the manual: ``python -m testbench.waves.screens docs/waves crs``.
+"""What GTKWave shows of waveforms, as pictures for the manual.
 
 Needs GTKWave and Xvfb, and the waveforms with their save files in ``waveforms``; a name may be a save file.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from sim import run_tb
+from sim.command import CommandError, Parser
 
 _SCRIPT = """\
 after 1500
@@ -54,19 +57,37 @@ def ask(command: Sequence[str | Path], script: str, folder: Path, display: str) 
     return done.stdout + done.stderr
 
 
-def main(folder: str, *names: str) -> None:
-    """Draws the waveforms of testbenches, of all of them if none is named, or of save files."""
-    target = Path(folder).resolve()
-    target.mkdir(parents=True, exist_ok=True)
+def draw(folder: Path, names: Sequence[str]) -> None:
+    """Draws the waveforms of testbenches, or of save files, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     with screen() as display:
-        for name in names or run_tb.testbenches():
+        for name in names:
             save = Path(name) if name.endswith(".gtkw") else run_tb.ROOT / "waveforms" / f"{name}.gtkw"
-            picture = target / f"{save.stem}.png"
+            picture = folder / f"{save.stem}.png"
             ask(["gtkwave", save.name], _SCRIPT.format(name=picture), save.resolve().parent, display)
             shown = Image.open(picture).convert("RGB")
             shown = shown.crop((0, _TITLE, min(shown.width, _WIDTH), shown.height))
             shown.quantize(_COLORS).save(picture, optimize=True)
 
 
+def main(arguments: Sequence[str]) -> int:
+    """The command."""
+    parser = Parser("testbench.waves.screens", str(__doc__).splitlines()[0], "docs/waves crs trap")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="where the pictures go")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="testbenches or save files; default all testbenches")
+    return parser.run(arguments, _draw)
+
+
+def _draw(chosen: Any) -> int:
+    for name in chosen.names:
+        if not name.endswith(".gtkw") and name not in run_tb.testbenches():
+            raise CommandError(f"no testbench {name}; there are {', '.join(run_tb.testbenches())}")
+    for tool in ("gtkwave", "Xvfb"):
+        if shutil.which(tool) is None:
+            raise CommandError(f"{tool} is not installed")
+    draw(chosen.folder.resolve(), chosen.names or list(run_tb.testbenches()))
+    return 0
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -97,7 +97,7 @@ def kernels() -> Iterator[tuple[Path, bytes]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit code."""
-    parser = Parser("testbench.programs.video.build", "Makes the kernels of video instructions.")
+    parser = Parser("testbench.programs.video.build", "Makes the kernels of video instructions.", "--check")
     parser.add_argument("--check", action="store_true", help="write nothing; name the files that would change")
     options = parser.parse_args(arguments)
     try:

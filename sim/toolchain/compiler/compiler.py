@@ -12,6 +12,7 @@ from .carry import keep_carries
 from .cleanup import clean, skip_empty
 from .convergence import plan
 from .dataflow import reaching_webs
+from .double_division import DOUBLE_DIVISIONS
 from .expand import expand
 from .hoist import hoist
 from .ir import Function
@@ -30,7 +31,7 @@ from .unroll import unroll
 
 __all__ = ["compile_module"]
 
-_OURS = {DIVIDE: division_function, **DIVISIONS}
+_OURS = {DIVIDE: division_function, **DIVISIONS, **DOUBLE_DIVISIONS}
 """Functions that instructions are translated to calls of."""
 
 

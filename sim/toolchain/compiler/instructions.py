@@ -7,7 +7,7 @@ A format lists the operands as they are printed:
 ``p``     a predicate that is written
 ``s``     a register, number or constant that is read
 ``q``     a predicate that is read
-``S``     all further sources, neighbours
+``S``     all further sources, neighbours; ``w`` two, a number in double precision
 ``a``     an address of 64 bits in two neighbours, ``l`` one of 32 bits, ``k`` one in constant bank ``text``
 ``t``     the text
 ========  ===========================================================================================
@@ -87,6 +87,19 @@ _SHAPES: dict[str, Shape] = {
     "FCHK": _real("p, s, s"),
     "RRO": Shape("d, s", (0,), (0,), real=True),
     "F2F": Shape("d, s", (0,), (0,), real=True),
+    "DADD": Shape("D, w, w"),
+    "DMUL": Shape("D, w, w"),
+    "DFMA": Shape("D, w, w, w"),
+    "DMNMX": Shape("D, w, w, q"),
+    "DSETP": Shape("p, p, w, w, q"),
+    "DSET": Shape("d, w, w, q"),
+    "F2F.NARROW": Shape("d, w"),
+    "F2F.WIDE": Shape("D, s"),
+    "F2F.DOUBLE": Shape("D, w"),
+    "F2I.DOUBLE": Shape("d, w"),
+    "F2I.DOUBLE.64": Shape("D, w"),
+    "I2F.DOUBLE": Shape("D, s"),
+    "I2F.DOUBLE.64": Shape("D, S"),
     "ICMP": Shape("d, s, s, s", (1, 2), (1,)),
     "ISET": _binary("d, s, s, q"),
     "ISETP": _binary("p, p, s, s, q"),
@@ -252,7 +265,7 @@ def _long_form_fits(op: Op) -> bool:
 
 
 _LOADS = frozenset({"LDG", "LD", "LDS", "LDL", "LDC", "VOTE", "CS2R"})
-_SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "l": 1, "k": 1}
+_SOURCES_OF_LETTER = {"s": 1, "q": 1, "a": 2, "w": 2, "l": 1, "k": 1}
 
 
 def groups(op: Op) -> tuple[list[list[int]], list[list[int]]]:
@@ -267,7 +280,7 @@ def groups(op: Op) -> tuple[list[list[int]], list[list[int]]]:
             results.append(list(range(written, len(op.results))))
         elif letter in "sq":
             read += 1
-        elif letter in "alk":
+        elif letter in "alkw":
             sources.append(list(range(read, read + _SOURCES_OF_LETTER[letter])))
             read += _SOURCES_OF_LETTER[letter]
         elif letter == "S":

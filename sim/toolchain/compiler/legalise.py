@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .instructions import groups, needs_slot, shape, slot_takes
-from .ir import RZ, Function, Op, Source, Value, number, real
+from .ir import Function, Op, Source, Value, number, real
 
 __all__ = ["legalise"]
 
@@ -61,7 +61,7 @@ def _load_sources(op: Op, before: list[Op]) -> None:
             continue
         group = next((group for group in together if index in group), None)
         if group is not None:
-            if any(op.sources[at] != RZ for at in group):
+            if any(op.sources[at].what != 0 for at in group):
                 _load(op, index, before)
         elif not slot_takes(op, index, source):
             _load(op, index, before)

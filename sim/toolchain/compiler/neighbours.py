@@ -27,7 +27,7 @@ def _fresh_sources(op: Op, group: list[int], before: list[Op]) -> list[Value]:
     fresh = []
     for at in group:
         value = Value("g")
-        before.append(Op("MOV", [value], [op.sources[at]], guard=None, line=op.line, column=op.column))
+        before.append(Op("MOV", [value], [Source(op.sources[at].what)], guard=None, line=op.line, column=op.column))
         op.sources[at] = replace(op.sources[at], what=value)
         fresh.append(value)
     return fresh

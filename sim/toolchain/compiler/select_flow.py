@@ -16,10 +16,12 @@ from sim.toolchain.ptx.module import (
 )
 
 from . import (
+    double_division,
     long_division,
     select_atomics,
     select_compare,
     select_convert,
+    select_double,
     select_integer,
     select_long,
     select_memory,
@@ -37,8 +39,9 @@ from .layout import FUNCTION_TABLE, TABLE_BANK, Layout, aligned
 
 __all__ = ["select_function"]
 
-_MODULES = (long_division, select_atomics, select_compare, select_convert, select_integer, select_long, select_memory,
-            select_single, select_spaces, select_system, select_video, single_division)
+_MODULES = (double_division, long_division, select_atomics, select_compare, select_convert, select_double,
+            select_integer, select_long, select_memory, select_single, select_spaces, select_system, select_video,
+            single_division)
 """Where the other handlers are."""
 
 

@@ -7,7 +7,7 @@ from sim.toolchain.ptx.module import Half, Instruction
 from .builder import Builder, Kind, handles
 from .ir import PT, RZ, Source, number
 
-__all__ = ["comparison", "high_product", "low_product"]
+__all__ = ["comparison", "high_product", "low_product", "shifted_left", "shifted_right"]
 
 
 @handles("add", "sub", "addc", "subc", kind=Kind.LONGS)
@@ -91,21 +91,25 @@ def _unary(b: Builder, i: Instruction) -> None:
 @handles("shl", "shr", kind=Kind.LONGS)
 def _shift(b: Builder, i: Instruction) -> None:
     """Shifts by any number; 64 and more are as 64."""
-    (low, high), by = b.read(i.operands[1], 64), b.word(i.operands[2])
+    x, by = b.read(i.operands[1], 64), b.word(i.operands[2])
     results = b.write(i.operands[0], 64)
     if i.opcode == "shl":
-        b.move(results, _left(b, low, high, by))
+        b.move(results, shifted_left(b, x, by))
     else:
-        b.move(results, _right(b, low, high, by, i.type.signed))
+        b.move(results, shifted_right(b, x, by, i.type.signed))
 
 
-def _left(b: Builder, low: Source, high: Source, by: Source) -> list[Source]:
+def shifted_left(b: Builder, words: list[Source], by: Source) -> list[Source]:
+    """A number of 64 bits, shifted."""
+    low, high = words
     if isinstance(by.what, int) and by.what >= 32:
         return [RZ, b.compute("SHL", low, number(min(by.what - 32, 32)))]
     return [b.compute("SHL", low, by), b.compute("SHF.L", low, by, high, mods=".U64")]
 
 
-def _right(b: Builder, low: Source, high: Source, by: Source, signed: bool) -> list[Source]:
+def shifted_right(b: Builder, words: list[Source], by: Source, signed: bool) -> list[Source]:
+    """The same to the right."""
+    low, high = words
     sign = "" if signed else ".U32"
     if isinstance(by.what, int) and by.what >= 32:
         top = b.compute("SHR", high, number(31)) if signed else RZ
@@ -180,11 +184,11 @@ def _extract(b: Builder, i: Instruction) -> None:
     reach = _sum(b, position, length)
     end = _least(b, reach, 64)
     left = _sum(b, number(64), end.negate()) if not isinstance(end.what, int) else number(64 - end.what)
-    shifted_low, shifted_high = _left(b, low, high, left)
+    shifted_low, shifted_high = shifted_left(b, [low, high], left)
     right = _sum(b, number(64), _sum(b, end, position.negate()).negate())
     if isinstance(length.what, int) and not isinstance(right.what, int):
         right = _least(b, right, 64)
-    found = _right(b, shifted_low, shifted_high, right, i.type.signed)
+    found = shifted_right(b, [shifted_low, shifted_high], right, i.type.signed)
     if isinstance(position.what, int) and isinstance(length.what, int) and position.what < 64 and length.what:
         b.move(b.write(i.operands[0], 64), found)
         return
@@ -218,8 +222,9 @@ def _insert(b: Builder, i: Instruction) -> None:
     """bfi: a mask of the field chooses between the shifted number and the base."""
     x, base = (b.read(operand, 64) for operand in i.operands[1:3])
     position, length = (_byte(b, b.word(operand)) for operand in i.operands[3:5])
-    ones_low, ones_high = (_inverse(b, word) for word in _left(b, number(-1), number(-1), _least(b, length, 64)))
-    mask, field = _left(b, ones_low, ones_high, position), _left(b, x[0], x[1], position)
+    ones_low, ones_high = (_inverse(b, word) for word in shifted_left(b, [number(-1), number(-1)],
+                                                                    _least(b, length, 64)))
+    mask, field = shifted_left(b, [ones_low, ones_high], position), shifted_left(b, x[:2], position)
     # 0xca: where the mask has ones the field, elsewhere the base.
     b.move(b.write(i.operands[0], 64), [b.compute("LOP3.LUT", m, f, old, text="0xca")
                                         for m, f, old in zip(mask, field, base, strict=True)])

@@ -1,0 +1,181 @@
+"""Selection of double precision, in pairs of registers, apart from what is divided.
+
+A number is a list of two words, of which the lower one tells what is done to its sign.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sim.toolchain.ptx.module import Instruction, Register, SpecialRegister, Type
+
+from .builder import Builder, Handler, Kind, handles
+from .ir import PT, RZ, SIGN, Source, number
+from .select_convert import upper
+from .special import special_words
+
+__all__ = ["INFINITY", "LEAST", "NOTHING", "ONE", "Pair", "absolute", "compared", "computed", "double", "negated"]
+
+Pair = list[Source]
+
+NOTHING = [Source(0, negated=True), RZ]
+"""What added to a number leaves it: -0."""
+ZERO = [RZ, RZ]
+ONE, INFINITY, LEAST = ([RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000))
+_WHOLE = {"rni": ".ROUND", "rmi": ".FLOOR", "rpi": ".CEIL", "rzi": ".TRUNC"}
+
+
+def double(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Enters the decorated function for some opcodes in double precision."""
+    return handles(*opcodes, kind=Kind.DOUBLES)
+
+
+def negated(x: Pair) -> Pair:
+    """The number with the other sign."""
+    low, high = x
+    if isinstance(high.what, int):
+        return [low, number(high.what ^ SIGN)]
+    return [low.negate(), high]
+
+
+def absolute(x: Pair) -> Pair:
+    """The number without its sign."""
+    low, high = x
+    if isinstance(high.what, int):
+        return [low, number(high.what & SIGN - 1)]
+    return [replace(low, absolute=True, negated=False), high]
+
+
+def computed(b: Builder, name: str, *numbers: Pair, mods: str = "", more: tuple[Source, ...] = ()) -> Pair:
+    """Adds an operation on numbers, and returns the one it gives."""
+    return b.compute_pair(name, *(word for words in numbers for word in words), *more, mods=mods)
+
+
+def compared(b: Builder, relation: str, x: Pair, y: Pair, with_: Source = PT, combine: str = ".AND") -> Source:
+    """The predicate that two numbers are related, and what it is combined with."""
+    result = b.temporary(True)
+    b.op("DSETP", [result, None], *x, *y, with_, mods=f"{relation}{combine}")
+    return Source(result)
+
+
+def operand(b: Builder, i: Instruction, at: int) -> Pair:
+    """A number that an instruction computes with."""
+    return b.read(i.operands[at], 64)
+
+
+def _give(b: Builder, i: Instruction, words: Pair) -> None:
+    b.move(b.write(i.operands[0], 64), words)
+
+
+@double("add", "sub", "mul", "fma", "mad")
+def _arithmetic(b: Builder, i: Instruction) -> None:
+    name = {"add": "DADD", "sub": "DADD", "mul": "DMUL"}.get(i.opcode, "DFMA")
+    numbers = [operand(b, i, at) for at in range(1, len(i.operands))]
+    if i.opcode == "sub":
+        numbers[1] = negated(numbers[1])
+    mods = f".{i.rounding.upper()}" if i.rounding not in ("", "rn") else ""
+    _give(b, i, computed(b, name, *numbers, mods=mods))
+
+
+@double("neg", "abs")
+def _sign(b: Builder, i: Instruction) -> None:
+    x = operand(b, i, 1)
+    _give(b, i, computed(b, "DADD", negated(x) if i.opcode == "neg" else absolute(x), NOTHING))
+
+
+@double("min", "max")
+def _extreme(b: Builder, i: Instruction) -> None:
+    least = PT if i.opcode == "min" else PT.invert()
+    _give(b, i, computed(b, "DMNMX", operand(b, i, 1), operand(b, i, 2), more=(least,)))
+
+
+@double("copysign")
+def _copy_sign(b: Builder, i: Instruction) -> None:
+    (_, signed), (low, high) = (operand(b, i, at) for at in (1, 2))
+    sign = b.compute("LOP", signed, number(SIGN), mods=".AND")
+    size = b.compute("LOP", high, number(SIGN - 1), mods=".AND")
+    _give(b, i, [low, b.compute("LOP", sign, size, mods=".OR")])
+
+
+def _relation(i: Instruction) -> str:
+    assert i.compare is not None
+    return f".{i.compare.name}.{i.combine.name if i.combine is not None else 'AND'}"
+
+
+@double("setp")
+def _set_predicate(b: Builder, i: Instruction) -> None:
+    first, second = (b.write(operand)[0] for operand in i.operands[:2])
+    third = b.predicate(i.operands[4]) if i.combine is not None else PT
+    b.op("DSETP", [first, second], *operand(b, i, 2), *operand(b, i, 3), third, mods=_relation(i))
+
+
+@double("set")
+def _set(b: Builder, i: Instruction) -> None:
+    third = b.predicate(i.operands[3]) if i.combine is not None else PT
+    b.op("DSET", b.write(i.operands[0]), *operand(b, i, 1), *operand(b, i, 2), third,
+         mods=f"{'.BF' * i.type.floating}{_relation(i)}")
+
+
+@double("testp")
+def _test(b: Builder, i: Instruction) -> None:
+    size, result = absolute(operand(b, i, 1)), b.write(i.operands[0])
+    relation, bound, third = {
+        "finite": (".LT", INFINITY, PT), "infinite": (".EQ", INFINITY, PT), "number": (".NUM", ZERO, PT),
+        "notanumber": (".NAN", ZERO, PT), "subnormal": (".GT", ZERO, PT), "normal": (".LT", INFINITY, PT)}[i.operation]
+    if i.operation == "subnormal":
+        third = compared(b, ".LT", size, LEAST)
+    elif i.operation == "normal":
+        third = compared(b, ".EQ", size, ZERO, compared(b, ".GE", size, LEAST), ".OR")
+    b.op("DSETP", [result[0], None], *size, *bound, third, mods=f"{relation}.AND")
+
+
+# Conversions
+
+@double("cvt")
+def _convert(b: Builder, i: Instruction) -> None:
+    to, source = i.types
+    register, value = i.operands
+    assert isinstance(register, Register)
+    rounding = f".{i.rounding.upper()}" if i.rounding not in ("", "rn") else ""
+    if not source.floating:
+        words = [*special_words(b, value), RZ][:max(source.bits // 32, 1)] if isinstance(value, SpecialRegister) else (
+            b.read(value, source.bits))
+        name = "I2F.DOUBLE.64" if source.bits == 64 else "I2F.DOUBLE"
+        found = computed(b, name, words, mods=f".F64.{source.value.upper()}{rounding}")
+        _give(b, i, _saturated(b, found) if i.saturate else found)
+    elif to is Type.F32:
+        mods = f"{'.FTZ' * i.flush}.F32.F64{rounding}{'.SAT' * i.saturate}"
+        b.op("F2F.NARROW", b.write(register), *b.read(value, 64), mods=mods)
+    elif source is Type.F32:
+        found = computed(b, "F2F.WIDE", [b.word(value)], mods=f"{'.FTZ' * i.flush}.F64.F32")
+        _give(b, i, _saturated(b, found) if i.saturate else found)
+    elif to.floating:
+        x = operand(b, i, 1)
+        found = computed(b, "F2F.DOUBLE", x, mods=f".F64.F64{_WHOLE[i.rounding]}") if i.rounding else x
+        _give(b, i, _saturated(b, found) if i.saturate else found)
+    else:
+        words = _to_integer(b, i, to)
+        if register.type.bits == 64 and len(words) == 1:
+            words.append(upper(b, words[0], to))
+        b.move(b.write(register, register.type.bits), words)
+
+
+def _saturated(b: Builder, x: Pair) -> Pair:
+    """The nearest number from 0 to 1; 0 of a NaN."""
+    return computed(b, "DMNMX", computed(b, "DMNMX", x, ZERO, more=(PT.invert(),)), ONE, more=(PT,))
+
+
+def _to_integer(b: Builder, i: Instruction, to: Type) -> list[Source]:
+    """An integer within its type: of less than 32 bits by way of those."""
+    letter, bits = to.value[0].upper(), max(to.bits, 32)
+    rounding = "" if i.rounding == "rni" else _WHOLE[i.rounding]
+    mods = f".{letter}{bits}.F64{rounding}"
+    x = operand(b, i, 1)
+    if to.bits == 64:
+        return computed(b, "F2I.DOUBLE.64", x, mods=mods)
+    found = b.compute("F2I.DOUBLE", *x, mods=mods)
+    if to.bits == 32:
+        return [found]
+    largest = (1 << to.bits - to.signed) - 1
+    if not to.signed:
+        return [b.compute("IMNMX", found, number(largest), PT, mods=".U32")]
+    return [b.compute("IMNMX", b.compute("IMNMX", found, number(largest), PT), number(~largest), PT.invert())]

@@ -2,7 +2,7 @@
 
 As in single precision (:mod:`.single_division`), on all numbers: a division is that of numbers between 1 and 2, a root
 that of a number between 1 and 4. The float unit knows the upper words' reciprocals and roots to some 20 bits, which
-Newton's method doubles twice.
+Newton's method doubles twice. The sign of an exact rest says how a quotient is rounded.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,6 +29,8 @@ _LARGE, _FOUR = 0x7FE0_0000, [RZ, number(0x4010_0000)]
 _EXPONENT = number(20 | 11 << 8)
 """Place and length of the exponent in the upper word, for BFE."""
 _BIAS, _TOP_EXPONENT = 1023, 2047
+_HALF_STEP = 53
+"""A half of a significand's last bit, as a power of 2 below it."""
 _SHIFT_LIMIT = 55
 """A significand that is shifted by as much is less than half of what is left."""
 
@@ -38,6 +40,9 @@ def _mods(direction: str) -> str:
 
 
 def _fused(b: Builder, x: Pair, y: Pair, z: Pair, direction: str = "rn") -> Pair:
+    # A product's sign stands at its second factor.
+    if x[0].negated:
+        x, y = y, x
     return computed(b, "DFMA", x, y, z, mods=_mods(direction))
 
 
@@ -58,7 +63,9 @@ def _field(b: Builder, x: Pair) -> Source:
 
 
 class _Part:
-    """An operand between 1 and 2, with its sign, and its exponent; zeros, infinities and NaNs are as they are."""
+    """An operand between 1 and 2, with its sign and without, and its exponent; zeros, infinities and NaNs are as they
+    are.
+    """
 
     def __init__(self, b: Builder, x: Pair) -> None:
         tiny = compared(b, ".LT", absolute(x), LEAST)
@@ -67,6 +74,7 @@ class _Part:
         self.ordinary = compared(b, ".LT", absolute(x), INFINITY, compared(b, ".GT", absolute(x), [RZ, RZ]))
         high = _or(b, _and(b, normal[1], 0x800F_FFFF), ONE[1])
         self.value = _chosen(b, [normal[0], high], x, self.ordinary)
+        self.size = [self.value[0], _and(b, self.value[1], SIGN - 1)]
 
 
 def _begin(name: str, count: int) -> tuple[Builder, list[Pair]]:
@@ -95,28 +103,46 @@ def _estimate(b: Builder, name: str, x: Pair) -> Pair:
 def _division(name: str, direction: str) -> Function:
     b, numbers = _begin(name, 2)
     x, y = (_Part(b, words) for words in numbers)
-    first = _estimate(b, "RCP", y.value)
+    first = _estimate(b, "RCP", y.size)
     inverse = first
     for _ in range(3):
-        inverse = _fused(b, inverse, _fused(b, negated(y.value), inverse, ONE), inverse)
-    nearest = computed(b, "DMUL", x.value, inverse)
+        inverse = _fused(b, inverse, _fused(b, negated(y.size), inverse, ONE), inverse)
+    nearest = computed(b, "DMUL", x.size, inverse)
     for _ in range(2):
-        nearest = _fused(b, _fused(b, negated(y.value), nearest, x.value), inverse, nearest)
-    missing = _fused(b, negated(y.value), nearest, x.value)
-    rounded = nearest if direction == "rn" else _fused(b, missing, inverse, nearest, direction)
-    cut = _fused(b, missing, inverse, nearest, "rz")
-    more = compared(b, ".NE", _fused(b, negated(y.value), cut, x.value), [RZ, RZ])
+        nearest = _fused(b, _fused(b, negated(y.size), nearest, x.size), inverse, nearest)
+    cut = _fused(b, _fused(b, negated(y.size), nearest, x.size), inverse, nearest, "rz")
+    rest = _fused(b, negated(y.size), cut, x.size)
     power = b.compute("IADD", x.exponent, y.exponent.negate())
-    sign = _and(b, rounded[1], SIGN)
-    beyond = computed(b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR, mods=_mods(direction))
-    low, high = _subnormal(b, cut, power, more, sign, direction)
+    sign = _and(b, b.compute("LOP", x.value[1], y.value[1], mods=".XOR"), SIGN)
+    more = compared(b, ".NE", rest, [RZ, RZ])
+    small = _subnormal(b, cut, power, more, sign, direction)
+    rounded = _rounded(b, cut, rest, y.size, more, sign, direction)
     exponent = b.compute("IADD", _field(b, rounded), power)
     result = [rounded[0], b.compute("IADD", b.compute("SHL", power, number(20)), rounded[1])]
-    result = _chosen(b, [low, _or(b, high, sign)], result, b.test(".LT.AND", exponent, number(1)))
+    result = _chosen(b, small, result, b.test(".LT.AND", exponent, number(1)))
+    result = [result[0], _or(b, result[1], sign)]
+    beyond = computed(b, "DMUL", [RZ, _or(b, sign, number(_LARGE))], _FOUR, mods=_mods(direction))
     result = _chosen(b, beyond, result, b.test(".GE.AND", exponent, number(_TOP_EXPONENT)))
     both = b.temporary(True)
     b.op("PSETP", [both, None], x.ordinary, y.ordinary, PT, mods=".AND.AND")
-    return _finish(b, _chosen(b, result, computed(b, "DMUL", x.value, first), Source(both)))
+    # The float unit does not see a NaN by the upper word alone.
+    special = _chosen(b, y.value, _estimate(b, "RCP", y.value), compared(b, ".NAN", y.value, y.value))
+    return _finish(b, _chosen(b, result, computed(b, "DMUL", x.value, special), Source(both)))
+
+
+def _rounded(b: Builder, cut: Pair, rest: Pair, divisor: Pair, more: Source, sign: Source, direction: str) -> Pair:
+    """A quotient that is cut off, or the next larger one: to the nearest if half of that step is less than the rest is
+    worth. No quotient of two numbers lies halfway.
+    """
+    match direction:
+        case "rz":
+            return cut
+        case "rn":
+            half = [RZ, b.compute("IADD", _and(b, cut[1], 0x7FF0_0000), number(-_HALF_STEP << 20))]
+            upwards = compared(b, ".GT", _fused(b, negated(divisor), half, rest), [RZ, RZ])
+        case _:
+            upwards = b.test(".LT.AND" if direction == "rm" else ".GE.AND", sign, RZ, with_=more)
+    return b.compute_pair("ADD64", *cut, b.compute("SEL", number(1), RZ, upwards), RZ)
 
 
 def _subnormal(b: Builder, cut: Pair, power: Source, more: Source, sign: Source, direction: str) -> Pair:

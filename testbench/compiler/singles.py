@@ -8,6 +8,7 @@ nearest, with exact remainders in other directions. Exit code 1 where a result d
 import argparse
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -39,13 +40,30 @@ _BODY = HEADER + """.visible .entry k(.param .u64 out)
 """
 
 
-def text_of(operations: list[str]) -> str:
+@dataclass(frozen=True)
+class Precision:
+    """Numbers of one kind: as words, and a kernel on them without its instructions."""
+
+    word: np.dtype
+    body: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of a number."""
+        return self.word.itemsize
+
+
+SINGLE = Precision(np.dtype(np.uint32), _BODY)
+
+
+def text_of(operations: list[str], precision: Precision = SINGLE) -> str:
     """A kernel whose threads take a, b and c, and store d after each of some instructions; w is the lower half of a, p,
     q, e, i and l are there for what is between.
     """
-    body = "".join(f"{{ {operation}; st.global.b32 [x+{12 + 4 * at}], d; }}\n"
+    size = precision.size
+    body = "".join(f"{{ {operation}; st.global.b{8 * size} [x+{(3 + at) * size}], d; }}\n"
                    for at, operation in enumerate(operations))
-    return _BODY.format(bytes=12 + 4 * len(operations), body=body)
+    return precision.body.format(bytes=(3 + len(operations)) * size, body=body)
 
 
 def operands(count: int, seed: int) -> np.ndarray:
@@ -58,36 +76,37 @@ def operands(count: int, seed: int) -> np.ndarray:
 
 
 def _content(operations: list[str], numbers: np.ndarray) -> list[Buffer]:
-    out = np.zeros((len(numbers), 3 + len(operations)), np.uint32)
+    out = np.zeros((len(numbers), 3 + len(operations)), numbers.dtype)
     out[:, :3] = numbers
     return [Buffer("out", out.tobytes())]
 
 
 def _left(content: bytes, numbers: np.ndarray) -> np.ndarray:
-    return np.frombuffer(content, np.uint32).reshape(len(numbers), -1)[:, 3:]
+    return np.frombuffer(content, numbers.dtype).reshape(len(numbers), -1)[:, 3:]
 
 
-def computed(operations: list[str], numbers: np.ndarray, module: Module | None = None) -> np.ndarray:
+def computed(operations: list[str], numbers: np.ndarray, precision: Precision = SINGLE,
+             module: Module | None = None) -> np.ndarray:
     """What compiled code, or that of another program, leaves: a row for each thread, a column for each instruction."""
-    launch: Launch = prepare(module or compiled(text_of(operations)), _content(operations, numbers),
+    launch: Launch = prepare(module or compiled(text_of(operations, precision)), _content(operations, numbers),
                              grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
     assert Machine(launch, warps=BLOCK // WARP_THREADS).run(_LIMIT).status == "ok"
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
 
-def meant(operations: list[str], numbers: np.ndarray) -> np.ndarray:
+def meant(operations: list[str], numbers: np.ndarray, precision: Precision = SINGLE) -> np.ndarray:
     """What the interpreter leaves."""
-    launch = place(parse_ptx(text_of(operations), "t.ptx"), _content(operations, numbers),
+    launch = place(parse_ptx(text_of(operations, precision), "t.ptx"), _content(operations, numbers),
                    grid=(len(numbers) // BLOCK, 1, 1), block=(BLOCK, 1, 1))
     interpret(launch)
     return _left(launch.memory.read(*launch.buffers["out"]), numbers)
 
 
-def of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
+def of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path, precision: Precision = SINGLE) -> np.ndarray:
     """What code of NVIDIA's assembler leaves; CompilerError where it is missing."""
     cubin = folder / "k.cubin"
-    cubin.write_bytes(cubin_of_ptx(text_of(operations)))
-    return computed(operations, numbers, read_cubin(cubin))
+    cubin.write_bytes(cubin_of_ptx(text_of(operations, precision)))
+    return computed(operations, numbers, precision, read_cubin(cubin))
 
 
 # Results that are rounded right, by numpy

@@ -1,0 +1,162 @@
+"""PTX in double precision: compiled code against the PTX model and NVIDIA's assembler, bit for bit; quotients and roots
+against numpy."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from testbench.compiler.singles import BLOCK, DIRECTIONS, Precision, computed, meant, of_nvidia
+from testbench.programs.cuda.nvidia import CompilerError
+from testbench.ptx.text import HEADER
+
+_THREADS = 128
+_DOUBLE = Precision(np.dtype(np.uint64), HEADER + """.visible .entry k(.param .u64 out)
+{{ .reg .b32 i, t, e; .reg .b16 w; .reg .pred p, q; .reg .b64 a, b, c, d, l, x, y;
+  mov.u32 t, %ctaid.x; mov.u32 i, %ntid.x; mov.u32 e, %tid.x; mad.lo.u32 t, t, i, e;
+  ld.param.u64 x, [out]; mul.wide.u32 y, t, {bytes}; add.u64 x, x, y;
+  ld.global.b64 a, [x]; ld.global.b64 b, [x+8]; ld.global.b64 c, [x+16]; mov.b64 {{i, e}}, a; cvt.u16.u32 w, i;
+  setp.lt.u32 p, e, i; sub.u32 t, t, 40; mov.b64 d, c;
+{body} ret; }}
+""")
+_POSITIVE = (0, 1, 2, 0x8_0000_0000_0000, 0xF_FFFF_FFFF_FFFF, 1 << 52, (1 << 52) + 1, 0x3690 << 48, 0x36A0 << 48,
+             0x380F_FFFF_E000_0000, 0x3810 << 48, 0x3FEF_FFFF_FFFF_FFFF, 0x3FF0 << 48, 0x3FF0_0000_0000_0001,
+             0x41DF_FFFF_FFC0_0000, 0x41EF_FFFF_FFE0_0000, 0x4340 << 48, 0x47EF_FFFF_E000_0000, 0x47EF_FFFF_F000_0000,
+             0x7FE0 << 48, 0x7FEF_FFFF_FFFF_FFFF, 0x7FF0 << 48, 0x7FF0_0000_0000_0001, 0x7FF8 << 48)
+_EDGES = [number | sign << 63 for number in _POSITIVE for sign in (0, 1)]
+"""At the ends of the range, of the integers, and of single precision."""
+_RELATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+
+
+def _one(source: Random) -> int:
+    """A number: at an edge, any, near the ends of the range, or near 1."""
+    sign, fraction = source.getrandbits(1) << 63, source.getrandbits(52)
+    match source.randrange(4):
+        case 0:
+            return source.choice(_EDGES)
+        case 1:
+            return source.getrandbits(64)
+        case 2:
+            exponent = source.choice([0, 1, 2, 53, 54, 900, 1022, 1023, 1100, 2000, 2045, 2046])
+        case _:
+            exponent = source.randrange(1000, 1050)
+    return sign | exponent << 52 | (fraction & source.choice([0xFFFF << 36, 1, 0xFF, 1 << 51, 0])
+                                    if source.random() < 0.4 else fraction)
+
+
+def _numbers(seed: int) -> np.ndarray:
+    """Three numbers for each thread; some of the second so that a quotient nearly leaves the range, some of the third
+    nearly the others' product, negated."""
+    source = Random(seed)
+    rows = [[source.choice(_EDGES) for _ in range(3)] for _ in range(_THREADS // 2)]
+    while len(rows) < _THREADS:
+        a, b, c = (_one(source) for _ in range(3))
+        if source.random() < 0.3:
+            far = source.choice([-1023, -1022, -1021, 1021, 1022, 1023, 1040, 1070, 1075])
+            b = b & ~(0x7FF << 52) | max(0, min((a >> 52 & 0x7FF) - far, 2046)) << 52
+        if source.random() < 0.3:
+            with np.errstate(all="ignore"):
+                product = -np.prod(np.array([a, b], np.uint64).view(np.float64))
+            c = int(product.view(np.uint64)) + source.randrange(-3, 4) & (1 << 64) - 1
+        rows.append([a, b, c])
+    return np.array(rows, np.uint64)
+
+
+def _arithmetic() -> Iterator[str]:
+    for direction in ("", *(f".{name}" for name in DIRECTIONS)):
+        yield from (f"{name}{direction}.f64 d, a, b" for name in ("add", "sub", "mul"))
+        if direction:
+            yield from (f"fma{direction}.f64 d, a, b, c", f"mad{direction}.f64 d, a, 1.5, c")
+    yield from ("min.f64 d, a, b", "max.f64 d, a, b", "abs.f64 d, a", "neg.f64 d, a", "copysign.f64 d, a, b",
+                "add.f64 d, a, 0d3ff0000000000001", "sub.f64 d, 2.0, a", "sub.f64 d, a, 1.5", "selp.f64 d, a, 1.0, p",
+                "slct.f64.s32 d, a, b, t", "@p neg.f64 d, a", "neg.f64 d, a; fma.rn.f64 d, d, b, c")
+    for relation in _RELATIONS:
+        yield f"setp.{relation}.f64 p|q, a, b; selp.f64 d, 1.0, 0.5, p; @q add.f64 d, d, 2.0"
+        yield f"setp.gt.f64 p, c, 0.0; set.{relation}.xor.u32.f64 i, a, b, p; cvt.u64.u32 d, i"
+        yield f"set.{relation}.f32.f64 i, a, b; cvt.u64.u32 d, i"
+    for test in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):
+        yield f"testp.{test}.f64 p, a; selp.f64 d, 1.0, 0.0, p"
+
+
+def _divisions() -> Iterator[str]:
+    for direction in DIRECTIONS:
+        yield from (f"div.{direction}.f64 d, a, b", f"rcp.{direction}.f64 d, a", f"sqrt.{direction}.f64 d, a")
+    yield "@p div.rn.f64 d, a, b"
+
+
+def _integers() -> Iterator[str]:
+    for rounding in ("rni", "rzi", "rmi", "rpi"):
+        yield from (f"cvt.{rounding}.{kind}.f64 i, a; cvt.u64.u32 d, i"
+                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+        yield from (f"cvt.{rounding}.{kind}.f64 l, a; mov.b64 d, l" for kind in ("u64", "s64", "s16"))
+    for direction in DIRECTIONS:
+        yield from (f"cvt.{direction}.f64.{kind} d, {'i' if kind[1:] == '32' else 'w'}"
+                    for kind in ("u8", "s8", "u16", "s16", "u32", "s32"))
+        yield from (f"mov.b64 l, a; cvt.{direction}.f64.{kind} d, l" for kind in ("u64", "s64"))
+    yield "cvt.rn.sat.f64.s32 d, i"
+
+
+def _formats() -> Iterator[str]:
+    for flush in ("", ".ftz"):
+        for saturation in ("", ".sat"):
+            yield from (f"cvt.{direction}{flush}{saturation}.f32.f64 i, a; cvt.u64.u32 d, i"
+                        for direction in DIRECTIONS)
+            yield f"cvt{flush}{saturation}.f64.f32 d, i"
+    for saturation in ("", ".sat"):
+        yield from (f"cvt.{rounding}{saturation}.f64.f64 d, a" for rounding in ("rni", "rzi", "rmi", "rpi"))
+    yield "cvt.sat.f64.f64 d, a"
+
+
+_GROUPS = {"arithmetic": _arithmetic, "divisions": _divisions, "integers": _integers, "formats": _formats}
+
+
+def _same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool) -> None:
+    """Compares words; with ``any_nan`` one NaN is as good as another."""
+    differ = found != exact
+    if any_nan:
+        differ &= ~(np.isnan(found.view(np.float64)) & np.isnan(exact.view(np.float64)))
+    for row, column in np.argwhere(differ)[:1]:
+        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
+                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_results_are_those_of_the_model(group):
+    operations, numbers = [*_GROUPS[group]()], _numbers(1)
+    _same(operations, numbers, computed(operations, numbers, _DOUBLE), meant(operations, numbers, _DOUBLE),
+          any_nan=False)
+
+
+def _of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
+    try:
+        return of_nvidia(operations, numbers, folder, _DOUBLE)
+    except CompilerError as error:
+        if "is not there" not in str(error):
+            raise
+        pytest.skip(f"NVIDIA's assembler: {error}")
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_results_are_those_of_nvidias_assembler(group, tmp_path):
+    operations, numbers = [*_GROUPS[group]()], _numbers(2)
+    theirs = _of_nvidia(operations, numbers, tmp_path)
+    _same(operations, numbers, computed(operations, numbers, _DOUBLE), theirs, any_nan=True)
+
+
+def test_quotients_and_roots_are_rounded_to_the_nearest():
+    """Of random numbers, of divisors whose significands are nearly all ones, of numbers beside squares."""
+    source, count = np.random.default_rng(5), 16 * BLOCK
+    numbers = np.zeros((count, 3), np.uint64)
+    for column in (0, 1):
+        numbers[:, column] = source.integers(0, 1 << 52, count, np.uint64) | (
+            source.integers(1, 2047, count, np.uint64) << np.uint64(52))
+    few = count // 4
+    numbers[:few, 1] = np.uint64(0x3FEF_FFFF_FFFF_FFFF) - source.integers(0, 64, few, np.uint64)
+    numbers[few:2 * few, 0] = (source.uniform(1, 2, few) ** 2).view(np.uint64) + source.integers(0, 3, few, np.uint64)
+    operations = ["div.rn.f64 d, a, b", "rcp.rn.f64 d, b", "sqrt.rn.f64 d, a"]
+    a, b = (numbers[:, column].copy().view(np.float64) for column in (0, 1))
+    with np.errstate(all="ignore"):
+        exact = np.array([a / b, 1 / b, np.sqrt(a)]).T.copy().view(np.uint64)
+    _same(operations, numbers, computed(operations, numbers, _DOUBLE), exact, any_nan=False)

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from sim.toolchain.cuda import CompilerError
 from testbench.compiler.singles import BLOCK, DIRECTIONS, Precision, computed, meant, of_nvidia
-from testbench.programs.cuda.nvidia import CompilerError
 from testbench.ptx.text import HEADER
 
 _THREADS = 128

@@ -11,7 +11,6 @@ from sim.launch import Buffer, Scalar, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
 from sim.toolchain.cuda import CompilerError
-from sim.toolchain.module import ProgramError
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
 from testbench.compiler.singles import DIRECTIONS, computed, meant, of_nvidia, operands
@@ -147,13 +146,6 @@ def test_functions_are_those_of_nvidias_assembler(tmp_path):
     numbers = operands(_THREADS, 4)
     theirs = _of_nvidia(_FUNCTIONS, numbers, tmp_path)
     _same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
-
-
-@pytest.mark.parametrize("line", ["add.f64 d, d, 1.0", "cvt.rn.f32.f64 e, d", "setp.lt.f64 p, d, 1.0"])
-def test_double_precision_is_refused(line):
-    text = f"{HEADER}.visible .entry k() {{ .reg .f64 d; .reg .f32 e; .reg .pred p; {line}; ret; }}"
-    with pytest.raises(ProgramError, match=rf"^test.ptx:4:\d+: {line.split('.')[0]} in double precision is not supp"):
-        compiled(text)
 
 
 _PROGRAM = HEADER + """

@@ -57,6 +57,8 @@ _NAN = _Real(False, Special.NAN)
 
 _WITHOUT_SIGN, _TWO = 0x7FFF_FFFF, 0x4000_0000
 """Of a number in single precision; and 2 there: the least normal number multiplied by the power that the bias is."""
+_LEAST_SINGLE = Fraction(1, 1 << 126)
+"""The least normal number of single precision."""
 
 
 @dataclass(frozen=True)
@@ -340,10 +342,15 @@ def converted(instruction: Instruction) -> Compute:
     direction = _ROUNDINGS.get(instruction.rounding, Rounding.NEAREST_EVEN)
     writing = _Arithmetic(_FORMATS[to], direction, instruction.flush and to is Type.F32, instruction.saturate)
 
+    # NVIDIA's code flushes what is too small for single precision before it is rounded, with .sat after that.
+    narrows = source is Type.F64 and to is Type.F32 and instruction.flush and not instruction.saturate
+
     def of_real(a: int) -> int:
         x = reading.read(a)
         if instruction.rounding.endswith("i") and isinstance(x.size, Fraction):
             x = _Real(x.negative, Fraction(abs(_whole(x, instruction.rounding))))
+        if narrows and isinstance(x.size, Fraction) and x.size < _LEAST_SINGLE:
+            x = _Real(x.negative, Fraction(0))
         return writing.write(x)
     return of_real
 

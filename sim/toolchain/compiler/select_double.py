@@ -20,7 +20,8 @@ Pair = list[Source]
 NOTHING = [Source(0, negated=True), RZ]
 """What added to a number leaves it: -0."""
 ZERO = [RZ, RZ]
-ONE, INFINITY, LEAST = ([RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000))
+ONE, INFINITY, LEAST, _LEAST_SINGLE = (
+    [RZ, number(high)] for high in (0x3FF0_0000, 0x7FF0_0000, 0x0010_0000, 0x3810_0000))
 _WHOLE = {"rni": ".ROUND", "rmi": ".FLOOR", "rpi": ".CEIL", "rzi": ".TRUNC"}
 
 
@@ -143,8 +144,16 @@ def _convert(b: Builder, i: Instruction) -> None:
         found = computed(b, name, words, mods=f".F64.{source.value.upper()}{rounding}")
         _give(b, i, _saturated(b, found) if i.saturate else found)
     elif to is Type.F32:
-        mods = f"{'.FTZ' * i.flush}.F32.F64{rounding}{'.SAT' * i.saturate}"
-        b.op("F2F.NARROW", b.write(register), *b.read(value, 64), mods=mods)
+        words = b.read(value, 64)
+        if i.flush and not i.saturate:
+            # As NVIDIA's code does: what is too small before it is rounded.
+            tiny = compared(b, ".LT", absolute(operand(b, i, 1)), _LEAST_SINGLE)
+            found = b.compute("F2F.NARROW", *words, mods=f".F32.F64{rounding}")
+            zero = b.compute("LOP", words[1], number(SIGN), mods=".AND")
+            b.op("SEL", b.write(register), zero, found, tiny)
+        else:
+            mods = f"{'.FTZ' * i.flush}.F32.F64{rounding}{'.SAT' * i.saturate}"
+            b.op("F2F.NARROW", b.write(register), *words, mods=mods)
     elif source is Type.F32:
         found = computed(b, "F2F.WIDE", [b.word(value)], mods=f"{'.FTZ' * i.flush}.F64.F32")
         _give(b, i, _saturated(b, found) if i.saturate else found)

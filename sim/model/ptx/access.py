@@ -85,6 +85,10 @@ class _Place:
             raise PtxFaultError(f"{space.value} space has no {self.size} bytes at {address:#x}")
         return space, address
 
+    def is_global(self, thread: Thread, values: list[int]) -> bool:
+        """Whether they are in global memory."""
+        return self._resolve(thread, values)[0] is Space.GLOBAL
+
     def read(self, thread: Thread, values: list[int]) -> bytes:
         """The bytes that are there."""
         space, address = self._resolve(thread, values)
@@ -148,7 +152,7 @@ def _store(site: Site) -> Operation:
 # Atomic operations: from the old value and the operands to the new one.
 
 _CHANGES: Mapping[str, Callable[..., int]] = {
-    "add": lambda kind, old, b: added(kind, old, b) if kind.floating else old + b,
+    "add": lambda kind, old, b: old + b,
     "min": lambda kind, old, b: min(old, b, key=lambda value: number_of(value, kind)),
     "max": lambda kind, old, b: max(old, b, key=lambda value: number_of(value, kind)),
     "and": lambda kind, old, b: old & b, "or": lambda kind, old, b: old | b, "xor": lambda kind, old, b: old ^ b,
@@ -175,10 +179,14 @@ def _change(site: Site, d: int, address: object, sources: list) -> Operation:
     place = _Place(site, address, kind.size, atomic=True)
     change = _CHANGES[site.instruction.operation]
     places = [site.slots.of_operand(operand) for operand in sources]
+    sums = kind.floating and site.instruction.operation == "add"
 
     def run(thread: Thread, values: list[int]) -> None:
         old = int.from_bytes(place.read(thread, values), "little")
-        new = change(kind, old, *(values[operand] for operand in places)) & (1 << kind.bits) - 1
+        given = [values[operand] for operand in places]
+        # Global memory takes subnormal numbers for zeros, shared memory does not.
+        new = added(kind, old, *given, flush=place.is_global(thread, values)) if sums else change(kind, old, *given)
+        new &= (1 << kind.bits) - 1
         place.write(thread, values, new.to_bytes(kind.size, "little"))
         values[d] = old
     return run

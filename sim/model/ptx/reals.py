@@ -300,9 +300,9 @@ REALS: Mapping[str, Callable[[Instruction], Compute]] = {
 """Makers of computations, by opcode."""
 
 
-def added(kind: Type, old: int, b: int) -> int:
+def added(kind: Type, old: int, b: int, *, flush: bool) -> int:
     """The sum that an atomic operation makes: to the nearest."""
-    how = _Arithmetic(_FORMATS[kind], Rounding.NEAREST_EVEN, False, False)
+    how = _Arithmetic(_FORMATS[kind], Rounding.NEAREST_EVEN, flush, False)
     return how.write(_fused(_ONE, how.read(old), how.read(b), how.rounding))
 
 

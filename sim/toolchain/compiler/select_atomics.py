@@ -19,6 +19,8 @@ def _kind(i: Instruction) -> str:
     """The type of an atomic operation as a modifier."""
     if i.operation == "cas":
         return ".64" if i.type.bits == 64 else ""
+    if i.type is Type.F32:
+        return ".F32.FTZ.RN"
     signed = i.type.signed and i.operation in ("min", "max")
     if i.type.bits == 64:
         return ".S64" if signed else ".U64"
@@ -45,8 +47,6 @@ def _atomic_global(b: Builder, i: Instruction, results: list[Value | None], base
     operation = _OPERATIONS[i.operation]
     if operation == "CAS":
         b.op("ATOM.CAS", results, *base, *data, mods=_kind(i), offset=offset)
-    elif i.type is Type.F32:
-        _atomic_loop(b, i, results, base, offset, data)
     elif nobody and operation != "EXCH" and not (i.type.bits == 64 and operation in ("MIN", "MAX")):
         b.op("RED", [], *base, *data, mods=f".E.{operation}{_kind(i)}", offset=offset)
     else:
@@ -67,21 +67,17 @@ def _atomic_shared(b: Builder, i: Instruction, results: list[Value | None], base
 
 def _atomic_loop(b: Builder, i: Instruction, results: list[Value | None], base: list[Source], offset: int,
                  data: list[Source]) -> None:
-    """Compare-and-swap until nobody was faster, in shared memory, or in global memory if the address has two words."""
+    """Compare-and-swap in shared memory until nobody was faster."""
     behind = b.guarded_block()
     size = ".64" if i.type.bits == 64 else ""
     old, held = ([b.temporary() for _ in data] for _ in range(2))
-    if len(base) == 1:
-        load, swap, mods = "LDS", "ATOMS.CAS", f".U{size or '.32'}"
-    else:
-        load, swap, mods = "LDG", "ATOM.CAS", f".E{size}"
-    b.op(load, list(old), *base, mods=mods, offset=offset)
+    b.op("LDS", list(old), *base, mods=f".U{size or '.32'}", offset=offset)
     loop, done = b.new_block("again"), b.new_block("done")
     b.end("goto", loop)
     b.begin(loop)
     before = [Source(word) for word in old]
     new = _updated(b, i, before, data)
-    b.op(swap, list(held), *base, *before, *new, mods=size, offset=offset)
+    b.op("ATOMS.CAS", list(held), *base, *before, *new, mods=size, offset=offset)
     found = [Source(word) for word in held]
     same = PT
     for word, earlier in zip(found, before, strict=True):

@@ -1,6 +1,7 @@
 """Beats with what they should do: by formulas, and as the reference machine executes them; operands at the edges."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -17,13 +18,14 @@ from sim.model.retirement import Retirement, WarpMasks
 from sim.model.state import Warp
 from sim.model.vector.lanes import ALL_THREADS, Condition
 from testbench.execute.driver import Beat, Expected, Threads
-from testbench.execute.singles import singles
+from testbench.execute.singles import CORNERS, ONE, SIGN, singles
 from testbench.formulas.inputs import case_of, number, random_word, words_of
 from testbench.formulas.integer import FORMULAS
 from testbench.handmade import machine, warp_of
 from testbench.words import NOP
 
 _REGISTERS = (0, 1, 2, 3, 4, 5)
+_OPERANDS = ("Ra", "Rb", "Rc")
 _SPECIAL = ("S2R", "CS2R", "LEPC")
 
 
@@ -71,12 +73,30 @@ def model_beats(source: Random, lanes: int, count: int, forms: Sequence[Form] = 
         yield _beat(source, lanes, form, warp, constants)
 
 
-def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any) -> Beat:
+def corner_beats(source: Random, lanes: int) -> Iterator[Beat]:
+    """Floating point with registers: of a and b all pairs of CORNERS, c a zero, the least number, or one."""
+    warp, constants = warp_of(machine([NOP])), _Constants()
+    forms = [form for form in LANE_FORMS if form in FLOATING and form.variant == "r"]
+    pairs = [*product(CORNERS, CORNERS)]
+    for form, third in product(forms, (0, SIGN, 1, SIGN | 1, ONE)):
+        if third and "Rc" not in form.fields:
+            continue
+        for first in range(0, len(pairs), lanes):
+            part = [pairs[(first + lane) % len(pairs)] for lane in range(WARP_THREADS)]
+            yield _beat(source, lanes, form, warp, constants, [*zip(*((a, b, third) for a, b in part), strict=True)])
+
+
+def _beat(source: Random, lanes: int, form: Form, warp: Warp, constants: Any,
+          given: Sequence[Sequence[int]] | None = None) -> Beat:
+    """A word with any fields, and any operands; with ``given`` those of its registers a, b and c, then R0 to R2."""
     word = random_word(source, form, (*_REGISTERS, *_REGISTERS, RZ), RZ + 1, {})
+    if given is not None:
+        for register, field in enumerate(_OPERANDS):
+            word = form.fields[field].put(word, register) if field in form.fields else word
     for register in _REGISTERS:
         warp.registers[register] = np.array(_numbers(source, WARP_THREADS), np.uint32)
     if form in FLOATING:
-        for field, numbers in zip(("Ra", "Rb", "Rc"), singles(source, WARP_THREADS), strict=True):
+        for field, numbers in zip(_OPERANDS, given or singles(source, WARP_THREADS), strict=True):
             if (register := form.values(word).get(field, RZ)) != RZ:
                 warp.registers[register] = np.array(numbers, np.uint32)
     warp.predicates[:PT] = [source.getrandbits(WARP_THREADS) for _ in range(PT)]

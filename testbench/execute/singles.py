@@ -10,6 +10,10 @@ SINGLES = (0, 1, 2, 0x0040_0000, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x00FF_F
            0x3400_0000, 0x3F7F_FFFF, 0x3F80_0000, 0x3F80_0001, 0x4B80_0000, 0x7E80_0000, 0x7F7F_FFFF, 0x7F80_0000,
            0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF)
 """Zero, subnormal numbers and what is beside them, one and what is beside it, the largest numbers, infinity, NaNs."""
+SIGN, ONE = 1 << 31, 0x3F80_0000
+CORNERS = tuple(number | sign for number in (0, 1, 0x007F_FFFF, 0x0080_0000, ONE, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000)
+                for sign in (0, SIGN))
+"""The ends of the ranges, of which all pairs are few enough."""
 EDGES = tuple(number | sign for number in SINGLES for sign in (0, 1 << 31))
 """These and their negatives."""
 _EXPONENTS = (0, 1, 2, 23, 24, 100, 126, 127, 128, 150, 200, 253, 254)

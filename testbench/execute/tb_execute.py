@@ -13,7 +13,7 @@ from sim.testbench import Bench
 from sim.toolchain.spelling import spell
 from sim.waves import Mark, Text, Trace, View
 from testbench.execute.driver import Beat, LaneDriver
-from testbench.execute.reference import formula_beats, model_beats
+from testbench.execute.reference import corner_beats, formula_beats, model_beats
 from testbench.formulas.integer import FORMULAS
 
 LANES = 4
@@ -49,6 +49,7 @@ def check_singles(bench: Bench) -> None:
     forms = [form for form in LANE_FORMS if form in FLOATING and form.variant in ("r", "")]
     counts = _play(bench, "single precision", model_beats(bench.random, LANES, count, forms))
     _table(bench, "threads compared in single precision", counts, {form.name for form in forms})
+    _play(bench, "single precision at the ends of its ranges", corner_beats(bench.random, LANES))
 
 
 def check_video(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from random import Random
 from rtl.execute.decode import LANE_FORMS
 from rtl.isa.errors import WarpError
 from rtl.isa.kinds import MemorySize
-from rtl.isa.legality import encoding_error
+from rtl.isa.legality import encoding_error, is_refused
 from rtl.isa.syntax import Constant, Form, Pipe
 from rtl.isa.table import FORMS
 from sim.launch import Launch
@@ -35,7 +35,8 @@ _LEVELS, _LEVELS_MASK = 25, 0x17
 so that the deepest fill the stack's cache three times."""
 _CONDITION = 6
 """The predicate of loops."""
-_CONVERSIONS = tuple(form for form in FORMS if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE))
+_CONVERSIONS = tuple(form for form in FORMS
+                     if form.pipe in (Pipe.CONVERSION, Pipe.DOUBLE) and not is_refused(form))
 _SIZES = {MemorySize.U8: "U8", MemorySize.S8: "S8", MemorySize.U16: "U16", MemorySize.S16: "S16", MemorySize.B32: "",
           MemorySize.B64: "64", MemorySize.B128: "128"}
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "": 4, "64": 8, "128": 16}

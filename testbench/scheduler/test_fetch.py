@@ -118,7 +118,7 @@ def test_redirects_while_lines_and_constants_are_waited_for():
         for chance in (0.2, 0.6):
             behaviour = MemoryBehaviour(latency=(10, 40), stall=0.1, reorder=True)
             driver = FetchDriver(bench, image, SMALL, behaviour, redirects=chance, takes=0.6)
-            driver.run(4000)
+            driver.run(5000)
             bench.expect("whether groups and constants came", driver.groups > 100 and driver.constants > 30, True)
 
     passes(body, 1)

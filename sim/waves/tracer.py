@@ -5,6 +5,7 @@ its end finds; its own rising edge of ``clk`` is at its beginning. So values cha
 gates take no time.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from pathlib import Path
@@ -58,7 +59,7 @@ class _Leaf:
         return self.names.get(bits) or hex(bits)
 
 
-class _Watcher:
+class _Watcher(ABC):
     """Looks at the numbers of some signals in the cycles in which one of them has changed."""
 
     variable: Any = None
@@ -76,9 +77,9 @@ class _Watcher:
         if number != self.numbers[place]:
             self.numbers[place], self.new = number, True
 
+    @abstractmethod
     def look(self, cycle: int) -> str | None:
         """Looks, at the end of a cycle: its text from then on, if that is new."""
-        raise NotImplementedError
 
 
 class _Text(_Watcher):

@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pytest
 
 from rtl.params import WARP_THREADS
 from sim.launch import Buffer, Launch, prepare
@@ -20,7 +21,7 @@ from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
 from sim.model.warp import Machine
 from sim.toolchain.cubin import read_cubin
-from sim.toolchain.cuda import cubin_of_ptx
+from sim.toolchain.cuda import CompilerError, cubin_of_ptx
 from sim.toolchain.module import Module
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
@@ -51,6 +52,11 @@ class Precision:
     def size(self) -> int:
         """Bytes of a number."""
         return self.word.itemsize
+
+    @property
+    def kind(self) -> np.dtype:
+        """The numbers themselves."""
+        return np.dtype(f"f{self.size}")
 
 
 SINGLE = Precision(np.dtype(np.uint32), _BODY)
@@ -107,6 +113,28 @@ def of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path, precisio
     cubin = folder / "k.cubin"
     cubin.write_bytes(cubin_of_ptx(text_of(operations, precision)))
     return computed(operations, numbers, precision, read_cubin(cubin))
+
+
+def of_nvidia_if_there(operations: list[str], numbers: np.ndarray, folder: Path,
+                       precision: Precision = SINGLE) -> np.ndarray:
+    """The same; the test is skipped where it is missing."""
+    try:
+        return of_nvidia(operations, numbers, folder, precision)
+    except CompilerError as error:
+        if "is not there" not in str(error):
+            raise
+        pytest.skip(f"NVIDIA's assembler: {error}")
+
+
+def check_same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool,
+               precision: Precision = SINGLE) -> None:
+    """Compares words; with ``any_nan`` one NaN is as good as another."""
+    differ = found != exact
+    if any_nan:
+        differ &= ~(np.isnan(found.view(precision.kind)) & np.isnan(exact.view(precision.kind)))
+    for row, column in np.argwhere(differ)[:1]:
+        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
+                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
 
 
 # Results that are rounded right, by numpy

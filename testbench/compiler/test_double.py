@@ -2,14 +2,12 @@
 against numpy."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pytest
 
-from sim.toolchain.cuda import CompilerError
-from testbench.compiler.singles import BLOCK, DIRECTIONS, Precision, computed, meant, of_nvidia
+from testbench.compiler.singles import BLOCK, DIRECTIONS, Precision, check_same, computed, meant, of_nvidia_if_there
 from testbench.ptx.text import HEADER
 
 _THREADS = 128
@@ -112,37 +110,18 @@ def _formats() -> Iterator[str]:
 _GROUPS = {"arithmetic": _arithmetic, "divisions": _divisions, "integers": _integers, "formats": _formats}
 
 
-def _same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool) -> None:
-    """Compares words; with ``any_nan`` one NaN is as good as another."""
-    differ = found != exact
-    if any_nan:
-        differ &= ~(np.isnan(found.view(np.float64)) & np.isnan(exact.view(np.float64)))
-    for row, column in np.argwhere(differ)[:1]:
-        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
-                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
-
-
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_the_model(group):
     operations, numbers = [*_GROUPS[group]()], _numbers(1)
-    _same(operations, numbers, computed(operations, numbers, _DOUBLE), meant(operations, numbers, _DOUBLE),
-          any_nan=False)
-
-
-def _of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
-    try:
-        return of_nvidia(operations, numbers, folder, _DOUBLE)
-    except CompilerError as error:
-        if "is not there" not in str(error):
-            raise
-        pytest.skip(f"NVIDIA's assembler: {error}")
+    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), meant(operations, numbers, _DOUBLE),
+               any_nan=False, precision=_DOUBLE)
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_nvidias_assembler(group, tmp_path):
     operations, numbers = [*_GROUPS[group]()], _numbers(2)
-    theirs = _of_nvidia(operations, numbers, tmp_path)
-    _same(operations, numbers, computed(operations, numbers, _DOUBLE), theirs, any_nan=True)
+    theirs = of_nvidia_if_there(operations, numbers, tmp_path, _DOUBLE)
+    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), theirs, any_nan=True, precision=_DOUBLE)
 
 
 def test_quotients_and_roots_are_rounded_to_the_nearest():
@@ -159,4 +138,4 @@ def test_quotients_and_roots_are_rounded_to_the_nearest():
     a, b = (numbers[:, column].copy().view(np.float64) for column in (0, 1))
     with np.errstate(all="ignore"):
         exact = np.array([a / b, 1 / b, np.sqrt(a)]).T.copy().view(np.uint64)
-    _same(operations, numbers, computed(operations, numbers, _DOUBLE), exact, any_nan=False)
+    check_same(operations, numbers, computed(operations, numbers, _DOUBLE), exact, any_nan=False, precision=_DOUBLE)

@@ -2,7 +2,6 @@
 the errors that PTX allows."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +9,9 @@ import pytest
 from sim.launch import Buffer, Scalar, prepare
 from sim.model.ptx.launch import place
 from sim.model.ptx.run import run as interpret
-from sim.toolchain.cuda import CompilerError
 from sim.toolchain.ptx.front_end import parse_ptx
 from testbench.compiler.runs import compiled
-from testbench.compiler.singles import DIRECTIONS, computed, meant, of_nvidia, operands
+from testbench.compiler.singles import DIRECTIONS, check_same, computed, meant, of_nvidia_if_there, operands
 from testbench.ended import on_warps
 from testbench.ptx.text import HEADER
 
@@ -86,37 +84,18 @@ def _conversions() -> Iterator[str]:
 _GROUPS = {"sums and products": _arithmetic, "choices": _choices, "divisions": _divisions, "conversions": _conversions}
 
 
-def _same(operations: list[str], numbers: np.ndarray, found: np.ndarray, exact: np.ndarray, any_nan: bool) -> None:
-    """Compares words; with ``any_nan`` one NaN is as good as another."""
-    differ = found != exact
-    if any_nan:
-        differ &= ~(np.isnan(found.view(np.float32)) & np.isnan(exact.view(np.float32)))
-    for row, column in np.argwhere(differ)[:1]:
-        raise AssertionError(f"{operations[column]} of {[hex(word) for word in numbers[row]]} is "
-                             f"{found[row, column]:#x}, not {exact[row, column]:#x}")
-
-
-def _of_nvidia(operations: list[str], numbers: np.ndarray, folder: Path) -> np.ndarray:
-    try:
-        return of_nvidia(operations, numbers, folder)
-    except CompilerError as error:
-        if "is not there" not in str(error):
-            raise
-        pytest.skip(f"NVIDIA's assembler: {error}")
-
-
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_the_model(group):
     operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 1)
-    _same(operations, numbers, computed(operations, numbers), meant(operations, numbers), any_nan=False)
+    check_same(operations, numbers, computed(operations, numbers), meant(operations, numbers), any_nan=False)
 
 
 @pytest.mark.parametrize("group", _GROUPS)
 def test_results_are_those_of_nvidias_assembler(group, tmp_path):
     """Their code leaves a product with 1 out, so that a NaN stays what it is."""
     operations, numbers = [*_GROUPS[group]()], operands(_THREADS, 2)
-    theirs = _of_nvidia(operations, numbers, tmp_path)
-    _same(operations, numbers, computed(operations, numbers), theirs, any_nan=True)
+    theirs = of_nvidia_if_there(operations, numbers, tmp_path)
+    check_same(operations, numbers, computed(operations, numbers), theirs, any_nan=True)
 
 
 _FUNCTIONS = [f"{name}.approx{flush}.f32 d, {'a, b' if name == 'div' else 'a'}" for flush in _FLUSHES
@@ -144,8 +123,8 @@ def test_functions_are_as_near_as_the_manual_says():
 
 def test_functions_are_those_of_nvidias_assembler(tmp_path):
     numbers = operands(_THREADS, 4)
-    theirs = _of_nvidia(_FUNCTIONS, numbers, tmp_path)
-    _same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
+    theirs = of_nvidia_if_there(_FUNCTIONS, numbers, tmp_path)
+    check_same(_FUNCTIONS, numbers, computed(_FUNCTIONS, numbers), theirs, any_nan=False)
 
 
 _PROGRAM = HEADER + """

@@ -136,10 +136,11 @@ def _list(cases: Sequence[_Case]) -> None:
     print_text("".join(f"{case.mutant.operator:9} {case.mutant}\n" for case in cases))
 
 
-def _measure(options: Options, store: Store, units: Sequence[Unit]) -> None:
-    """Runs the tests of units without mutants, where that was not done with the sources of now."""
+def _measure(options: Options, store: Store, units: Sequence[Unit]) -> dict[str, str]:
+    """Runs the tests of units without mutants, where that was not done with the sources of now; unit -> the digest of
+    these."""
     sources = {unit.name: digest_of([*(ROOT / "rtl").rglob("*.py"), *unit.test_files(ROOT)]) for unit in units}
-    missing = [unit for unit in units if not store.has_baseline(unit, sources[unit.name])]
+    missing = [unit for unit in units if store.netlists(unit, sources[unit.name]) is None]
     with tqdm(total=len(missing), desc="tests without mutants", unit=" units", disable=None, leave=False) as bar:
         for found in results_of(baseline, ((ROOT, unit) for unit in missing), lambda: True, workers=options.workers,
                                 scheduler=options.scheduler):
@@ -147,16 +148,19 @@ def _measure(options: Options, store: Store, units: Sequence[Unit]) -> None:
                 raise MutateError(f"{found.unit}: without a mutant there fails {', '.join(found.failed)}")
             store.add_baseline(found, sources[found.unit])
             bar.update()
+    return sources
 
 
 def _try(options: Options, store: Store, cases: Sequence[_Case]) -> None:
-    """Tries the mutants of which nothing is known."""
+    """Tries mutants."""
+    sources = _measure(options, store, list({case.unit.name: case.unit for case in cases}.values()))
     of_key = {case.mutant.key: case for case in cases}
     end = time.monotonic() + 60 * options.minutes
 
     def tasks() -> Iterator[tuple[Path, Unit, Mutant, Plan]]:
         for case in cases:
-            yield ROOT, case.unit, case.mutant, store.plan(case.unit)     # with what is known of the tests by then
+            # With what is known of the tests by then.
+            yield ROOT, case.unit, case.mutant, store.plan(case.unit, sources[case.unit.name])
 
     with tqdm(total=len(cases), unit=" mutants", disable=None, leave=False) as bar:
         for found in results_of(trial, tasks(), lambda: time.monotonic() < end, workers=options.workers,
@@ -216,7 +220,6 @@ def _work(options: Options) -> int:
         wanted = ("OPEN", "SURVIVED") if options.again else ("OPEN",)
         open_cases = [case for case in cases if _state(store, case, reasons) in wanted]
         if open_cases:
-            _measure(options, store, list({case.unit.name: case.unit for case in open_cases}.values()))
             _try(options, store, open_cases)
         rates = _report(store, cases, reasons)
         return int(any(rate < options.least for rate in rates.values()))

@@ -9,7 +9,8 @@ what     PLAN                                                   lines of OUT
 tests    ``tests``, as pytest is given them; ``order``, the     ``test`` when one begins; again with its ``seconds`` of
          names of those that go first; ``limits``, seconds of   CPU and, if it ``failed``, the ``error``
          CPU by name; whether to ``stop`` at the first failure
-netlist  ``tops``, names of units; ``presets``                  a ``digest`` for each
+netlist  ``tops``, names of units; ``presets``; digests that    a ``digest`` for each, up to the first other one
+         are ``wanted``, if any
 theorem  ``file``, ``folder``                                   whether it ``holds``, and where not
 =======  =====================================================  ========================================================
 
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +76,12 @@ def _netlist(plan: dict[str, Any], tell: Callable[..., None]) -> None:
 
     from rtl.fpga.units import UNITS
     from rtl.params import PRESETS
-    for top in plan["tops"]:
-        for preset in plan["presets"]:
-            text = rtlil.convert(UNITS[top](PRESETS[preset]), emit_src=False)
-            tell(digest=sha256(text.encode()).hexdigest())
+    pairs = [(top, preset) for top in plan["tops"] for preset in plan["presets"]]
+    for (top, preset), wanted in zip_longest(pairs, plan["wanted"]):
+        digest = sha256(rtlil.convert(UNITS[top](PRESETS[preset]), emit_src=False).encode()).hexdigest()
+        tell(digest=digest)
+        if wanted not in (None, digest):
+            return
 
 
 def _theorem(plan: dict[str, Any], tell: Callable[..., None]) -> None:

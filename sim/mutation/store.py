@@ -13,7 +13,8 @@ from sim.mutation.units import Unit
 __all__ = ["Found", "Store", "StoreError", "digest_of"]
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS baselines (unit TEXT NOT NULL, sources TEXT NOT NULL, PRIMARY KEY (unit, sources));
+CREATE TABLE IF NOT EXISTS baselines (
+    unit TEXT NOT NULL, sources TEXT NOT NULL, netlists TEXT NOT NULL, PRIMARY KEY (unit, sources));
 CREATE TABLE IF NOT EXISTS tests (
     unit TEXT NOT NULL, name TEXT NOT NULL, is_test INTEGER NOT NULL, alone REAL NOT NULL, kills INTEGER NOT NULL,
     spent REAL NOT NULL, PRIMARY KEY (unit, name));
@@ -56,27 +57,30 @@ class Store:
         """Closes the file."""
         self._file.close()
 
-    def has_baseline(self, unit: Unit, sources: str) -> bool:
-        """Whether a unit's tests were run without a mutant, on these sources."""
-        return self._file.execute("SELECT 1 FROM baselines WHERE unit = ? AND sources = ?",
-                                  (unit.name, sources)).fetchone() is not None
+    def netlists(self, unit: Unit, sources: str) -> tuple[str, ...] | None:
+        """Digests of a unit's netlists, if it was run without a mutant, on these sources."""
+        row = self._file.execute("SELECT netlists FROM baselines WHERE unit = ? AND sources = ?",
+                                 (unit.name, sources)).fetchone()
+        return row and tuple(row[0].split())
 
     def add_baseline(self, found: Baseline, sources: str) -> None:
         """Keeps what a unit's tests take without a mutant."""
         with self._file:
-            self._file.execute("INSERT OR IGNORE INTO baselines VALUES (?, ?)", (found.unit, sources))
+            self._file.execute("INSERT OR REPLACE INTO baselines VALUES (?, ?, ?)",
+                               (found.unit, sources, " ".join(found.netlists)))
             for is_test, times in ((1, found.tests), (0, found.stages)):
                 self._file.executemany(
                     "INSERT INTO tests VALUES (?, ?, ?, ?, 0, 0) ON CONFLICT DO UPDATE SET alone = excluded.alone",
                     [(found.unit, name, is_test, seconds) for name, seconds in times.items()])
 
-    def plan(self, unit: Unit) -> Plan:
-        """How a unit's tests are best run: those first that have killed most mutants a second; of a new one it is
-        taken that it kills the next one."""
+    def plan(self, unit: Unit, sources: str) -> Plan:
+        """How a unit's tests are best run, on sources on which they were run without a mutant: those first that have
+        killed most mutants a second; of a new one it is taken that it kills the next one."""
         rows = list(self._file.execute("SELECT name, is_test, alone, kills, spent FROM tests WHERE unit = ?",
                                        (unit.name,)))
         rate = {name: (1 + kills) / (1 + alone + spent) for name, is_test, alone, kills, spent in rows if is_test}
-        return Plan(tuple(sorted(rate, key=lambda name: (-rate[name], name))), {row[0]: row[2] for row in rows})
+        return Plan(tuple(sorted(rate, key=lambda name: (-rate[name], name))), {row[0]: row[2] for row in rows},
+                    self.netlists(unit, sources) or ())
 
     def add(self, unit: Unit, source: str, trial: Trial) -> None:
         """Keeps what became of a mutant of a file with this digest."""

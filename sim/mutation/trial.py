@@ -28,8 +28,8 @@ _MORE_CPU, _LEAST_CPU = 2, 8.0
 """A test may take so many times the CPU that it takes without a mutant, and so many seconds more."""
 _MORE_TIME, _LEAST_TIME = 10, 300.0
 """So it is with all tests of a stage, in seconds that pass."""
-_PRESETS = ("tiny", "least", "small", "default", "integer")
-"""Machines whose netlists are compared: all that tests are run on."""
+_PRESETS = ("tiny", "small", "default")
+"""Machines whose netlists are compared."""
 
 
 class State(Enum):
@@ -49,10 +49,12 @@ class Plan:
     Attributes:
         order: Names of tests, those first that kill soonest.
         seconds: Name of a test, a stage or a theorem -> seconds without a mutant, of CPU for tests.
+        netlists: Digests of the netlists without a mutant.
     """
 
     order: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    netlists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,13 @@ class Trial:
 @dataclass(frozen=True)
 class Baseline:
     """What the tests of a unit take without a mutant, and which fail. ``tests``: name -> seconds of CPU; ``stages``:
-    name of a stage or theorem -> seconds."""
+    name of a stage or theorem -> seconds. ``netlists``: their digests."""
 
     unit: str
     tests: dict[str, float]
     stages: dict[str, float]
     failed: tuple[str, ...]
+    netlists: tuple[str, ...]
 
 
 @cache
@@ -132,21 +135,15 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, ke
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
 
 
-@cache
-def _originals(tops: tuple[str, ...], copy: Path) -> list[str]:
-    """Digests of the netlists without a mutant."""
-    return _digests(tops, copy)
-
-
-def _digests(tops: tuple[str, ...], copy: Path) -> list[str]:
-    """Of the netlists of units, as far as they can be made."""
-    told, _ = _ask("netlist", {"tops": tops, "presets": _PRESETS}, copy, _LEAST_TIME)
-    return [line["digest"] for line in told]
+def _digests(unit: Unit, copy: Path, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Of the netlists of a unit, up to the first that cannot be made or is not the one that is wanted."""
+    told, _ = _ask("netlist", {"tops": unit.netlists, "presets": _PRESETS, "wanted": wanted}, copy, _LEAST_TIME)
+    return tuple(line["digest"] for line in told)
 
 
 def _elaborates(unit: Unit, copy: Path) -> bool:
     """Whether a mutant is hardware at all."""
-    _, code = _ask("netlist", {"tops": unit.netlists[:1], "presets": ("tiny", "default")}, copy, _LEAST_TIME)
+    _, code = _ask("netlist", {"tops": unit.netlists[:1], "presets": _PRESETS, "wanted": ()}, copy, _LEAST_TIME)
     return code == 0
 
 
@@ -169,14 +166,16 @@ def baseline(root: Path, unit: Unit) -> Baseline:
         stages[name] = time.monotonic() - began
         if not told or not told[0]["holds"]:
             failed.append(f"theorem {name}")
-    return Baseline(unit.name, tests, stages, tuple(failed))
+    netlists = _digests(unit, copy)
+    if len(netlists) < len(unit.netlists) * len(_PRESETS):
+        failed.append("a netlist")
+    return Baseline(unit.name, tests, stages, tuple(failed), netlists)
 
 
 def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
     """Puts a mutant into a copy of the project in a folder, and runs the tests of its unit until one fails. Of a mutant
     that none of the unit's own sees the netlist is compared with that without it."""
     began, spent = time.monotonic(), {}
-    before = _originals(unit.netlists, _copy(root))
 
     def over(state: State, by: str) -> Trial:
         return Trial(mutant, state, by, time.monotonic() - began, spent)
@@ -200,7 +199,7 @@ def trial(root: Path, unit: Unit, mutant: Mutant, plan: Plan) -> Trial:
                 return over(State.HANGS if code in (None, -signal.SIGPROF) else State.KILLED, last.get("test", stage))
             if not ended:
                 return over(State.STILLBORN, "nothing can be imported")
-            if number == 0 and _digests(unit.netlists, copy) == before:
+            if number == 0 and _digests(unit, copy, plan.netlists) == plan.netlists:
                 return over(State.EQUIVALENT, "")
         for name, file in unit.theorems.items():
             with TemporaryDirectory(dir=copy.parent) as work:

@@ -53,6 +53,7 @@ def test_it_counts():
     simulator.run()
     assert done == [3]
 '''
+TEST_NAME = "testbench/toy/test_toy.py::test_it_counts"
 TOY = Unit("toy", {"own": ("testbench/toy/test_toy.py",)}, ("toy",), {})
 
 
@@ -157,15 +158,16 @@ def test_units_have_their_tests_and_theorems():
 
 
 @pytest.mark.parametrize(("operator", "change", "state", "by"), [
-    ("operator", "[-<-]{+<=+}", State.KILLED, "testbench/toy/test_toy.py::test_it_counts"),
-    ("stuck", "{+0+}", State.HANGS, "testbench/toy/test_toy.py::test_it_counts"),
+    ("operator", "[-<-]{+<=+}", State.KILLED, TEST_NAME),
+    ("stuck", "{+0+}", State.HANGS, TEST_NAME),
     ("constant", "Signal([-2-]{+3+} + 1)", State.SURVIVED, ""),
     ("constant", "[-5-]{+6+}", State.EQUIVALENT, ""),
     ("index", "[-3-]{+4+}", State.STILLBORN, "IndexError")])
 def test_what_becomes_of_mutants(project, monkeypatch, operator, change, state, by):
     monkeypatch.setattr("sim.mutation.trial._LEAST_CPU", 1.0)
     mutant = next(mutant for mutant in TOY.mutants(project) if mutant.operator == operator and change in mutant.change)
-    found = trial(project, TOY, mutant, Plan((), {"own": 1.0, "testbench/toy/test_toy.py::test_it_counts": 0.1}))
+    netlists = baseline(project, TOY).netlists if state is State.EQUIVALENT else ("another",)
+    found = trial(project, TOY, mutant, Plan((), {"own": 1.0, TEST_NAME: 0.1}, netlists))
     assert (found.state, found.by) == (state, by)
     assert (project / mutant.file).read_text() == COUNTER
 
@@ -174,7 +176,7 @@ def test_tests_that_fail_without_a_mutant_are_told(project, command, capsys):
     test = project / "testbench/toy/test_toy.py"
     test.write_text(TEST.replace("[3]", "[4]"))
     found = baseline(project, TOY)
-    assert found.failed == ("testbench/toy/test_toy.py::test_it_counts",)
+    assert found.failed == (TEST_NAME,)
     assert found.tests.keys() == set(found.failed)
     with pytest.raises(SystemExit, match="2"):
         command("toy", "--sample", "1")
@@ -253,16 +255,16 @@ def test_what_is_missing_is_named(monkeypatch, capsys):
 def test_tests_that_killed_soonest_go_first(tmp_path):
     mutant = mutants_of("rtl/toy/a.py", "a = 1")[0]
     store = Store(tmp_path / "kept.sqlite")
-    store.add_baseline(Baseline("toy", {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}, ()), "sources")
-    assert store.plan(TOY) == Plan(("quick", "middle", "slow"), {
-        "slow": 9.0, "quick": 1.0, "middle": 2.0, "own": 12.0})
+    tests, stages = {"slow": 9.0, "quick": 1.0, "middle": 2.0}, {"own": 12.0}
+    store.add_baseline(Baseline("toy", tests, stages, (), ("a", "b")), "sources")
+    assert store.plan(TOY, "sources") == Plan(("quick", "middle", "slow"), tests | stages, ("a", "b"))
     for _ in range(9):
         store.add(TOY, "digest", Trial(mutant, State.KILLED, "slow", 2.0, {"quick": 1.0, "slow": 1.0}))
-    assert store.plan(TOY).order == ("slow", "middle", "quick")
+    assert store.plan(TOY, "sources").order == ("slow", "middle", "quick")
     store.close()
     store = Store(tmp_path / "kept.sqlite")
-    assert store.has_baseline(TOY, "sources")
-    assert not store.has_baseline(TOY, "others")
+    assert store.netlists(TOY, "sources") == ("a", "b")
+    assert store.netlists(TOY, "others") is None
     kept = store.of(mutant, "digest")
     assert kept is not None
     assert (kept.state, kept.by) == (State.KILLED, "slow")

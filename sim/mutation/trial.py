@@ -125,13 +125,14 @@ def _ask(what: str, plan: dict[str, Any], copy: Path, limit: float | None, *, ke
         command = [sys.executable, "-m", "sim.mutation.judge", what, str(asked), str(out)]
         with subprocess.Popen(command, cwd=copy, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, start_new_session=True) as process:
+            code = None
             try:
-                code = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                code = None
-            if code != 0:       # what it began goes with it
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                with suppress(subprocess.TimeoutExpired):
+                    code = process.wait(limit)
+            finally:
+                if code != 0:       # what it began goes with it
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
         return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines() if line.endswith("}")], code
 
 

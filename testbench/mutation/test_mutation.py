@@ -3,11 +3,13 @@
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rtl.fpga.units import UNITS
 from sim import mutate
+from sim.mutation.judge import Plugin
 from sim.mutation.mutants import OPERATORS, mutants_of
 from sim.mutation.store import Store, StoreError
 from sim.mutation.trial import Baseline, Plan, State, Trial, baseline, trial
@@ -270,6 +272,13 @@ def test_tests_that_killed_soonest_go_first(tmp_path):
     assert (kept.state, kept.by) == (State.KILLED, "slow")
     assert store.of(mutant, "another text of the file") is None
     store.close()
+
+
+def test_tests_of_a_file_stay_together():
+    plan = {"order": ["b::2", "a::1", "b::1"], "limits": {}}
+    items = [SimpleNamespace(nodeid=name, path=Path(name[0])) for name in ("a::1", "a::2", "b::1", "b::2", "c::1")]
+    Plugin(plan, print).pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == ["b::2", "b::1", "a::1", "a::2", "c::1"]
 
 
 def test_a_store_is_a_database(tmp_path):

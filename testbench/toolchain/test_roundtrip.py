@@ -54,6 +54,18 @@ def test_text_gives_back_every_section(path):
     assert load(again) == load(file)
 
 
+def test_text_keeps_shared_memory_without_bytes():
+    """Of an array that gets its size at launch there is a section, and no symbol."""
+    path = PROGRAMS / "cuda" / "c60_stencil_3d.O3.cubin"
+    file = read(path)
+    again = assemble(listing(file), path.name)
+    assert file.sections[".nv.shared.k"].size == 0
+    assert again.sections[".nv.shared.k"] == file.sections[".nv.shared.k"]
+    assert again.sections.keys() == file.sections.keys()
+    assert again.symbols == file.symbols
+    assert load(again) == load(file)
+
+
 @pytest.mark.parametrize("path", RELOCATABLE, ids=lambda path: path.stem)
 def test_text_of_a_relocatable_file_is_the_linked_program(path):
     file = read(path)

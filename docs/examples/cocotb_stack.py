@@ -143,8 +143,8 @@ async def an_empty_stack_ends_the_warp(dut: Any) -> None:
 
 
 def main(folder: str = "build/cocotb") -> None:
-    """Writes the Verilog, simulates it, and tells how many tests have passed. The environment's SIM names the simulator;
-    without it, it is one that is installed."""
+    """Writes the Verilog, simulates it, and tells how many tests have passed. The environment's SIM names the
+    simulator; without it, it is one that is installed."""
     wanted = [os.environ["SIM"]] if os.environ.get("SIM") else list(SIMULATORS)
     if unknown := set(wanted) - SIMULATORS.keys():
         sys.exit(f"SIM={unknown.pop()}: there are {', '.join(SIMULATORS)}")

@@ -16,6 +16,7 @@ from html import escape
 from itertools import pairwise
 from pathlib import Path
 
+from rtl.isa.registers import SM_BLOCK, SM_REGISTERS, WORK_BLOCK, WORK_REGISTERS
 from sim.command import Parser, write_file
 from sim.waves.picture import PictureError, Waveform
 
@@ -23,7 +24,7 @@ __all__ = ["Message", "draw", "main", "messages"]
 
 HOST, TRAP, BARRIER, STACK = "host", "trap unit", "barrier unit", "stack"
 _TO_TRAP = ("BPT", "RTT", "IDE")
-_COLUMN, _ROW, _TOP, _LEFT, _RIGHT = 150, 24, 46, 110, 70
+_COLUMN, _ROW, _TOP, _LEFT, _RIGHT = 180, 24, 46, 110, 70
 """Pixels between lifelines, between events, above the first event, left of the first and right of the last lifeline."""
 
 
@@ -70,20 +71,36 @@ def _of_warp(wave: Waveform, warp: str, first: int, count: int) -> Iterator[Mess
         yield Message(at, warp, warp, "has ended" if active == "ended" else f"goes on with {active}")
 
 
+def _of_host(wave: Waveform, first: int, count: int) -> Iterator[Message]:
+    """What the host writes to the debugger's registers and to those of the error status; that it starts a grid."""
+    names = {SM_BLOCK + register.offset: name for name, register in SM_REGISTERS.items()}
+    launch = WORK_BLOCK + WORK_REGISTERS["LAUNCH"].offset
+    written = zip(*(wave.values(f"host.{name}", first, count) for name in ("write", "address", "data")), strict=True)
+    for at, (write, address, value) in enumerate(written, first):
+        if write and address == launch:
+            yield Message(at, HOST, "", "the host starts a grid")
+        elif write and address in names:
+            yield Message(at, HOST, TRAP, f"{names[address]} = {value:#x}")
+
+
 def messages(wave: Waveform, first: int, count: int) -> list[Message]:
     """What is said in ``count`` cycles of a waveform of the whole machine; PictureError for one of something else."""
     warps = sorted({found[1] for name in wave.names if (found := re.match(r"warp(\d+)\.instruction$", name))}, key=int)
     if not warps:
         raise PictureError(f"{wave.path}: this is no waveform of the whole machine: no warp's instructions are in it")
     told = [message for warp in warps for message in _of_warp(wave, f"warp {warp}", first, count)]
-    trapping = dict(enumerate(wave.values("trap.trapping", first, count), first))
+    told += _of_host(wave, first, count)
+    inside = {warp: wave.values(f"warp{warp}.trap", first, count) for warp in warps}
+    machine = wave.values("machine.trap", first, count)
     for at, _, state in _changes(wave, "machine.trap", first, count):
         told.append(Message(at, TRAP, "", f"the machine is {state}"))
     for at, _, level in _changes(wave, "machine.interrupt", first, count):
         told.append(Message(at, TRAP, HOST, "interrupt" if level else "no interrupt any more"))
     for at, before, after in _changes(wave, "trap.barrier", first, count):
         gone = int(before) & ~int(after)
-        told += [Message(at, TRAP, BARRIER, f"warp {warp} withdrawn") if trapping[at] else
+        trapping = machine[at - first] != "RUNNING"
+        told += [Message(at, TRAP, BARRIER, f"warp {warp} withdrawn")
+                 if trapping and inside[warp][at - first] == "outside" else
                  Message(at, BARRIER, f"warp {warp}", "goes on") for warp in warps if gone >> int(warp) & 1]
     return sorted(told, key=lambda message: message.cycle)
 

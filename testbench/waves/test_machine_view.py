@@ -88,7 +88,7 @@ def test_a_sequence_diagram_tells_who_enters_and_leaves_the_trap(trap, tmp_path,
                   (warp, warp, "is outside of the trap"), (warp, warp, "has ended")]
         assert [one for one in said if one in course] == course
     assert [message.text for message in told if not message.receiver] == [
-        "the machine is TRAPPING", "the machine is RUNNING"]
+        "the host starts a grid", "the machine is TRAPPING", "the machine is RUNNING"]
     assert sum(message.text.endswith(" BPT.TRAP 0x1") for message in told) == 1
     assert main([str(trap[1].with_suffix(".vcd")), "-o", str(tmp_path / "trap.svg")]) == 0
     drawn = (tmp_path / "trap.svg").read_text()

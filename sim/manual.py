@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.command import CommandError, Parser, make_folder
+from sim.engine.activity import activity
 from sim.report.ports import PORT_UNITS, port_table
 from sim.report.reference import reference_pages
 
@@ -207,7 +208,8 @@ def _build(options: Namespace) -> int:
         navigation: list[Any] = [{"Warpstack": "README.md"}]
         navigation += ({title: [name for name in names if name in pages.pages]} for title, names in _NAVIGATION)
         say(f"building {len(pages.pages)} pages")
-        render(settings_of(stage, site, navigation))
+        with activity("building"):
+            render(settings_of(stage, site, navigation))
     print(f"manual        {os.path.relpath(site)}/index.html")
     return 0
 

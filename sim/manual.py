@@ -50,7 +50,9 @@ _NAVIGATION: tuple[tuple[str, Sequence[str]], ...] = (
 _STYLE = """\
 .md-grid { max-width: 90rem; }
 .md-typeset table:not([class]) { font-size: .62rem; }
+.md-typeset table:not([class]) th { min-width: 0; }
 .md-typeset td:first-child code { white-space: nowrap; }
+.md-typeset pre > code { font-size: .72em; }
 """
 """Room for tables of registers and for block diagrams; names are not broken."""
 

@@ -4,12 +4,8 @@ The host stops all warps, whose trap handler writes all that the machine knows o
 stacks. The grid that is launched from there goes on as if nothing had been.
 
     python testbench/programs/tour/context_switch.py
-    python testbench/programs/tour/context_switch.py switch.vcd
-
-The second way keeps a waveform of the grid until it has left.
 """
 
-import sys
 from pathlib import Path
 
 from rtl.params import PRESETS
@@ -29,12 +25,11 @@ _LIMIT = 1_000_000
 _THREADS = 8
 
 
-def main(vcd: str | None = None) -> None:
-    """Runs it; ``vcd`` is where the waveform goes."""
+def main() -> None:
+    """Runs it."""
     arguments = parse_arguments([f"buf:OUT=u32[{_THREADS}]"])
     image = install_context_switch(prepare(read_program(str(_PROGRAM)), arguments, block=(_THREADS, 1, 1), crs=1024))
-    engine = choose()[0]
-    hardware = Hardware(PRESETS["tiny"], engine, vcd=Path(vcd) if vcd else None)
+    hardware = Hardware(PRESETS["tiny"], choose()[0])
 
     async def leave(host: Host) -> None:
         await host.run(_CYCLES)
@@ -46,7 +41,6 @@ def main(vcd: str | None = None) -> None:
     print(f"saved    warp 0, before {warp.pc:#06x} {spell(at, warp.pc)}, {warp.depth} tokens on its stack")
     print(f"R2       {[warp.register(thread, 2) for thread in range(_THREADS)]}")
     image = resumed(image, hardware.memory)
-    hardware = Hardware(PRESETS["tiny"], engine)
     result = hardware.run(image.launch, _LIMIT)
     base, size = image.launch.buffers["OUT"]
     left = hardware.memory.read(base, size)
@@ -54,4 +48,4 @@ def main(vcd: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -136,21 +136,24 @@ class Pages:
 
 
 def _draw(root: Path, stage: Path, say: Callable[[str], None]) -> None:
-    """Draws the pictures of waveforms that pages say how to draw."""
-    for page in [*sorted(root.glob("docs/**/*.md")), root / "README.md"]:
-        for found in _DRAWN.finditer(page.read_text(encoding="utf-8")):
-            words, unit = shlex.split(found[2].replace("\\\n", " ")), found[3]
-            target = words[words.index("-o") + 1]
-            say(f"drawing {target}")
-            with tempfile.TemporaryDirectory() as folder:
-                waveform = str(Path(folder) / f"{unit}.vcd")
-                words[0], words[words.index("-o") + 1] = waveform, str(stage / target)
-                for module, arguments in (("sim.run_tb", [unit, "--record", "--vcd", waveform]),
-                                          (found[1], words)):
-                    done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True,
-                                          capture_output=True, check=False)
-                    if done.returncode:
-                        raise CommandError(f"{page.name}: {target}: {(done.stderr or done.stdout).strip()}")
+    """Draws the pictures of waveforms that pages say how to draw; records each testbench once."""
+    def run(what: str, module: str, *arguments: str) -> None:
+        done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=root, text=True, capture_output=True,
+                              check=False)
+        if done.returncode:
+            raise CommandError(f"{what}: {(done.stderr or done.stdout).strip()}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        for page in [*sorted(root.glob("docs/**/*.md")), root / "README.md"]:
+            for found in _DRAWN.finditer(page.read_text(encoding="utf-8")):
+                words, unit = shlex.split(found[2].replace("\\\n", " ")), found[3]
+                target, waveform = words[words.index("-o") + 1], Path(folder) / f"{unit}.vcd"
+                if not waveform.exists():
+                    say(f"recording {unit}")
+                    run(page.name, "sim.run_tb", unit, "--record", "--vcd", str(waveform))
+                say(f"drawing {target}")
+                words[0], words[words.index("-o") + 1] = str(waveform), str(stage / target)
+                run(f"{page.name}: {target}", found[1], *words)
 
 
 def with_ports(text: str, unit: str) -> str:

@@ -15,12 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import cocotb
 from amaranth.lib import data
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, RisingEdge
-from cocotb_tools.check_results import get_results
-from cocotb_tools.runner import get_runner
+
+try:
+    import cocotb
+    from cocotb.clock import Clock
+    from cocotb.triggers import FallingEdge, RisingEdge
+    from cocotb_tools.check_results import get_results
+    from cocotb_tools.runner import get_runner
+except ModuleNotFoundError:
+    sys.exit("cocotb is not installed: pip install -e '.[cocotb]'")
 
 from rtl.crs import CallReturnStack
 from rtl.isa.errors import WarpError

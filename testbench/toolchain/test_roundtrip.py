@@ -198,6 +198,13 @@ def test_what_the_assembler_refuses_is_the_files_fault():
         listing(with_section(file, replace(section, content=content)))
 
 
+def test_a_binding_that_there_is_not_is_refused():
+    file = read(COMPLETE[-1])
+    damaged = replace(file, symbols=(*file.symbols[:-1], replace(file.symbols[-1], binding=9)))
+    with pytest.raises(ProgramError, match=f"^x: symbol {re.escape(file.symbols[-1].name)} has binding 9"):
+        read_object(write_object(damaged), "x")
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from([COMPLETE[-1], RELOCATABLE[0]]),
        st.lists(st.tuples(st.integers(64, 1 << 16), st.integers(0, 255)), min_size=1, max_size=4))

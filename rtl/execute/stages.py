@@ -1,18 +1,30 @@
 """What a lane's stages hand to the next, for one thread."""
 
-from amaranth.hdl import signed, unsigned
+from amaranth.hdl import Cat, Value, signed, unsigned
 from amaranth.lib import data
 
 from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
-__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "LanePart", "LaneResult", "Operands", "Prepared", "ShiftPlan", "Terms"]
+__all__ = ["BYTE_PITCH", "FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
+           "Prepared", "ShiftPlan", "Terms", "together"]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
 PREPARED_SUM_BITS = 34
 """A sum of three words; a difference of two, one of them signed."""
+
+
+WORD_BYTES = 4
+BYTE_PITCH = 10
+"""From a byte to the next one in a sum that can be four: two places are between them."""
+
+
+def together(spread: Value) -> Value:
+    """A sum's 34 bits without the places between its bytes."""
+    return Cat(*(spread[BYTE_PITCH * place:BYTE_PITCH * place + 8] for place in range(WORD_BYTES)),
+               spread[BYTE_PITCH * WORD_BYTES - 2:BYTE_PITCH * WORD_BYTES])
 
 
 class Operands(data.Struct):
@@ -49,6 +61,9 @@ class Prepared(data.Struct):
 
     a: unsigned(PREPARED_SUM_BITS)
     b: unsigned(32)
+    between: unsigned(WORD_BYTES - 1)
+    """Of a full lane: what stands between the bytes of a. Ones let carries pass; of four differences it is their ninth
+    places, complemented as they are, the last of which is a's 32nd."""
     low_b: unsigned(16)
     """Of a full lane: the low half of operand b, whatever part of it is taken."""
     c: unsigned(33)

@@ -180,8 +180,8 @@ def test_conversions_of_constants_of_64_bits(preset, chosen):
         words += [encode(name, "c", Rd=8 + 2 * at, bank=2, offset=offset, **fields)
                   for offset in range(0, len(bank), 4)]
         if preset == "default":
-            words += [encode("DADD", "c", Rd=4, Ra=4, bank=2, offset=8),
-                      encode("DMUL", "c", Rd=6, Ra=4, bank=2, offset=16)]
+            words += [encode("DADD", "c", Rd=4, Ra=2, bank=2, offset=8),
+                      encode("DMUL", "c", Rd=6, Ra=2, bank=2, offset=16)]
     hardware = Hardware(PRESETS[preset], ENGINES["compiled"], check=True)
     result = hardware.run(launch([*words, encode("EXIT")], constants={2: bank}), LIMIT)
     assert hardware.lockstep is not None

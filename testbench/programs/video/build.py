@@ -23,6 +23,8 @@ FOLDER = Path(__file__).parent
 THREADS = 256
 _COUNT = 128
 _PARTS = ("", ".b0", ".b1", ".b2", ".b3", ".h0", ".h1")
+_DISTANCES = tuple(f"vabsdiff4.u32.{a}32.{b}32{then} r, a, b, c;" for a in "us" for b in "us" for then in ("", ".add"))
+"""What is one instruction of the machine, VABSDIFF4."""
 _BEGINNING = """.version 7.8
 .target sm_50
 .address_size 64
@@ -97,8 +99,9 @@ def _instruction(source: Random, opcode: str) -> str:
 
 def _module(opcode: str) -> str:
     source = Random(opcode)
-    body = "".join(f"    {_instruction(source, opcode)}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n"
-                   for at in range(_COUNT))
+    first = list(_DISTANCES) if opcode == "bytes" else []
+    found = [*first, *(_instruction(source, opcode) for _ in range(_COUNT - len(first)))]
+    body = "".join(f"    {text}\n    st.global.u32 [to+{4 * THREADS * at}], r;\n" for at, text in enumerate(found))
     return _BEGINNING.format(body=body)
 
 

@@ -98,15 +98,17 @@ class TermStage(wiring.Component):
             terms.plus.eq(control.plus_one | (control.add_carry & prepared.conditions.carry) | (ones > 1))]
 
     def _sum_of_two(self) -> Value:
-        """A and b: one sum, or four, of bytes."""
-        control, prepared, terms = self.control, self.prepared, ([], [])
+        """A and b: one sum, or four, of bytes. A byte that one is added to and that has a carry has a zero for its
+        ninth bit, where the carry stays."""
+        prepared, terms = self.prepared, ([], [])
         for place in range(WORD_BYTES):
             for term, word in zip(terms, (prepared.a, prepared.b), strict=True):
                 term.append(word[8 * place:8 * place + 8])
             if place < WORD_BYTES - 1:
-                terms[0].append(Cat(prepared.between[place], ~control.bytes))
-                terms[1].append(Const(0, 2))
-        return together(sum_with_carry(Cat(*terms[0], prepared.a[32:]), Cat(*terms[1], Const(0, 2)), prepared.one_more))
+                terms[0].append(prepared.between[place])
+                terms[1].append(Const(0, 1))
+        return together(sum_with_carry(Cat(*terms[0], prepared.a[32:]), Cat(*terms[1], Const(0, 2)),
+                                       prepared.one_more), 9)
 
     def _distances(self) -> tuple[Value, Value]:
         """The sum of the distances of four bytes, but for one that may have to be added; that one."""

@@ -12,9 +12,12 @@ from .control import LaneControl, Part, Truth
 from .float_unit import FloatAligned, FloatPrepare
 from .permute import byte_picks
 from .shift_plan import ShiftPlanner, WordShiftPlanner
-from .stages import BYTE_PITCH, WORD_BYTES, Operands, Prepared, together
+from .stages import WORD_BYTES, Operands, Prepared, together
 
 __all__ = ["OperandStage", "joined"]
+
+_PITCH = 10
+"""From a byte to the next one in a difference that can be four: two places are between them."""
 
 
 def joined(operation: Value, first: Value, second: Value) -> Value:
@@ -141,9 +144,9 @@ class OperandStage(wiring.Component):
         terms[1].append(b[32:] ^ subtracts.replicate(2))
         carry = Mux(control.extended, self.operands.conditions.carry, subtracts & ~apart)
         m.d.comb += [
-            spread.eq(sum_with_carry(Cat(terms[0]), Cat(terms[1]), carry)), difference.eq(together(spread))]
-        below = [sign ^ spread[BYTE_PITCH * place + 9] for place, sign in enumerate(signs)]
-        return [*below, difference[33]], [spread[BYTE_PITCH * place + 8] for place in range(WORD_BYTES - 1)]
+            spread.eq(sum_with_carry(Cat(terms[0]), Cat(terms[1]), carry)), difference.eq(together(spread, _PITCH))]
+        below = [sign ^ spread[_PITCH * place + 9] for place, sign in enumerate(signs)]
+        return [*below, difference[33]], [spread[_PITCH * place + 8] for place in range(WORD_BYTES - 1)]
 
     def _terms(self, m: Module, a: Signal, b: Signal, factors: tuple[Signal, Signal]) -> Signal:
         """The three terms, of the parts of a and b, but for b itself; returns a, with its carry."""

@@ -7,24 +7,20 @@ from rtl.isa.condition import Flags
 from rtl.isa.syntax import PT
 from rtl.params import QUARTERS
 
-__all__ = ["BYTE_PITCH", "FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
+__all__ = ["FACTOR_BITS", "PREPARED_SUM_BITS", "WORD_BYTES", "LanePart", "LaneResult", "Operands",
            "Prepared", "ShiftPlan", "Terms", "together"]
 
 FACTOR_BITS = 17
 """A half word with a sign bit."""
 PREPARED_SUM_BITS = 34
 """A sum of three words; a difference of two, one of them signed."""
-
-
 WORD_BYTES = 4
-BYTE_PITCH = 10
-"""From a byte to the next one in a sum that can be four: two places are between them."""
 
 
-def together(spread: Value) -> Value:
-    """A sum's 34 bits without the places between its bytes."""
-    return Cat(*(spread[BYTE_PITCH * place:BYTE_PITCH * place + 8] for place in range(WORD_BYTES)),
-               spread[BYTE_PITCH * WORD_BYTES - 2:BYTE_PITCH * WORD_BYTES])
+def together(spread: Value, pitch: int) -> Value:
+    """A sum's 34 bits without what is between its bytes, of which one begins every ``pitch`` places."""
+    last = pitch * (WORD_BYTES - 1)
+    return Cat(*(spread[at:at + 8] for at in range(0, last, pitch)), spread[last:last + 10])
 
 
 class Operands(data.Struct):
